@@ -1,0 +1,237 @@
+"""Every error a caller can meet, as one tree.
+
+::
+
+    ConnectShareError                       retriable, exit_code
+    ├─ UsageError (exit 2)
+    │  ├─ ConfigError                       property_name
+    │  ├─ InvalidClusterGroupIdError        also a ValueError
+    │  └─ NotStartedError
+    ├─ RecordError                          topic, partition, offset
+    │  ├─ KeyFormatError
+    │  └─ ValueFormatError                  Connect's DataException
+    ├─ TopicError                           topic
+    │  ├─ TopicMissingError
+    │  ├─ TopicNotCompactedError
+    │  ├─ PartitionCountError
+    │  ├─ ReplicationFactorError
+    │  ├─ OpenTransactionError              partition, last_stable_offset, end_offset
+    │  └─ TopicRecreatedError               old_id, new_id
+    ├─ BrokerError                          code, name, retriable
+    │  ├─ BrokerTimeoutError
+    │  ├─ BrokerUnavailableError
+    │  ├─ AuthorizationError
+    │  └─ FencedError
+    ├─ StoreError
+    │  ├─ ReadToEndTimeoutError             topic, partition, position, end_offset
+    │  ├─ LogFailedError                    the tail thread died; every later call says so
+    │  ├─ StoreClosedError
+    │  ├─ WriteError
+    │  │  └─ PrivilegedWriteError           the leader lost, or never had, the right to write
+    │  ├─ PlainTopicsError                  sharing is on, the topics hold plain records only
+    │  └─ LiveMembersError                  Java workers of the same group are alive
+    └─ EmbeddedError                        a local broker, worker or artifact could not be had
+
+``migrator.errors`` adds the branch ``MigrationError``.
+
+A message says what happened, where (``topic[partition]@offset``) and what to do. It never holds a
+configuration value, a session key or an offset value. The message is the only positional argument and
+context is keyword-only with defaults, so every error survives pickling (Spark sends them home).
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class ConnectShareError(Exception):
+    """Root of all errors of this project."""
+
+    retriable: bool = False
+    exit_code: ClassVar[int] = 1
+
+
+class UsageError(ConnectShareError):
+    """The caller asked for something that can never work; nothing was read or written."""
+
+    exit_code: ClassVar[int] = 2
+
+
+class ConfigError(UsageError):
+    """A property is missing, contradictory or has a wrong value; the message names the property."""
+
+    def __init__(self, message: str, *, property_name: str | None = None) -> None:
+        super().__init__(message)
+        self.property_name = property_name
+
+
+class InvalidClusterGroupIdError(UsageError, ValueError):
+    """The text cannot be a cluster group id: keys made with it could not be told apart from others."""
+
+
+class NotStartedError(UsageError):
+    """A method was called that needs ``start()`` first."""
+
+
+class RecordError(ConnectShareError):
+    """One record cannot be understood."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        topic: str | None = None,
+        partition: int | None = None,
+        offset: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
+
+
+class KeyFormatError(RecordError):
+    """The key of a record is not one that Connect writes."""
+
+
+class ValueFormatError(RecordError):
+    """The value of a record, or a value to be written, is not what Connect expects (``DataException``)."""
+
+
+class TopicError(ConnectShareError):
+    """A topic is not as it has to be."""
+
+    def __init__(self, message: str, *, topic: str | None = None) -> None:
+        super().__init__(message)
+        self.topic = topic
+
+
+class TopicMissingError(TopicError):
+    """The topic does not exist and may not, or could not, be created."""
+
+
+class TopicNotCompactedError(TopicError):
+    """``cleanup.policy`` is not exactly ``compact``: records would be lost sooner or later."""
+
+
+class PartitionCountError(TopicError):
+    """The config topic has more than one partition, so its records have no order."""
+
+
+class ReplicationFactorError(TopicError):
+    """The replication factor asked for cannot be had; the topic was not created with fewer replicas."""
+
+
+class OpenTransactionError(TopicError):
+    """A transaction is open on the topic: what lies behind it cannot be read yet."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        topic: str | None = None,
+        partition: int | None = None,
+        last_stable_offset: int | None = None,
+        end_offset: int | None = None,
+    ) -> None:
+        super().__init__(message, topic=topic)
+        self.partition = partition
+        self.last_stable_offset = last_stable_offset
+        self.end_offset = end_offset
+
+
+class TopicRecreatedError(TopicError):
+    """The topic was deleted and created again: its id is no longer the one that was recorded (KIP-516)."""
+
+    def __init__(
+        self, message: str, *, topic: str | None = None, old_id: str | None = None, new_id: str | None = None
+    ) -> None:
+        super().__init__(message, topic=topic)
+        self.old_id = old_id
+        self.new_id = new_id
+
+
+class BrokerError(ConnectShareError):
+    """The broker, or the way to it, refused.
+
+    Attributes:
+        code: Kafka's error code, negative for errors of the client library itself.
+        name: its name, such as ``TOPIC_AUTHORIZATION_FAILED``.
+    """
+
+    def __init__(
+        self, message: str, *, code: int | None = None, name: str | None = None, retriable: bool = False
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.name = name
+        self.retriable = retriable
+
+
+class BrokerTimeoutError(BrokerError):
+    """No answer within the time allowed."""
+
+
+class BrokerUnavailableError(BrokerError):
+    """No broker could be reached at the given address."""
+
+
+class AuthorizationError(BrokerError):
+    """The principal is not known, or may not do this; the message names the missing right."""
+
+
+class FencedError(BrokerError):
+    """Another producer with the same transactional id took over."""
+
+
+class StoreError(ConnectShareError):
+    """A backing store cannot do what was asked."""
+
+
+class ReadToEndTimeoutError(StoreError):
+    """The log was not read to the end in time; nothing was lost, a later read goes on from ``position``."""
+
+    retriable: bool = True
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        topic: str | None = None,
+        partition: int | None = None,
+        position: int | None = None,
+        end_offset: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.topic = topic
+        self.partition = partition
+        self.position = position
+        self.end_offset = end_offset
+
+
+class LogFailedError(StoreError):
+    """The thread that follows the log has ended with an error; the store must be started again."""
+
+
+class StoreClosedError(StoreError):
+    """The store, or the reader on it, was stopped."""
+
+
+class WriteError(StoreError):
+    """A record was not acknowledged; whether it was written is not known unless the message says so."""
+
+
+class PrivilegedWriteError(WriteError):
+    """The exactly-once leader's producer was fenced or failed; claim write privileges again."""
+
+
+class PlainTopicsError(StoreError):
+    """Sharing is enabled, but the topics hold plain records only: this group was never migrated."""
+
+
+class LiveMembersError(StoreError):
+    """Java workers of the same Connect group are alive: two writers would overwrite each other."""
+
+
+class EmbeddedError(ConnectShareError):
+    """A local broker, worker, Java runtime or Maven artifact could not be provided."""

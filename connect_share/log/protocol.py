@@ -1,0 +1,78 @@
+"""What a backing store needs of a log, and what a log needs of a backing store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Protocol
+
+from connect_share.records import Record
+
+
+@dataclass(frozen=True, slots=True)
+class RecordMetadata:
+    """Where an acknowledged record went."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+class RecordSink(Protocol):
+    """The receiving side of a log: one backing store.
+
+    Both methods are called from one thread at a time, in log order per partition. They must not raise for
+    a bad record (it is counted instead); what they do raise ends the log with ``LogFailedError``.
+    """
+
+    @property
+    def key_prefix(self) -> bytes:
+        """Keys that do not start with these bytes are foreign; ``b""`` lets every record through."""
+
+    def apply(self, records: Sequence[Record]) -> None:
+        """Take the next records whose key starts with ``key_prefix`` (``b""``: null keys too)."""
+
+    def skip(self, keys: Sequence[bytes | None]) -> None:
+        """Take notice of the keys of foreign records, in bulk; values were not looked at."""
+
+
+class CompactedLog(Protocol):
+    """A compacted topic that is followed to its end and written to. Source: ``KafkaBasedLog``."""
+
+    @property
+    def topic(self) -> str:
+        """Name of the topic."""
+
+    @property
+    def partition_count(self) -> int:
+        """Number of partitions seen at start."""
+
+    def start(self) -> None:
+        """Make sure of the topic, read it to the end known now, then follow it in a thread.
+
+        Raises:
+            TopicError: missing, or not as Connect demands.
+            ReadToEndTimeoutError: the end was not reached in time.
+            BrokerError: the cluster refused.
+        """
+
+    def stop(self) -> None:
+        """End the thread and close the clients; may be called twice."""
+
+    def read_to_end(self, timeout_s: float) -> None:
+        """Return once every record that is in the topic at the time of the call was applied.
+
+        Raises:
+            ReadToEndTimeoutError: with topic, partition, position and end offset.
+            LogFailedError: the thread died earlier.
+        """
+
+    def send(self, key: bytes, value: bytes | None) -> Future[RecordMetadata]:
+        """Write one record; the future ends with the acknowledgement or a ``ConnectShareError``."""
+
+    def flush(self, timeout_s: float) -> None:
+        """Wait until every record sent so far is acknowledged or failed."""
+
+    def positions(self) -> Mapping[int, int]:
+        """Next offset to be read of each partition: the consumer's progress, foreign records included."""

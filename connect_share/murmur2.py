@@ -1,0 +1,38 @@
+"""Where a key lives: the partitioner of the Java clients.
+
+librdkafka places keys elsewhere by default. A key in two partitions is never merged by compaction, and
+which copy wins after a reload is chance; so every producer here uses ``murmur2_random`` and everything
+that checks placement uses this function.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+_M: Final = 0x5BD1E995
+_MASK: Final = 0xFFFFFFFF
+
+
+def murmur2(data: bytes) -> int:
+    """Return the unsigned 32-bit hash of ``data``. Source: ``org.apache.kafka.common.utils.Utils.murmur2``."""
+    length = len(data)
+    h = (0x9747B28C ^ length) & _MASK
+    end = length & ~3
+    for i in range(0, end, 4):
+        k = int.from_bytes(data[i : i + 4], "little")
+        k = (k * _M) & _MASK
+        k ^= k >> 24
+        k = (k * _M) & _MASK
+        h = ((h * _M) & _MASK) ^ k
+    rest = data[end:]
+    if rest:
+        h ^= int.from_bytes(rest, "little")
+        h = (h * _M) & _MASK
+    h ^= h >> 13
+    h = (h * _M) & _MASK
+    return h ^ (h >> 15)
+
+
+def partition_for(key: bytes, partitions: int) -> int:
+    """Return the partition (0-based) in which a Java producer puts ``key``."""
+    return (murmur2(key) & 0x7FFFFFFF) % partitions

@@ -1,0 +1,62 @@
+"""The values everything else speaks of: records, topic types, offset ranges, task ids."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class TopicType(enum.Enum):
+    """Which of Connect's three internal topics a record belongs to."""
+
+    CONFIG = "config"
+    STATUS = "status"
+    OFFSET = "offset"
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One Kafka record.
+
+    Attributes:
+        offset: position in its partition.
+        timestamp_ms: milliseconds since the epoch, -1 when the broker gave none.
+        key: ``None`` is possible on topics that are not compacted.
+        value: ``None`` is a tombstone, ``b""`` is not.
+        headers: in order, names may repeat.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+    def __repr__(self) -> str:
+        """Show where the record is and how large it is; keys and values may hold secrets."""
+        key = "null" if self.key is None else f"{len(self.key)}B"
+        value = "tombstone" if self.value is None else f"{len(self.value)}B"
+        return f"<Record {self.topic}[{self.partition}]@{self.offset} key={key} value={value}>"
+
+
+class OffsetRange(NamedTuple):
+    """Records of one partition from ``start`` (inclusive) to ``end`` (exclusive)."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ConnectorTaskId:
+    """One task of a connector; text form ``<connector>-<task>`` (Connect's class of the same name)."""
+
+    connector: str
+    task: int
+
+    def __str__(self) -> str:
+        return f"{self.connector}-{self.task}"

@@ -1,0 +1,42 @@
+"""Settings of one Kafka client, in librdkafka's names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+SECRET_WORDS: Final = ("password", "secret", "jaas", "token", "key.pem", "sasl.username", "oauthbearer.config")
+
+
+def is_secret_property(name: str) -> bool:
+    """Tell whether the value of a property must never be shown."""
+    lowered = name.lower()
+    return any(word in lowered for word in SECRET_WORDS)
+
+
+@dataclass(frozen=True)
+class ClientSettings:
+    """What a Kafka client needs to reach a cluster: bootstrap servers, security, user settings.
+
+    Attributes:
+        properties: librdkafka property names and values; never printed whole, ``repr`` masks secrets.
+    """
+
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Comma list ``host:port``, empty when unset."""
+        return self.properties.get("bootstrap.servers", "")
+
+    def overlaid(self, overrides: Mapping[str, str]) -> ClientSettings:
+        """Return settings in which ``overrides`` win."""
+        return ClientSettings({**self.properties, **overrides})
+
+    def __repr__(self) -> str:
+        shown = {
+            name: "[hidden]" if is_secret_property(name) else value
+            for name, value in sorted(self.properties.items())
+        }
+        return f"ClientSettings({shown})"

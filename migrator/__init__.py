@@ -1,0 +1,1 @@
+"""KafkaConnectTopicMigrator and the jobs around it (KIP-1173)."""

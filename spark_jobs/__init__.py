@@ -1,0 +1,1 @@
+"""PySpark jobs of connect-share."""
