@@ -66,6 +66,7 @@ class ClusterGroupId(str):
     __slots__ = ()
 
     def __new__(cls, value: str) -> ClusterGroupId:
+        """Validate ``value``; an id passes as it is."""
         if isinstance(value, cls):
             return value
         objection = _objection(value)

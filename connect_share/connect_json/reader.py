@@ -1,0 +1,202 @@
+"""Reader: as tolerant, and as strict, as ``JsonConverter.toConnectData`` (Jackson, ``schemas.enable=false``)."""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from json import decoder
+from typing import Any, Final
+
+from connect_share.errors import ValueFormatError
+
+_BOM: Final = b"\xef\xbb\xbf"
+_SPACE: Final = " \t\r\n"
+_SKIP: Final = re.compile(r"[ \t\r\n]*")
+_MAX_DEPTH: Final = 1000
+_MAX_NUMBER_CHARS: Final = 1000
+_NUMBER: Final = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+_LITERALS: Final[tuple[tuple[str, Any], ...]] = (("true", True), ("false", False), ("null", None))
+_IDENTIFIER_CATEGORIES: Final = frozenset({"Pc", "Sc", "Mn", "Mc", "Nl", "Nd", "Cf"})
+
+
+class _SyntaxError(Exception):
+    """Position of the first character that cannot be read."""
+
+    def __init__(self, position: int) -> None:
+        super().__init__(position)
+        self.position = position
+
+
+def _integer(text: str) -> int:
+    if len(text) > _MAX_NUMBER_CHARS:
+        raise _SyntaxError(0)
+    number = int(text)
+    # Java takes the low 64 bits of what does not fit.
+    return ((number + (1 << 63)) & ((1 << 64) - 1)) - (1 << 63)
+
+
+def _double(text: str) -> float:
+    if len(text) > _MAX_NUMBER_CHARS:
+        raise _SyntaxError(0)
+    return float(text)
+
+
+def _refuse_constant(_text: str) -> Any:
+    raise _SyntaxError(0)
+
+
+def _scan_string(text: str, position: int) -> tuple[str, int]:
+    """Read the rest of a string whose opening quote is before ``position``; raises ValueError."""
+    return decoder.scanstring(text, position, True)  # type: ignore[attr-defined, no-any-return]
+
+
+_fast = json.JSONDecoder(parse_int=_integer, parse_float=_double, parse_constant=_refuse_constant)
+
+
+def loads(data: bytes | None) -> Any:
+    """Parse the first JSON value in ``data``; what follows it is ignored, as Jackson does.
+
+    Returns:
+        ``None`` for a tombstone, for empty or blank bytes and for ``null``; integers wrapped to 64 bits; numbers with a
+        fraction or an exponent as ``float``; objects as ``dict`` (the last of duplicate members wins).
+
+    Raises:
+        ValueFormatError: not JSON. The message gives the position and never the text.
+
+    Source: ``JsonDeserializer`` (leading zeros allowed), ``JsonConverter``.
+    """
+    if not data:
+        return None
+    if data.startswith(_BOM):
+        data = data[len(_BOM) :]
+    try:
+        text = data.decode("utf-8")
+        broken = False
+    except UnicodeDecodeError:
+        # Bytes behind the first value do not matter; inside it they do, see below.
+        text = data.decode("utf-8", "surrogateescape")
+        broken = True
+    try:
+        value, end = _parse(text)
+    except _SyntaxError as exc:
+        raise ValueFormatError(
+            f"not JSON as Connect reads it: unexpected input at character {exc.position} of {len(text)}"
+        ) from None
+    if broken and any("\udc80" <= character <= "\udcff" for character in text[:end]):
+        raise ValueFormatError("not JSON as Connect reads it: the text is not UTF-8")
+    return value
+
+
+def _parse(text: str) -> tuple[Any, int]:
+    start = _skip(text, 0)
+    if start == len(text):
+        return None, start
+    if text[start] in '{["' and text.count("[") + text.count("{") < _MAX_DEPTH // 2:
+        try:
+            return _fast.raw_decode(text, start)
+        except (ValueError, RecursionError, _SyntaxError):
+            pass  # The slow way knows leading zeros and deep nesting, and says where the error is.
+    return _parse_slowly(text, start)
+
+
+def _skip(text: str, position: int) -> int:
+    match = _SKIP.match(text, position)
+    return position if match is None else match.end()
+
+
+def _scalar(text: str, position: int, *, root: bool) -> tuple[Any, int]:
+    """Read a string, number or literal that begins at ``position``."""
+    character = text[position : position + 1]
+    if character == '"':
+        try:
+            return _scan_string(text, position + 1)
+        except ValueError as exc:
+            raise _SyntaxError(position) from exc
+    for word, value in _LITERALS:
+        if text.startswith(word, position):
+            end = position + len(word)
+            if not _ends_literal(text[end : end + 1]):
+                raise _SyntaxError(end)
+            return value, end
+    match = _NUMBER.match(text, position)
+    if match is None:
+        raise _SyntaxError(position)
+    end = match.end()
+    following = text[end : end + 1]
+    # At the root only white space ends a number; inside, whatever may follow a value is checked by the caller.
+    if following and (following in ".eE" or (root and following not in _SPACE)):
+        raise _SyntaxError(end)
+    number = match.group()
+    return (_double if match.group(1) or match.group(2) else _integer)(number), end
+
+
+def _ends_literal(character: str) -> bool:
+    """Jackson lets a literal end before anything that cannot go on a Java identifier, and before a dot."""
+    if not character or character < "0" or character in "]}":
+        return True
+    return not (character.isalpha() or unicodedata.category(character) in _IDENTIFIER_CATEGORIES)
+
+
+def _parse_slowly(text: str, position: int) -> tuple[Any, int]:
+    """Read one value without recursion."""
+    if text[position] not in "[{":
+        return _scalar(text, position, root=True)
+    containers: list[Any] = []
+    names: list[str] = []  # the member being read, one for each open object
+    root: Any = None
+    while True:
+        # Here a value begins.
+        character = text[position : position + 1]
+        opened = False
+        if character in ("[", "{"):
+            value: Any = [] if character == "[" else {}
+            position = _skip(text, position + 1)
+            opened = text[position : position + 1] != ("]" if character == "[" else "}")
+            if len(containers) >= _MAX_DEPTH:
+                raise _SyntaxError(position)
+            if not opened:
+                position += 1
+        else:
+            value, position = _scalar(text, position, root=False)
+        if not containers:
+            root = value
+        elif isinstance(containers[-1], list):
+            containers[-1].append(value)
+        else:
+            containers[-1][names[-1]] = value
+        if opened:
+            containers.append(value)
+            if isinstance(value, dict):
+                name, position = _member_name(text, position)
+                names.append(name)
+            continue
+        # Here a value has ended.
+        while True:
+            if not containers:
+                return root, position
+            position = _skip(text, position)
+            character = text[position : position + 1]
+            inside_list = isinstance(containers[-1], list)
+            if character == ",":
+                position = _skip(text, position + 1)
+                if not inside_list:
+                    names[-1], position = _member_name(text, position)
+                break
+            if character != ("]" if inside_list else "}"):
+                raise _SyntaxError(position)
+            containers.pop()
+            if not inside_list:
+                names.pop()
+            position += 1
+
+
+def _member_name(text: str, position: int) -> tuple[str, int]:
+    """Read ``"name" :`` and return the name and where its value begins."""
+    if text[position : position + 1] != '"':
+        raise _SyntaxError(position)
+    name, position = _scalar(text, position, root=False)
+    position = _skip(text, position)
+    if text[position : position + 1] != ":":
+        raise _SyntaxError(position)
+    return name, _skip(text, position + 1)
