@@ -1,1 +1,5 @@
-"""KafkaConnectTopicMigrator and the jobs around it (KIP-1173)."""
+"""Moving the state of Connect clusters between dedicated and shared topics."""
+
+from migrator.rewrite import KafkaConnectTopicMigrator, Skipped, SkipReason
+
+__all__ = ["KafkaConnectTopicMigrator", "SkipReason", "Skipped"]

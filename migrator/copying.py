@@ -1,0 +1,386 @@
+"""The copy of one source partition, shared by the local engine and by Spark.
+
+One call consumes the planned range, gives each record its new key and produces it, in order, through one
+producer. A key lives in one source partition, so order per key holds at the destination as well.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pydantic import BaseModel, ConfigDict
+
+from connect_share import client
+from connect_share.admin import Admin
+from connect_share.keys import SEPARATOR
+from connect_share.log import read_ranges
+from connect_share.records import OffsetRange, Record, TopicType
+from connect_share.worker_config.client_settings import ClientSettings, Isolation
+from migrator.errors import CopyError
+from migrator.plan import CopySlice
+from migrator.rewrite import KafkaConnectTopicMigrator, Skipped, SkipReason
+
+MARKER_KEY: Final = b"target-state-"
+MARKER_VALUE: Final = b"null"
+IDLE_TIMEOUT_S: Final = 60.0
+PROGRESS_EVERY: Final = 1_000
+_SUM_MODULUS: Final = 2**64
+
+PRODUCER_OVERRIDES: Final[Mapping[str, str]] = {
+    # A retried request must not write its records twice; Connect's own setting (off) mirrors Java's stores.
+    "enable.idempotence": "true",
+    # With idempotence order holds with up to five; one at a time would wait a round trip per batch.
+    "max.in.flight.requests.per.connection": "5",
+    # Many small records: batches, not single sends.
+    "linger.ms": "5",
+    # Bounds the memory of a slice whatever its size; the library's default is 1 GiB.
+    "queue.buffering.max.kbytes": "65536",
+    # A record that cannot be delivered must end the copy within minutes, not hang it.
+    "message.timeout.ms": "120000",
+    # The broker's own limit of the destination topic decides (the plan checks it), not the client's 1 MB.
+    "message.max.bytes": "104857600",
+}
+
+
+class SliceEvidence(BaseModel):
+    """What was done to one slice; one per source partition, never per record.
+
+    Attributes:
+        slice_name: ``CopySlice.name``.
+        first_offset: of the first record read, ``None`` when there was none.
+        last_offset: of the last record read.
+        read: records read.
+        written: records acknowledged by this and, for a repeated task, by earlier attempts.
+        found_present: how many of those an earlier attempt of the same task had written.
+        tombstones: how many of the written have no value.
+        bytes_written: keys and values.
+        skipped: per reason.
+        digest: sum modulo 2**64 over the written of a hash of key and value: independent of order.
+        crc32: over keys and values in the order written.
+        marker_written: the group's marker closes the config topic, see decision 2.
+        destination_offsets: per destination partition the first and last offset acknowledged.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    slice_name: str
+    source_index: int
+    cluster_group_id: str
+    topic_type: TopicType
+    topic: str
+    partition: int
+    start: int
+    end: int
+    destination_topic: str
+    first_offset: int | None
+    last_offset: int | None
+    read: int
+    written: int
+    found_present: int
+    tombstones: int
+    bytes_written: int
+    skipped: dict[SkipReason, int]
+    digest: str
+    crc32: int
+    marker_written: bool
+    destination_offsets: dict[int, tuple[int, int]]
+
+
+def record_digest(key: bytes, value: bytes | None) -> int:
+    """Hash key and value into 64 bits; a tombstone and an empty value differ."""
+    digest = hashlib.blake2b(digest_size=8)
+    digest.update(len(key).to_bytes(8, "big"))
+    digest.update(key)
+    if value is not None:
+        digest.update(b"\x01")
+        digest.update(value)
+    return int.from_bytes(digest.digest(), "big")
+
+
+def _identity(record: Record) -> bytes:
+    """Everything by which a written record can be recognised again, in 16 bytes."""
+    told = (record.key, record.value, record.timestamp_ms, record.headers)
+    return hashlib.blake2b(repr(told).encode(), digest_size=16).digest()
+
+
+@dataclass
+class _Tally:
+    """Running figures of one slice."""
+
+    read: int = 0
+    written: int = 0
+    found_present: int = 0
+    tombstones: int = 0
+    bytes_written: int = 0
+    digest: int = 0
+    crc32: int = 0
+    first_offset: int | None = None
+    last_offset: int | None = None
+    skipped: Counter[SkipReason] = field(default_factory=Counter)
+
+    def saw(self, record: Record) -> None:
+        self.read += 1
+        self.last_offset = record.offset
+        if self.first_offset is None:
+            self.first_offset = record.offset
+
+    def carried(self, key: bytes, value: bytes | None) -> None:
+        self.written += 1
+        self.digest = (self.digest + record_digest(key, value)) % _SUM_MODULUS
+        self.crc32 = zlib.crc32(key, self.crc32)
+        self.bytes_written += len(key)
+        if value is None:
+            self.tombstones += 1
+        else:
+            self.crc32 = zlib.crc32(value, self.crc32)
+            self.bytes_written += len(value)
+
+
+class _CheckedWriter:
+    """A producer whose every delivery is looked at; the first failure ends the copy."""
+
+    def __init__(self, settings: ClientSettings, topic: str, client_id: str) -> None:
+        self._producer = client.producer(settings, client_id=client_id, overrides=PRODUCER_OVERRIDES)
+        self._topic = topic
+        self._failure: Any = None
+        self._sent = 0
+        self._acknowledged = 0
+        self.offsets: dict[int, tuple[int, int]] = {}
+
+    def _delivered(self, error: Any, message: Any) -> None:
+        if error is not None:
+            self._failure = self._failure or error
+            return
+        self._acknowledged += 1
+        partition, offset = message.partition(), message.offset()
+        known = self.offsets.get(partition)
+        self.offsets[partition] = (offset, offset) if known is None else (min(known[0], offset), max(known[1], offset))
+
+    def write(self, record: Record) -> None:
+        """Queue one record; blocks while the queue is full."""
+        headers = list(record.headers) or None
+        while True:
+            self._raise_failure()
+            try:
+                self._producer.produce(
+                    self._topic,
+                    key=record.key,
+                    value=record.value,
+                    headers=headers,
+                    timestamp=record.timestamp_ms,
+                    on_delivery=self._delivered,
+                )
+            except BufferError:
+                self._producer.poll(0.1)
+                continue
+            except client.KafkaException as error:
+                raise client.translate(error, doing=f"writing to {self._topic}") from error
+            break
+        self._sent += 1
+        self._producer.poll(0)
+
+    def finish(self) -> None:
+        """Wait for all acknowledgements.
+
+        Raises:
+            BrokerError: a record was refused or not acknowledged in time.
+            CopyError: fewer acknowledgements than records.
+        """
+        # Each record has a time-out of its own (message.timeout.ms), so this loop ends.
+        while len(self._producer) and self._failure is None:
+            self._producer.flush(0.5)
+        self._raise_failure()
+        if self._acknowledged != self._sent:
+            raise CopyError(
+                f"{self._topic}: {self._sent} records were sent but {self._acknowledged} acknowledged; "
+                "the destination holds a part of them"
+            )
+
+    def abandon(self) -> None:
+        """Drop what is still queued, so that closing does not wait for it."""
+        if len(self._producer):
+            self._producer.purge()
+            self._producer.poll(0)
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            raise client.translate(self._failure, doing=f"writing to {self._topic}")
+
+
+def _written_before(
+    slice_: CopySlice, starts: Mapping[int, int], settings: ClientSettings, client_id: str
+) -> Counter[bytes]:
+    """Read back what earlier attempts wrote for this group; empty when there was none."""
+    partitions = [(slice_.destination_topic, number) for number in range(slice_.destination_partitions)]
+    with Admin(settings, client_id=client_id) as admin:
+        ends = admin.end_offsets(partitions)
+    ranges = [
+        OffsetRange(topic, number, starts[number], ends[(topic, number)])
+        for topic, number in partitions
+        if ends[(topic, number)] > starts[number]
+    ]
+    prefix = slice_.cluster_group_id.encode() + SEPARATOR
+    records = read_ranges(
+        settings,
+        ranges,
+        isolation=Isolation.READ_UNCOMMITTED,
+        client_id=client_id,
+        idle_timeout_s=IDLE_TIMEOUT_S,
+    )
+    return Counter(_identity(record) for record in records if record.key and record.key.startswith(prefix))
+
+
+def copy_slice(
+    slice_: CopySlice,
+    migrator: KafkaConnectTopicMigrator,
+    consumer_settings: ClientSettings,
+    producer_settings: ClientSettings,
+    *,
+    client_id: str,
+    present: Counter[bytes] | None = None,
+    on_progress: Callable[[int], None] | None = None,
+    idle_timeout_s: float = IDLE_TIMEOUT_S,
+) -> SliceEvidence:
+    """Copy one source partition; memory does not grow with its size.
+
+    Args:
+        slice_: what to read and where to write.
+        migrator: gives the new keys.
+        consumer_settings: of the source's worker.
+        producer_settings: of the destination's worker.
+        client_id: for both clients.
+        present: what earlier attempts of the same task left at the destination; not written again.
+        on_progress: called now and then with the number of records read since the last call.
+        idle_timeout_s: seconds without a record after which reading is given up.
+
+    Raises:
+        BrokerError: reading or writing was refused; the destination may hold a part of the slice.
+        ReadToEndTimeoutError: the end of the range was not reached.
+        CopyError: an acknowledgement is missing.
+    """
+    tally = _Tally()
+    left = Counter(present or ())
+    reported = 0
+    writer = _CheckedWriter(producer_settings, slice_.destination_topic, client_id)
+    records: Iterator[Record] = read_ranges(
+        consumer_settings,
+        [slice_.offset_range],
+        isolation=slice_.isolation,
+        client_id=client_id,
+        idle_timeout_s=idle_timeout_s,
+    )
+
+    def carry(record: Record) -> None:
+        tally.carried(record.key or b"", record.value)  # the transform gives no record without a key
+        if left and (identity := _identity(record)) in left:
+            left[identity] -= 1
+            if not left[identity]:
+                del left[identity]
+            tally.found_present += 1
+        else:
+            writer.write(record)
+
+    try:
+        for record in records:
+            tally.saw(record)
+            rewritten = migrator.apply(record)
+            if isinstance(rewritten, Skipped):
+                tally.skipped[rewritten.reason] += 1
+            else:
+                carry(rewritten)
+            if on_progress is not None and tally.read - reported >= PROGRESS_EVERY:
+                on_progress(tally.read - reported)
+                reported = tally.read
+        marker = slice_.topic_type is TopicType.CONFIG and tally.tombstones > 0
+        if marker:
+            _write_marker(writer, slice_, tally.last_offset)
+        writer.finish()
+    finally:
+        writer.abandon()
+    if on_progress is not None:
+        on_progress(tally.read - reported)
+    return SliceEvidence(
+        slice_name=slice_.name,
+        source_index=slice_.source_index,
+        cluster_group_id=slice_.cluster_group_id,
+        topic_type=slice_.topic_type,
+        topic=slice_.offset_range.topic,
+        partition=slice_.offset_range.partition,
+        start=slice_.offset_range.start,
+        end=slice_.offset_range.end,
+        destination_topic=slice_.destination_topic,
+        first_offset=tally.first_offset,
+        last_offset=tally.last_offset,
+        read=tally.read,
+        written=tally.written,
+        found_present=tally.found_present,
+        tombstones=tally.tombstones,
+        bytes_written=tally.bytes_written,
+        skipped=dict(tally.skipped),
+        digest=f"{tally.digest:016x}",
+        crc32=tally.crc32,
+        marker_written=marker,
+        destination_offsets=writer.offsets,
+    )
+
+
+def _write_marker(writer: _CheckedWriter, slice_: CopySlice, last_offset: int | None) -> None:
+    """Close with the group's marker: without it a cleaned tombstone would move the group's position back."""
+    writer.write(
+        Record(
+            topic=slice_.destination_topic,
+            partition=0,
+            offset=last_offset or 0,
+            timestamp_ms=int(time.time() * 1000),
+            key=slice_.cluster_group_id.encode() + SEPARATOR + MARKER_KEY,
+            value=MARKER_VALUE,
+        )
+    )
+
+
+@dataclass(frozen=True)
+class CopyJob:
+    """A slice with all that is needed to copy it anywhere: what an engine sends to a worker process.
+
+    It holds client settings, hence secrets: it is pickled to workers, never written to a file.
+
+    Attributes:
+        destination_starts: per destination partition the end offset before anything was written.
+    """
+
+    slice_: CopySlice
+    consumer_settings: ClientSettings
+    producer_settings: ClientSettings
+    destination_consumer_settings: ClientSettings
+    destination_starts: tuple[tuple[int, int], ...]
+    client_id: str
+
+    def run(self, *, attempt: int = 0, on_progress: Callable[[int], None] | None = None) -> SliceEvidence:
+        """Copy the slice; ``attempt`` above 0 first reads back what earlier attempts wrote.
+
+        Raises:
+            ConnectShareError: as :func:`copy_slice`.
+        """
+        present: Counter[bytes] | None = None
+        if attempt > 0:
+            present = _written_before(
+                self.slice_,
+                dict(self.destination_starts),
+                self.destination_consumer_settings,
+                self.client_id,
+            )
+        return copy_slice(
+            self.slice_,
+            self.slice_.migrator(),
+            self.consumer_settings,
+            self.producer_settings,
+            client_id=self.client_id,
+            present=present,
+            on_progress=on_progress,
+        )

@@ -1,0 +1,51 @@
+"""Errors of a migration: the branch ``MigrationError`` of the tree in ``connect_share.errors``.
+
+::
+
+    ConnectShareError
+    ├─ MigrationError
+    │  ├─ PlanRejectedError              the plan cannot be carried out safely; nothing was written
+    │  │  ├─ DestinationNotEmptyError    the destination already holds records of the group
+    │  │  └─ SourceChangedError          the source is no longer what was planned
+    │  ├─ PlanFileError                  a plan or manifest cannot be read or written
+    │  ├─ AlreadyAppliedError            an earlier ``apply`` of this plan wrote to the destination
+    │  └─ CopyError                      what was written is not what was read
+    └─ UsageError
+       └─ NotYetSupportedError (exit 2)  a command or direction that does not exist yet
+"""
+
+from __future__ import annotations
+
+from connect_share.errors import ConnectShareError, UsageError
+
+
+class MigrationError(ConnectShareError):
+    """A migration cannot go on."""
+
+
+class PlanRejectedError(MigrationError):
+    """The move cannot be done safely as it stands; nothing was written."""
+
+
+class DestinationNotEmptyError(PlanRejectedError):
+    """The destination already holds records of the group that is to be moved there."""
+
+
+class SourceChangedError(PlanRejectedError):
+    """The source has other records than when the plan was made."""
+
+
+class PlanFileError(MigrationError):
+    """A plan or manifest file is missing, damaged, of an unknown format, or cannot be written."""
+
+
+class AlreadyAppliedError(MigrationError):
+    """An earlier run of this plan wrote to the destination, wholly or in part."""
+
+
+class CopyError(MigrationError):
+    """A slice was not copied whole; the destination holds a part of it."""
+
+
+class NotYetSupportedError(UsageError):
+    """Asked for something that does not exist yet; the message says what to use instead."""

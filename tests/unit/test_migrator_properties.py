@@ -1,0 +1,203 @@
+"""The six properties of KIP-1173's transform: defaults, spelling, contradictions."""
+
+import pickle
+
+import pytest
+
+from connect_share.errors import ConfigError
+from connect_share.records import Record, TopicType
+from migrator import KafkaConnectTopicMigrator, Skipped, SkipReason
+
+STRAIGHT = {"destination.cluster.name": "B", "topic.type": "config"}
+
+
+def record(key: bytes | None, value: bytes | None = b"{}") -> Record:
+    return Record("t", 3, 17, 1_700_000_000_000, key, value, (("h", None), ("h", b"")))
+
+
+def test_defaults_take_plain_keys() -> None:
+    migrator = KafkaConnectTopicMigrator(STRAIGHT)
+    assert migrator.properties == {
+        "source.cluster.names": "",
+        "destination.cluster.name": "B",
+        "topic.type": "config",
+        "migrate.job": "false",
+        "job.name": "",
+        "old.client": "true",
+    }
+    assert migrator.topic_type is TopicType.CONFIG
+    assert migrator.destination == "B"
+
+
+@pytest.mark.parametrize(
+    ("properties", "named"),
+    [
+        ({}, "topic.type"),
+        ({"topic.type": "config"}, "destination.cluster.name"),
+        ({"topic.type": "config", "destination.cluster.name": "  "}, "destination.cluster.name"),
+        ({"topic.type": "config", "destination.cluster.name": "task-runner"}, "destination.cluster.name"),
+        ({"topic.type": "config", "destination.cluster.name": "a.connector-b"}, "destination.cluster.name"),
+        ({"topic.type": "config", "destination.cluster.name": "a,b"}, "destination.cluster.name"),
+        ({"destination.cluster.name": "B"}, "topic.type"),
+        ({**STRAIGHT, "topic.type": "configs"}, "topic.type"),
+        ({**STRAIGHT, "topic.type": "CONFIG"}, "topic.type"),
+        ({**STRAIGHT, "old.client": "yes"}, "old.client"),
+        ({**STRAIGHT, "old.client": ""}, "old.client"),
+        ({**STRAIGHT, "migrate.job": "1"}, "migrate.job"),
+        ({**STRAIGHT, "migrate.job": "true"}, "job.name"),
+        ({**STRAIGHT, "migrate.job": "true", "job.name": " "}, "job.name"),
+        ({**STRAIGHT, "migrate.job": "true", "job.name": "a\nb"}, "job.name"),
+        ({**STRAIGHT, "job.name": "orders"}, "job.name"),
+        ({**STRAIGHT, "source.cluster.names": "A"}, "source.cluster.names"),
+        ({**STRAIGHT, "old.client": "true", "source.cluster.names": "A"}, "source.cluster.names"),
+        ({**STRAIGHT, "old.client": "false"}, "source.cluster.names"),
+        ({**STRAIGHT, "old.client": "false", "source.cluster.names": "A,,C"}, "source.cluster.names"),
+        ({**STRAIGHT, "old.client": "false", "source.cluster.names": "A,"}, "source.cluster.names"),
+        ({**STRAIGHT, "old.client": "false", "source.cluster.names": "A,commit-x"}, "source.cluster.names"),
+        ({**STRAIGHT, "source.cluster.name": "A"}, "source.cluster.name"),
+        ({**STRAIGHT, "old.client": True}, "old.client"),
+        ({**STRAIGHT, "topic.type": TopicType.CONFIG}, "topic.type"),
+    ],
+)
+def test_bad_or_contradictory_properties_are_named(properties: dict[str, str], named: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        KafkaConnectTopicMigrator(properties)
+    assert caught.value.property_name == named
+    assert named in str(caught.value)
+
+
+def test_blanks_and_cases_do_not_matter() -> None:
+    loose = KafkaConnectTopicMigrator(
+        {
+            "destination.cluster.name": " B ",
+            "topic.type": " status ",
+            "old.client": " FALSE",
+            "source.cluster.names": "com.acme ,\tA , A",
+            "migrate.job": "False",
+        }
+    )
+    strict = KafkaConnectTopicMigrator(
+        {
+            "destination.cluster.name": "B",
+            "topic.type": "status",
+            "old.client": "false",
+            "source.cluster.names": "A,com.acme",
+        }
+    )
+    assert loose == strict
+    assert loose.fingerprint == strict.fingerprint
+    assert hash(loose) == hash(strict)
+
+
+def test_the_fingerprint_tells_transforms_apart() -> None:
+    prints = {
+        KafkaConnectTopicMigrator(properties).fingerprint
+        for properties in (
+            STRAIGHT,
+            {**STRAIGHT, "topic.type": "status"},
+            {**STRAIGHT, "destination.cluster.name": "C"},
+            {**STRAIGHT, "migrate.job": "true", "job.name": "j"},
+            {**STRAIGHT, "migrate.job": "true", "job.name": "j "},
+            {**STRAIGHT, "old.client": "false", "source.cluster.names": "A"},
+            {**STRAIGHT, "old.client": "false", "migrate.job": "true", "job.name": "j"},
+        )
+    }
+    assert len(prints) == 7
+
+
+def test_the_fingerprint_is_stable() -> None:
+    """Plans made by an earlier version must still be recognised."""
+    assert KafkaConnectTopicMigrator(STRAIGHT).fingerprint == (
+        "sha256:e501477684962684bfd889952beec21a839afceb6ded4160674e6e49c86ffb32"
+    )
+
+
+@pytest.mark.parametrize(
+    ("properties", "key", "expected"),
+    [
+        # plain keys, the default
+        (STRAIGHT, b"connector-my.conn", b"B.connector-my.conn"),
+        (STRAIGHT, b"logger-cluster-org.apache", b"B.logger-cluster-org.apache"),
+        (STRAIGHT, b"session-key", SkipReason.SESSION_KEY),
+        (STRAIGHT, b"restart-connector-a", SkipReason.RESTART_REQUEST),
+        (STRAIGHT, b"session-key-x", SkipReason.NOT_A_LEGAL_KEY),
+        (STRAIGHT, b"", SkipReason.NOT_A_LEGAL_KEY),
+        (STRAIGHT, None, SkipReason.NO_KEY),
+        (STRAIGHT, b"\xff\xfe", SkipReason.NOT_A_LEGAL_KEY),
+        (STRAIGHT, b"B.connector-a", SkipReason.ALREADY_PREFIXED),
+        (STRAIGHT, b"A.session-key", SkipReason.ALREADY_PREFIXED),
+        (STRAIGHT, b"status-connector-a", SkipReason.NOT_A_LEGAL_KEY),
+        # keys of named groups
+        ({**STRAIGHT, "old.client": "false", "source.cluster.names": "A, a.b"}, b"A.commit-x", b"B.commit-x"),
+        ({**STRAIGHT, "old.client": "false", "source.cluster.names": "A, a.b"}, b"a.b.commit-x", b"B.commit-x"),
+        (
+            {**STRAIGHT, "old.client": "false", "source.cluster.names": "A"},
+            b"A.b.commit-x",
+            SkipReason.FOREIGN_GROUP,
+        ),
+        (
+            {**STRAIGHT, "old.client": "false", "source.cluster.names": "A"},
+            b"commit-x",
+            SkipReason.PLAIN_KEY,
+        ),
+        (
+            {**STRAIGHT, "old.client": "false", "source.cluster.names": "A"},
+            b"A.session-key",
+            SkipReason.SESSION_KEY,
+        ),
+        (
+            {**STRAIGHT, "old.client": "false", "source.cluster.names": "A"},
+            b"A.restart-connector-x",
+            SkipReason.RESTART_REQUEST,
+        ),
+        # one job of whichever group has it
+        (
+            {**STRAIGHT, "old.client": "false", "migrate.job": "true", "job.name": "x"},
+            b"A.commit-x",
+            b"B.commit-x",
+        ),
+        (
+            {**STRAIGHT, "old.client": "false", "migrate.job": "true", "job.name": "x"},
+            b"commit-x",
+            SkipReason.PLAIN_KEY,
+        ),
+        (
+            {
+                **STRAIGHT,
+                "old.client": "false",
+                "migrate.job": "true",
+                "job.name": "x",
+                "source.cluster.names": "A",
+            },
+            b"C.commit-x",
+            SkipReason.FOREIGN_GROUP,
+        ),
+    ],
+)
+def test_keys(properties: dict[str, str], key: bytes | None, expected: bytes | SkipReason) -> None:
+    before = record(key)
+    after = KafkaConnectTopicMigrator(properties).apply(before)
+    if isinstance(expected, SkipReason):
+        assert after == Skipped(expected)
+    else:
+        assert after == Record("t", 3, 17, 1_700_000_000_000, expected, b"{}", (("h", None), ("h", b"")))
+
+
+@pytest.mark.parametrize("value", [None, b"", b"null", b"\x00not json"])
+def test_values_are_not_looked_at(value: bytes | None) -> None:
+    after = KafkaConnectTopicMigrator(STRAIGHT).apply(record(b"connector-a", value))
+    assert isinstance(after, Record)
+    assert after.value == value
+
+
+def test_it_travels() -> None:
+    migrator = KafkaConnectTopicMigrator({**STRAIGHT, "migrate.job": "true", "job.name": "größe-😀"})
+    copy = pickle.loads(pickle.dumps(migrator))
+    assert copy == migrator
+    assert copy.apply(record("commit-größe-😀".encode())) == migrator.apply(record("commit-größe-😀".encode()))
+    skipped = Skipped(SkipReason.SESSION_KEY)
+    assert pickle.loads(pickle.dumps(skipped)) == skipped
+
+
+def test_each_reason_is_explained() -> None:
+    assert all(reason.explanation for reason in SkipReason)
