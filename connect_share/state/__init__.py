@@ -1,0 +1,103 @@
+"""What a worker believes: pure folds over the records of the three topics, and the records themselves."""
+
+from connect_share.state.config_events import (
+    ConfigEvent,
+    ConnectorConfigRemoved,
+    ConnectorConfigUpdated,
+    LoggerLevelUpdated,
+    RestartRequested,
+    SessionKeyUpdated,
+    TargetStateChanged,
+    TaskConfigsUpdated,
+)
+from connect_share.state.config_fold import ConfigFold
+from connect_share.state.config_records import (
+    commit_key,
+    connector_config_record,
+    connector_key,
+    logger_level_record,
+    restart_request_record,
+    session_key_record,
+    target_state_key,
+    target_state_record,
+    task_commit_record,
+    task_config_record,
+    task_count_record,
+    task_key,
+)
+from connect_share.state.config_state import ClusterConfigState, RestartRequest, SessionKey, TargetState
+from connect_share.state.offset_fold import OffsetFold, OffsetSnapshot
+from connect_share.state.offset_records import (
+    offset_key,
+    offset_value,
+    parse_offset_key,
+    partition_identity,
+    validate_offset_map,
+)
+from connect_share.state.replay import replay_config, replay_offsets, replay_status
+from connect_share.state.skips import SkipKind
+from connect_share.state.status_fold import StatusFold, StatusRemoved, StatusSnapshot
+from connect_share.state.status_records import (
+    ConnectorStatus,
+    State,
+    TaskStatus,
+    TopicStatus,
+    connector_status_key,
+    connector_status_record,
+    task_status_key,
+    task_status_record,
+    topic_status_key,
+    topic_status_record,
+)
+
+__all__ = [
+    "ClusterConfigState",
+    "ConfigEvent",
+    "ConfigFold",
+    "ConnectorConfigRemoved",
+    "ConnectorConfigUpdated",
+    "ConnectorStatus",
+    "LoggerLevelUpdated",
+    "OffsetFold",
+    "OffsetSnapshot",
+    "RestartRequest",
+    "RestartRequested",
+    "SessionKey",
+    "SessionKeyUpdated",
+    "SkipKind",
+    "State",
+    "StatusFold",
+    "StatusRemoved",
+    "StatusSnapshot",
+    "TargetState",
+    "TargetStateChanged",
+    "TaskConfigsUpdated",
+    "TaskStatus",
+    "TopicStatus",
+    "commit_key",
+    "connector_config_record",
+    "connector_key",
+    "connector_status_key",
+    "connector_status_record",
+    "logger_level_record",
+    "offset_key",
+    "offset_value",
+    "parse_offset_key",
+    "partition_identity",
+    "replay_config",
+    "replay_offsets",
+    "replay_status",
+    "restart_request_record",
+    "session_key_record",
+    "target_state_key",
+    "target_state_record",
+    "task_commit_record",
+    "task_config_record",
+    "task_count_record",
+    "task_key",
+    "task_status_key",
+    "task_status_record",
+    "topic_status_key",
+    "topic_status_record",
+    "validate_offset_map",
+]

@@ -1,0 +1,300 @@
+"""The config topic, record by record, into what a worker believes."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import logging
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from connect_share.connect_json import loads
+from connect_share.errors import ValueFormatError
+from connect_share.keys import SEPARATOR, ClusterGroupId, is_original_key, split_key
+from connect_share.records import ConnectorTaskId, Record, TopicType
+from connect_share.state.config_events import (
+    ConfigEvent,
+    ConnectorConfigRemoved,
+    ConnectorConfigUpdated,
+    LoggerLevelUpdated,
+    RestartRequested,
+    SessionKeyUpdated,
+    TargetStateChanged,
+    TaskConfigsUpdated,
+)
+from connect_share.state.config_state import ClusterConfigState, RestartRequest, SessionKey, TargetState
+from connect_share.state.names import is_integer, key_text, parse_task_id, to_int32
+from connect_share.state.skips import SkipKind
+
+_log = logging.getLogger(__name__)
+
+_TARGET_STATES: Final = {state.value: state for state in TargetState}
+
+
+class _BadValueError(Exception):
+    """The value of an own record is not what belongs under its key; the text is safe to log."""
+
+
+def _decode_base64(text: str) -> bytes:
+    """Decode as Java's basic decoder does: standard alphabet, padding optional."""
+    if "=" not in text:
+        text += "=" * (-len(text) % 4)
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError) as exc:
+        raise _BadValueError("'key' is not base64") from exc
+
+
+class ConfigFold:
+    """Mutable state of one cluster group, fed with records in log order.
+
+    alone and does not move the position (decision 2). Without one, the fold behaves as an unmodified worker: each
+    alone and does not move the position (decision 2). Without one, the fold behaves as an unmodified worker: every
+    record moves the position unless its value cannot be parsed (values under a foreign prefix are not looked at).
+
+    A bad record never takes others with it: it is counted in :attr:`skipped` and logged without its value.
+
+    Attributes:
+        skipped: how many records were passed over, by reason.
+        own_records: how many own records were understood.
+        newest_own_is_tombstone: the newest own record has no value at all, so compaction may remove it.
+
+    Source: ``KafkaConfigBackingStore.ConsumeCallback``.
+    """
+
+    def __init__(self, cluster_group_id: ClusterGroupId | None = None) -> None:
+        self.skipped: Counter[SkipKind] = Counter()
+        self.own_records = 0
+        self.newest_own_is_tombstone = False
+        self._group = cluster_group_id
+        self._prefix = b"" if cluster_group_id is None else cluster_group_id.encode("ascii") + SEPARATOR
+        self._offset = -1
+        self._session_key: SessionKey | None = None
+        self._connectors: dict[str, dict[str, Any]] = {}
+        self._committed: dict[str, dict[int, dict[str, Any]]] = {}
+        self._deferred: dict[str, dict[int, dict[str, Any]]] = {}
+        self._task_counts: dict[str, int] = {}
+        self._target_states: dict[str, TargetState] = {}
+        self._task_count_records: dict[str, int] = {}
+        self._generations: dict[str, int] = {}
+        self._applied: dict[str, dict[str, Any]] = {}
+        self._pending_fencing: set[str] = set()
+        self._inconsistent: set[str] = set()
+
+    @property
+    def offset(self) -> int:
+        """The group's position: offset of its last record whose value parsed, plus one; -1 before the first."""
+        return self._offset
+
+    def snapshot(self) -> ClusterConfigState:
+        """Give what is believed now; later records do not change it."""
+        return ClusterConfigState(
+            offset=self._offset,
+            session_key=self._session_key,
+            configs=dict(self._connectors),
+            task_counts=dict(self._task_counts),
+            task_configs={name: dict(tasks) for name, tasks in self._committed.items()},
+            states=dict(self._target_states),
+            fencing_counts=dict(self._task_count_records),
+            generations=dict(self._generations),
+            applied_configs=dict(self._applied),
+            fencing_pending=frozenset(self._pending_fencing),
+            inconsistent=frozenset(self._inconsistent),
+        )
+
+    def deferred_task_configs(self, connector: str) -> dict[int, dict[str, Any]]:
+        """Task configs that no commit has made valid yet."""
+        return dict(self._deferred.get(connector, {}))
+
+    def apply(self, record: Record, *, started: bool = True) -> list[ConfigEvent]:
+        """Take the next record.
+
+        Args:
+            record: any record of the topic; foreign ones are recognised.
+            started: ``False`` while the log is read for the first time: nobody is told then.
+
+        Returns:
+            What a listener has to hear, in order.
+        """
+        key = record.key
+        if key is None:
+            self.skipped[SkipKind.NULL_KEY if self._group is None else SkipKind.FOREIGN] += 1
+            return []
+        if not key.startswith(self._prefix) or not is_original_key(TopicType.CONFIG, key, len(self._prefix)):
+            self._pass_over(record, key)
+            return []
+        text = key_text(key[len(self._prefix) :])
+        try:
+            value = loads(record.value)
+        except ValueFormatError as error:
+            self._bad(record, text, str(error))
+            return []
+        self._offset = record.offset + 1
+        self.own_records += 1
+        self.newest_own_is_tombstone = record.value is None
+        events: list[ConfigEvent] = []
+        try:
+            self._dispatch(text, value, events)
+        except _BadValueError as error:
+            self._bad(record, text, str(error))
+        return events if started else []
+
+    def _pass_over(self, record: Record, key: bytes) -> None:
+        """Take notice of a key that is not one of this group's."""
+        if self._group is not None:
+            self.skipped[SkipKind.FOREIGN] += 1
+            return
+        # As an unmodified worker: position first, then the key is found to be nobody's.
+        if split_key(TopicType.CONFIG, key) is not None:
+            self._offset = record.offset + 1
+            self.skipped[SkipKind.FOREIGN] += 1
+            return
+        try:
+            loads(record.value)
+        except ValueFormatError as error:
+            self._bad(record, key_text(key), str(error))
+            return
+        self._offset = record.offset + 1
+        self.skipped[SkipKind.BAD_KEY] += 1
+        _log.error("Discarding record with an unknown key at %s[%d]@%d", record.topic, record.partition, record.offset)
+
+    def _bad(self, record: Record, key: str, reason: str) -> None:
+        self.skipped[SkipKind.BAD_VALUE] += 1
+        _log.error("Discarding record %r at %s[%d]@%d: %s", key, record.topic, record.partition, record.offset, reason)
+
+    def _dispatch(self, key: str, value: Any, events: list[ConfigEvent]) -> None:
+        for prefix, handle in self._HANDLERS:
+            if key.startswith(prefix):
+                handle(self, key[len(prefix) :], value, events)
+                return
+        self._session_key_record(value, events)
+
+    def _forget(self, connector: str) -> None:
+        for states in (self._connectors, self._task_counts, self._committed, self._deferred, self._applied):
+            states.pop(connector, None)
+
+    def _connector(self, connector: str, value: Any, events: list[ConfigEvent]) -> None:
+        if value is None:
+            _log.info("Connector %r was removed", connector)
+            # Target state, task count record, generation and the fencing and inconsistency marks stay, as in Java.
+            self._forget(connector)
+            events.append(ConnectorConfigRemoved(connector))
+            return
+        self._connectors[connector] = _properties(value)
+        self._target_states.setdefault(connector, TargetState.STARTED)
+        events.append(ConnectorConfigUpdated(connector))
+
+    def _task(self, rest: str, value: Any, _events: list[ConfigEvent]) -> None:
+        task = parse_task_id(f"task-{rest}", 1)
+        if task is None:
+            raise _BadValueError("the key holds no task number")
+        self._deferred.setdefault(task.connector, {})[task.task] = _properties(value)
+
+    def _commit(self, connector: str, value: Any, events: list[ConfigEvent]) -> None:
+        if connector not in self._connectors:
+            # A late commit, or what compaction left of a removed connector.
+            _log.debug("Ignoring the commit of task configs of unknown connector %r", connector)
+            self._forget(connector)
+            self.skipped[SkipKind.UNKNOWN_CONNECTOR] += 1
+            return
+        count = _integer_member(value, "tasks")
+        deferred = self._deferred.get(connector)
+        updated: tuple[ConnectorTaskId, ...] = ()
+        if all(task in (deferred or {}) for task in range(count)):
+            if deferred is not None:
+                self._committed.setdefault(connector, {}).update(deferred)
+                self._generations[connector] = self._generations.get(connector, -1) + 1
+                updated = tuple(ConnectorTaskId(connector, task) for task in sorted(deferred))
+            self._inconsistent.discard(connector)
+            self._applied[connector] = self._connectors[connector]
+        else:
+            _log.debug("Connector %r has no complete set of task configs", connector)
+            self._inconsistent.add(connector)
+        if deferred is not None:
+            deferred.clear()
+        self._task_counts[connector] = count
+        self._pending_fencing.add(connector)
+        events.append(TaskConfigsUpdated(connector, updated))
+
+    def _target_state(self, connector: str, value: Any, events: list[ConfigEvent]) -> None:
+        if value is None:
+            self._target_states.pop(connector, None)
+            if connector in self._connectors:
+                self._target_states[connector] = TargetState.STARTED
+            return
+        word = _member(value, "state.v2")
+        if word is not None and not isinstance(word, str):
+            _log.error("'state.v2' of the target state of connector %r is not a string", connector)
+            word = None
+        if word is None:
+            word = _member(value, "state")
+        state = _TARGET_STATES.get(word) if isinstance(word, str) else None
+        if state is None:
+            raise _BadValueError("'state' is not a target state")
+        previous = self._target_states.get(connector)
+        self._target_states[connector] = state
+        if state is not previous and connector in self._connectors:
+            events.append(TargetStateChanged(connector))
+
+    def _restart(self, connector: str, value: Any, events: list[ConfigEvent]) -> None:
+        flags = {}
+        for name in ("only-failed", "include-tasks"):
+            flag = _member(value, name)
+            if not isinstance(flag, bool):
+                _log.warning(
+                    "%r of the restart request for connector %r is not a boolean, taken as false", name, connector
+                )
+                flag = False
+            flags[name] = flag
+        events.append(RestartRequested(RestartRequest(connector, flags["only-failed"], flags["include-tasks"])))
+
+    def _task_count(self, connector: str, value: Any, _events: list[ConfigEvent]) -> None:
+        self._task_count_records[connector] = _integer_member(value, "task-count")
+        self._pending_fencing.discard(connector)
+
+    def _logger(self, namespace: str, value: Any, events: list[ConfigEvent]) -> None:
+        level = _member(value, "level")
+        if not isinstance(level, str):
+            raise _BadValueError("'level' is not a string")
+        events.append(LoggerLevelUpdated(namespace, level))
+
+    def _session_key_record(self, value: Any, events: list[ConfigEvent]) -> None:
+        key, algorithm, created = (_member(value, name) for name in ("key", "algorithm", "creation-timestamp"))
+        if not isinstance(key, str) or not isinstance(algorithm, str) or not is_integer(created):
+            raise _BadValueError("'key', 'algorithm' or 'creation-timestamp' is missing or of the wrong type")
+        secret = _decode_base64(key)
+        if not secret:
+            raise _BadValueError("'key' is empty")
+        self._session_key = SessionKey(secret, algorithm, created)
+        events.append(SessionKeyUpdated(self._session_key))
+
+    _HANDLERS: Final[tuple[tuple[str, Callable[[ConfigFold, str, Any, list[ConfigEvent]], None]], ...]] = (
+        ("target-state-", _target_state),
+        ("connector-", _connector),
+        ("task-", _task),
+        ("commit-", _commit),
+        ("restart-connector-", _restart),
+        ("tasks-fencing-", _task_count),
+        ("logger-cluster-", _logger),
+    )
+
+
+def _member(value: Any, name: str) -> Any:
+    if not isinstance(value, Mapping):
+        raise _BadValueError("the value is not an object")
+    return value.get(name)
+
+
+def _properties(value: Any) -> dict[str, Any]:
+    properties = _member(value, "properties")
+    if not isinstance(properties, Mapping):
+        raise _BadValueError("'properties' is not an object")
+    return dict(properties)
+
+
+def _integer_member(value: Any, name: str) -> int:
+    number = _member(value, name)
+    if not is_integer(number):
+        raise _BadValueError(f"{name!r} is not an integer")
+    return to_int32(number)

@@ -1,0 +1,164 @@
+"""What a worker believes after reading the config topic."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from connect_share.records import ConnectorTaskId
+
+
+class TargetState(enum.Enum):
+    """State the user wants a connector to be in. Source: ``TargetState``."""
+
+    STARTED = "STARTED"
+    PAUSED = "PAUSED"
+    STOPPED = "STOPPED"
+
+
+@dataclass(frozen=True, slots=True)
+class SessionKey:
+    """Secret with which workers of one group sign requests to each other.
+
+    Attributes:
+        key: the secret; never shown.
+        algorithm: such as ``HmacSHA256``.
+        creation_timestamp_ms: milliseconds since the epoch.
+    """
+
+    key: bytes = field(repr=False)
+    algorithm: str
+    creation_timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class RestartRequest:
+    """Request to restart a connector and perhaps its tasks. Source: ``RestartRequest``."""
+
+    connector: str
+    only_failed: bool = False
+    include_tasks: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ClusterConfigState:
+    """Immutable snapshot of the config topic for one cluster group.
+
+    Use the methods; the other fields are the copies they answer from and must not be changed.
+
+    Attributes:
+        offset: the group's position: offset of its last record whose value parsed, plus one; -1 before the first.
+        session_key: newest session key, ``None`` before the first.
+
+    Equality ignores fencing counts, generations, applied configs and pending fencing, as Java's does; ``repr`` shows
+    names and counts only, configs may hold secrets. Source: ``ClusterConfigState``.
+    """
+
+    offset: int = -1
+    session_key: SessionKey | None = None
+    configs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    task_counts: Mapping[str, int] = field(default_factory=dict)
+    task_configs: Mapping[str, Mapping[int, Mapping[str, Any]]] = field(default_factory=dict)
+    states: Mapping[str, TargetState] = field(default_factory=dict)
+    fencing_counts: Mapping[str, int] = field(default_factory=dict)
+    generations: Mapping[str, int] = field(default_factory=dict)
+    applied_configs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    fencing_pending: frozenset[str] = frozenset()
+    inconsistent: frozenset[str] = frozenset()
+
+    def connectors(self) -> frozenset[str]:
+        """Names of all connectors, inconsistent ones included."""
+        return frozenset(self.configs)
+
+    def contains(self, connector: str) -> bool:
+        """Tell whether the connector is configured."""
+        return connector in self.configs
+
+    def connector_config(self, connector: str) -> dict[str, str] | None:
+        """Configuration of a connector (holds secrets), ``None`` if there is no such connector."""
+        config = self.configs.get(connector)
+        return None if config is None else dict(config)
+
+    def task_count(self, connector: str) -> int:
+        """Number of tasks of the last commit, 0 if unknown."""
+        return self.task_counts.get(connector, 0)
+
+    def tasks(self, connector: str) -> list[ConnectorTaskId]:
+        """Ids 0 to count-1; empty for an inconsistent connector or one without a commit."""
+        if connector in self.inconsistent:
+            return []
+        return [ConnectorTaskId(connector, task) for task in range(self.task_count(connector))]
+
+    def task_config(self, task: ConnectorTaskId) -> dict[str, str] | None:
+        """Committed configuration of a task, ``None`` if unknown."""
+        config = self.task_configs.get(task.connector, {}).get(task.task)
+        return None if config is None else dict(config)
+
+    def all_task_configs(self, connector: str) -> dict[ConnectorTaskId, dict[str, str]]:
+        """Every committed task configuration, those above the current count included."""
+        configs = self.task_configs.get(connector, {})
+        return {ConnectorTaskId(connector, task): dict(configs[task]) for task in sorted(configs)}
+
+    def target_state(self, connector: str) -> TargetState | None:
+        """State the user wants; may be known before the connector is."""
+        return self.states.get(connector)
+
+    def target_states(self) -> dict[str, TargetState]:
+        """All target states, those of unknown connectors included."""
+        return dict(self.states)
+
+    def inconsistent_connectors(self) -> frozenset[str]:
+        """Connectors whose last commit did not find all its task configs (compaction took some)."""
+        return self.inconsistent
+
+    def task_count_record(self, connector: str) -> int | None:
+        """Number of tasks to fence before new ones start (exactly-once), ``None`` if never written."""
+        return self.fencing_counts.get(connector)
+
+    def task_count_records(self) -> dict[str, int]:
+        """All task count records."""
+        return dict(self.fencing_counts)
+
+    def task_config_generation(self, connector: str) -> int | None:
+        """How often task configs were committed, counted from 0; ``None`` before the first."""
+        return self.generations.get(connector)
+
+    def applied_connector_config(self, connector: str) -> dict[str, str] | None:
+        """Configuration for which the current tasks were made."""
+        config = self.applied_configs.get(connector)
+        return None if config is None else dict(config)
+
+    def pending_fencing(self, connector: str) -> bool:
+        """Tell whether tasks were committed since the last task count record."""
+        return connector in self.fencing_pending
+
+    def connectors_pending_fencing(self) -> frozenset[str]:
+        """All connectors for which :meth:`pending_fencing` holds."""
+        return self.fencing_pending
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ClusterConfigState):
+            return NotImplemented
+        return self._compared() == other._compared()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def _compared(self) -> tuple[Any, ...]:
+        return (
+            self.offset,
+            self.session_key,
+            self.configs,
+            self.task_counts,
+            self.task_configs,
+            self.states,
+            self.inconsistent,
+        )
+
+    def __repr__(self) -> str:
+        key = "none" if self.session_key is None else "[hidden]"
+        return (
+            f"<ClusterConfigState offset={self.offset} connectors={sorted(self.configs)} "
+            f"tasks={sum(self.task_counts.values())} inconsistent={sorted(self.inconsistent)} session_key={key}>"
+        )

@@ -1,0 +1,57 @@
+"""Reading names and task numbers out of keys, by Java's rules."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, TypeGuard
+
+from connect_share.records import ConnectorTaskId
+
+_INT32_MAX: Final = (1 << 31) - 1
+_JAVA_INT: Final = re.compile(r"\+?\d+")
+
+
+def key_text(key: bytes) -> str:
+    """Decode a key as Java's string deserializer does: invalid UTF-8 becomes U+FFFD, never an error."""
+    return key.decode("utf-8", "replace")
+
+
+def text_key(text: str) -> bytes:
+    """Encode a key as Java's string serializer does: a lone surrogate becomes ``?``."""
+    return text.encode("utf-8", "replace")
+
+
+def parse_task_id(key: str, prefix_pieces: int) -> ConnectorTaskId | None:
+    """Take connector and task number out of ``task-<connector>-<n>`` or ``status-task-<connector>-<n>``.
+
+    Java's split on ``-`` drops trailing empty pieces, so trailing dashes vanish; the number may have a plus sign,
+    leading zeros and any Unicode decimal digits, and has to fit into 32 bits.
+
+    Args:
+        key: the whole key.
+        prefix_pieces: pieces the prefix takes, 1 for ``task-``, 2 for ``status-task-``.
+
+    Returns:
+        ``None`` when there is no such number. The connector may be the empty string.
+
+    Source: ``KafkaConfigBackingStore.parseTaskId``, ``KafkaStatusBackingStore.parseConnectorTaskId``.
+    """
+    pieces = key.split("-")
+    while pieces and not pieces[-1]:
+        pieces.pop()
+    if len(pieces) < prefix_pieces + 2 or not _JAVA_INT.fullmatch(pieces[-1]):
+        return None
+    number = int(pieces[-1]) if len(pieces[-1]) < 100 else _INT32_MAX + 1
+    if number > _INT32_MAX:
+        return None
+    return ConnectorTaskId("-".join(pieces[prefix_pieces:-1]), number)
+
+
+def to_int32(number: int) -> int:
+    """Keep the low 32 bits, as Java's ``intValue`` does."""
+    return ((number + (1 << 31)) & 0xFFFFFFFF) - (1 << 31)
+
+
+def is_integer(value: object) -> TypeGuard[int]:
+    """Tell whether a parsed JSON value is an integer in Connect's sense (``1.0`` and ``true`` are not)."""
+    return isinstance(value, int) and not isinstance(value, bool)

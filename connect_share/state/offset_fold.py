@@ -1,0 +1,174 @@
+"""The offset topic, record by record, into what a worker believes."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from connect_share.connect_json import loads
+from connect_share.errors import ValueFormatError
+from connect_share.keys import SEPARATOR, ClusterGroupId, is_original_key, split_key
+from connect_share.records import Record, TopicType
+from connect_share.state.offset_records import offset_key, parse_offset_key, partition_identity
+from connect_share.state.skips import SkipKind
+
+_log = logging.getLogger(__name__)
+
+_Keys = dict[str, dict[bytes, list[bytes]]]
+"""Connector, identity of the source partition, original keys under which it has a value (usually one)."""
+
+
+class OffsetSnapshot:
+    """Immutable snapshot of the offset topic for one cluster group.
+
+    Attributes:
+        raw: value bytes by original (plain) key bytes; holds offsets, never put it into a log line.
+    """
+
+    __slots__ = ("_keys", "_partitions", "raw")
+
+    raw: Mapping[bytes, bytes]
+
+    def __init__(
+        self,
+        raw: Mapping[bytes, bytes],
+        keys: Mapping[str, Mapping[bytes, list[bytes]]],
+        partitions: Mapping[bytes, dict[str, Any] | None],
+    ) -> None:
+        self.raw = MappingProxyType(dict(raw))
+        self._keys = {name: {identity: list(found) for identity, found in by.items()} for name, by in keys.items()}
+        self._partitions = dict(partitions)
+
+    def connectors(self) -> frozenset[str]:
+        """Names of connectors that have offsets for at least one source partition."""
+        return frozenset(name for name in self._keys if self.partitions(name))
+
+    def partitions(self, connector: str) -> list[dict[str, Any]]:
+        """Source partitions of a connector; the null partition is never listed."""
+        found = (self._partitions[keys[0]] for keys in self._keys.get(connector, {}).values())
+        return [dict(partition) for partition in found if partition is not None]
+
+    def original_keys(self, connector: str, partition: Mapping[str, Any] | None) -> tuple[bytes, ...]:
+        """Original keys under which a source partition has a value; several if its members came in other orders."""
+        return tuple(self._keys.get(connector, {}).get(partition_identity(partition), ()))
+
+    def offset(self, connector: str, partition: Mapping[str, Any] | None) -> dict[str, Any] | None:
+        """Source offset of a source partition; ``None`` if there is none or it is not an object.
+
+        The key with the members in the order given is preferred, then the one read last.
+        """
+        exact = offset_key(connector, partition)
+        keys = self.original_keys(connector, partition)
+        if exact not in keys:
+            if not keys:
+                return None
+            exact = keys[-1]
+        try:
+            value = loads(self.raw[exact])
+        except ValueFormatError:
+            return None
+        return value if isinstance(value, dict) else None
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, OffsetSnapshot):
+            return NotImplemented
+        return dict(self.raw) == dict(other.raw)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"<OffsetSnapshot keys={len(self.raw)} connectors={sorted(self.connectors())}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (OffsetSnapshot, (dict(self.raw), self._keys, self._partitions))
+
+
+class OffsetFold:
+    """Mutable offsets of one cluster group, fed with records in log order per partition.
+
+    A source partition is listed as long as one of its keys has a value, so the order between partitions of the topic
+    does not matter (Java forgets it at the tombstone of any of its keys; decision 3).
+
+    Attributes:
+        skipped: how many records were passed over, by reason.
+        own_records: how many own records were taken.
+        values: value bytes by original key bytes.
+
+    Source: ``KafkaOffsetBackingStore`` and ``OffsetUtils``.
+    """
+
+    def __init__(self, cluster_group_id: ClusterGroupId | None = None) -> None:
+        self.skipped: Counter[SkipKind] = Counter()
+        self.own_records = 0
+        self.values: dict[bytes, bytes] = {}
+        self._group = cluster_group_id
+        self._prefix = b"" if cluster_group_id is None else cluster_group_id.encode("ascii") + SEPARATOR
+        self._keys: _Keys = {}
+        self._partitions: dict[bytes, dict[str, Any] | None] = {}
+        self._homes: dict[bytes, tuple[str, bytes]] = {}
+
+    def snapshot(self) -> OffsetSnapshot:
+        """Give what is believed now; later records do not change it."""
+        return OffsetSnapshot(self.values, self._keys, self._partitions)
+
+    def partitions(self, connector: str) -> list[dict[str, Any]]:
+        """Source partitions of a connector now; the null partition is never listed."""
+        found = (self._partitions[keys[0]] for keys in self._keys.get(connector, {}).values())
+        return [dict(partition) for partition in found if partition is not None]
+
+    def original_keys(self, connector: str, partition: Mapping[str, Any] | None) -> tuple[bytes, ...]:
+        """Original keys under which this source partition has a value now."""
+        return tuple(self._keys.get(connector, {}).get(partition_identity(partition), ()))
+
+    def apply(self, record: Record) -> None:
+        """Take the next record of its partition."""
+        key = record.key
+        if key is None:
+            self.skipped[SkipKind.NULL_KEY if self._group is None else SkipKind.FOREIGN] += 1
+            return
+        if not key.startswith(self._prefix) or not is_original_key(TopicType.OFFSET, key, len(self._prefix)):
+            if self._group is not None or split_key(TopicType.OFFSET, key) is not None:
+                self.skipped[SkipKind.FOREIGN] += 1
+            else:
+                self.skipped[SkipKind.BAD_KEY] += 1
+                _log.warning(
+                    "Ignoring the key at %s[%d]@%d: not an offset's", record.topic, record.partition, record.offset
+                )
+            return
+        key = key[len(self._prefix) :]
+        if record.value is None:
+            self._forget(key)
+        elif key in self.values:
+            self.values[key] = record.value
+        else:
+            self._learn(key, record)
+        self.own_records += 1
+
+    def _learn(self, key: bytes, record: Record) -> None:
+        self.values[key] = record.value or b""
+        try:
+            connector, partition = parse_offset_key(key)
+        except ValueFormatError as error:
+            # As in Java the bytes are kept, but no connector is known for them.
+            self.skipped[SkipKind.BAD_KEY] += 1
+            _log.warning("Ignoring the key at %s[%d]@%d: %s", record.topic, record.partition, record.offset, error)
+            return
+        identity = partition_identity(partition)
+        self._keys.setdefault(connector, {}).setdefault(identity, []).append(key)
+        self._partitions[key] = partition
+        self._homes[key] = (connector, identity)
+
+    def _forget(self, key: bytes) -> None:
+        if self.values.pop(key, None) is None or key not in self._homes:
+            return
+        connector, identity = self._homes.pop(key)
+        del self._partitions[key]
+        by_identity = self._keys[connector]
+        by_identity[identity].remove(key)
+        if not by_identity[identity]:
+            del by_identity[identity]
+            if not by_identity:
+                del self._keys[connector]

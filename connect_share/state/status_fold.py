@@ -1,0 +1,279 @@
+"""The status topic, record by record, into what a worker believes."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from connect_share.connect_json import loads
+from connect_share.errors import ValueFormatError
+from connect_share.keys import SEPARATOR, ClusterGroupId, is_original_key, split_key
+from connect_share.records import ConnectorTaskId, Record, TopicType
+from connect_share.state.names import is_integer, key_text, parse_task_id, to_int32
+from connect_share.state.skips import SkipKind
+from connect_share.state.status_records import ConnectorStatus, State, TaskStatus, TopicStatus
+
+_log = logging.getLogger(__name__)
+
+_STATES: Final = {state.value: state for state in State}
+_CONNECTOR_PREFIX: Final = "status-connector-"
+_TASK_PREFIX: Final = "status-task-"
+_TOPIC_PREFIX: Final = "status-topic-"
+_CONNECTOR_IN_TOPIC_KEY: Final = len(":connector-")
+
+
+class _BadRecordError(Exception):
+    """What is wrong with an own record; the text is safe to log."""
+
+    def __init__(self, reason: str, kind: SkipKind = SkipKind.BAD_VALUE) -> None:
+        super().__init__(reason)
+        self.kind = kind
+
+
+class StatusSnapshot:
+    """Immutable snapshot of the status topic for one cluster group."""
+
+    __slots__ = ("_connectors", "_tasks", "_topics")
+
+    def __init__(
+        self,
+        connectors: Mapping[str, ConnectorStatus],
+        tasks: Mapping[str, Mapping[int, TaskStatus]],
+        topics: Mapping[str, Mapping[str, TopicStatus]],
+    ) -> None:
+        self._connectors = dict(connectors)
+        self._tasks = {name: dict(statuses) for name, statuses in tasks.items() if statuses}
+        self._topics = {name: dict(statuses) for name, statuses in topics.items() if statuses}
+
+    def connectors(self) -> frozenset[str]:
+        """Names of connectors that have a status of their own."""
+        return frozenset(self._connectors)
+
+    def connectors_with_tasks(self) -> frozenset[str]:
+        """Names of connectors of which a task has a status."""
+        return frozenset(self._tasks)
+
+    def connectors_with_topics(self) -> frozenset[str]:
+        """Names of connectors that have active topics."""
+        return frozenset(self._topics)
+
+    def connector_status(self, connector: str) -> ConnectorStatus | None:
+        """Status of a connector."""
+        return self._connectors.get(connector)
+
+    def task_status(self, task: ConnectorTaskId) -> TaskStatus | None:
+        """Status of one task."""
+        return self._tasks.get(task.connector, {}).get(task.task)
+
+    def task_statuses(self, connector: str) -> list[TaskStatus]:
+        """Statuses of a connector's tasks, by task number."""
+        statuses = self._tasks.get(connector, {})
+        return [statuses[task] for task in sorted(statuses)]
+
+    def topics(self, connector: str) -> frozenset[str]:
+        """Names of the topics a connector uses."""
+        return frozenset(status.topic for status in self._topics.get(connector, {}).values())
+
+    def topic_statuses(self, connector: str) -> list[TopicStatus]:
+        """Active topics of a connector, by name."""
+        statuses = self._topics.get(connector, {})
+        return [statuses[topic] for topic in sorted(statuses)]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, StatusSnapshot):
+            return NotImplemented
+        return (self._connectors, self._tasks, self._topics) == (other._connectors, other._tasks, other._topics)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        tasks = sum(len(statuses) for statuses in self._tasks.values())
+        topics = sum(len(statuses) for statuses in self._topics.values())
+        return f"<StatusSnapshot connectors={sorted(self._connectors)} tasks={tasks} topics={topics}>"
+
+
+@dataclass(frozen=True, slots=True)
+class StatusRemoved:
+    """Statuses that are gone: pending writes of them must not be repeated."""
+
+    connector: str | None
+    tasks: tuple[ConnectorTaskId, ...]
+
+
+class StatusFold:
+    """Mutable statuses of one cluster group, fed with records in log order per partition.
+
+    The order *between* partitions does not matter: a connector's tombstone removes those task statuses whose
+    timestamp is not later than its own, whichever is read first.
+
+    Attributes:
+        skipped: how many records were passed over, by reason.
+        own_records: how many own records were understood.
+
+    Source: ``KafkaStatusBackingStore.read``; the rule on order is ours (decision 3).
+    """
+
+    def __init__(self, cluster_group_id: ClusterGroupId | None = None) -> None:
+        self.skipped: Counter[SkipKind] = Counter()
+        self.own_records = 0
+        self._group = cluster_group_id
+        self._prefix = b"" if cluster_group_id is None else cluster_group_id.encode("ascii") + SEPARATOR
+        self._connectors: dict[str, ConnectorStatus] = {}
+        self._tasks: dict[str, dict[int, tuple[int, TaskStatus]]] = {}
+        self._topics: dict[str, dict[str, TopicStatus]] = {}
+        self._removed_at_ms: dict[str, int] = {}
+
+    def snapshot(self) -> StatusSnapshot:
+        """Give what is believed now; later records do not change it."""
+        tasks = {
+            name: {task: status for task, (_, status) in statuses.items()} for name, statuses in self._tasks.items()
+        }
+        return StatusSnapshot(self._connectors, tasks, self._topics)
+
+    def connectors(self) -> frozenset[str]:
+        """Names of connectors that have a status of their own."""
+        return frozenset(self._connectors)
+
+    def connector_status(self, connector: str) -> ConnectorStatus | None:
+        """Status of a connector now."""
+        return self._connectors.get(connector)
+
+    def task_status(self, task: ConnectorTaskId) -> TaskStatus | None:
+        """Status of a task now."""
+        entry = self._tasks.get(task.connector, {}).get(task.task)
+        return None if entry is None else entry[1]
+
+    def task_statuses(self, connector: str) -> list[TaskStatus]:
+        """Statuses of a connector's tasks now, by task number."""
+        statuses = self._tasks.get(connector, {})
+        return [statuses[task][1] for task in sorted(statuses)]
+
+    def topic_status(self, connector: str, topic: str) -> TopicStatus | None:
+        """An active topic of a connector now."""
+        return self._topics.get(connector, {}).get(topic)
+
+    def topic_statuses(self, connector: str) -> list[TopicStatus]:
+        """Active topics of a connector now, by name."""
+        statuses = self._topics.get(connector, {})
+        return [statuses[topic] for topic in sorted(statuses)]
+
+    def apply(self, record: Record) -> StatusRemoved | None:
+        """Take the next record of its partition; say what was removed, if anything was."""
+        key = record.key
+        if key is None:
+            self.skipped[SkipKind.NULL_KEY if self._group is None else SkipKind.FOREIGN] += 1
+            return None
+        if not key.startswith(self._prefix) or not is_original_key(TopicType.STATUS, key, len(self._prefix)):
+            if self._group is not None or split_key(TopicType.STATUS, key) is not None:
+                self.skipped[SkipKind.FOREIGN] += 1
+            else:
+                self.skipped[SkipKind.BAD_KEY] += 1
+                _log.warning("Discarding record with an unknown key at %s", _where(record))
+            return None
+        text = key_text(key[len(self._prefix) :])
+        try:
+            removed: StatusRemoved | None
+            if text.startswith(_CONNECTOR_PREFIX):
+                removed = self._connector(text[len(_CONNECTOR_PREFIX) :], record)
+            elif text.startswith(_TASK_PREFIX):
+                removed = self._task(text, record)
+            else:
+                self._topic(text, record)
+                removed = None
+        except (_BadRecordError, ValueFormatError) as error:
+            kind = error.kind if isinstance(error, _BadRecordError) else SkipKind.BAD_VALUE
+            self.skipped[kind] += 1
+            _log.warning("Discarding record %r at %s: %s", text, _where(record), error)
+            return None
+        self.own_records += 1
+        return removed
+
+    def _connector(self, connector: str, record: Record) -> StatusRemoved | None:
+        if not connector:
+            raise _BadRecordError("the key names no connector", SkipKind.BAD_KEY)
+        if record.value is not None:
+            state, worker_id, generation, trace, version = _status(loads(record.value))
+            self._connectors[connector] = ConnectorStatus(connector, state, worker_id, generation, trace, version)
+            return None
+        self._connectors.pop(connector, None)
+        removed_at_ms = max(record.timestamp_ms, self._removed_at_ms.get(connector, record.timestamp_ms))
+        self._removed_at_ms[connector] = removed_at_ms
+        statuses = self._tasks.get(connector, {})
+        gone = [task for task, (timestamp_ms, _) in statuses.items() if timestamp_ms <= removed_at_ms]
+        for task in gone:
+            del statuses[task]
+        return StatusRemoved(connector, tuple(ConnectorTaskId(connector, task) for task in sorted(gone)))
+
+    def _task(self, key: str, record: Record) -> StatusRemoved | None:
+        task = parse_task_id(key, 2)
+        if task is None:
+            raise _BadRecordError("the key holds no task number", SkipKind.BAD_KEY)
+        if record.value is None:
+            self._tasks.get(task.connector, {}).pop(task.task, None)
+            return StatusRemoved(None, (task,))
+        state, worker_id, generation, trace, version = _status(loads(record.value))
+        if record.timestamp_ms <= self._removed_at_ms.get(task.connector, record.timestamp_ms - 1):
+            self._tasks.get(task.connector, {}).pop(task.task, None)
+            self.skipped[SkipKind.STALE] += 1
+            return None
+        known = self.task_status(task)
+        if (
+            state is State.UNASSIGNED
+            and known is not None
+            and known.state is State.RUNNING
+            and known.generation >= generation
+        ):
+            self.skipped[SkipKind.STALE] += 1
+            return None
+        status = TaskStatus(task, state, worker_id, generation, trace, version)
+        self._tasks.setdefault(task.connector, {})[task.task] = (record.timestamp_ms, status)
+        return None
+
+    def _topic(self, key: str, record: Record) -> None:
+        colon = key.find(":")
+        topic = key[len(_TOPIC_PREFIX) : colon]
+        connector = key[colon + _CONNECTOR_IN_TOPIC_KEY :] if colon >= 0 else ""
+        if colon < 0 or not topic or not connector:
+            raise _BadRecordError("the key does not name a topic and a connector", SkipKind.BAD_KEY)
+        if record.value is None:
+            self._topics.get(connector, {}).pop(topic, None)
+            return
+        self._topics.setdefault(connector, {})[topic] = _topic_status(loads(record.value))
+
+
+def _where(record: Record) -> str:
+    return f"{record.topic}[{record.partition}]@{record.offset}"
+
+
+def _status(value: Any) -> tuple[State, str | None, int, str | None, str | None]:
+    if not isinstance(value, Mapping):
+        raise _BadRecordError("the value is not an object")
+    state = _STATES.get(value["state"]) if isinstance(value.get("state"), str) else None
+    if state is None:
+        raise _BadRecordError("'state' is not a known state")
+    generation = value.get("generation")
+    if not is_integer(generation):
+        raise _BadRecordError("'generation' is not an integer")
+    texts = []
+    for name in ("worker_id", "trace", "version"):
+        text = value.get(name)
+        if text is not None and not isinstance(text, str):
+            raise _BadRecordError(f"{name!r} is not a string")
+        texts.append(text)
+    return state, texts[0], to_int32(generation), texts[1], texts[2]
+
+
+def _topic_status(value: Any) -> TopicStatus:
+    topic = value.get("topic") if isinstance(value, Mapping) else None
+    if not isinstance(topic, Mapping):
+        raise _BadRecordError("'topic' is not an object")
+    name, connector = topic.get("name"), topic.get("connector")
+    task, discovered = topic.get("task"), topic.get("discoverTimestamp")
+    if not isinstance(name, str) or not isinstance(connector, str):
+        raise _BadRecordError("'name' or 'connector' is not a string")
+    if not is_integer(task) or not is_integer(discovered):
+        raise _BadRecordError("'task' or 'discoverTimestamp' is not an integer")
+    return TopicStatus(name, connector, to_int32(task), discovered)

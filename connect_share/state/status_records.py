@@ -1,0 +1,122 @@
+"""Statuses of connectors, tasks and active topics, and their records (keys plain; the stores put the prefix)."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from typing import Any
+
+from connect_share.connect_json import dumps
+from connect_share.records import ConnectorTaskId
+from connect_share.state.names import text_key
+
+
+class State(enum.Enum):
+    """State of a connector or task. Source: ``AbstractStatus.State``."""
+
+    UNASSIGNED = "UNASSIGNED"
+    RUNNING = "RUNNING"
+    PAUSED = "PAUSED"
+    FAILED = "FAILED"
+    DESTROYED = "DESTROYED"
+    """Never written as a value: a tombstone says it."""
+    RESTARTING = "RESTARTING"
+    STOPPED = "STOPPED"
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorStatus:
+    """Status of a connector.
+
+    Attributes:
+        worker_id: ``host:port`` of the worker's REST listener.
+        generation: of the group when the status was written.
+        trace: stack trace of a failure; not shown in ``repr``, it may quote configuration.
+        version: of the plugin; workers before 4.1 do not write it.
+
+    Source: ``ConnectorStatus``.
+    """
+
+    connector: str
+    state: State
+    worker_id: str | None
+    generation: int
+    trace: str | None = field(default=None, repr=False)
+    version: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskStatus:
+    """Status of a task; members as in :class:`ConnectorStatus`. Source: ``TaskStatus``."""
+
+    task_id: ConnectorTaskId
+    state: State
+    worker_id: str | None
+    generation: int
+    trace: str | None = field(default=None, repr=False)
+    version: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicStatus:
+    """A topic that a connector uses. Source: ``TopicStatus``.
+
+    Attributes:
+        discover_timestamp_ms: milliseconds since the epoch.
+    """
+
+    topic: str
+    connector: str
+    task: int
+    discover_timestamp_ms: int
+
+
+def connector_status_key(connector: str) -> bytes:
+    """Key of a connector's status."""
+    return text_key(f"status-connector-{connector}")
+
+
+def task_status_key(task: ConnectorTaskId) -> bytes:
+    """Key of a task's status."""
+    return text_key(f"status-task-{task.connector}-{task.task}")
+
+
+def topic_status_key(topic: str, connector: str) -> bytes:
+    """Key of an active topic."""
+    return text_key(f"status-topic-{topic}:connector-{connector}")
+
+
+def _status_value(status: ConnectorStatus | TaskStatus) -> bytes | None:
+    if status.state is State.DESTROYED:
+        return None
+    value: dict[str, Any] = {
+        "state": status.state.value,
+        "trace": status.trace,
+        "worker_id": status.worker_id,
+        "generation": status.generation,
+        "version": status.version,
+    }
+    return dumps(value)
+
+
+def connector_status_record(status: ConnectorStatus) -> tuple[bytes, bytes | None]:
+    """Key and value, five members as Kafka 4.1 and later write them; ``DESTROYED`` gives a tombstone."""
+    return connector_status_key(status.connector), _status_value(status)
+
+
+def task_status_record(status: TaskStatus) -> tuple[bytes, bytes | None]:
+    """Key and value, five members as Kafka 4.1 and later write them; ``DESTROYED`` gives a tombstone."""
+    return task_status_key(status.task_id), _status_value(status)
+
+
+def topic_status_record(status: TopicStatus) -> tuple[bytes, bytes]:
+    """Key and value of an active topic."""
+    value = {
+        "topic": {
+            "name": status.topic,
+            "connector": status.connector,
+            "task": status.task,
+            "discoverTimestamp": status.discover_timestamp_ms,
+        }
+    }
+    return topic_status_key(status.topic, status.connector), dumps(value)
