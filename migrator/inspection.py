@@ -1,0 +1,257 @@
+"""Facts from a Kafka cluster that planning, applying and verifying all ask for, and the refusals on them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from connect_share.admin import Admin, TopicDescription
+from connect_share.errors import (
+    LiveMembersError,
+    OpenTransactionError,
+    PartitionCountError,
+    TopicMissingError,
+    TopicNotCompactedError,
+    TopicRecreatedError,
+)
+from connect_share.keys import split_key
+from connect_share.log import read_ranges
+from connect_share.records import OffsetRange, TopicType
+from connect_share.worker_config import WorkerConfig
+from connect_share.worker_config.client_settings import ClientSettings, Isolation
+from migrator.copying import IDLE_TIMEOUT_S
+from migrator.errors import DestinationNotEmptyError, PlanRejectedError
+from migrator.progress import Progress
+
+CLIENT_ID_SUFFIX: Final = "migrate"
+PROGRESS_EVERY: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFacts:
+    """One existing topic.
+
+    Attributes:
+        starts: first offset of each partition.
+        ends: high watermark of each partition, exclusive.
+    """
+
+    topic: str
+    topic_id: str | None
+    starts: dict[int, int]
+    ends: dict[int, int]
+
+    def ranges(self) -> list[OffsetRange]:
+        """All records of the topic."""
+        return [OffsetRange(self.topic, number, self.starts[number], end) for number, end in self.ends.items()]
+
+
+def load_worker_file(path: Path | str) -> WorkerConfig:
+    """Read a worker file again; plans hold its path only."""
+    return WorkerConfig.from_file(Path(path))
+
+
+def client_id_of(worker_config: WorkerConfig) -> str:
+    """Client id of every client that this tool opens with a worker's settings."""
+    return worker_config.client_id(CLIENT_ID_SUFFIX)
+
+
+def topic_name(worker_config: WorkerConfig, topic_type: TopicType) -> str:
+    """The worker's topic of that type."""
+    names: dict[TopicType, str] = {
+        TopicType.CONFIG: worker_config.config_storage_topic,
+        TopicType.STATUS: worker_config.status_storage_topic,
+        TopicType.OFFSET: worker_config.offset_storage_topic,
+    }
+    return names[topic_type]
+
+
+def read_facts(admin: Admin, topics: Collection[str]) -> dict[str, TopicFacts]:
+    """Describe the topics that exist; missing ones are left out."""
+    descriptions: dict[str, TopicDescription] = admin.describe_topics(list(topics))
+    partitions = [(name, part.id) for name, found in descriptions.items() for part in found.partitions]
+    starts = admin.start_offsets(partitions)
+    ends = admin.end_offsets(partitions, Isolation.READ_UNCOMMITTED)
+    return {
+        name: TopicFacts(
+            topic=name,
+            topic_id=found.topic_id,
+            starts={part.id: starts[(name, part.id)] for part in found.partitions},
+            ends={part.id: ends[(name, part.id)] for part in found.partitions},
+        )
+        for name, found in descriptions.items()
+    }
+
+
+def require_topic(facts: dict[str, TopicFacts], topic: str, *, remedy: str) -> TopicFacts:
+    """Return the facts of a topic that has to exist.
+
+    Raises:
+        TopicMissingError: it does not.
+    """
+    if topic not in facts:
+        raise TopicMissingError(f"topic {topic} does not exist; {remedy}", topic=topic)
+    return facts[topic]
+
+
+def require_one_partition(facts: TopicFacts) -> None:
+    """Refuse a config topic without order.
+
+    Raises:
+        PartitionCountError: it has not exactly one partition.
+    """
+    if len(facts.ends) != 1:
+        raise PartitionCountError(
+            f"config topic {facts.topic} has {len(facts.ends)} partitions, so its records have no order; "
+            "Connect needs exactly one",
+            topic=facts.topic,
+        )
+
+
+def require_compacted(admin: Admin, topic: str) -> None:
+    """Refuse a destination whose records would be deleted by age.
+
+    Raises:
+        TopicNotCompactedError: ``cleanup.policy`` is not exactly ``compact``.
+    """
+    policy = admin.topic_configs(topic).get("cleanup.policy", "")
+    if {part.strip().lower() for part in policy.split(",")} != {"compact"}:
+        raise TopicNotCompactedError(
+            f"topic {topic} has cleanup.policy={policy or '(unknown)'}; set it to compact, else Connect's "
+            "state is lost sooner or later",
+            topic=topic,
+        )
+
+
+def require_same_topic(facts: TopicFacts, planned_id: str | None) -> None:
+    """Refuse a topic that was deleted and created since the plan (KIP-516).
+
+    Raises:
+        TopicRecreatedError: its id is another one.
+    """
+    if planned_id is not None and facts.topic_id != planned_id:
+        raise TopicRecreatedError(
+            f"topic {facts.topic} has id {facts.topic_id}, the plan was made for id {planned_id}: it was "
+            "deleted and created again; make a new plan",
+            topic=facts.topic,
+            old_id=planned_id,
+            new_id=facts.topic_id,
+        )
+
+
+def require_no_open_transaction(admin: Admin, facts: TopicFacts) -> dict[int, int]:
+    """Return the last stable offsets, all equal to the ends taken before.
+
+    Raises:
+        OpenTransactionError: a transaction is open in front of an end: a reader of committed records would
+            stop there without a word, another would take records that may yet be aborted.
+    """
+    partitions = [(facts.topic, number) for number in facts.ends]
+    # Asked for after the ends: what was appended meanwhile can only raise it.
+    stable = admin.end_offsets(partitions, Isolation.READ_COMMITTED)
+    for (topic, number), last_stable_offset in stable.items():
+        end = facts.ends[number]
+        if last_stable_offset < end:
+            raise OpenTransactionError(
+                f"{topic}[{number}]: a transaction is open, the last stable offset is {last_stable_offset} "
+                f"but the end is {end}; wait until it is committed, aborted or timed out, or abort it with "
+                "kafka-transactions.sh, then try again",
+                topic=topic,
+                partition=number,
+                last_stable_offset=last_stable_offset,
+                end_offset=end,
+            )
+    return dict(facts.ends)
+
+
+def require_no_live_workers(admin: Admin, group_id: str, *, side: str) -> None:
+    """Refuse while workers of a Connect group are alive.
+
+    Raises:
+        LiveMembersError: the group has members.
+    """
+    members = admin.connect_groups().get(group_id, 0)
+    if members:
+        raise LiveMembersError(
+            f"{members} worker(s) of the {side} group {group_id} are alive: stop them all, and keep them "
+            "stopped, then try again"
+        )
+
+
+def count_records_of_groups(
+    settings: ClientSettings,
+    topic_type: TopicType,
+    ranges: Sequence[OffsetRange],
+    groups: Collection[str],
+    *,
+    client_id: str,
+    on_progress: Callable[[int], None] | None = None,
+) -> Counter[str]:
+    """Count the records, tombstones included, that each of the groups has in these ranges."""
+    counts: Counter[str] = Counter()
+    records = read_ranges(
+        settings,
+        ranges,
+        isolation=Isolation.READ_UNCOMMITTED,
+        client_id=client_id,
+        idle_timeout_s=IDLE_TIMEOUT_S,
+    )
+    for seen, record in enumerate(records, 1):
+        if on_progress is not None and seen % PROGRESS_EVERY == 0:
+            on_progress(PROGRESS_EVERY)
+        parts = None if record.key is None else split_key(topic_type, record.key)
+        if parts is not None and parts[0] is not None and str(parts[0]) in groups:
+            counts[str(parts[0])] += 1
+    return counts
+
+
+def refuse_present_groups(
+    settings: ClientSettings,
+    topic_type: TopicType,
+    facts: TopicFacts,
+    groups: Collection[str],
+    *,
+    client_id: str,
+    progress: Progress,
+) -> None:
+    """Refuse a destination topic that already holds records of one of the groups.
+
+    Raises:
+        DestinationNotEmptyError: it does; it says how many.
+    """
+    ranges = facts.ranges()
+    progress.phase(f"looking for the groups in {facts.topic}", sum(part.end - part.start for part in ranges))
+    counts = count_records_of_groups(
+        settings, topic_type, ranges, groups, client_id=client_id, on_progress=progress.advance
+    )
+    for group, count in sorted(counts.items()):
+        raise DestinationNotEmptyError(
+            f"{facts.topic} already holds {count} record(s) of group {group}: choose another group.id for the "
+            "destination, other shared topics, or remove that group's records first"
+        )
+
+
+def require_worker_file_as_planned(
+    worker_config: WorkerConfig, path: str, *, group_id: str | None, topics: dict[TopicType, str], sharing: bool
+) -> None:
+    """Refuse a worker file that no longer says what it said when the plan was made.
+
+    Raises:
+        PlanRejectedError: group, topics or sharing changed.
+    """
+    changed = [
+        f"{topic_type.value}.storage.topic"
+        for topic_type, topic in topics.items()
+        if topic_name(worker_config, topic_type) != topic
+    ]
+    if group_id is not None and worker_config.group_id != group_id:
+        changed.append("group.id")
+    if worker_config.sharing_enabled is not sharing:
+        changed.append("connect.management.topic.sharing.support")
+    if changed:
+        raise PlanRejectedError(
+            f"worker file {path} was changed since the plan was made ({', '.join(changed)}); make a new plan"
+        )

@@ -1,0 +1,194 @@
+"""Verifying a move: read both sides of each topic, fold, compare. Engines differ in where the jobs run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+from connect_share.admin import Admin
+from connect_share.log import read_ranges
+from connect_share.records import OffsetRange, Record, TopicType
+from connect_share.worker_config.client_settings import ClientSettings, Isolation
+from migrator.apply import load_workers
+from migrator.copying import IDLE_TIMEOUT_S
+from migrator.inspection import (
+    PROGRESS_EVERY,
+    client_id_of,
+    read_facts,
+    require_no_open_transaction,
+    require_same_topic,
+    require_topic,
+)
+from migrator.manifest import Manifest, MigrationStatus, manifest_path
+from migrator.plan import MigrationPlan
+from migrator.progress import Progress, Silent
+from migrator.verify import Difference, compare_states
+
+
+@dataclass(frozen=True)
+class Side:
+    """The records of one topic as its workers read them. Holds client settings, hence secrets."""
+
+    ranges: tuple[OffsetRange, ...]
+    isolation: Isolation
+    settings: ClientSettings
+    client_id: str
+
+    def records(self, on_progress: Callable[[int], None] | None = None) -> Iterator[Record]:
+        """Read them, in order within each partition."""
+        records = read_ranges(
+            self.settings,
+            self.ranges,
+            isolation=self.isolation,
+            client_id=self.client_id,
+            idle_timeout_s=IDLE_TIMEOUT_S,
+        )
+        for seen, record in enumerate(records, 1):
+            if on_progress is not None and seen % PROGRESS_EVERY == 0:
+                on_progress(PROGRESS_EVERY)
+            yield record
+
+
+@dataclass(frozen=True)
+class VerifyJob:
+    """One topic type of one group: the unit that is folded and compared as a whole."""
+
+    source_index: int
+    cluster_group_id: str
+    topic_type: TopicType
+    source: Side
+    destination: Side
+
+    @property
+    def offsets(self) -> int:
+        """Offsets to be read on both sides; fewer records may come."""
+        return sum(part.end - part.start for part in (*self.source.ranges, *self.destination.ranges))
+
+    def run(self, on_progress: Callable[[int], None] | None = None) -> list[Difference]:
+        """Read both sides and compare.
+
+        Raises:
+            BrokerError: reading was refused.
+            ReadToEndTimeoutError: an end was not reached.
+        """
+        return compare_states(
+            self.topic_type,
+            self.source.records(on_progress),
+            self.destination.records(on_progress),
+            cluster_group_id=self.cluster_group_id,
+        )
+
+
+class Verification(BaseModel):
+    """The result of ``verify``."""
+
+    model_config = ConfigDict(frozen=True)
+
+    run_id: str
+    equal: bool
+    compared: int
+    differences: tuple[Difference, ...]
+    warnings: tuple[str, ...] = ()
+
+
+VerifyEngine = Callable[[Sequence[VerifyJob]], Iterable[list[Difference]]]
+"""Runs every job once and gives the differences of each, in any order."""
+
+
+def local_verify_engine(progress: Progress) -> VerifyEngine:
+    """Give the engine that reads and folds in this process."""
+
+    def run(jobs: Sequence[VerifyJob]) -> Iterator[list[Difference]]:
+        for job in jobs:
+            progress.phase(f"comparing {job.topic_type.value} of {job.cluster_group_id}", job.offsets)
+            yield job.run(progress.advance)
+
+    return run
+
+
+def _jobs(plan: MigrationPlan, manifest: Manifest | None, warnings: list[str]) -> list[VerifyJob]:
+    workers, destinations = load_workers(plan)
+    jobs = []
+    with ExitStack() as stack:
+        for index, source in enumerate(plan.sources):
+            worker, destination = workers[index], destinations[index]
+            there = stack.enter_context(Admin(worker.admin_settings(), client_id=client_id_of(worker)))
+            here = stack.enter_context(Admin(destination.admin_settings(), client_id=client_id_of(destination)))
+            source_facts = read_facts(there, {topic.topic for topic in source.topics.values()})
+            shared_facts = read_facts(here, {topic.topic for topic in plan.destination.topics.values()})
+            for topic_type in TopicType:
+                planned, shared = source.topics[topic_type], plan.destination.topics[topic_type]
+                found = require_topic(
+                    source_facts, planned.topic, remedy="the source is gone, nothing is left to compare with"
+                )
+                require_same_topic(found, planned.topic_id)
+                if any(found.ends.get(part.partition) != part.end for part in planned.partitions):
+                    warnings.append(
+                        f"{planned.topic} has other end offsets than planned; only the planned ranges are compared"
+                    )
+                copy = require_topic(shared_facts, shared.topic, remedy="apply the plan first")
+                written = manifest.destination[topic_type].topic_id if manifest is not None else None
+                require_same_topic(copy, written or shared.topic_id)
+                isolation = destination.isolation(topic_type)
+                if isolation is Isolation.READ_COMMITTED:
+                    require_no_open_transaction(here, copy)
+                jobs.append(
+                    VerifyJob(
+                        source_index=index,
+                        cluster_group_id=source.cluster_group_id,
+                        topic_type=topic_type,
+                        source=Side(
+                            ranges=planned.ranges(),
+                            isolation=planned.isolation,
+                            settings=worker.consumer_settings(),
+                            client_id=client_id_of(worker),
+                        ),
+                        destination=Side(
+                            ranges=tuple(copy.ranges()),
+                            isolation=isolation,
+                            settings=destination.consumer_settings(),
+                            client_id=client_id_of(destination),
+                        ),
+                    )
+                )
+    return jobs
+
+
+def verify_plan(
+    plan_path: Path, *, engine: VerifyEngine | None = None, progress: Progress | None = None
+) -> Verification:
+    """Compare the planned source ranges with the shared topics as they are now; writes nothing to Kafka.
+
+    When both are equal and the plan was copied, its manifest becomes ``verified``.
+
+    Raises:
+        PlanFileError: the plan cannot be used.
+        TopicError: a topic is missing, was recreated, or has an open transaction in front of its end.
+        BrokerError: the cluster refused.
+    """
+    plan_path = Path(plan_path)
+    engine = engine or local_verify_engine(progress or Silent())
+    plan = MigrationPlan.load(plan_path)
+    path = manifest_path(plan_path)
+    manifest = Manifest.load(path) if path.exists() else None
+    warnings: list[str] = []
+    if manifest is None:
+        warnings.append(f"there is no manifest {path}: this plan was not applied from here")
+    elif manifest.status is MigrationStatus.PLANNED:
+        warnings.append(f"the manifest {path} says that apply did not end")
+    jobs = _jobs(plan, manifest, warnings)
+    differences = [difference for found in engine(jobs) for difference in found]
+    equal = not differences
+    if equal and manifest is not None and manifest.status is MigrationStatus.COPIED:
+        manifest.model_copy(update={"status": MigrationStatus.VERIFIED}).save(path)
+    return Verification(
+        run_id=plan.run_id,
+        equal=equal,
+        compared=len(jobs),
+        differences=tuple(sorted(differences, key=str)),
+        warnings=tuple(warnings),
+    )
