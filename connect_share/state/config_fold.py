@@ -49,7 +49,7 @@ def _decode_base64(text: str) -> bytes:
 class ConfigFold:
     """Mutable state of one cluster group, fed with records in log order.
 
-    alone and does not move the position (decision 2). Without one, the fold behaves as an unmodified worker: each
+    With a ``cluster_group_id`` only records under its prefix count; everything else is foreign, is recognised by its key
     alone and does not move the position (decision 2). Without one, the fold behaves as an unmodified worker: every
     record moves the position unless its value cannot be parsed (values under a foreign prefix are not looked at).
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -13,6 +14,13 @@ def is_secret_property(name: str) -> bool:
     """Tell whether the value of a property must never be shown."""
     lowered = name.lower()
     return any(word in lowered for word in SECRET_WORDS)
+
+
+class Isolation(enum.Enum):
+    """Which records of transactions a consumer sees; always set, because the client's default is not Java's."""
+
+    READ_UNCOMMITTED = "read_uncommitted"
+    READ_COMMITTED = "read_committed"
 
 
 @dataclass(frozen=True)
@@ -36,7 +44,6 @@ class ClientSettings:
 
     def __repr__(self) -> str:
         shown = {
-            name: "[hidden]" if is_secret_property(name) else value
-            for name, value in sorted(self.properties.items())
+            name: "[hidden]" if is_secret_property(name) else value for name, value in sorted(self.properties.items())
         }
         return f"ClientSettings({shown})"

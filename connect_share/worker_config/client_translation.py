@@ -1,0 +1,169 @@
+"""Un-prefixed Java client settings of a worker file, as librdkafka knows them.
+
+A worker builds the clients of its internal topics from its un-prefixed properties. What has an equivalent is translated;
+what only tunes Java's client is left out (``IGNORED``); what would change security or meaning and has no equivalent is
+refused by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from connect_share.errors import ConfigError
+from connect_share.worker_config.client_settings import ClientSettings
+from connect_share.worker_config.config_providers import VARIABLE
+from connect_share.worker_config.sasl import translate_sasl
+from connect_share.worker_config.tls import translate_tls
+
+SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+
+IGNORED: Final[Mapping[str, str]] = {
+    "max.poll.records": "records are taken in batches of our own",
+    "auto.offset.reset": "the stores always read from the beginning",
+    "enable.auto.commit": "the stores never commit",
+    "enable.idempotence": "set by the stores",
+    "acks": "set by the stores",
+    "max.in.flight.requests.per.connection": "set by the stores",
+    "delivery.timeout.ms": "set by the stores",
+    "interceptor.classes": "Java classes do not run here; sharing is built in",
+    "metric.reporters": "Java classes do not run here",
+    "partitioner.class": "keys are always placed by murmur2, as the Java default does",
+}
+
+
+def _number(low: int, high: int) -> Callable[[str, str], str]:
+    """Clamp to what librdkafka accepts; the ranges are wider than any sensible value."""
+
+    def convert(name: str, value: str) -> str:
+        try:
+            number = int(value.strip())
+        except ValueError as exc:
+            raise ConfigError(f"{name} is not a whole number", property_name=name) from exc
+        return str(min(max(number, low), high))
+
+    return convert
+
+
+def _word(*allowed: str) -> Callable[[str, str], str]:
+    def convert(name: str, value: str) -> str:
+        word = value.strip().lower()
+        if word not in allowed:
+            raise ConfigError(f"{name} has to be one of {', '.join(allowed)}", property_name=name)
+        return word
+
+    return convert
+
+
+def _text(_name: str, value: str) -> str:
+    return value.strip()
+
+
+def _kbytes(name: str, value: str) -> str:
+    return str(max(1, int(_number(1024, 2**31 - 1)(name, value)) // 1024))
+
+
+_Table = Mapping[str, tuple[str, Callable[[str, str], str]]]
+
+_MILLIS: Final = _number(1, 300_000)
+_COMMON: Final[_Table] = {
+    "request.timeout.ms": ("socket.timeout.ms", _number(10, 300_000)),
+    "retry.backoff.ms": ("retry.backoff.ms", _MILLIS),
+    "retry.backoff.max.ms": ("retry.backoff.max.ms", _MILLIS),
+    "reconnect.backoff.ms": ("reconnect.backoff.ms", _number(0, 3_600_000)),
+    "reconnect.backoff.max.ms": ("reconnect.backoff.max.ms", _number(0, 3_600_000)),
+    "metadata.max.age.ms": ("metadata.max.age.ms", _number(1, 86_400_000)),
+    "connections.max.idle.ms": ("connections.max.idle.ms", _number(0, 2**31 - 1)),
+    "socket.connection.setup.timeout.ms": ("socket.connection.setup.timeout.ms", _number(1000, 2**31 - 1)),
+    "client.dns.lookup": (
+        "client.dns.lookup",
+        _word("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"),
+    ),
+    "client.rack": ("client.rack", _text),
+    "receive.buffer.bytes": ("socket.receive.buffer.bytes", _number(0, 100_000_000)),
+    "send.buffer.bytes": ("socket.send.buffer.bytes", _number(0, 100_000_000)),
+}
+_CONSUMER: Final[_Table] = {
+    "fetch.min.bytes": ("fetch.min.bytes", _number(1, 100_000_000)),
+    "fetch.max.bytes": ("fetch.max.bytes", _number(0, 2_147_483_135)),
+    "fetch.max.wait.ms": ("fetch.wait.max.ms", _number(0, 300_000)),
+    "max.partition.fetch.bytes": ("max.partition.fetch.bytes", _number(1, 1_000_000_000)),
+    "check.crcs": ("check.crcs", _word("true", "false")),
+}
+_PRODUCER: Final[_Table] = {
+    "compression.type": ("compression.type", _word("none", "gzip", "snappy", "lz4", "zstd")),
+    "linger.ms": ("linger.ms", _number(0, 900_000)),
+    "batch.size": ("batch.size", _number(1, 2_147_483_647)),
+    "max.request.size": ("message.max.bytes", _number(1000, 1_000_000_000)),
+    "buffer.memory": ("queue.buffering.max.kbytes", _kbytes),
+    "transaction.timeout.ms": ("transaction.timeout.ms", _number(1000, 2**31 - 1)),
+}
+
+
+def _translated(java: Mapping[str, str], table: _Table) -> dict[str, str]:
+    return {ours: convert(name, java[name]) for name, (ours, convert) in table.items() if java.get(name, "").strip()}
+
+
+def _refuse_unresolved(java: Mapping[str, str]) -> None:
+    for name, value in java.items():
+        if name.startswith(("sasl.", "ssl.", "security.", "bootstrap.")) and VARIABLE.search(value):
+            raise ConfigError(
+                f"{name} refers to a config provider that is not declared in config.providers", property_name=name
+            )
+
+
+def common_settings(java: Mapping[str, str]) -> ClientSettings:
+    """Bootstrap servers, security and network settings.
+
+    Args:
+        java: properties with Java's names, config providers resolved.
+
+    Raises:
+        ConfigError: names the property that is missing, wrong or has no equivalent.
+    """
+    _refuse_unresolved(java)
+    servers = ",".join(part.strip() for part in java.get("bootstrap.servers", "").split(",") if part.strip())
+    if not servers:
+        raise ConfigError(
+            "bootstrap.servers is missing; give host:port of the brokers", property_name="bootstrap.servers"
+        )
+    protocol = java.get("security.protocol", "PLAINTEXT").strip().upper() or "PLAINTEXT"
+    if protocol not in SECURITY_PROTOCOLS:
+        raise ConfigError(
+            f"security.protocol has to be one of {', '.join(SECURITY_PROTOCOLS)}", property_name="security.protocol"
+        )
+    out = {"bootstrap.servers": servers, "security.protocol": protocol, **_translated(java, _COMMON)}
+    if protocol.startswith("SASL"):
+        out.update(translate_sasl(java))
+    if protocol.endswith("SSL"):
+        out.update(translate_tls(java))
+    return ClientSettings(out)
+
+
+def consumer_settings(java: Mapping[str, str]) -> ClientSettings:
+    """Common settings and those of consumers."""
+    return common_settings(java).overlaid(_translated(java, _CONSUMER))
+
+
+def producer_settings(java: Mapping[str, str]) -> ClientSettings:
+    """Common settings and those of producers."""
+    return common_settings(java).overlaid(_translated(java, _PRODUCER))
+
+
+def is_java_client_property(name: str) -> bool:
+    """Tell whether a name is one of Java's client settings that this module knows."""
+    return name in _COMMON or name in _CONSUMER or name in _PRODUCER or name in IGNORED or name in _JAVA_ONLY
+
+
+_JAVA_ONLY: Final = frozenset(
+    {
+        "sasl.jaas.config",
+        "ssl.truststore.location",
+        "ssl.truststore.password",
+        "ssl.truststore.type",
+        "ssl.truststore.certificates",
+        "ssl.keystore.type",
+        "ssl.keystore.certificate.chain",
+        "ssl.keystore.key",
+    }
+)

@@ -1,0 +1,104 @@
+"""Java's ``.properties`` syntax."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from connect_share.errors import ConfigError
+
+_BLANK: Final = " \t\f"
+_ESCAPES: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+
+def load_properties(path: str | Path) -> dict[str, str]:
+    r"""Read a properties file as a Java worker does: ISO-8859-1, everything else as ``\uXXXX``.
+
+    Raises:
+        ConfigError: the file cannot be read, or has a malformed ``\uXXXX``.
+
+    Source: ``Utils.loadProps``, ``java.util.Properties.load(InputStream)``.
+    """
+    try:
+        data = Path(path).read_bytes()
+    except OSError as exc:
+        raise ConfigError(f"cannot read {path}: {exc.strerror or exc}; give the worker's properties file") from exc
+    try:
+        return parse_properties(data.decode("latin-1"))
+    except ConfigError as exc:
+        raise ConfigError(f"{path}: {exc}", property_name=exc.property_name) from exc
+
+
+def parse_properties(text: str) -> dict[str, str]:
+    r"""Parse properties; the last of several values for a name wins.
+
+    Comments (``#``, ``!``), separators ``=``, ``:`` or white space, continued lines, ``\t \n \r \f \uXXXX``.
+
+    Raises:
+        ConfigError: malformed ``\uXXXX``.
+    """
+    found: dict[str, str] = {}
+    for number, line in _logical_lines(text):
+        name, value = _split(line)
+        try:
+            found[_unescape(name)] = _unescape(value)
+        except ValueError as exc:
+            raise ConfigError(f"line {number}: malformed \\uXXXX; write four hexadecimal digits") from exc
+    return found
+
+
+def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
+    pending: str | None = None
+    first = 0
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    for number, raw in enumerate(lines, 1):
+        line = raw.lstrip(_BLANK)
+        if pending is None:
+            if not line or line[0] in "#!":
+                continue
+            first, pending = number, ""
+        backslashes = len(line) - len(line.rstrip("\\"))
+        if backslashes % 2:
+            pending += line[:-1]
+            continue
+        yield first, pending + line
+        pending = None
+    if pending:
+        yield first, pending
+
+
+def _split(line: str) -> tuple[str, str]:
+    position = 0
+    while position < len(line) and line[position] not in "=:" + _BLANK:
+        position += 2 if line[position] == "\\" else 1
+    name, rest = line[:position], line[position:].lstrip(_BLANK)
+    if rest[:1] in ("=", ":"):
+        rest = rest[1:].lstrip(_BLANK)
+    return name, rest
+
+
+def _unescape(text: str) -> str:
+    if "\\" not in text:
+        return text
+    out: list[str] = []
+    position = 0
+    while position < len(text):
+        character = text[position]
+        position += 1
+        if character != "\\" or position == len(text):
+            if character != "\\":
+                out.append(character)
+            continue
+        character = text[position]
+        position += 1
+        if character != "u":
+            out.append(_ESCAPES.get(character, character))
+            continue
+        digits = text[position : position + 4]
+        if len(digits) != 4 or any(digit not in "0123456789abcdefABCDEF" for digit in digits):
+            raise ValueError(digits)
+        out.append(chr(int(digits, 16)))
+        position += 4
+    # Two escapes may be the halves of one character.
+    return "".join(out).encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")

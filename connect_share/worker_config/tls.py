@@ -1,0 +1,138 @@
+"""``ssl.*`` of the Java clients in librdkafka's terms."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from connect_share.errors import ConfigError
+
+_JKS_MAGIC: Final = b"\xfe\xed\xfe\xed"
+_SAFE_PROTOCOLS: Final = frozenset({"TLS", "TLSv1.2", "TLSv1.3"})
+_KEYTOOL_TIMEOUT_S: Final = 30
+# Java code cannot run inside librdkafka; leaving these out silently could weaken what the operator wanted.
+_REFUSED: Final = {
+    "ssl.cipher.suites": "leave it out: OpenSSL names its cipher suites differently",
+    "ssl.provider": "leave it out: librdkafka uses OpenSSL",
+    "ssl.engine.factory.class": "use ssl.truststore.* and ssl.keystore.* instead",
+    "ssl.secure.random.implementation": "leave it out: librdkafka uses OpenSSL",
+    "security.providers": "leave it out: librdkafka uses OpenSSL",
+}
+
+
+def translate_tls(java: Mapping[str, str]) -> dict[str, str]:
+    """Translate trust store, key store and host name check.
+
+    Trust stores may be PEM, PKCS12 or JKS (the last two are read with Java's keytool and handed over in memory), key
+    stores PEM or PKCS12.
+
+    Raises:
+        ConfigError: names the property and the remedy.
+    """
+    for name, remedy in _REFUSED.items():
+        if java.get(name, "").strip():
+            raise ConfigError(f"{name} cannot be honoured by this client; {remedy}", property_name=name)
+    for name in ("ssl.enabled.protocols", "ssl.protocol"):
+        wanted = {part.strip() for part in java.get(name, "").split(",") if part.strip()}
+        if wanted and not wanted & _SAFE_PROTOCOLS:
+            raise ConfigError(f"{name}: this client speaks TLS 1.2 and 1.3 only", property_name=name)
+    out: dict[str, str] = {}
+    algorithm = java.get("ssl.endpoint.identification.algorithm")
+    if algorithm is not None:
+        out["ssl.endpoint.identification.algorithm"] = "https" if algorithm.strip().lower() == "https" else "none"
+    _translate_truststore(java, out)
+    _translate_keystore(java, out)
+    return out
+
+
+def _store_kind(name: str, location: str) -> str:
+    try:
+        head = Path(location).open("rb").read(64) if not Path(location).is_dir() else b""  # noqa: SIM115
+    except OSError as exc:
+        raise ConfigError(f"{name}: cannot read {location}: {exc.strerror or exc}", property_name=name) from exc
+    if head.startswith(_JKS_MAGIC):
+        return "JKS"
+    if b"-----BEGIN" in head or head.lstrip().startswith((b"#", b"Bag Attributes", b"subject")):
+        return "PEM"
+    if head.startswith(b"\x30"):
+        return "PKCS12"
+    raise ConfigError(f"{name}: {location} is neither PEM nor PKCS12 nor JKS", property_name=name)
+
+
+def _translate_truststore(java: Mapping[str, str], out: dict[str, str]) -> None:
+    certificates = java.get("ssl.truststore.certificates", "").strip()
+    location = java.get("ssl.truststore.location", "").strip()
+    if certificates:
+        out["ssl.ca.pem"] = _pem(certificates)
+    elif location:
+        if _store_kind("ssl.truststore.location", location) == "PEM":
+            out["ssl.ca.location"] = location
+        else:
+            out["ssl.ca.pem"] = _certificates_of(location, java.get("ssl.truststore.password", ""))
+
+
+def _translate_keystore(java: Mapping[str, str], out: dict[str, str]) -> None:
+    chain, key = java.get("ssl.keystore.certificate.chain", "").strip(), java.get("ssl.keystore.key", "").strip()
+    location = java.get("ssl.keystore.location", "").strip()
+    if chain or key:
+        out["ssl.certificate.pem"], out["ssl.key.pem"] = _pem(chain), _pem(key)
+    elif location:
+        kind = _store_kind("ssl.keystore.location", location)
+        if kind == "PEM":
+            out["ssl.certificate.location"] = out["ssl.key.location"] = location
+        elif kind == "PKCS12":
+            out["ssl.keystore.location"] = location
+            out["ssl.keystore.password"] = java.get("ssl.keystore.password", "")
+        else:
+            raise ConfigError(
+                f"ssl.keystore.location: {location} is a JKS store, which this client cannot read; convert it with: "
+                f"keytool -importkeystore -srckeystore {location} -destkeystore {location}.p12 -deststoretype PKCS12",
+                property_name="ssl.keystore.location",
+            )
+    if java.get("ssl.key.password", "") and "ssl.keystore.location" not in out:
+        out["ssl.key.password"] = java["ssl.key.password"]
+
+
+def _pem(text: str) -> str:
+    """Java accepts PEM on one line with ``\\n`` written out by the properties syntax; librdkafka wants real lines."""
+    return text if text.endswith("\n") else text + "\n"
+
+
+def _keytool() -> str | None:
+    home = os.environ.get("JAVA_HOME")
+    candidate = shutil.which("keytool", path=str(Path(home) / "bin")) if home else None
+    return candidate or shutil.which("keytool")
+
+
+def _certificates_of(location: str, password: str) -> str:
+    """List the certificates of a JKS or PKCS12 store as PEM, with the password out of sight of ``ps``."""
+    name = "ssl.truststore.location"
+    remedy = (
+        f"convert it with: keytool -list -rfc -keystore {location} > ca.pem, then set ssl.truststore.type=PEM "
+        f"and ssl.truststore.location=ca.pem"
+    )
+    keytool = _keytool()
+    if keytool is None:
+        raise ConfigError(
+            f"{name}: {location} can only be read with Java's keytool, which was not found; {remedy}",
+            property_name=name,
+        )
+    command = [keytool, "-list", "-rfc", "-keystore", location, "-storepass:env", "CONNECT_SHARE_STORE_PASSWORD"]
+    environment = {**os.environ, "CONNECT_SHARE_STORE_PASSWORD": password or "changeit"}
+    try:
+        done = subprocess.run(
+            command, env=environment, capture_output=True, timeout=_KEYTOOL_TIMEOUT_S, check=False, text=True
+        )
+    except (OSError, subprocess.TimeoutExpired) as exc:
+        raise ConfigError(f"{name}: keytool did not run on {location}; {remedy}", property_name=name) from exc
+    begin, end = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
+    found = [part.split(end)[0] for part in done.stdout.split(begin)[1:]]
+    if done.returncode != 0 or not found:
+        raise ConfigError(
+            f"{name}: keytool found no certificate in {location}; check ssl.truststore.password", property_name=name
+        )
+    return "".join(f"{begin}{body}{end}\n" for body in found)

@@ -1,0 +1,256 @@
+"""One Connect worker's configuration, read from its own unmodified properties file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
+
+from connect_share.errors import ConfigError, InvalidClusterGroupIdError
+from connect_share.keys import ClusterGroupId
+from connect_share.records import TopicType
+from connect_share.worker_config import client_translation
+from connect_share.worker_config.client_settings import ClientSettings, Isolation, is_secret_property
+from connect_share.worker_config.config_providers import resolve_variables
+from connect_share.worker_config.properties import load_properties
+
+SHARING_PROPERTY: Final = "connect.management.topic.sharing.support"
+TOPIC_PROPERTIES: Final[Mapping[TopicType, str]] = {
+    TopicType.CONFIG: "config.storage.topic",
+    TopicType.OFFSET: "offset.storage.topic",
+    TopicType.STATUS: "status.storage.topic",
+}
+_STORAGE_PREFIXES: Final[Mapping[TopicType, str]] = {
+    TopicType.CONFIG: "config.storage.",
+    TopicType.OFFSET: "offset.storage.",
+    TopicType.STATUS: "status.storage.",
+}
+# Properties of the storage prefixes that are not topic settings.
+_NOT_TOPIC_SETTINGS: Final = frozenset({"topic", "partitions", "replication.factor", "cleanup.policy"})
+
+
+class _Properties:
+    """Typed access that names the property when its value is wrong."""
+
+    def __init__(self, values: Mapping[str, str]) -> None:
+        self._values = values
+
+    def required(self, name: str, remedy: str) -> str:
+        value = self._values.get(name, "").strip()
+        if not value:
+            raise ConfigError(f"{name} is missing; {remedy}", property_name=name)
+        return value
+
+    def integer(self, name: str, default: int, low: int = 0, also: tuple[int, ...] = ()) -> int:
+        text = self._values.get(name, "").strip()
+        if not text:
+            return default
+        try:
+            value = int(text)
+        except ValueError as exc:
+            raise ConfigError(f"{name} is not a whole number", property_name=name) from exc
+        if value < low and value not in also:
+            extra = "".join(f", or {number}" for number in also)
+            raise ConfigError(f"{name} has to be at least {low}{extra}, not {value}", property_name=name)
+        return value
+
+    def word(self, name: str, default: str, allowed: tuple[str, ...]) -> str:
+        value = self._values.get(name, "").strip().lower() or default
+        if value not in allowed:
+            raise ConfigError(f"{name} has to be one of {', '.join(allowed)}", property_name=name)
+        return value
+
+    def boolean(self, name: str, default: bool) -> bool:
+        return self.word(name, "true" if default else "false", ("true", "false")) == "true"
+
+
+class WorkerConfig(BaseModel):
+    """Configuration of one worker of one Connect cluster.
+
+    Build it with :meth:`from_file` or :meth:`from_properties`; unknown properties are kept in :attr:`originals`.
+
+    Attributes:
+        sharing_enabled: ``connect.management.topic.sharing.support`` is ``enabled`` (KIP-1173).
+        worker_sync_timeout_ms, offset_flush_interval_ms, offset_flush_timeout_ms: milliseconds.
+        config_storage_replication_factor and the like: -1 is the broker's default.
+
+    Source: ``DistributedConfig``, ``WorkerConfig``.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    group_id: str
+    bootstrap_servers: str
+    config_storage_topic: str
+    offset_storage_topic: str
+    status_storage_topic: str
+    config_storage_replication_factor: int = 3
+    offset_storage_replication_factor: int = 3
+    offset_storage_partitions: int = 25
+    status_storage_replication_factor: int = 3
+    status_storage_partitions: int = 5
+    exactly_once_source_support: Literal["disabled", "preparing", "enabled"] = "disabled"
+    sharing_enabled: bool = False
+    worker_sync_timeout_ms: int = 3_000
+    worker_unsync_backoff_ms: int = 300_000
+    offset_flush_interval_ms: int = 60_000
+    offset_flush_timeout_ms: int = 5_000
+    topic_tracking_enable: bool = True
+    topic_tracking_allow_reset: bool = True
+    originals: dict[str, str] = Field(default_factory=dict, repr=False)
+    _settings: dict[str, ClientSettings] = PrivateAttr(default_factory=dict)
+
+    @classmethod
+    def from_file(cls, path: str | Path) -> WorkerConfig:
+        """Read a Java worker's properties file.
+
+        Raises:
+            ConfigError: the file or a property cannot be read, is missing or is wrong; names the property.
+            InvalidClusterGroupIdError: sharing is on and ``group.id`` cannot be a cluster group id.
+        """
+        return cls.from_properties(load_properties(path))
+
+    @classmethod
+    def from_properties(cls, mapping: Mapping[str, str]) -> WorkerConfig:
+        """Take a worker's properties, config providers (``${file:..}``, ``${env:..}``) not yet resolved.
+
+        Raises:
+            ConfigError: a property is missing or wrong; names it.
+            InvalidClusterGroupIdError: sharing is on and ``group.id`` cannot be a cluster group id.
+        """
+        resolved = resolve_variables({str(name): str(value) for name, value in mapping.items()})
+        given = _Properties(resolved)
+        remedy = "a distributed worker's file has it"
+        topics = {topic_type: given.required(name, remedy) for topic_type, name in TOPIC_PROPERTIES.items()}
+        config = cls(
+            group_id=given.required("group.id", remedy),
+            bootstrap_servers=given.required("bootstrap.servers", "give host:port of the brokers"),
+            config_storage_topic=topics[TopicType.CONFIG],
+            offset_storage_topic=topics[TopicType.OFFSET],
+            status_storage_topic=topics[TopicType.STATUS],
+            config_storage_replication_factor=given.integer("config.storage.replication.factor", 3, 1, (-1,)),
+            offset_storage_replication_factor=given.integer("offset.storage.replication.factor", 3, 1, (-1,)),
+            offset_storage_partitions=given.integer("offset.storage.partitions", 25, 1, (-1,)),
+            status_storage_replication_factor=given.integer("status.storage.replication.factor", 3, 1, (-1,)),
+            status_storage_partitions=given.integer("status.storage.partitions", 5, 1, (-1,)),
+            exactly_once_source_support=given.word(  # type: ignore[arg-type]
+                "exactly.once.source.support", "disabled", ("disabled", "preparing", "enabled")
+            ),
+            sharing_enabled=given.word(SHARING_PROPERTY, "disabled", ("disabled", "enabled")) == "enabled",
+            worker_sync_timeout_ms=given.integer("worker.sync.timeout.ms", 3_000),
+            worker_unsync_backoff_ms=given.integer("worker.unsync.backoff.ms", 300_000),
+            offset_flush_interval_ms=given.integer("offset.flush.interval.ms", 60_000),
+            offset_flush_timeout_ms=given.integer("offset.flush.timeout.ms", 5_000),
+            topic_tracking_enable=given.boolean("topic.tracking.enable", True),
+            topic_tracking_allow_reset=given.boolean("topic.tracking.allow.reset", True),
+            originals=resolved,
+        )
+        config._check()
+        return config
+
+    def _check(self) -> None:
+        if self.sharing_enabled:
+            try:
+                ClusterGroupId(self.group_id)
+            except InvalidClusterGroupIdError as exc:
+                raise InvalidClusterGroupIdError(f"group.id with {SHARING_PROPERTY}=enabled: {exc}") from None
+        seen: dict[str, str] = {}
+        for topic_type, name in TOPIC_PROPERTIES.items():
+            topic = self.topic(topic_type)
+            if topic in seen:
+                raise ConfigError(
+                    f"{name} and {seen[topic]} both name topic {topic!r}; each needs one of its own", property_name=name
+                )
+            seen[topic] = name
+        self.consumer_settings()
+        self.producer_settings()
+
+    @property
+    def cluster_group_id(self) -> ClusterGroupId | None:
+        """Prefix of this cluster's keys, ``None`` while sharing is disabled (plain keys)."""
+        return ClusterGroupId(self.group_id) if self.sharing_enabled else None
+
+    @property
+    def transactional_id(self) -> str:
+        """Transactional id of the exactly-once leader."""
+        return f"connect-cluster-{self.group_id}"
+
+    @property
+    def uses_transactional_leader(self) -> bool:
+        """Privileged writes go through a transactional producer (``preparing`` and ``enabled``)."""
+        return self.exactly_once_source_support != "disabled"
+
+    def client_id(self, suffix: str) -> str:
+        """``<group.id>[-<client.id>]-<suffix>``, as the worker names its internal clients."""
+        own = self.originals.get("client.id", "").strip()
+        return "-".join(part for part in (self.group_id, own, suffix) if part)
+
+    def topic(self, topic_type: TopicType) -> str:
+        """Name of one of the three topics."""
+        names = {
+            TopicType.CONFIG: self.config_storage_topic,
+            TopicType.OFFSET: self.offset_storage_topic,
+            TopicType.STATUS: self.status_storage_topic,
+        }
+        return names[topic_type]
+
+    def topic_settings(self, topic_type: TopicType) -> dict[str, str]:
+        """Topic-level settings asked for at creation, such as ``min.insync.replicas``.
+
+        From ``config.storage.*`` and the like; ``cleanup.policy`` is never taken from there.
+        """
+        prefix = _STORAGE_PREFIXES[topic_type]
+        found = {name[len(prefix) :]: value for name, value in self.originals.items() if name.startswith(prefix)}
+        return {name: value for name, value in found.items() if name not in _NOT_TOPIC_SETTINGS}
+
+    def isolation(self, topic_type: TopicType) -> Isolation:
+        """How the worker reads a topic.
+
+        read_committed for config and offsets with exactly-once ``enabled``; statuses always read_uncommitted; otherwise
+        what the worker file says, read_uncommitted by default as in Java.
+
+        Raises:
+            ConfigError: ``isolation.level`` is neither of the two words.
+        """
+        given = _Properties(self.originals).word(
+            "isolation.level", "read_uncommitted", ("read_uncommitted", "read_committed")
+        )
+        if topic_type is TopicType.STATUS:
+            return Isolation.READ_UNCOMMITTED
+        if self.exactly_once_source_support == "enabled":
+            return Isolation.READ_COMMITTED
+        return Isolation(given)
+
+    def client_settings(self) -> ClientSettings:
+        """Bootstrap servers, security and network settings, in librdkafka's names.
+
+        Raises:
+            ConfigError: a setting that matters has no equivalent; names it.
+        """
+        return self._cached("common", client_translation.common_settings)
+
+    def admin_settings(self) -> ClientSettings:
+        """Settings of the admin client."""
+        return self.client_settings()
+
+    def consumer_settings(self) -> ClientSettings:
+        """Settings of the internal consumers."""
+        return self._cached("consumer", client_translation.consumer_settings)
+
+    def producer_settings(self) -> ClientSettings:
+        """Settings of the internal producers."""
+        return self._cached("producer", client_translation.producer_settings)
+
+    def _cached(self, kind: str, translate: Any) -> ClientSettings:
+        settings: ClientSettings | None = self._settings.get(kind)
+        if settings is None:
+            settings = self._settings[kind] = translate(self.originals)
+        return settings
+
+    def shown_properties(self) -> dict[str, str]:
+        """All properties, secrets hidden; for people."""
+        return {
+            name: "[hidden]" if is_secret_property(name) else value for name, value in sorted(self.originals.items())
+        }
