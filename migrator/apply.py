@@ -11,7 +11,8 @@ import hashlib
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -38,6 +39,7 @@ from migrator.inspection import (
     require_no_live_workers,
     require_no_open_transaction,
     require_one_partition,
+    require_same_cluster,
     require_same_topic,
     require_topic,
     require_worker_file_as_planned,
@@ -106,7 +108,7 @@ def _earlier_manifest(path: Path, plan: MigrationPlan) -> Manifest | None:
 
 def _check_source(plan: MigrationPlan, source: SourceCluster, worker: WorkerConfig) -> None:
     with Admin(worker.admin_settings(), client_id=client_id_of(worker)) as admin:
-        _check_cluster(admin, source.kafka_cluster_id, source.worker_config_file)
+        require_same_cluster(admin, source.kafka_cluster_id, source.worker_config_file)
         require_no_live_workers(admin, source.group_id, side="source")
         facts = read_facts(admin, {topic.topic for topic in source.topics.values()})
         for topic in source.topics.values():
@@ -130,28 +132,19 @@ def _check_source(plan: MigrationPlan, source: SourceCluster, worker: WorkerConf
                     )
 
 
-def _check_cluster(admin: Admin, planned_id: str | None, path: str) -> None:
-    found = admin.cluster_id()
-    if planned_id is not None and found != planned_id:
-        raise PlanRejectedError(
-            f"{path} leads to the Kafka cluster {found}, the plan was made for {planned_id}; make a new plan"
-        )
-
-
 def _open_destination(
-    plan: MigrationPlan, worker: WorkerConfig, admin: Admin, path: str
+    plan: MigrationPlan, worker: WorkerConfig, admin: Admin, *, create: bool
 ) -> dict[TopicType, tuple[TopicFacts, bool]]:
     """Check, and where planned create, the shared topics; tells which were created now."""
-    _check_cluster(admin, plan.destination.kafka_cluster_id, path)
-    for source in plan.sources:
-        require_no_live_workers(admin, source.cluster_group_id, side="destination")
     created = set()
     for topic_type, planned in plan.destination.topics.items():
-        if planned.create and ensure_topic(admin, topic_spec(worker, topic_type)):
+        if create and planned.create and ensure_topic(admin, topic_spec(worker, topic_type)):
             created.add(topic_type)
     facts = read_facts(admin, {topic.topic for topic in plan.destination.topics.values()})
     opened = {}
     for topic_type, planned in plan.destination.topics.items():
+        if planned.create and not create and planned.topic not in facts:
+            continue
         found = require_topic(facts, planned.topic, remedy="it did when the plan was made; make a new plan")
         if not planned.create:
             require_same_topic(found, planned.topic_id)
@@ -235,6 +228,46 @@ def load_workers(plan: MigrationPlan) -> tuple[list[WorkerConfig], list[WorkerCo
     return sources, destinations
 
 
+@dataclass
+class _Ready:
+    """A plan that was checked against the clusters."""
+
+    plan: MigrationPlan
+    manifest_path: Path
+    workers: list[WorkerConfig]
+    destinations: list[WorkerConfig]
+    opened: dict[TopicType, tuple[TopicFacts, bool]]
+
+
+def _check(plan_path: Path, progress: Progress, *, create: bool) -> _Ready:
+    plan = MigrationPlan.load(plan_path)
+    path = manifest_path(plan_path)
+    earlier = _earlier_manifest(path, plan)
+    workers, destinations = load_workers(plan)
+    for source, worker in zip(plan.sources, workers, strict=True):
+        _check_source(plan, source, worker)
+    for source, worker in zip(plan.sources, destinations, strict=True):
+        with Admin(worker.admin_settings(), client_id=client_id_of(worker)) as admin:
+            require_same_cluster(admin, plan.destination.kafka_cluster_id, source.destination_worker_config_file)
+            require_no_live_workers(admin, source.cluster_group_id, side="destination")
+    shared = destinations[0]
+    with Admin(shared.admin_settings(), client_id=client_id_of(shared)) as admin:
+        opened = _open_destination(plan, shared, admin, create=create)
+    _require_empty(plan, shared, opened, earlier=earlier, path=path, progress=progress)
+    return _Ready(plan, path, workers, destinations, opened)
+
+
+def check_plan(plan_path: Path, *, progress: Progress | None = None) -> None:
+    """Do everything that ``apply_plan`` does before it writes, and write nothing.
+
+    Raises:
+        ConnectShareError: as :func:`apply_plan`.
+    """
+    plan_path = Path(plan_path)
+    with _only_one(plan_path):
+        _check(plan_path, progress or Silent(), create=False)
+
+
 def apply_plan(
     plan_path: Path,
     *,
@@ -262,18 +295,10 @@ def apply_plan(
     progress = progress or Silent()
     engine = engine or local_engine(progress)
     plan_path = Path(plan_path)
-    with _only_one(plan_path), ExitStack() as stack:
-        plan = MigrationPlan.load(plan_path)
-        path = manifest_path(plan_path)
-        earlier = _earlier_manifest(path, plan)
-        workers, destinations = load_workers(plan)
-        for source, worker in zip(plan.sources, workers, strict=True):
-            _check_source(plan, source, worker)
-        shared, shared_file = destinations[0], plan.sources[0].destination_worker_config_file
-        admin = stack.enter_context(Admin(shared.admin_settings(), client_id=client_id_of(shared)))
-        opened = _open_destination(plan, shared, admin, shared_file)
-        _require_empty(plan, shared, opened, earlier=earlier, path=path, progress=progress)
-        jobs = _copy_jobs(plan, workers, destinations, opened)
+    with _only_one(plan_path):
+        ready = _check(plan_path, progress, create=True)
+        plan, path, opened = ready.plan, ready.manifest_path, ready.opened
+        jobs = _copy_jobs(plan, ready.workers, ready.destinations, opened)
         manifest = Manifest(
             run_id=plan.run_id,
             plan_sha256=hashlib.sha256(plan_path.read_bytes()).hexdigest(),

@@ -126,6 +126,20 @@ def require_compacted(admin: Admin, topic: str) -> None:
         )
 
 
+def require_same_cluster(admin: Admin, expected_id: str | None, path: str) -> None:
+    """Refuse a worker file that leads to another Kafka cluster than expected.
+
+    Raises:
+        PlanRejectedError: it does.
+    """
+    found = admin.cluster_id()
+    if expected_id is not None and found != expected_id:
+        raise PlanRejectedError(
+            f"{path} leads to the Kafka cluster {found}, but {expected_id} holds the topics: correct the file, or "
+            "make a new plan if the change is meant"
+        )
+
+
 def require_same_topic(facts: TopicFacts, planned_id: str | None) -> None:
     """Refuse a topic that was deleted and created since the plan (KIP-516).
 

@@ -28,6 +28,7 @@ from migrator.inspection import (
     require_no_live_workers,
     require_no_open_transaction,
     require_one_partition,
+    require_same_cluster,
     require_topic,
     topic_name,
 )
@@ -335,6 +336,9 @@ def make_plan(
             admin = stack.enter_context(Admin(move.source.admin_settings(), client_id=client_id_of(move.source)))
             admins.append(admin)
             move.kafka_cluster_id = admin.cluster_id()
+        for move in moves[1:]:
+            with Admin(move.destination.admin_settings(), client_id=client_id_of(move.destination)) as admin:
+                require_same_cluster(admin, destination_cluster, str(move.destination_file))
         refuse_same_topics(moves, destination_cluster)
         for move, admin in zip(moves, admins, strict=True):
             require_no_live_workers(admin, move.source.group_id, side="source")

@@ -16,12 +16,13 @@ def write_private_file(path: Path, text: str) -> None:
     Raises:
         PlanFileError: it cannot be written; what was there before is untouched.
     """
+    data = text.encode()
     temporary: Path | None = None
     try:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mkstemp makes it 0600
         temporary = Path(name)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)

@@ -7,12 +7,12 @@ a value.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from pydantic import BaseModel, ConfigDict
 
-from connect_share.keys import ClusterGroupId, own_key
+from connect_share.keys import ClusterGroupId
 from connect_share.records import Record, TopicType
 from connect_share.state import (
     ClusterConfigState,
@@ -134,49 +134,28 @@ class _Report:
 
 
 def compare_config_states(
-    source: ClusterConfigState,
-    destination: ClusterConfigState,
-    *,
-    cluster_group_id: str,
-    connectors: Iterable[str] = (),
+    source: ClusterConfigState, destination: ClusterConfigState, *, cluster_group_id: str
 ) -> list[Difference]:
     """Compare connectors, configurations, tasks, target states, task counts and inconsistency.
 
+    Target states and task counts of connectors that are gone count too: they come back with the name.
     Session keys are not compared (they are never carried), nor positions (other topics, other offsets).
-
-    Args:
-        source: state at the source.
-        destination: state at the destination.
-        cluster_group_id: named in the differences.
-        connectors: names to look at besides the known connectors: target states and task counts may
-            exist for connectors that are gone.
     """
     report = _Report(cluster_group_id, TopicType.CONFIG)
-    known = source.connectors() | destination.connectors()
-    for name in sorted(known | set(connectors)):
-        if name in known:
-            in_both = report.compare(
-                "connector",
-                name,
-                name if name in source.connectors() else None,
-                name if name in destination.connectors() else None,
-            )
-            if not in_both:
-                continue
+    sides = (source, destination)
+    names = {name for side in sides for name in (*side.connectors(), *side.target_states(), *side.task_count_records())}
+    for name in sorted(names):
+        there, here = (name if side.contains(name) else None for side in sides)
+        if not report.compare("connector", name, there, here) and (there is not None or here is not None):
+            continue
         report.compare_properties(
             "connector_config", name, source.connector_config(name), destination.connector_config(name)
         )
         report.compare("target_state", name, source.target_state(name), destination.target_state(name))
         report.compare("task_count_record", name, source.task_count_record(name), destination.task_count_record(name))
         report.compare("task_count", name, source.task_count(name), destination.task_count(name))
-        report.compare(
-            "inconsistent",
-            name,
-            name in source.inconsistent_connectors(),
-            name in destination.inconsistent_connectors(),
-        )
-        ids = set(source.tasks(name)) | set(destination.tasks(name))
-        for task_id in sorted(ids):
+        report.compare("inconsistent", name, *(name in side.inconsistent_connectors() for side in sides))
+        for task_id in sorted({*source.tasks(name), *destination.tasks(name)}):
             report.compare_properties(
                 "task_config",
                 name,
@@ -188,22 +167,16 @@ def compare_config_states(
 
 
 def compare_status_snapshots(
-    source: StatusSnapshot,
-    destination: StatusSnapshot,
-    *,
-    cluster_group_id: str,
-    connectors: Iterable[str] = (),
+    source: StatusSnapshot, destination: StatusSnapshot, *, cluster_group_id: str
 ) -> list[Difference]:
-    """Compare connector statuses, task statuses and active topics.
-
-    Args:
-        source: statuses at the source.
-        destination: statuses at the destination.
-        cluster_group_id: named in the differences.
-        connectors: names to look at besides those with a connector status.
-    """
+    """Compare connector statuses, task statuses and active topics."""
     report = _Report(cluster_group_id, TopicType.STATUS)
-    for name in sorted(source.connectors() | destination.connectors() | set(connectors)):
+    names = {
+        name
+        for side in (source, destination)
+        for name in (*side.connectors(), *side.connectors_with_tasks(), *side.connectors_with_topics())
+    }
+    for name in sorted(names):
         _compare_status(
             report, "connector_status", name, source.connector_status(name), destination.connector_status(name)
         )
@@ -211,11 +184,10 @@ def compare_status_snapshots(
         tasks_here = {status.task_id.task: status for status in destination.task_statuses(name)}
         for task in sorted(tasks_there.keys() | tasks_here.keys()):
             _compare_status(report, "task_status", name, tasks_there.get(task), tasks_here.get(task), item=str(task))
-        topics_there, topics_here = source.topics(name), destination.topics(name)
-        for topic in sorted(topics_there - topics_here):
-            report.add("active_topic", name, Problem.MISSING, item=topic)
-        for topic in sorted(topics_here - topics_there):
-            report.add("active_topic", name, Problem.UNEXPECTED, item=topic)
+        topics_there = {status.topic: status for status in source.topic_statuses(name)}
+        topics_here = {status.topic: status for status in destination.topic_statuses(name)}
+        for topic in sorted(topics_there.keys() | topics_here.keys()):
+            report.compare("active_topic", name, topics_there.get(topic), topics_here.get(topic), item=topic)
     return report.differences
 
 
@@ -239,12 +211,10 @@ def _compare_status(
 def compare_offset_snapshots(
     source: OffsetSnapshot, destination: OffsetSnapshot, *, cluster_group_id: str
 ) -> list[Difference]:
-    """Compare source offsets by the raw bytes of key and value; keys that Connect never writes are left out."""
+    """Compare source offsets by the raw bytes of key and value."""
     report = _Report(cluster_group_id, TopicType.OFFSET)
     there, here = source.raw, destination.raw
     for key in sorted(there.keys() | here.keys()):
-        if not key.startswith(b"["):
-            continue
         if there.get(key) != here.get(key):
             report.compare(
                 "offset",
@@ -254,31 +224,6 @@ def compare_offset_snapshots(
                 item=key.decode("utf-8", errors="backslashreplace"),
             )
     return report.differences
-
-
-class _NamingReader:
-    """Passes records on and notes which connectors the own keys among them speak of."""
-
-    def __init__(
-        self,
-        topic_type: TopicType,
-        records: Iterable[Record],
-        group: ClusterGroupId | None,
-        names: set[str],
-    ) -> None:
-        self._topic_type = topic_type
-        self._records = records
-        self._group = group
-        self._names = names
-
-    def __iter__(self) -> Iterator[Record]:
-        for record in self._records:
-            original = own_key(self._topic_type, record.key, self._group) if record.key is not None else None
-            if original is not None:
-                connector = connector_of(self._topic_type, original)
-                if connector:
-                    self._names.add(connector)
-            yield record
 
 
 def compare_states(
@@ -308,19 +253,10 @@ def compare_states(
             replay_offsets(destination, here),
             cluster_group_id=cluster_group_id,
         )
-    names: set[str] = set()
-    named_source = _NamingReader(topic_type, source, there, names)
-    named_destination = _NamingReader(topic_type, destination, here, names)
     if topic_type is TopicType.CONFIG:
         return compare_config_states(
-            replay_config(named_source, there),
-            replay_config(named_destination, here),
-            cluster_group_id=cluster_group_id,
-            connectors=names,
+            replay_config(source, there), replay_config(destination, here), cluster_group_id=cluster_group_id
         )
     return compare_status_snapshots(
-        replay_status(named_source, there),
-        replay_status(named_destination, here),
-        cluster_group_id=cluster_group_id,
-        connectors=names,
+        replay_status(source, there), replay_status(destination, here), cluster_group_id=cluster_group_id
     )

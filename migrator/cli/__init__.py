@@ -1,0 +1,1 @@
+"""The console command ``connect-share-migrate``."""

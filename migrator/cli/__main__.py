@@ -1,0 +1,39 @@
+"""Entry point of ``connect-share-migrate``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from connect_share.errors import ConnectShareError
+from migrator.cli import commands
+from migrator.cli.arguments import build_parser
+
+_COMMANDS: Final[dict[str, Callable[..., int]]] = {
+    "plan": commands.plan_command,
+    "apply": commands.apply_command,
+    "verify": commands.verify_command,
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; 0 ok, 1 failed or differences found, 2 wrong usage."""
+    given = list(sys.argv[1:] if argv is None else argv)
+    try:
+        if given:
+            commands.refuse_not_yet(given[0])
+        arguments = build_parser().parse_args(given)
+        return _COMMANDS[arguments.command](arguments)
+    except SystemExit as ended:  # argparse: --help and wrong usage
+        return ended.code if isinstance(ended.code, int) else 2
+    except ConnectShareError as error:
+        print(f"connect-share-migrate: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("connect-share-migrate: interrupted", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

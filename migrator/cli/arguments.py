@@ -1,0 +1,87 @@
+"""The grammar of ``connect-share-migrate``."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Final
+
+EXAMPLES: Final = """examples:
+  connect-share-migrate plan --source-worker-config orders.properties \\
+      --destination-worker-config orders-shared.properties -o move.json
+  connect-share-migrate apply move.json
+  connect-share-migrate verify move.json --output json
+"""
+
+NOT_YET: Final[dict[str, str]] = {
+    "survey": "survey does not exist yet: use plan, which reads and checks the same facts and writes nothing to Kafka",
+    "cutover": "cutover does not exist yet: stop the source's workers, then plan, apply and verify",
+    "resume": "resume does not exist yet: make a new plan to fresh shared topics or for another group.id",
+    "rollback": "rollback does not exist yet: the source topics are untouched, start the old workers on them again",
+    "restore": "restore does not exist yet: the source topics are untouched, plan again from them",
+}
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Give the parser of the whole command line."""
+    parser = argparse.ArgumentParser(
+        prog="connect-share-migrate",
+        description="Move the state of Kafka Connect clusters from dedicated onto shared internal topics.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    _add_plan(commands.add_parser("plan", help="check and write down what is to be done; writes nothing to Kafka"))
+    _add_apply(commands.add_parser("apply", help="carry out a plan"))
+    _add_verify(commands.add_parser("verify", help="compare the state on both sides; exit 1 on a difference"))
+    for name in NOT_YET:  # the console refuses them before it parses their arguments
+        commands.add_parser(name, help="does not exist yet")
+    return parser
+
+
+def _add_output(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--output", choices=("text", "json"), default="text", help="form of the result")
+
+
+def _add_plan(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--source-worker-config",
+        dest="sources",
+        metavar="FILE",
+        type=Path,
+        nargs="+",
+        action="extend",
+        required=True,
+        help="worker file of a cluster on dedicated topics; may be repeated",
+    )
+    parser.add_argument(
+        "--destination-worker-config",
+        dest="destinations",
+        metavar="FILE",
+        type=Path,
+        nargs="+",
+        action="extend",
+        required=True,
+        help="worker file with the shared topics: one for all sources, or one for each in the same order",
+    )
+    parser.add_argument("-o", "--plan", dest="plan", metavar="PLAN", type=Path, help="the plan file to write")
+    parser.add_argument("--job", metavar="NAME", help="does not exist yet")
+    parser.add_argument("--mode", choices=("mirror", "state"), default="mirror", help="mirror: record for record")
+    parser.add_argument("--dry-run", action="store_true", help="show the plan, write no file")
+    _add_output(parser)
+
+
+def _add_apply(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("plan", metavar="PLAN", type=Path)
+    parser.add_argument("--engine", choices=("local", "spark"), default="local")
+    parser.add_argument("--follow", action="store_true", help="does not exist yet")
+    parser.add_argument("--evidence", metavar="DIR", type=Path, help="does not exist yet")
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument("--dry-run", action="store_true", help="check everything, write nothing")
+    _add_output(parser)
+
+
+def _add_verify(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("plan", metavar="PLAN", type=Path)
+    parser.add_argument("--engine", choices=("local", "spark"), default="local")
+    _add_output(parser)

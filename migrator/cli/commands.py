@@ -1,0 +1,152 @@
+"""The commands: arguments in, exit code out. Results go to stdout, everything else to stderr."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.util
+import json
+import sys
+from collections.abc import Mapping
+from importlib.metadata import version
+from typing import Any, Final
+
+from migrator.apply import LOCAL_ENGINE, apply_plan, check_plan, now_ms
+from migrator.cli.arguments import NOT_YET
+from migrator.cli.progress_line import ProgressLine
+from migrator.cli.text import plan_text, verification_text
+from migrator.errors import AlreadyAppliedError, NotYetSupportedError
+from migrator.manifest import Manifest, manifest_path
+from migrator.plan import MigrationPlan
+from migrator.planning import make_plan
+from migrator.verification import verify_plan
+
+SHOWN_DIFFERENCES: Final = 50
+
+
+def refuse_not_yet(command: str) -> None:
+    """Refuse a command that does not exist yet.
+
+    Raises:
+        NotYetSupportedError: it is one of those.
+    """
+    if command in NOT_YET:
+        raise NotYetSupportedError(NOT_YET[command])
+
+
+def _print_json(command: str, members: Mapping[str, Any]) -> None:
+    told = {"_command": command, "_version": version("connect-share"), **members}
+    print(json.dumps(told, indent=2))  # ASCII: what comes from a topic cannot reach the terminal raw
+
+
+def _spark(job: str, arguments: list[str]) -> int:
+    """Run a Spark job of the same name; the package is looked up only now.
+
+    Raises:
+        NotYetSupportedError: the extra is not installed.
+    """
+    if importlib.util.find_spec("pyspark") is None or importlib.util.find_spec("spark_jobs") is None:
+        raise NotYetSupportedError(
+            "--engine spark needs Spark: pip install 'connect-share[spark]', or use --engine local"
+        )
+    code: int = importlib.import_module(f"spark_jobs.{job}").main(arguments)
+    return code
+
+
+def plan_command(arguments: argparse.Namespace) -> int:
+    """``plan``: ask the clusters, write the plan file."""
+    if arguments.job is not None:
+        raise NotYetSupportedError(
+            "plan --job does not exist yet: use KafkaConnectTopicMigrator with migrate.job=true in a loop of your own"
+        )
+    if arguments.mode != "mirror":
+        raise NotYetSupportedError("plan --mode state does not exist yet: use --mode mirror")
+    if arguments.plan is None and not arguments.dry_run:
+        raise NotYetSupportedError("plan needs -o PLAN, the file to write, or --dry-run")
+    if arguments.plan is not None and manifest_path(arguments.plan).exists():
+        raise AlreadyAppliedError(
+            f"{arguments.plan} was applied, its manifest is beside it: give the new plan another name"
+        )
+    with ProgressLine(sys.stderr) as progress:
+        plan = make_plan(arguments.sources, arguments.destinations, now_ms=now_ms(), progress=progress)
+    if not arguments.dry_run:
+        plan.save(arguments.plan)
+    if arguments.output == "json":
+        _print_json(
+            "plan",
+            {
+                "file": None if arguments.dry_run else str(arguments.plan),
+                "plan": plan.model_dump(mode="json"),
+            },
+        )
+    else:
+        print(plan_text(plan))
+        if not arguments.dry_run:
+            print(f"\nwritten to {arguments.plan}; next: connect-share-migrate apply {arguments.plan}")
+    return 0
+
+
+def _confirmed(plan: MigrationPlan) -> bool:
+    """Show the plan and ask; only ``yes`` means yes."""
+    print(plan_text(plan), file=sys.stderr)
+    if not sys.stdin.isatty():
+        print("nothing was written: give --yes to apply without a prompt", file=sys.stderr)
+        return False
+    print("\napply this plan? [yes/no] ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() == "yes"
+
+
+def apply_command(arguments: argparse.Namespace) -> int:
+    """``apply``: preview, ask, copy."""
+    if arguments.follow:
+        raise NotYetSupportedError("apply --follow does not exist yet: stop the source's workers, then plan and apply")
+    if arguments.evidence is not None:
+        raise NotYetSupportedError(
+            "apply --evidence does not exist yet: the manifest beside the plan holds what was done"
+        )
+    plan = MigrationPlan.load(arguments.plan)
+    if arguments.dry_run:
+        with ProgressLine(sys.stderr) as progress:
+            check_plan(arguments.plan, progress=progress)
+        if arguments.output == "json":
+            _print_json("apply", {"dry_run": True, "run_id": plan.run_id})
+        else:
+            print(plan_text(plan))
+            print("\ndry run: everything was checked, nothing was written")
+        return 0
+    if not arguments.yes and not _confirmed(plan):
+        return 1
+    if arguments.engine != LOCAL_ENGINE:
+        return _spark("apply_plan", [str(arguments.plan), "--output", arguments.output])
+    with ProgressLine(sys.stderr) as progress:
+        manifest = apply_plan(arguments.plan, progress=progress)
+    print_applied(manifest, arguments)
+    return 0
+
+
+def print_applied(manifest: Manifest, arguments: argparse.Namespace) -> None:
+    """Show the result of ``apply``."""
+    path = manifest_path(arguments.plan)
+    if arguments.output == "json":
+        _print_json(
+            "apply",
+            {"dry_run": False, "manifest_file": str(path), "manifest": manifest.model_dump(mode="json")},
+        )
+        return
+    print(f"{manifest.records_written:,} records written, {len(manifest.evidence)} slices; manifest {path}")
+    print(f"next: connect-share-migrate verify {arguments.plan}")
+
+
+def verify_command(arguments: argparse.Namespace) -> int:
+    """``verify``: compare both sides; 1 when they differ."""
+    if arguments.engine != LOCAL_ENGINE:
+        return _spark("verify_plan", [str(arguments.plan), "--output", arguments.output])
+    with ProgressLine(sys.stderr) as progress:
+        verification = verify_plan(arguments.plan, progress=progress)
+    for warning in verification.warnings:
+        print(f"warning: {warning}", file=sys.stderr)
+    if arguments.output == "json":
+        _print_json("verify", verification.model_dump(mode="json"))
+    else:
+        print(verification_text(verification, SHOWN_DIFFERENCES))
+    return 0 if verification.equal else 1

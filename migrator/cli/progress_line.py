@@ -1,0 +1,70 @@
+"""Progress on stderr: a bar on a terminal, JSON lines otherwise."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Final, TextIO
+
+_BAR_WIDTH: Final = 24
+_BAR_EVERY_S: Final = 0.1
+_LINE_EVERY_S: Final = 2.0
+
+
+class ProgressLine:
+    """Shows phases with rate and time left. Use as a context manager: the end closes the last phase."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._terminal = stream.isatty()
+        self._what = ""
+        self._total = 0
+        self._done = 0
+        self._started_s = 0.0
+        self._shown_s = 0.0
+
+    def __enter__(self) -> ProgressLine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._close()
+
+    def phase(self, what: str, total: int) -> None:
+        """Begin a phase of ``total`` offsets; fewer records may come."""
+        self._close()
+        self._what, self._total, self._done = what, total, 0
+        self._started_s = self._shown_s = time.monotonic()
+        self._show(ended=False)
+
+    def advance(self, records: int) -> None:
+        """Report further records."""
+        self._done += records
+        now_s = time.monotonic()
+        if now_s - self._shown_s >= (_BAR_EVERY_S if self._terminal else _LINE_EVERY_S):
+            self._shown_s = now_s
+            self._show(ended=False)
+
+    def _close(self) -> None:
+        if self._what:
+            self._show(ended=True)
+            self._what = ""
+
+    def _show(self, *, ended: bool) -> None:
+        elapsed_s = max(time.monotonic() - self._started_s, 1e-6)
+        rate = self._done / elapsed_s
+        if not self._terminal:
+            line = {
+                "phase": self._what,
+                "records": self._done,
+                "of_at_most": self._total,
+                "elapsed_s": round(elapsed_s, 3),
+                "ended": ended,
+            }
+            print(json.dumps(line), file=self._stream, flush=True)
+            return
+        share = 1.0 if ended or not self._total else min(self._done / self._total, 1.0)
+        filled = round(share * _BAR_WIDTH)
+        left = "" if ended or not rate else f", {max(self._total - self._done, 0) / rate:.0f} s left"
+        bar = f"[{'#' * filled}{'.' * (_BAR_WIDTH - filled)}] {self._done:,} records, {rate:,.0f}/s{left}"
+        end = "\n" if ended else ""
+        print(f"\r\x1b[K{self._what} {bar}", end=end, file=self._stream, flush=True)

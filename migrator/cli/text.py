@@ -1,0 +1,56 @@
+"""Plans and results as text for people."""
+
+from __future__ import annotations
+
+from connect_share.records import TopicType
+from migrator.plan import MigrationPlan
+from migrator.verification import Verification
+
+
+def printable(text: str) -> str:
+    """Escape what a terminal could act on; a co-tenant may have written it."""
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode() for character in text
+    )
+
+
+def plan_text(plan: MigrationPlan) -> str:
+    """Show a plan: what goes where, what stays behind, warnings, steps."""
+    lines = [f"run {plan.run_id}, mode {plan.mode}"]
+    for source in plan.sources:
+        count = source.connectors
+        lines.append("")
+        lines.append(
+            f"{source.group_id} becomes {source.cluster_group_id} "
+            f"({count} connector{'' if count == 1 else 's'}), {source.worker_config_file}"
+        )
+        for topic_type in TopicType:
+            topic, shared = source.topics[topic_type], plan.destination.topics[topic_type]
+            counts = topic.counts
+            lines.append(
+                f"  {topic_type.value:6}  {topic.topic} -> {shared.topic}"
+                f"{' (to be created)' if shared.create else ''}: {counts.to_write:,} of {counts.read:,} records, "
+                f"{counts.bytes_to_write:,} bytes, {topic.isolation.value}"
+            )
+            lines += [f"          left behind: {n:,} {reason.value}" for reason, n in counts.skipped.items()]
+    if plan.warnings:
+        lines.append("")
+        lines += [f"warning: {printable(warning)}" for warning in plan.warnings]
+    lines.append("")
+    lines += [
+        f"{number}. {'you' if step.who == 'operator' else 'this tool'}: {step.what}"
+        for number, step in enumerate(plan.steps, 1)
+    ]
+    return "\n".join(lines)
+
+
+def verification_text(verification: Verification, shown: int) -> str:
+    """Show whether both sides are equal, and the first ``shown`` differences."""
+    if verification.equal:
+        return f"equal: {verification.compared} comparisons, no difference"
+    total = len(verification.differences)
+    lines = [f"different: {total} difference{'' if total == 1 else 's'}"]
+    lines += [f"  {printable(str(difference))}" for difference in verification.differences[:shown]]
+    if total > shown:
+        lines.append(f"  and {total - shown} more: --output json shows all")
+    return "\n".join(lines)
