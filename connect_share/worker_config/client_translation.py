@@ -1,6 +1,6 @@
 """Un-prefixed Java client settings of a worker file, as librdkafka knows them.
 
-A worker builds the clients of its internal topics from its un-prefixed properties. What has an equivalent is translated;
+A worker builds the clients of its internal topics from un-prefixed properties. What has an equivalent is translated;
 what only tunes Java's client is left out (``IGNORED``); what would change security or meaning and has no equivalent is
 refused by name.
 """

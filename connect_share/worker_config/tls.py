@@ -98,7 +98,7 @@ def _translate_keystore(java: Mapping[str, str], out: dict[str, str]) -> None:
 
 
 def _pem(text: str) -> str:
-    """Java accepts PEM on one line with ``\\n`` written out by the properties syntax; librdkafka wants real lines."""
+    r"""Java accepts PEM on one line with ``\\n`` written out by the properties syntax; librdkafka wants real lines."""
     return text if text.endswith("\n") else text + "\n"
 
 

@@ -236,8 +236,8 @@ class WorkerConfig(BaseModel):
         return self.client_settings()
 
     def consumer_settings(self) -> ClientSettings:
-        """Settings of the internal consumers."""
-        return self._cached("consumer", client_translation.consumer_settings)
+        """Settings of the internal consumers; as in Java they carry the worker's group id, which its ACLs cover."""
+        return self._cached("consumer", client_translation.consumer_settings).overlaid({"group.id": self.group_id})
 
     def producer_settings(self) -> ClientSettings:
         """Settings of the internal producers."""

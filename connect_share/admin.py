@@ -1,0 +1,300 @@
+"""What is asked of the cluster: topics and their ids, offsets, settings, Connect groups."""
+
+from __future__ import annotations
+
+import base64
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+
+from connect_share.client import (
+    ConfigResource,
+    IsolationLevel,
+    KafkaException,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+    TopicCollection,
+    TopicPartition,
+    admin_client,
+    translate,
+)
+from connect_share.errors import BrokerError, BrokerTimeoutError, BrokerUnavailableError
+from connect_share.worker_config.client_settings import ClientSettings, Isolation
+
+T = TypeVar("T")
+
+_ISOLATION: Final = {
+    Isolation.READ_UNCOMMITTED: IsolationLevel.READ_UNCOMMITTED,
+    Isolation.READ_COMMITTED: IsolationLevel.READ_COMMITTED,
+}
+_RETRY_S: Final = 0.1
+_MISSING: Final = ("UNKNOWN_TOPIC_OR_PART", "UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID", "_UNKNOWN_TOPIC")
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionDescription:
+    """One partition; broker ids. ``leader`` is ``None`` while there is none."""
+
+    id: int
+    leader: int | None
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDescription:
+    """One topic.
+
+    Attributes:
+        topic_id: as Kafka prints it (unpadded url-safe base64, 22 characters); ``None`` if the broker gives none.
+    """
+
+    name: str
+    topic_id: str | None
+    partitions: tuple[PartitionDescription, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopicRequest:
+    """A topic to be created; -1 means the broker's default."""
+
+    topic: str
+    partitions: int
+    replication_factor: int
+    configs: Mapping[str, str] = field(default_factory=dict)
+
+
+def topic_id_text(uuid: Any) -> str | None:
+    """Write a topic id as Kafka's own tools do; the client library prints another base64 alphabet."""
+    if uuid is None:
+        return None
+    mask = (1 << 64) - 1
+    high, low = int(uuid.get_most_significant_bits()) & mask, int(uuid.get_least_significant_bits()) & mask
+    raw = high.to_bytes(8, "big") + low.to_bytes(8, "big")
+    return None if raw == bytes(16) else base64.urlsafe_b64encode(raw).rstrip(b"=").decode("ascii")
+
+
+class Admin:
+    """Admin client of one cluster; thread-safe.
+
+    Args:
+        settings: how to reach the cluster.
+        client_id: shown in the broker's logs.
+        timeout_s: limit of each call, retries of retriable errors included.
+    """
+
+    def __init__(self, settings: ClientSettings, *, client_id: str, timeout_s: float = 30.0) -> None:
+        self.bootstrap_servers = settings.bootstrap_servers
+        self._timeout_s = timeout_s
+        self._client = admin_client(settings, client_id=client_id)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the connections; may be called twice."""
+        self.__dict__.pop("_client", None)
+
+    def describe_topics(self, names: Iterable[str]) -> dict[str, TopicDescription]:
+        """Describe topics; those that do not exist are absent.
+
+        Raises:
+            BrokerError: not reachable, or not allowed to describe one of them.
+        """
+        wanted = sorted(set(names))
+        if not wanted:
+            return {}
+
+        def ask(timeout_s: float) -> dict[str, TopicDescription]:
+            futures = self._client.describe_topics(TopicCollection(wanted), request_timeout=timeout_s)
+            found = {}
+            for name, future in futures.items():
+                description = _result(future, f"describing topic {name}", missing_ok=True)
+                if description is not None:
+                    found[name] = _described(description)
+            return found
+
+        return self._retried(ask)
+
+    def end_offsets(
+        self, partitions: Iterable[tuple[str, int]], isolation: Isolation = Isolation.READ_UNCOMMITTED
+    ) -> dict[tuple[str, int], int]:
+        """Give the end of each partition: the high watermark, or with read_committed the last stable offset.
+
+        Raises:
+            BrokerError: not reachable, a topic is missing, or not allowed.
+        """
+        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        return self._offsets(partitions, latest, isolation, "end")
+
+    def start_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        """Give the first offset kept of each partition.
+
+        Raises:
+            BrokerError: not reachable, a topic is missing, or not allowed.
+        """
+        earliest = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
+        return self._offsets(partitions, earliest, Isolation.READ_UNCOMMITTED, "start")
+
+    def _offsets(
+        self, partitions: Iterable[tuple[str, int]], spec: Any, isolation: Isolation, what: str
+    ) -> dict[tuple[str, int], int]:
+        wanted = sorted(set(partitions))
+        if not wanted:
+            return {}
+
+        def ask(timeout_s: float) -> dict[tuple[str, int], int]:
+            futures = self._client.list_offsets(
+                {TopicPartition(topic, partition): spec for topic, partition in wanted},
+                isolation_level=_ISOLATION[isolation],
+                request_timeout=timeout_s,
+            )
+            return {
+                (at.topic, at.partition): _result(
+                    future, f"asking for the {what} offset of {at.topic}[{at.partition}]"
+                ).offset
+                for at, future in futures.items()
+            }
+
+        return self._retried(ask)
+
+    def topic_configs(self, topic: str) -> dict[str, str]:
+        """Give the effective settings of a topic.
+
+        Raises:
+            BrokerError: not reachable, missing, or not allowed.
+        """
+
+        def ask(timeout_s: float) -> dict[str, str]:
+            resource = ConfigResource(ResourceType.TOPIC, topic)
+            futures = self._client.describe_configs([resource], request_timeout=timeout_s)
+            entries = _result(next(iter(futures.values())), f"reading the settings of topic {topic}")
+            return {name: entry.value for name, entry in entries.items() if entry.value is not None}
+
+        return self._retried(ask)
+
+    def create_topic(self, request: NewTopicRequest, *, timeout_s: float | None = None) -> None:
+        """Ask for a new topic, once.
+
+        Raises:
+            BrokerError: with Kafka's name for it, such as ``TOPIC_ALREADY_EXISTS`` or ``INVALID_REPLICATION_FACTOR``.
+        """
+        limit_s = self._timeout_s if timeout_s is None else max(timeout_s, 0.1)
+        new = NewTopic(
+            request.topic,
+            num_partitions=request.partitions,
+            replication_factor=request.replication_factor,
+            config=dict(request.configs),
+        )
+        doing = f"creating topic {request.topic}"
+        try:
+            futures = self._client.create_topics([new], operation_timeout=limit_s, request_timeout=limit_s)
+        except KafkaException as exc:
+            raise translate(exc, doing) from exc
+        _result(futures[request.topic], doing)
+
+    def delete_topics(self, names: Sequence[str]) -> None:
+        """Delete topics; those that do not exist are fine.
+
+        Raises:
+            BrokerError: not reachable, or not allowed.
+        """
+        if names:
+            futures = self._client.delete_topics(
+                list(names), operation_timeout=self._timeout_s, request_timeout=self._timeout_s
+            )
+            for name, future in futures.items():
+                _result(future, f"deleting topic {name}", missing_ok=True)
+
+    def topic_names(self) -> frozenset[str]:
+        """Names of all topics one may see, Kafka's own included."""
+        return frozenset(self._metadata().topics)
+
+    def connect_groups(self) -> dict[str, int]:
+        """Give the Connect groups the cluster knows, with the number of their live members.
+
+        Java workers form groups of protocol type ``connect``; calls about *consumer* groups hide them.
+
+        Raises:
+            BrokerError: not reachable, or a coordinator did not answer: then nobody can be said to be dead.
+        """
+        try:
+            groups = self._client.list_groups(timeout=self._timeout_s)
+        except KafkaException as exc:
+            raise translate(exc, "listing Connect groups") from exc
+        for group in groups:
+            if group.error is not None:
+                raise translate(group.error, f"describing group {group.id}")
+        return {str(group.id): len(group.members) for group in groups if group.protocol_type == "connect"}
+
+    def broker_count(self) -> int:
+        """Number of brokers that are up."""
+        return len(self._metadata().brokers)
+
+    def cluster_id(self) -> str:
+        """Id of the cluster.
+
+        Raises:
+            BrokerError: not reachable.
+        """
+
+        def ask(timeout_s: float) -> str:
+            described = _result(
+                self._client.describe_cluster(request_timeout=timeout_s), f"asking cluster {self.bootstrap_servers}"
+            )
+            return str(described.cluster_id)
+
+        return self._retried(ask)
+
+    def _metadata(self) -> Any:
+        try:
+            return self._client.list_topics(timeout=self._timeout_s)
+        except KafkaException as exc:
+            raise translate(exc, f"asking {self.bootstrap_servers} for metadata") from exc
+
+    def _retried(self, ask: Callable[[float], T]) -> T:
+        """Repeat a call while it fails with an error that passes (leaders move, a topic is just being made)."""
+        deadline_s = time.monotonic() + self._timeout_s
+        while True:
+            try:
+                return ask(max(0.1, deadline_s - time.monotonic()))
+            except (BrokerTimeoutError, BrokerUnavailableError) as exc:
+                raise type(exc)(
+                    f"no answer from {self.bootstrap_servers}: {exc}", code=exc.code, name=exc.name, retriable=True
+                ) from exc
+            except BrokerError as exc:
+                if not exc.retriable or time.monotonic() + _RETRY_S > deadline_s:
+                    raise
+                time.sleep(_RETRY_S)
+
+
+def _result(future: Future[Any], doing: str, *, missing_ok: bool = False) -> Any:
+    try:
+        return future.result()
+    except KafkaException as exc:
+        error = translate(exc, doing)
+        if missing_ok and error.name in _MISSING:
+            return None
+        raise error from exc
+
+
+def _described(description: Any) -> TopicDescription:
+    partitions = tuple(
+        PartitionDescription(
+            partition.id,
+            None if partition.leader is None or partition.leader.id < 0 else partition.leader.id,
+            tuple(node.id for node in partition.replicas),
+            tuple(node.id for node in partition.isr),
+        )
+        for partition in sorted(description.partitions, key=lambda partition: partition.id)
+    )
+    return TopicDescription(description.name, topic_id_text(description.topic_id), partitions)

@@ -1,0 +1,272 @@
+"""The only door to confluent-kafka: clients with forced settings, errors and messages translated once."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    OFFSET_INVALID,
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicCollection,
+    TopicPartition,
+    libversion,
+)
+from confluent_kafka.admin import (
+    AdminClient,
+    ConfigResource,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
+
+from connect_share.errors import (
+    AuthorizationError,
+    BrokerError,
+    BrokerTimeoutError,
+    BrokerUnavailableError,
+    FencedError,
+)
+from connect_share.records import Record
+from connect_share.worker_config.client_settings import ClientSettings, Isolation
+
+__all__ = [
+    "OFFSET_BEGINNING",
+    "OFFSET_INVALID",
+    "AdminClient",
+    "ConfigResource",
+    "Consumer",
+    "IsolationLevel",
+    "KafkaError",
+    "KafkaException",
+    "Message",
+    "NewTopic",
+    "OffsetSpec",
+    "Producer",
+    "ResourceType",
+    "TopicCollection",
+    "TopicPartition",
+    "admin_client",
+    "consumer",
+    "is_end_of_partition",
+    "is_unsupported",
+    "library_versions",
+    "producer",
+    "to_record",
+    "translate",
+]
+
+_log = logging.getLogger(__name__)
+_library_log = logging.getLogger(__name__ + ".librdkafka")
+
+# Settings nobody may change, with the reason.
+_EVERY_CLIENT: Final[Mapping[str, str]] = {
+    "reconnect.backoff.ms": "0",  # a new client otherwise waits 50 ms in half of all starts
+    "log.connection.close": "false",  # idle connections come and go; that is not news
+}
+_CONSUMER: Final[Mapping[str, str]] = {
+    "enable.auto.commit": "false",  # progress is the log itself; a committed offset would be a second truth
+    "enable.auto.offset.store": "false",
+    "auto.offset.reset": "error",  # an offset out of range means lost records, never "start again"
+    "allow.auto.create.topics": "false",  # a missing topic is an error, not an invitation
+}
+_PRODUCER: Final[Mapping[str, str]] = {
+    "partitioner": "murmur2_random",  # where Java puts keys; elsewhere compaction never merges the copies
+    "acks": "all",  # an acknowledged record survives the loss of a broker
+    "message.max.bytes": "104857600",  # the topic's max.message.bytes decides, not this client
+}
+_PLAIN_PRODUCER: Final[Mapping[str, str]] = {
+    "enable.idempotence": "false",  # as Java's stores: works on brokers and ACLs without that right
+    "max.in.flight.requests.per.connection": "1",  # so that a retry cannot overtake
+}
+_PRODUCER_DEFAULTS: Final[Mapping[str, str]] = {
+    "linger.ms": "0",  # every write is waited for; a worker file may say otherwise
+    "message.timeout.ms": "0",  # as Java's delivery.timeout.ms of these stores: the caller's deadline decides
+}
+
+_AUTHORIZATION: Final = frozenset(
+    {
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        KafkaError.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+        KafkaError.SASL_AUTHENTICATION_FAILED,
+        KafkaError._AUTHENTICATION,  # noqa: SLF001 - the library names its own codes with an underscore
+    }
+)
+_FENCED: Final = frozenset(
+    {KafkaError.INVALID_PRODUCER_EPOCH, KafkaError._FENCED, KafkaError.PRODUCER_FENCED}  # noqa: SLF001
+)
+_TIMEOUT: Final = frozenset(
+    {
+        KafkaError._TIMED_OUT,  # noqa: SLF001
+        KafkaError._MSG_TIMED_OUT,  # noqa: SLF001
+        KafkaError._TIMED_OUT_QUEUE,  # noqa: SLF001
+        KafkaError.REQUEST_TIMED_OUT,
+    }
+)
+_UNAVAILABLE: Final = frozenset(
+    {
+        KafkaError._TRANSPORT,  # noqa: SLF001
+        KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
+        KafkaError._RESOLVE,  # noqa: SLF001
+        KafkaError._SSL,  # noqa: SLF001
+        KafkaError.BROKER_NOT_AVAILABLE,
+        KafkaError.NETWORK_EXCEPTION,
+    }
+)
+_RETRIABLE: Final = (
+    _TIMEOUT
+    | _UNAVAILABLE
+    | frozenset(
+        {
+            KafkaError.LEADER_NOT_AVAILABLE,
+            KafkaError.NOT_LEADER_FOR_PARTITION,
+            KafkaError.REPLICA_NOT_AVAILABLE,
+            KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+            KafkaError.COORDINATOR_NOT_AVAILABLE,
+            KafkaError.NOT_COORDINATOR,
+            KafkaError.NOT_CONTROLLER,
+            KafkaError.NOT_ENOUGH_REPLICAS,
+            KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+            KafkaError.KAFKA_STORAGE_ERROR,
+            KafkaError.FENCED_LEADER_EPOCH,
+            KafkaError.UNKNOWN_LEADER_EPOCH,
+            KafkaError.OFFSET_NOT_AVAILABLE,
+            KafkaError.THROTTLING_QUOTA_EXCEEDED,
+        }
+    )
+)
+_RIGHTS: Final[Mapping[int, str]] = {
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: "the principal needs READ, WRITE and DESCRIBE on the topic",
+    KafkaError.GROUP_AUTHORIZATION_FAILED: "the principal needs READ on the group",
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED: "the principal lacks a right on the cluster, such as CREATE or DESCRIBE",
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "the principal needs WRITE and DESCRIBE on the transactional id",
+}
+
+
+def _on_error(error: KafkaError) -> None:
+    # Connection trouble; what matters comes back as the error of an operation.
+    _library_log.debug("client error %s", error.name())
+
+
+def consumer(
+    settings: ClientSettings,
+    *,
+    client_id: str,
+    isolation: Isolation,
+    overrides: Mapping[str, str] | None = None,
+) -> Consumer:
+    """Make a consumer that is only ever assigned partitions by hand.
+
+    Args:
+        settings: how to reach the cluster; a ``group.id`` in it is kept, else a private one is made up.
+        client_id: shown in the broker's logs and quotas.
+        isolation: always set.
+        overrides: further librdkafka settings, such as fetch sizes; forced settings win over them.
+    """
+    made_up = {"group.id": f"connect-share-{uuid.uuid4().hex[:12]}"}
+    forced = {**_EVERY_CLIENT, **_CONSUMER, "client.id": client_id, "isolation.level": isolation.value}
+    return Consumer(_config({**made_up, **settings.properties, **(overrides or {}), **forced}), logger=_library_log)
+
+
+def producer(settings: ClientSettings, *, client_id: str, overrides: Mapping[str, str] | None = None) -> Producer:
+    """Make a producer that places keys where Java does and waits for all replicas.
+
+    Args:
+        settings: how to reach the cluster.
+        client_id: shown in the broker's logs and quotas.
+        overrides: further librdkafka settings; with ``transactional.id`` the producer is idempotent, otherwise not.
+    """
+    merged = {**_PRODUCER_DEFAULTS, **settings.properties, **(overrides or {})}
+    forced: dict[str, str] = {**_EVERY_CLIENT, **_PRODUCER, "client.id": client_id}
+    if "transactional.id" in merged:
+        forced["enable.idempotence"] = "true"
+    else:
+        forced.update(_PLAIN_PRODUCER)
+    return Producer(_config({**merged, **forced}), logger=_library_log)
+
+
+def admin_client(settings: ClientSettings, *, client_id: str) -> AdminClient:
+    """Make an admin client."""
+    return AdminClient(_config({**settings.properties, **_EVERY_CLIENT, "client.id": client_id}), logger=_library_log)
+
+
+def _config(properties: Mapping[str, str]) -> dict[str, Any]:
+    callback: Callable[[KafkaError], None] = _on_error
+    return {**properties, "error_cb": callback}
+
+
+def is_end_of_partition(error: KafkaError) -> bool:
+    """Tell whether a message error only says that the partition's end was reached."""
+    return bool(error.code() == KafkaError._PARTITION_EOF)  # noqa: SLF001
+
+
+def is_unsupported(error: BrokerError) -> bool:
+    """Tell whether the broker is too old for what was asked."""
+    return error.name in ("UNSUPPORTED_VERSION", "_UNSUPPORTED_FEATURE")
+
+
+def to_record(message: Message) -> Record:
+    """Take the C library's message as a record; it must not be an error."""
+    headers: Any = message.headers()
+    return Record(
+        message.topic() or "",
+        message.partition() or 0,
+        message.offset() or 0,
+        message.timestamp()[1],
+        message.key(),
+        message.value(),
+        tuple((str(header[0]), header[1]) for header in headers) if headers else (),
+    )
+
+
+def translate(error: KafkaError | KafkaException | BaseException, doing: str) -> BrokerError:
+    """Turn an error of the client library into one of ours.
+
+    Args:
+        error: what the library raised or handed over.
+        doing: what was being done, with the topic where there is one, such as ``"reading topic configs"``.
+
+    Returns:
+        The error to raise ``from`` the original; its message has no record contents.
+    """
+    if isinstance(error, KafkaException):
+        error = error.args[0] if error.args else error
+    if not isinstance(error, KafkaError):
+        return BrokerError(f"{doing} failed: {type(error).__name__}: {error}")
+    code, name = int(error.code()), str(error.name())
+    kind: type[BrokerError] = BrokerError
+    remedy = ""
+    if code in _AUTHORIZATION:
+        kind = AuthorizationError
+        remedy = _RIGHTS.get(code, "check user, password and sasl.mechanism")
+    elif code in _FENCED:
+        kind, remedy = FencedError, "another producer with the same transactional id has taken over"
+    elif code in _TIMEOUT:
+        kind, remedy = BrokerTimeoutError, "check that the brokers are up and reachable from here"
+    elif code in _UNAVAILABLE:
+        kind, remedy = BrokerUnavailableError, "check bootstrap.servers, security.protocol and the network"
+    text = f"{doing} failed: {name} ({error.str()})"
+    return kind(
+        f"{text}; {remedy}" if remedy else text,
+        code=code,
+        name=name,
+        retriable=code in _RETRIABLE or bool(error.retriable()),
+    )
+
+
+def library_versions() -> dict[str, str]:
+    """Versions of the client library, for reports."""
+    import confluent_kafka
+
+    return {"confluent_kafka": str(confluent_kafka.__version__), "librdkafka": str(libversion()[0])}
