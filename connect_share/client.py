@@ -87,6 +87,10 @@ _PLAIN_PRODUCER: Final[Mapping[str, str]] = {
     "enable.idempotence": "false",  # as Java's stores: works on brokers and ACLs without that right
     "max.in.flight.requests.per.connection": "1",  # so that a retry cannot overtake
 }
+_IDEMPOTENT_PRODUCER: Final[Mapping[str, str]] = {
+    "enable.idempotence": "true",  # a retried batch is written once
+    "max.in.flight.requests.per.connection": "5",  # the most with which idempotence keeps the order
+}
 _PRODUCER_DEFAULTS: Final[Mapping[str, str]] = {
     "linger.ms": "0",  # every write is waited for; a worker file may say otherwise
     "message.timeout.ms": "0",  # as Java's delivery.timeout.ms of these stores: the caller's deadline decides
@@ -179,20 +183,27 @@ def consumer(
     return Consumer(_config({**made_up, **settings.properties, **(overrides or {}), **forced}), logger=_library_log)
 
 
-def producer(settings: ClientSettings, *, client_id: str, overrides: Mapping[str, str] | None = None) -> Producer:
+def producer(
+    settings: ClientSettings,
+    *,
+    client_id: str,
+    overrides: Mapping[str, str] | None = None,
+    idempotent: bool = False,
+) -> Producer:
     """Make a producer that places keys where Java does and waits for all replicas.
 
     Args:
         settings: how to reach the cluster.
         client_id: shown in the broker's logs and quotas.
-        overrides: further librdkafka settings; with ``transactional.id`` the producer is idempotent, otherwise not.
+        overrides: further librdkafka settings; with ``transactional.id`` the producer is idempotent in any case.
+        idempotent: a retried batch is written once, for bulk writers; stores do without, as Java's.
     """
     merged = {**_PRODUCER_DEFAULTS, **settings.properties, **(overrides or {})}
     forced: dict[str, str] = {**_EVERY_CLIENT, **_PRODUCER, "client.id": client_id}
     if "transactional.id" in merged:
         forced["enable.idempotence"] = "true"
     else:
-        forced.update(_PLAIN_PRODUCER)
+        forced.update(_IDEMPOTENT_PRODUCER if idempotent else _PLAIN_PRODUCER)
     return Producer(_config({**merged, **forced}), logger=_library_log)
 
 
