@@ -26,6 +26,7 @@
     │  ├─ ReadToEndTimeoutError             topic, partition, position, end_offset
     │  ├─ LogFailedError                    the tail thread died; every later call says so
     │  ├─ StoreClosedError
+    │  ├─ FlushInProgressError              an earlier flush of the offset writer has not ended
     │  ├─ WriteError
     │  │  └─ PrivilegedWriteError           the leader lost, or never had, the right to write
     │  ├─ PlainTopicsError                  sharing is on, the topics hold plain records only
@@ -215,6 +216,12 @@ class LogFailedError(StoreError):
 
 class StoreClosedError(StoreError):
     """The store, or the reader on it, was stopped."""
+
+
+class FlushInProgressError(StoreError):
+    """An earlier flush of the same offset writer has not ended; nothing was taken from the buffer."""
+
+    retriable: bool = True
 
 
 class WriteError(StoreError):

@@ -1,0 +1,368 @@
+"""The one-line way in: the three stores of one worker, started side by side."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from types import TracebackType
+from typing import Any, Final, Self
+
+from connect_share.admin import Admin
+from connect_share.errors import LiveMembersError, NotStartedError, PlainTopicsError
+from connect_share.keys import ClusterGroupId, split_key
+from connect_share.log.protocol import CompactedLog, RecordSink
+from connect_share.records import Record, TopicType
+from connect_share.stores.config import KafkaConfigBackingStore
+from connect_share.stores.config_listener import ConfigUpdateListener
+from connect_share.stores.connector_offsets import ConnectorOffsetBackingStore
+from connect_share.stores.offset_reader import OffsetStorageReader
+from connect_share.stores.offset_writer import OffsetStorageWriter
+from connect_share.stores.offsets import KafkaOffsetBackingStore
+from connect_share.stores.own_offsets_topic import OWN_TOPIC_PROPERTY, own_offsets_worker_config
+from connect_share.stores.status import KafkaStatusBackingStore
+from connect_share.stores.topic_based import KafkaTopicBasedBackingStore, kafka_based_log
+from connect_share.worker_config import WorkerConfig
+
+_logger = logging.getLogger(__name__)
+
+# Asking for every write would double its round trips; a Java worker needs longer than this to start.
+LIVE_MEMBERS_CACHE_S: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class StoreStartup:
+    """What the start of one store took, and what it met.
+
+    Attributes:
+        seconds: from the common start of all three until this store was ready.
+        own_records: records under the group's prefix; without sharing, all records.
+        foreign_records: records of others, recognised by their keys alone.
+    """
+
+    topic: str
+    partitions: int
+    seconds: float
+    own_records: int
+    foreign_records: int
+
+
+@dataclass(frozen=True, slots=True)
+class StorageStartup:
+    """What the start of all three stores took.
+
+    Attributes:
+        seconds: from entering the context until everything was ready.
+        admin_seconds: of which: finding the topics and their ends.
+    """
+
+    seconds: float
+    admin_seconds: float
+    config: StoreStartup
+    status: StoreStartup
+    offsets: StoreStartup
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the numbers as plain values, for JSON."""
+        return asdict(self)
+
+
+class ConnectStorage:
+    """Config, status and offset store of one Connect worker, as a context manager.
+
+    Entering makes sure of the topics and reads them side by side; leaving closes everything, also after an
+    exception. Sharing is decided by the worker's properties: with
+    ``connect.management.topic.sharing.support=enabled`` keys carry ``group.id`` as prefix.
+
+    Args:
+        worker_config: a Java worker's properties, as ``WorkerConfig``.
+        allow_empty: start although sharing is on and the topics hold plain records only. By default that is
+            refused: the group was never moved onto these topics, and would look empty.
+        allow_live_members: write although Java workers of the same Connect group are alive. By default that
+            is refused: two writers would overwrite each other.
+        update_listener: told of changes on the config topic after the start.
+
+    Raises (on entering):
+        PlainTopicsError: see ``allow_empty``.
+        TopicError: a topic is missing and cannot be created, or is not as Connect demands.
+        BrokerError: the cluster cannot be reached, or refuses.
+        ReadToEndTimeoutError: the end of a topic was not reached in time.
+    """
+
+    def __init__(
+        self,
+        worker_config: WorkerConfig,
+        *,
+        allow_empty: bool = False,
+        allow_live_members: bool = False,
+        update_listener: ConfigUpdateListener | None = None,
+    ) -> None:
+        self._worker_config = worker_config
+        self._group = worker_config.cluster_group_id
+        self._allow_empty = allow_empty
+        self._allow_live_members = allow_live_members
+        self._listener = update_listener
+        self._stack: ExitStack | None = None
+        self._parts: _Parts | None = None
+        self._own_stores: dict[tuple[str, str], ConnectorOffsetBackingStore] = {}
+        self._own_stores_lock = threading.Lock()
+
+    def __enter__(self) -> Self:
+        if self._stack is not None:
+            raise NotStartedError("this ConnectStorage was entered before; make a new one")
+        with ExitStack() as stack:
+            self._parts = self._start(stack)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop the stores and close every client; may be called twice."""
+        self._parts = None
+        if self._stack is not None:
+            self._stack.close()
+
+    @property
+    def config(self) -> KafkaConfigBackingStore:
+        """Connectors, their tasks and target states."""
+        return self._running.config
+
+    @property
+    def status(self) -> KafkaStatusBackingStore:
+        """How connectors and tasks are doing."""
+        return self._running.status
+
+    @property
+    def offsets(self) -> KafkaOffsetBackingStore:
+        """Offsets of source connectors in the worker's topic."""
+        return self._running.offsets
+
+    @property
+    def startup(self) -> StorageStartup:
+        """What the start took."""
+        return self._running.startup
+
+    @property
+    def cluster_group_id(self) -> ClusterGroupId | None:
+        """The group whose records are read and written; ``None`` without sharing."""
+        return self._group
+
+    def offset_reader(self, connector: str) -> OffsetStorageReader:
+        """Make a reader of a connector's offsets, in the connector's own offsets topic if it has one."""
+        return OffsetStorageReader(self._offset_store_of(connector), connector, cluster_group_id=self._group)
+
+    def offset_writer(self, connector: str) -> OffsetStorageWriter:
+        """Make a writer of a connector's offsets, into the connector's own offsets topic if it has one."""
+        return OffsetStorageWriter(self._offset_store_of(connector), connector, cluster_group_id=self._group)
+
+    @property
+    def _running(self) -> _Parts:
+        if self._parts is None:
+            raise NotStartedError("ConnectStorage is not running; use it in a with statement")
+        return self._parts
+
+    def _offset_store_of(self, connector: str) -> KafkaOffsetBackingStore | ConnectorOffsetBackingStore:
+        parts = self._running
+        config = parts.config.snapshot().connector_config(connector) or {}
+        own = own_offsets_worker_config(self._worker_config, connector, config)
+        if own is None or self._stack is None:
+            return parts.offsets
+        key = (connector, config[OWN_TOPIC_PROPERTY])
+        with self._own_stores_lock:
+            store = self._own_stores.get(key)
+            if store is None:
+                primary = KafkaOffsetBackingStore(own, write_guard=parts.write_guard)
+                store = ConnectorOffsetBackingStore(primary, parts.offsets, cluster_group_id=self._group)
+                self._stack.callback(store.stop)
+                store.start()
+                self._own_stores[key] = store
+        return store
+
+    def _start(self, stack: ExitStack) -> _Parts:
+        began = time.monotonic()
+        worker = self._worker_config
+        admin = stack.enter_context(Admin(worker.admin_settings(), client_id=worker.client_id("shared-admin")))
+        guard = None if self._allow_live_members else _LiveMembersGuard(admin, worker.group_id)
+        admin_seconds = time.monotonic() - began
+        counted: dict[TopicType, _CountingSink] = {}
+
+        def log_of(topic_type: TopicType) -> Callable[[RecordSink], CompactedLog]:
+            def make(sink: RecordSink) -> CompactedLog:
+                counting = counted[topic_type] = _CountingSink(sink, topic_type)
+                return kafka_based_log(worker, topic_type, sink=counting, admin=admin)
+
+            return make
+
+        parts = _Parts(
+            config=KafkaConfigBackingStore(
+                worker,
+                cluster_group_id=self._group,
+                update_listener=self._listener,
+                log=log_of(TopicType.CONFIG),
+                admin=admin,
+                write_guard=guard,
+            ),
+            status=KafkaStatusBackingStore(
+                worker, cluster_group_id=self._group, log=log_of(TopicType.STATUS), admin=admin, write_guard=guard
+            ),
+            offsets=KafkaOffsetBackingStore(
+                worker, cluster_group_id=self._group, log=log_of(TopicType.OFFSET), admin=admin, write_guard=guard
+            ),
+            write_guard=guard,
+        )
+        stores: dict[TopicType, KafkaTopicBasedBackingStore] = {
+            TopicType.CONFIG: parts.config,
+            TopicType.STATUS: parts.status,
+            TopicType.OFFSET: parts.offsets,
+        }
+        for store in stores.values():
+            stack.callback(store.stop)
+        seconds = _start_side_by_side(parts, began)
+        if self._group is not None and not self._allow_empty:
+            self._refuse_plain_topics(counted)
+        facts = {
+            topic_type: StoreStartup(
+                topic=store.topic,
+                partitions=len(store.positions()),
+                seconds=seconds[topic_type],
+                own_records=counted[topic_type].own,
+                foreign_records=counted[topic_type].foreign,
+            )
+            for topic_type, store in stores.items()
+        }
+        parts.startup = StorageStartup(
+            seconds=time.monotonic() - began,
+            admin_seconds=admin_seconds,
+            config=facts[TopicType.CONFIG],
+            status=facts[TopicType.STATUS],
+            offsets=facts[TopicType.OFFSET],
+        )
+        return parts
+
+    def _refuse_plain_topics(self, counted: Mapping[TopicType, _CountingSink]) -> None:
+        if any(sink.prefixed_seen for sink in counted.values()):
+            return
+        plain = [topic_type for topic_type, sink in counted.items() if sink.plain_seen]
+        if not plain:
+            return
+        topics = ", ".join(self._worker_config.topic(topic_type) for topic_type in plain)
+        raise PlainTopicsError(
+            f"sharing is enabled for cluster group {self._group!r}, but {topics} hold only plain records, which "
+            "no cluster group may read: the group would look empty. Move the records first "
+            "(connect-share-migrate plan --source-worker-config OLD --destination-worker-config NEW -o PLAN, then "
+            "apply), or, if the group is meant to start empty beside a plain cluster, use allow_empty=True"
+        )
+
+
+class _Parts:
+    """What is there while the storage runs."""
+
+    startup: StorageStartup
+
+    def __init__(
+        self,
+        *,
+        config: KafkaConfigBackingStore,
+        status: KafkaStatusBackingStore,
+        offsets: KafkaOffsetBackingStore,
+        write_guard: Callable[[], None] | None,
+    ) -> None:
+        self.config = config
+        self.status = status
+        self.offsets = offsets
+        self.write_guard = write_guard
+
+
+def _start_side_by_side(parts: _Parts, began: float) -> dict[TopicType, float]:
+    """Start the three stores; the first failure stops the others and is raised."""
+    seconds: dict[TopicType, float] = {}
+
+    def start(topic_type: TopicType, store_start: Callable[[], None]) -> None:
+        store_start()
+        seconds[topic_type] = time.monotonic() - began
+
+    with ThreadPoolExecutor(3, thread_name_prefix="connect-storage-start") as threads:
+        starts = [
+            threads.submit(start, TopicType.CONFIG, parts.config.start),
+            threads.submit(start, TopicType.STATUS, parts.status.start),
+            threads.submit(start, TopicType.OFFSET, parts.offsets.start),
+        ]
+        try:
+            done, _ = wait(starts, return_when=FIRST_EXCEPTION)
+            for ended in done:
+                ended.result()
+        except BaseException:
+            for store in (parts.config, parts.status, parts.offsets):
+                store.stop()
+            raise
+    return seconds
+
+
+class _CountingSink:
+    """Passes everything on to a store's sink, counts, and notes what kind of keys the topic holds."""
+
+    def __init__(self, sink: RecordSink, topic_type: TopicType) -> None:
+        self._sink = sink
+        self._topic_type = topic_type
+        self.own = 0
+        self.foreign = 0
+        self.plain_seen = False
+        self.prefixed_seen = False
+
+    @property
+    def key_prefix(self) -> bytes:
+        return self._sink.key_prefix
+
+    def apply(self, records: Sequence[Record]) -> None:
+        self.own += len(records)
+        if not self.prefixed_seen:
+            self._look_at([record.key for record in records])
+        self._sink.apply(records)
+
+    def skip(self, keys: Sequence[bytes | None]) -> None:
+        self.foreign += len(keys)
+        if not self.prefixed_seen:
+            self._look_at(keys)
+        self._sink.skip(keys)
+
+    def _look_at(self, keys: Sequence[bytes | None]) -> None:
+        for key in keys:
+            parts = None if key is None else split_key(self._topic_type, key)
+            if parts is None:
+                continue
+            if parts[0] is not None:
+                self.prefixed_seen = True
+                return
+            self.plain_seen = True
+
+
+class _LiveMembersGuard:
+    """Refuses writes while Java workers of the same Connect group are alive."""
+
+    def __init__(self, admin: Admin, group_id: str) -> None:
+        self._admin = admin
+        self._group_id = group_id
+        self._lock = threading.Lock()
+        self._asked_at: float | None = None
+        self._members = 0
+
+    def __call__(self) -> None:
+        with self._lock:
+            now = time.monotonic()
+            if self._asked_at is None or now - self._asked_at >= LIVE_MEMBERS_CACHE_S:
+                self._members = self._admin.connect_groups().get(self._group_id, 0)
+                self._asked_at = now
+            members = self._members
+        if members:
+            raise LiveMembersError(
+                f"{members} live Connect workers are members of group {self._group_id!r}: two writers would "
+                "overwrite each other. Stop the workers, or use allow_live_members=True if you know better"
+            )

@@ -1,0 +1,104 @@
+"""Changing and forgetting the offsets of a stopped connector, as Connect's REST API does."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from connect_share.connect_json import dumps, loads
+from connect_share.errors import WriteError
+from connect_share.state import offset_key, offset_value, validate_offset_map
+from connect_share.stores.offset_backing_store import OffsetBackingStore, wire_key
+from connect_share.stores.transactional_writer import TransactionalWriter
+
+_logger = logging.getLogger(__name__)
+
+# Connect's limit for one alter or reset request, everything included.
+ALTER_TIMEOUT_S: Final = 90.0
+
+
+def alter_offsets(
+    store: OffsetBackingStore,
+    connector: str,
+    offsets: Iterable[tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]],
+    *,
+    transactional_writer: TransactionalWriter | None = None,
+    timeout_s: float = ALTER_TIMEOUT_S,
+) -> int:
+    """Write new offsets, or tombstones for ``None``, for source partitions of a connector.
+
+    The connector must not run. Partitions and offsets are normalised by one trip through JSON, as Connect
+    does. Unlike Connect, which writes only the key in its own member order, every key under which the
+    partition was ever written (and read by ``store``) is written, so that the offset the connector will
+    look up is the new one whatever order it uses.
+
+    Args:
+        store: a started offset store, or a connector's pair of stores; it is read to the end first.
+        connector: the connector's name.
+        offsets: pairs (source partition, source offset).
+        transactional_writer: in exactly-once mode: write in one transaction of task 0's transactional id
+            (``<group.id>-<connector>-0``), which fences a task that still runs. It must write to the topic
+            of ``store``.
+        timeout_s: for reading, and again for the acknowledgements.
+
+    Returns:
+        How many records were written.
+
+    Raises:
+        ValueFormatError: a partition or offset is not a map Connect can write; nothing was written.
+        WriteError: not acknowledged in time; whether something was written shows when it is read again.
+
+    Source: ``Worker.modifyConnectorOffsets``.
+    """
+    store.get(()).result(timeout_s)  # reads to the end: the keys of all partitions are known then
+    values: dict[bytes, bytes | None] = {}
+    for partition, offset in offsets:
+        validate_offset_map(partition, "partition")
+        validate_offset_map(offset)
+        normalised = loads(dumps(partition))
+        serialised = wire_key(offset_key(connector, normalised), store.cluster_group_id)
+        for key in store.wire_keys(connector, normalised) or (serialised,):
+            values[key] = offset_value(loads(dumps(offset)))
+    if not values:
+        return 0
+    if transactional_writer is not None:
+        transactional_writer.claim()
+        try:
+            transactional_writer.write(list(values.items()))
+        finally:
+            transactional_writer.close()
+    else:
+        try:
+            store.set(values).result(timeout_s)
+        except TimeoutError as error:
+            raise WriteError(
+                f"offsets of connector {connector!r} were sent but not acknowledged within {timeout_s:g} s; "
+                "read them again before anything else"
+            ) from error
+    _logger.info("Wrote %d offset records of connector %r", len(values), connector)
+    return len(values)
+
+
+def reset_offsets(
+    store: OffsetBackingStore,
+    connector: str,
+    *,
+    transactional_writer: TransactionalWriter | None = None,
+    timeout_s: float = ALTER_TIMEOUT_S,
+) -> int:
+    """Forget all offsets of a connector: a tombstone for each key of each of its source partitions.
+
+    Reads to the end first. Arguments, result and errors as for :func:`alter_offsets`.
+    """
+    store.get(()).result(timeout_s)
+    partitions: list[Mapping[str, Any] | None] = [*store.connector_partitions(connector)]
+    if store.wire_keys(connector, None):
+        partitions.append(None)  # never listed, but an offset all the same
+    return alter_offsets(
+        store,
+        connector,
+        [(partition, None) for partition in partitions],
+        transactional_writer=transactional_writer,
+        timeout_s=timeout_s,
+    )

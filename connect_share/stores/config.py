@@ -1,0 +1,380 @@
+"""The config topic of a worker: connectors, their tasks and what is wanted of them."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from typing import Final
+
+from connect_share.admin import Admin
+from connect_share.errors import (
+    ConnectShareError,
+    LiveMembersError,
+    LogFailedError,
+    NotStartedError,
+    PartitionCountError,
+    PrivilegedWriteError,
+    ReadToEndTimeoutError,
+    StoreClosedError,
+    UsageError,
+    WriteError,
+)
+from connect_share.log.protocol import RecordMetadata
+from connect_share.records import ConnectorTaskId, Record, TopicType
+from connect_share.state import (
+    ClusterConfigState,
+    ConfigFold,
+    RestartRequest,
+    SessionKey,
+    TargetState,
+)
+from connect_share.state import config_records as wire
+from connect_share.stores.config_listener import ConfigUpdateListener, tell
+from connect_share.stores.topic_based import (
+    REFRESH_TIMEOUT_S,
+    KafkaTopicBasedBackingStore,
+    LogFactory,
+    WriteGuard,
+    prefix_bytes,
+)
+from connect_share.stores.transactional_writer import TransactionalWriter
+from connect_share.worker_config import WorkerConfig
+
+_logger = logging.getLogger(__name__)
+
+# Connect's READ_WRITE_TOTAL_TIMEOUT: one budget for sending, acknowledgement and reading back.
+WRITE_BUDGET_S: Final = 30.0
+JSON_NULL: Final = b"null"
+
+_Write = tuple[bytes, bytes | None]
+
+
+class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
+    """Configurations in a compacted topic of one partition.
+
+    What is written is believed only when read back. All methods may be called from any thread.
+
+    With a ``cluster_group_id`` a removal is written as JSON null, never as a tombstone, so that the group's
+    newest record cannot be cleaned away (docs/decisions/0002); without, as a tombstone like Connect's.
+
+    Args:
+        worker_config: names the topic (``config.storage.topic``) and how to reach it.
+        cluster_group_id: only keys with this prefix are read, and written; ``None``: plain keys.
+        update_listener: told of changes after the start.
+        log: makes the log around the store's sink; by default a ``KafkaBasedLog``.
+        admin: shared with others and left open; by default one of the store's own.
+        write_guard: called before anything is written; what it raises is raised by the write.
+        clock: seconds, for the write budget.
+
+    Source: ``KafkaConfigBackingStore``.
+    """
+
+    def __init__(
+        self,
+        worker_config: WorkerConfig,
+        *,
+        cluster_group_id: str | None = None,
+        update_listener: ConfigUpdateListener | None = None,
+        log: LogFactory | None = None,
+        admin: Admin | None = None,
+        write_guard: WriteGuard | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__(
+            worker_config,
+            TopicType.CONFIG,
+            cluster_group_id=cluster_group_id,
+            log=log,
+            admin=admin,
+            write_guard=write_guard,
+        )
+        self._listener = update_listener
+        self._clock = clock
+        self._state_lock = threading.Lock()
+        self._fold = ConfigFold(self._group)
+        self._started = False
+        self._leader: TransactionalWriter | None = None
+        if worker_config.uses_transactional_leader:
+            self._leader = TransactionalWriter(
+                worker_config.producer_settings(),
+                client_id=worker_config.client_id("configs-leader"),
+                transactional_id=worker_config.transactional_id,
+                topic=self.topic,
+            )
+
+    def start(self) -> None:
+        """Make sure of the topic and read it to its end; then changes are told to the listener.
+
+        Where sharing is on and the group's newest record is a tombstone, the marker
+        (``<group>.target-state-`` = JSON null) is written, once: it can never be cleaned away.
+
+        Raises:
+            PartitionCountError: the topic has more than one partition; the store is stopped.
+            TopicError: the topic is missing or not compacted.
+            ReadToEndTimeoutError: the end was not reached in time.
+            BrokerError: the cluster refused.
+        """
+        _logger.info("Starting config store on %s", self.topic)
+        log = self._start_log(_ConfigSink(self))
+        if log.partition_count != 1:
+            self.stop()
+            raise PartitionCountError(
+                f"topic {self.topic!r}, given by config.storage.topic, has {log.partition_count} partitions "
+                "but must have a single partition: its records would have no order; use another topic, or "
+                "create this one again with one partition",
+                topic=self.topic,
+            )
+        if self._group is not None and self._fold.newest_own_is_tombstone:
+            self._write_marker()
+        with self._state_lock:
+            self._started = True
+        _logger.info("Started config store on %s at position %d", self.topic, self._fold.offset)
+
+    def stop(self) -> None:
+        """Give up write privileges, end the log's thread and close the clients; may be called twice."""
+        if self._leader is not None:
+            self._leader.close()
+        super().stop()
+
+    def snapshot(self) -> ClusterConfigState:
+        """Give what the cluster is configured to be, as read so far; never changes afterwards."""
+        with self._state_lock:
+            return self._fold.snapshot()
+
+    def contains(self, connector: str) -> bool:
+        """Tell whether a connector of this name is configured."""
+        return self.snapshot().contains(connector)
+
+    def refresh(self, timeout_s: float = REFRESH_TIMEOUT_S) -> None:
+        """Return once everything that is in the topic now was applied.
+
+        Raises:
+            ReadToEndTimeoutError: the end was not reached in time; a later call goes on from there.
+            LogFailedError: the log died; stop this store and start another.
+        """
+        self._log.read_to_end(timeout_s)
+
+    def put_connector_config(
+        self, connector: str, properties: Mapping[str, str | None], target_state: TargetState | None = None
+    ) -> None:
+        """Write a connector's configuration, its first target state before it where given, and read it back.
+
+        Raises:
+            WriteError: not acknowledged, or not read back, within 30 s.
+            PrivilegedWriteError: exactly-once mode, and write privileges are not held.
+        """
+        records = [wire.connector_config_record(connector, properties)]
+        if target_state is not None:
+            records.insert(0, wire.target_state_record(connector, target_state))
+        self._write_and_read_back(f"the configuration of connector {connector!r}", records)
+
+    def remove_connector_config(self, connector: str) -> None:
+        """Remove a connector and its target state, and read that back.
+
+        Task, commit and fencing records stay, as with Connect.
+
+        Raises:
+            WriteError: not acknowledged, or not read back, within 30 s.
+            PrivilegedWriteError: exactly-once mode, and write privileges are not held.
+        """
+        removal = None if self._group is None else JSON_NULL
+        records = [
+            (wire.connector_key(connector), removal),
+            (wire.target_state_key(connector), removal),
+        ]
+        self._write_and_read_back(f"the removal of connector {connector!r}", records)
+
+    def put_task_configs(self, connector: str, configs: Sequence[Mapping[str, str | None]]) -> None:
+        """Write the configurations of all tasks of a connector, then commit them, and read that back.
+
+        The commit is written only when the tasks were read back, so no reader of a complete log meets a
+        commit whose tasks are missing. No configurations: only the commit.
+
+        Raises:
+            WriteError: not acknowledged, or not read back, within 30 s.
+            PrivilegedWriteError: exactly-once mode, and write privileges are not held.
+        """
+        what = f"the task configurations of connector {connector!r}"
+        budget = self._begin_write()
+        self._read_back(what, budget, written=None)
+        tasks = [
+            wire.task_config_record(ConnectorTaskId(connector, number), config) for number, config in enumerate(configs)
+        ]
+        if tasks:
+            self._read_back(what, budget, self._write_privileged(what, tasks, budget))
+        commit = [wire.task_commit_record(connector, len(tasks))]
+        self._read_back(what, budget, self._write_privileged(what, commit, budget))
+
+    def remove_task_configs(self, connector: str) -> None:
+        """Refuse: Connect's store does not support it either.
+
+        Raises:
+            UsageError: always.
+        """
+        raise UsageError(
+            f"task configurations of connector {connector!r} cannot be removed on their own; "
+            "put_task_configs() with an empty list, or remove the connector"
+        )
+
+    def put_target_state(self, connector: str, state: TargetState) -> None:
+        """Write what is wanted of a connector and wait for the acknowledgement; it is not read back.
+
+        Needs no write privileges.
+
+        Raises:
+            WriteError: not acknowledged within 30 s.
+        """
+        self._write_ordinary(
+            f"the target state of connector {connector!r}", [wire.target_state_record(connector, state)]
+        )
+
+    def put_task_count_record(self, connector: str, task_count: int) -> None:
+        """Write how many tasks the next generation may have started (for fencing), and read it back.
+
+        Raises:
+            WriteError: not acknowledged, or not read back, within 30 s.
+            PrivilegedWriteError: exactly-once mode, and write privileges are not held.
+        """
+        self._write_and_read_back(
+            f"the task count of connector {connector!r}", [wire.task_count_record(connector, task_count)]
+        )
+
+    def put_session_key(self, session_key: SessionKey) -> None:
+        """Write the key that workers sign internal requests with, and read it back.
+
+        Raises:
+            WriteError: not acknowledged, or not read back, within 30 s.
+            PrivilegedWriteError: exactly-once mode, and write privileges are not held.
+        """
+        self._write_and_read_back("the session key", [wire.session_key_record(session_key)])
+
+    def put_restart_request(self, request: RestartRequest) -> None:
+        """Write a request to restart a connector, and read it back.
+
+        Raises:
+            WriteError: not acknowledged, or not read back, within 30 s.
+            PrivilegedWriteError: exactly-once mode, and write privileges are not held.
+        """
+        self._write_and_read_back("a restart request", [wire.restart_request_record(request)])
+
+    def put_logger_level(self, namespace: str, level: str) -> None:
+        """Write the level of a logger and wait for the acknowledgement; it is not read back.
+
+        Needs no write privileges.
+
+        Raises:
+            WriteError: not acknowledged within 30 s.
+        """
+        self._write_ordinary(f"the level of logger {namespace!r}", [wire.logger_level_record(namespace, level)])
+
+    def claim_write_privileges(self) -> None:
+        """In exactly-once mode become the one writer, and fence the writer before; otherwise nothing.
+
+        Holding them already is fine. Stopping the store gives them up.
+
+        Raises:
+            StoreError: the claim failed; nothing is held.
+        """
+        if self._leader is not None:
+            self._leader.claim()
+
+    def _write_marker(self) -> None:
+        what = "the marker behind a tombstone"
+        try:
+            budget = self._begin_write()
+            marker = [(wire.target_state_key(""), JSON_NULL)]
+            self._read_back(what, budget, self._send_all(what, marker, budget))
+        except LiveMembersError:
+            _logger.warning(
+                "The newest record of cluster group %s on %s is a tombstone, which may be cleaned away, but "
+                "live Java members of the group forbid writing the marker",
+                self._group,
+                self.topic,
+            )
+
+    def _begin_write(self) -> _Budget:
+        self._check_write_allowed()
+        return _Budget(self._clock)
+
+    def _write_and_read_back(self, what: str, records: Sequence[_Write]) -> None:
+        budget = self._begin_write()
+        self._read_back(what, budget, self._write_privileged(what, records, budget))
+
+    def _write_ordinary(self, what: str, records: Sequence[_Write]) -> None:
+        self._send_all(what, records, self._begin_write())
+
+    def _write_privileged(self, what: str, records: Sequence[_Write], budget: _Budget) -> int:
+        """Write through the transactional leader in exactly-once mode; give the last offset written."""
+        if self._leader is None:
+            return self._send_all(what, records, budget)
+        _ = self._log  # a stopped or not started store says so itself
+        written = self._leader.write([(self._wire_key(key), value) for key, value in records])
+        return _last_offset(written)
+
+    def _send_all(self, what: str, records: Sequence[_Write], budget: _Budget) -> int:
+        """Send without waiting in between, then wait for each acknowledgement."""
+        sent = [self._send(self._wire_key(key), value) for key, value in records]
+        written: list[RecordMetadata] = []
+        for future in sent:
+            try:
+                written.append(future.result(budget.remaining_s()))
+            except FutureTimeoutError as error:
+                raise WriteError(
+                    f"{what} was sent to {self.topic} but not acknowledged within {WRITE_BUDGET_S:g} s; "
+                    "whether it was written shows when the topic is read again"
+                ) from error
+            except (NotStartedError, StoreClosedError, LogFailedError, PrivilegedWriteError):
+                raise
+            except ConnectShareError as error:
+                raise WriteError(f"{what} was not written to {self.topic}: {error}") from error
+        return _last_offset(written)
+
+    def _read_back(self, what: str, budget: _Budget, written: int | None) -> None:
+        """Wait until the log has passed what was written; ``None``: until its end."""
+        log = self._log
+        try:
+            log.read_to_end(budget.remaining_s())
+        except ReadToEndTimeoutError as error:
+            # Others may keep the end away (an open transaction of another group); ours is what counts.
+            if written is not None and written >= 0 and log.positions().get(0, -1) > written:
+                return
+            state = "was not written" if written is None else "was written but not read back"
+            raise WriteError(f"{what} {state} within {WRITE_BUDGET_S:g} s: {error}") from error
+
+    def _apply(self, records: Sequence[Record]) -> None:
+        for record in records:
+            with self._state_lock:
+                events = self._fold.apply(record, started=self._started)
+            if self._listener is not None:
+                for event in events:
+                    tell(self._listener, event)
+
+
+class _Budget:
+    """Thirty seconds for one whole operation."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._deadline = clock() + WRITE_BUDGET_S
+
+    def remaining_s(self) -> float:
+        return max(0.0, self._deadline - self._clock())
+
+
+class _ConfigSink:
+    """Receives what the log reads."""
+
+    def __init__(self, store: KafkaConfigBackingStore) -> None:
+        self.key_prefix = prefix_bytes(store.cluster_group_id)
+        self.apply = store._apply  # noqa: SLF001 - the sink is the store's receiving half
+        self.foreign_count = 0
+
+    def skip(self, keys: Sequence[bytes | None]) -> None:
+        self.foreign_count += len(keys)
+
+
+def _last_offset(written: Sequence[RecordMetadata]) -> int:
+    return max((metadata.offset for metadata in written), default=-1)

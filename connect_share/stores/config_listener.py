@@ -1,0 +1,78 @@
+"""Who hears of changes on the config topic, and how."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Protocol
+
+from connect_share.records import ConnectorTaskId
+from connect_share.state import RestartRequest, SessionKey
+from connect_share.state.config_events import (
+    ConfigEvent,
+    ConnectorConfigRemoved,
+    ConnectorConfigUpdated,
+    LoggerLevelUpdated,
+    RestartRequested,
+    SessionKeyUpdated,
+    TargetStateChanged,
+    TaskConfigsUpdated,
+)
+
+_logger = logging.getLogger(__name__)
+
+
+class ConfigUpdateListener(Protocol):
+    """Who wants to know of changes. Source: ``ConfigBackingStore.UpdateListener``.
+
+    Called on the thread that follows the topic, never before the store has started. A method must not
+    write to or refresh the store: the read-back would wait for the thread it blocks.
+    """
+
+    def on_connector_config_update(self, connector: str) -> None:
+        """A connector's configuration was written."""
+
+    def on_connector_config_remove(self, connector: str) -> None:
+        """A connector was removed."""
+
+    def on_task_config_update(self, tasks: Sequence[ConnectorTaskId]) -> None:
+        """Task configurations of one connector were committed; empty when the commit was incomplete."""
+
+    def on_connector_target_state_change(self, connector: str) -> None:
+        """A connector is to be started, paused or stopped."""
+
+    def on_session_key_update(self, session_key: SessionKey) -> None:
+        """The leader has written a new session key."""
+
+    def on_restart_request(self, request: RestartRequest) -> None:
+        """Somebody asked for a restart."""
+
+    def on_logging_level_update(self, namespace: str, level: str) -> None:
+        """The level of a logger changes in the whole cluster."""
+
+
+def tell(listener: ConfigUpdateListener, event: ConfigEvent) -> None:
+    """Call the method that belongs to an event; what the listener raises is logged, no more."""
+    try:
+        _call(listener, event)
+    except Exception:
+        # One listener's mistake must not stop the log for everybody.
+        _logger.exception("The update listener failed on %s", type(event).__name__)
+
+
+def _call(listener: ConfigUpdateListener, event: ConfigEvent) -> None:
+    match event:
+        case ConnectorConfigUpdated(connector):
+            listener.on_connector_config_update(connector)
+        case ConnectorConfigRemoved(connector):
+            listener.on_connector_config_remove(connector)
+        case TaskConfigsUpdated(_, tasks):
+            listener.on_task_config_update(tasks)
+        case TargetStateChanged(connector):
+            listener.on_connector_target_state_change(connector)
+        case SessionKeyUpdated(session_key):
+            listener.on_session_key_update(session_key)
+        case RestartRequested(request):
+            listener.on_restart_request(request)
+        case LoggerLevelUpdated(namespace, level):
+            listener.on_logging_level_update(namespace, level)

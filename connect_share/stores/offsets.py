@@ -1,0 +1,206 @@
+"""The offset topic of a worker: raw offsets of every connector of one cluster group."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Final
+
+from connect_share.admin import Admin
+from connect_share.errors import ConnectShareError, KeyFormatError, StoreClosedError
+from connect_share.keys import own_key
+from connect_share.log.protocol import RecordMetadata
+from connect_share.records import Record, TopicType
+from connect_share.state import OffsetFold, OffsetSnapshot
+from connect_share.stores.offset_backing_store import SetCallback, failed
+from connect_share.stores.topic_based import (
+    KafkaTopicBasedBackingStore,
+    LogFactory,
+    WriteGuard,
+    prefix_bytes,
+)
+from connect_share.worker_config import WorkerConfig
+
+_logger = logging.getLogger(__name__)
+
+# A read waits for transactions that others hold open; the broker ends them after 15 minutes at the latest.
+GET_TIMEOUT_S: Final = 900.0
+_READERS: Final = 4
+
+
+class KafkaOffsetBackingStore(KafkaTopicBasedBackingStore):
+    """Offsets in a compacted topic. Keys are wire keys (see ``OffsetBackingStore``).
+
+    Args:
+        worker_config: names the topic (``offset.storage.topic``) and how to reach it.
+        cluster_group_id: keep only keys with this prefix; ``None``: plain keys, as today's workers.
+        log: makes the log around the store's sink; by default a ``KafkaBasedLog``.
+        admin: shared with others and left open; by default one of the store's own.
+        write_guard: called before anything is written; its error becomes the write's.
+
+    Source: ``KafkaOffsetBackingStore``.
+    """
+
+    def __init__(
+        self,
+        worker_config: WorkerConfig,
+        *,
+        cluster_group_id: str | None = None,
+        log: LogFactory | None = None,
+        admin: Admin | None = None,
+        write_guard: WriteGuard | None = None,
+    ) -> None:
+        super().__init__(
+            worker_config,
+            TopicType.OFFSET,
+            cluster_group_id=cluster_group_id,
+            log=log,
+            admin=admin,
+            write_guard=write_guard,
+        )
+        self._state_lock = threading.Lock()
+        self._fold = OffsetFold(self._group)
+        self._readers: ThreadPoolExecutor | None = None
+
+    def start(self) -> None:
+        """Make sure of the topic and read it to its end.
+
+        Raises:
+            TopicError: the topic is missing or not compacted.
+            ReadToEndTimeoutError: the end was not reached in time.
+            BrokerError: the cluster refused.
+        """
+        _logger.info("Starting offset store on %s", self.topic)
+        self._start_log(_OffsetSink(self))
+        _logger.info("Started offset store on %s", self.topic)
+
+    def stop(self) -> None:
+        """End threads and clients; waiting reads fail. May be called twice."""
+        super().stop()
+        readers, self._readers = self._readers, None
+        if readers is not None:
+            readers.shutdown(wait=True, cancel_futures=True)
+
+    def get(self, keys: Collection[bytes]) -> Future[dict[bytes, bytes | None]]:
+        """Read to the end, then look up each wire key; a key without a value is there with ``None``."""
+        wanted = tuple(keys)
+
+        def read() -> dict[bytes, bytes | None]:
+            compacted_log.read_to_end(GET_TIMEOUT_S)
+            with self._state_lock:
+                values = self._fold.values
+                return {key: self._value(values, key) for key in wanted}
+
+        future: Future[dict[bytes, bytes | None]]
+        try:
+            compacted_log = self._log
+            with self._lifecycle:
+                if self._readers is None:
+                    self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="offset-reader")
+                return self._readers.submit(read)
+        except (ConnectShareError, RuntimeError) as error:
+            future = Future()
+            future.set_exception(
+                error if isinstance(error, ConnectShareError) else StoreClosedError("the offset store was stopped")
+            )
+            return future
+
+    def set(self, values: Mapping[bytes, bytes | None], callback: SetCallback | None = None) -> Future[None]:
+        """Write values under wire keys, ``None`` as tombstone.
+
+        Every record is sent at once; the write ends when all are acknowledged, or at the first error. An
+        empty mapping ends at once. Nothing is read back.
+
+        Args:
+            values: value bytes by wire key.
+            callback: called exactly once with the error or ``None``, before the future ends.
+        """
+        for key in values:
+            if own_key(TopicType.OFFSET, key, self._group) is None:
+                whose = "a plain key" if self._group is None else f"a key of cluster group {self._group!r}"
+                return failed(
+                    KeyFormatError(f"an offset key for {self.topic} is not {whose}", topic=self.topic), callback
+                )
+        try:
+            if values:
+                self._check_write_allowed()
+        except ConnectShareError as error:
+            return failed(error, callback)
+        write = _SetWrite(len(values), callback)
+        for key, value in values.items():
+            self._send(key, value).add_done_callback(write.on_acknowledged)
+        return write.future
+
+    def connector_partitions(self, connector: str) -> list[dict[str, Any]]:
+        """List the source partitions for which the connector has offsets (as last read)."""
+        with self._state_lock:
+            return self._fold.partitions(connector)
+
+    def wire_keys(self, connector: str, partition: Mapping[str, Any] | None) -> tuple[bytes, ...]:
+        """Give the keys, as written, of a source partition: the same map may lie under several member orders."""
+        with self._state_lock:
+            originals = self._fold.original_keys(connector, partition)
+        return tuple(self._wire_key(key) for key in originals)
+
+    def snapshot(self) -> OffsetSnapshot:
+        """Give what was read so far, immutable."""
+        with self._state_lock:
+            return self._fold.snapshot()
+
+    def _value(self, values: Mapping[bytes, bytes], key: bytes) -> bytes | None:
+        original = own_key(TopicType.OFFSET, key, self._group)
+        return None if original is None else values.get(original)
+
+    def _apply(self, records: Sequence[Record]) -> None:
+        with self._state_lock:
+            for record in records:
+                self._fold.apply(record)
+
+
+class _OffsetSink:
+    """Receives what the log reads."""
+
+    def __init__(self, store: KafkaOffsetBackingStore) -> None:
+        self._store = store
+        self.key_prefix = prefix_bytes(store.cluster_group_id)
+        self.apply = store._apply  # noqa: SLF001 - the sink is the store's receiving half
+        self.foreign_count = 0
+
+    def skip(self, keys: Sequence[bytes | None]) -> None:
+        self.foreign_count += len(keys)
+
+
+class _SetWrite:
+    """Ends one write of several records: all acknowledged, or the first error."""
+
+    def __init__(self, count: int, callback: SetCallback | None) -> None:
+        self.future: Future[None] = Future()
+        self._callback = callback
+        self._lock = threading.Lock()
+        self._missing = count
+        self._ended = False
+        if count == 0:
+            self._end(None)
+
+    def on_acknowledged(self, sent: Future[RecordMetadata]) -> None:
+        error = sent.exception()
+        if error is not None and not isinstance(error, ConnectShareError):
+            error = ConnectShareError(f"an offset was not written: {type(error).__name__}")
+        with self._lock:
+            self._missing -= 1
+            if self._ended or (error is None and self._missing > 0):
+                return
+            self._ended = True
+        self._end(error)
+
+    def _end(self, error: ConnectShareError | None) -> None:
+        try:
+            if self._callback is not None:
+                self._callback(error)
+        finally:
+            if error is None:
+                self.future.set_result(None)
+            else:
+                self.future.set_exception(error)

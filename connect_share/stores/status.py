@@ -1,0 +1,294 @@
+"""The status topic of a worker: how connectors and tasks are doing, and which topics they use."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Final
+
+from connect_share.admin import Admin
+from connect_share.errors import ConnectShareError, ValueFormatError
+from connect_share.keys import own_key
+from connect_share.log.protocol import RecordMetadata
+from connect_share.records import ConnectorTaskId, Record, TopicType
+from connect_share.state import (
+    ConnectorStatus,
+    StatusFold,
+    StatusSnapshot,
+    TaskStatus,
+    TopicStatus,
+)
+from connect_share.state import status_records as wire
+from connect_share.stores.topic_based import (
+    KafkaTopicBasedBackingStore,
+    LogFactory,
+    WriteGuard,
+    prefix_bytes,
+)
+from connect_share.worker_config import WorkerConfig
+
+_logger = logging.getLogger(__name__)
+
+FLUSH_TIMEOUT_S: Final = 30.0
+STOP_TIMEOUT_S: Final = 10.0
+# Connect resends at once; a broker that is away would be asked thousands of times a second.
+RETRY_BACKOFF_S: Final = 0.1
+
+_CONNECTOR_KEY: Final = b"status-connector-"
+
+
+class KafkaStatusBackingStore(KafkaTopicBasedBackingStore):
+    """Statuses in a compacted topic.
+
+    What is put becomes visible only when it is read back. ``put`` does not wait: a failure that may pass is
+    retried from a thread of the store's own, other failures are logged. Thread-safe.
+
+    Args:
+        worker_config: names the topic (``status.storage.topic``) and how to reach it.
+        cluster_group_id: only keys with this prefix are read, and written; ``None``: plain keys.
+        log: makes the log around the store's sink; by default a ``KafkaBasedLog``.
+        admin: shared with others and left open; by default one of the store's own.
+        write_guard: called before anything is written; what it raises is raised by the write.
+
+    Source: ``KafkaStatusBackingStore``.
+    """
+
+    def __init__(
+        self,
+        worker_config: WorkerConfig,
+        *,
+        cluster_group_id: str | None = None,
+        log: LogFactory | None = None,
+        admin: Admin | None = None,
+        write_guard: WriteGuard | None = None,
+    ) -> None:
+        super().__init__(
+            worker_config,
+            TopicType.STATUS,
+            cluster_group_id=cluster_group_id,
+            log=log,
+            admin=admin,
+            write_guard=write_guard,
+        )
+        self._state_lock = threading.RLock()
+        self._fold = StatusFold(self._group)
+        self._entries: dict[bytes, _Entry] = {}
+        self._last_generation_sent: int | None = None
+        self._retries = _RetryThread()
+
+    def start(self) -> None:
+        """Make sure of the topic and read it to its end.
+
+        Raises:
+            TopicError: the topic is missing or not compacted.
+            ReadToEndTimeoutError: the end was not reached in time.
+            BrokerError: the cluster refused.
+        """
+        _logger.info("Starting status store on %s", self.topic)
+        self._start_log(_StatusSink(self))
+        _logger.info("Started status store on %s", self.topic)
+
+    def stop(self) -> None:
+        """End the log, then the retries (10 s at most); may be called twice."""
+        super().stop()
+        self._retries.stop(STOP_TIMEOUT_S)
+
+    def put(self, status: ConnectorStatus | TaskStatus | TopicStatus) -> None:
+        """Write a status whatever was written before; ``DESTROYED`` is written as a tombstone.
+
+        Does not wait and does not raise for a broker that refuses.
+
+        Raises:
+            ValueFormatError: the status cannot be written, its worker id is missing.
+            LiveMembersError: the guard refuses writing.
+        """
+        self._check_write_allowed()
+        if isinstance(status, TopicStatus):
+            self._send_until_done(*wire.topic_status_record(status))
+        else:
+            self._send_status(status, safe=False)
+
+    def put_safe(self, status: ConnectorStatus | TaskStatus) -> None:
+        """Write a status unless another worker has written a newer generation; then nothing happens.
+
+        Raises:
+            ValueFormatError: the status cannot be written, its worker id is missing.
+            LiveMembersError: the guard refuses writing.
+        """
+        self._check_write_allowed()
+        self._send_status(status, safe=True)
+
+    def delete_topic(self, connector: str, topic: str) -> None:
+        """Forget that a connector uses a topic; does not wait."""
+        self._check_write_allowed()
+        self._send_until_done(wire.topic_status_key(topic, connector), None)
+
+    def get(self, subject: str | ConnectorTaskId) -> ConnectorStatus | TaskStatus | None:
+        """Give the status of a connector (its name) or of a task, as last read."""
+        with self._state_lock:
+            if isinstance(subject, ConnectorTaskId):
+                return self._fold.task_status(subject)
+            return self._fold.connector_status(subject)
+
+    def get_all(self, connector: str) -> list[TaskStatus]:
+        """Give the statuses of all tasks of a connector, as last read."""
+        with self._state_lock:
+            return self._fold.task_statuses(connector)
+
+    def get_topic(self, connector: str, topic: str) -> TopicStatus | None:
+        """Give what is known of a connector's use of a topic, as last read."""
+        with self._state_lock:
+            return self._fold.topic_status(connector, topic)
+
+    def get_all_topics(self, connector: str) -> list[TopicStatus]:
+        """Give all topics a connector uses, as last read."""
+        with self._state_lock:
+            return self._fold.topic_statuses(connector)
+
+    def connectors(self) -> frozenset[str]:
+        """Name the connectors that have a status, or of which one was put."""
+        with self._state_lock:
+            pending = {entry.connector for entry in self._entries.values() if entry.is_connector}
+            return self._fold.connectors() | pending
+
+    def snapshot(self) -> StatusSnapshot:
+        """Give what was read so far, immutable."""
+        with self._state_lock:
+            return self._fold.snapshot()
+
+    def flush(self, timeout_s: float = FLUSH_TIMEOUT_S) -> None:
+        """Wait until everything put so far is acknowledged or has failed once."""
+        self._log.flush(timeout_s)
+
+    def _send_status(self, status: ConnectorStatus | TaskStatus, *, safe: bool) -> None:
+        if status.worker_id is None:
+            raise ValueFormatError("a status without worker_id cannot be written; readers ask whose it is")
+        if isinstance(status, TaskStatus):
+            key, value = wire.task_status_record(status)
+            connector, is_connector = status.task_id.connector, False
+        else:
+            key, value = wire.connector_status_record(status)
+            connector, is_connector = status.connector, True
+        with self._state_lock:
+            self._last_generation_sent = status.generation
+            entry = self._entries.setdefault(key, _Entry(connector, is_connector))
+            if safe and not self._may_replace(status):
+                return
+            entry.sequence += 1
+            sequence = entry.sequence
+
+        def still_wanted() -> bool:
+            with self._state_lock:
+                if entry.deleted or status.generation != self._last_generation_sent:
+                    return False
+                return not safe or (entry.sequence == sequence and self._may_replace(status))
+
+        self._send_with_retries(key, value, still_wanted)
+
+    def _may_replace(self, status: ConnectorStatus | TaskStatus) -> bool:
+        subject = status.task_id if isinstance(status, TaskStatus) else status.connector
+        cached = self.get(subject)
+        return cached is None or cached.worker_id == status.worker_id or cached.generation <= status.generation
+
+    def _send_until_done(self, key: bytes, value: bytes | None) -> None:
+        self._send_with_retries(key, value, lambda: True)
+
+    def _send_with_retries(self, key: bytes, value: bytes | None, still_wanted: Callable[[], bool]) -> None:
+        def on_acknowledged(sent: Future[RecordMetadata]) -> None:
+            error = sent.exception()
+            if error is None:
+                return
+            if isinstance(error, ConnectShareError) and error.retriable:
+                self._retries.submit(retry)
+            else:
+                _logger.error("Failed to write a status to %s: %s", self.topic, error)
+
+        def retry() -> None:
+            if still_wanted():
+                send()
+
+        def send() -> None:
+            self._send(self._wire_key(key), value).add_done_callback(on_acknowledged)
+
+        _ = self._log  # a stopped or not started store says so itself
+        send()
+
+    def _apply(self, records: Sequence[Record]) -> None:
+        with self._state_lock:
+            for record in records:
+                self._fold.apply(record)
+                if record.value is None and record.key is not None and self._entries:
+                    self._forget(record.key)
+
+    def _forget(self, wire_key: bytes) -> None:
+        """Stop retries for what a tombstone removed: the connector with its tasks, or the task."""
+        original = own_key(TopicType.STATUS, wire_key, self._group)
+        if original is None:
+            return
+        removed = [original]
+        if original.startswith(_CONNECTOR_KEY):
+            connector = original[len(_CONNECTOR_KEY) :].decode("utf-8", "replace")
+            removed += [key for key, entry in self._entries.items() if entry.connector == connector]
+        for key in removed:
+            entry = self._entries.pop(key, None)
+            if entry is not None:
+                entry.deleted = True
+
+
+@dataclass(slots=True)
+class _Entry:
+    """What was sent about one connector or task."""
+
+    connector: str
+    is_connector: bool
+    sequence: int = 0
+    deleted: bool = False
+
+
+class _StatusSink:
+    """Receives what the log reads."""
+
+    def __init__(self, store: KafkaStatusBackingStore) -> None:
+        self.key_prefix = prefix_bytes(store.cluster_group_id)
+        self.apply = store._apply  # noqa: SLF001 - the sink is the store's receiving half
+        self.foreign_count = 0
+
+    def skip(self, keys: Sequence[bytes | None]) -> None:
+        self.foreign_count += len(keys)
+
+
+class _RetryThread:
+    """Runs resends one after the other, apart from the producer's own thread."""
+
+    def __init__(self) -> None:
+        self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def submit(self, job: Callable[[], None]) -> None:
+        with self._lock:
+            if self._stopping.is_set():
+                return
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="status-retries", daemon=True)
+                self._thread.start()
+        self._jobs.put(job)
+
+    def stop(self, timeout_s: float) -> None:
+        with self._lock:
+            self._stopping.set()
+            thread = self._thread
+        self._jobs.put(None)
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(timeout_s)
+
+    def _run(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            if self._stopping.wait(RETRY_BACKOFF_S):
+                return
+            job()

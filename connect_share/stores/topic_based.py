@@ -1,0 +1,175 @@
+"""What the three stores have in common: one topic, one group's keys, one log that is followed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from typing import Final
+
+from connect_share.admin import Admin
+from connect_share.errors import ConnectShareError, NotStartedError, StoreClosedError
+from connect_share.keys import ClusterGroupId, prefix_key
+from connect_share.log import KafkaBasedLog
+from connect_share.log.protocol import CompactedLog, RecordMetadata, RecordSink
+from connect_share.records import TopicType
+from connect_share.stores.offset_backing_store import wire_key
+from connect_share.topics import topic_spec
+from connect_share.worker_config import ClientSettings, WorkerConfig
+
+LogFactory = Callable[[RecordSink], CompactedLog]
+WriteGuard = Callable[[], None]
+
+REFRESH_TIMEOUT_S: Final = 30.0
+# Connect sets delivery.timeout.ms of the config and offset producers to the largest int: a write waits as
+# long as its caller does, and is never given up behind the caller's back. 0 is librdkafka's "no limit".
+_ENDLESS_DELIVERY: Final = {"message.timeout.ms": "0"}
+# The status store retries itself, because a status that is outdated meanwhile must not be written any more.
+_NO_RETRIES: Final = {"message.send.max.retries": "0", "message.timeout.ms": "120000"}
+# Only the leader's producer has transactions.
+_NEVER_ORDINARY: Final = frozenset({"transactional.id", "transaction.timeout.ms"})
+
+_CLIENT_SUFFIXES: Final = {
+    TopicType.CONFIG: "configs",
+    TopicType.STATUS: "statuses",
+    TopicType.OFFSET: "offsets",
+}
+
+
+def kafka_based_log(
+    worker_config: WorkerConfig, topic_type: TopicType, *, sink: RecordSink, admin: Admin
+) -> KafkaBasedLog:
+    """Make the log of one of the three topics, with the client settings Connect gives it."""
+    producer = worker_config.producer_settings()
+    ordinary = {name: value for name, value in producer.properties.items() if name not in _NEVER_ORDINARY}
+    delivery = _NO_RETRIES if topic_type is TopicType.STATUS else _ENDLESS_DELIVERY
+    return KafkaBasedLog(
+        topic_spec(worker_config, topic_type),
+        sink=sink,
+        admin=admin,
+        consumer_settings=worker_config.consumer_settings(),
+        producer_settings=ClientSettings({**ordinary, **delivery}),
+        isolation=worker_config.isolation(topic_type),
+        client_id=worker_config.client_id(_CLIENT_SUFFIXES[topic_type]),
+    )
+
+
+def prefix_bytes(cluster_group_id: ClusterGroupId | None) -> bytes:
+    """Give what every key of the group begins with; nothing for plain keys."""
+    return b"" if cluster_group_id is None else prefix_key(cluster_group_id, b"")
+
+
+class KafkaTopicBasedBackingStore:
+    """A store over one compacted internal topic; the three stores derive from it.
+
+    Args:
+        worker_config: topic names, settings, exactly-once mode.
+        topic_type: which of the three topics.
+        cluster_group_id: only keys with this prefix are read, and written; ``None``: plain keys.
+        log: makes the log around the store's sink; by default a ``KafkaBasedLog`` on the topic.
+        admin: shared with others and left open; by default one of the store's own.
+        write_guard: called before anything is written; what it raises is raised by the write.
+
+    Source: ``KafkaTopicBasedBackingStore``.
+    """
+
+    def __init__(
+        self,
+        worker_config: WorkerConfig,
+        topic_type: TopicType,
+        *,
+        cluster_group_id: str | None,
+        log: LogFactory | None,
+        admin: Admin | None,
+        write_guard: WriteGuard | None,
+    ) -> None:
+        self._worker_config = worker_config
+        self._topic_type = topic_type
+        self._group = None if cluster_group_id is None else ClusterGroupId(cluster_group_id)
+        self._log_factory = log or self._kafka_based_log
+        self._shared_admin = admin
+        self._own_admin: Admin | None = None
+        self._write_guard = write_guard
+        self._compacted_log: CompactedLog | None = None
+        self._stopped = False
+        self._lifecycle = threading.Lock()
+
+    @property
+    def topic(self) -> str:
+        """Name of the topic."""
+        return self._worker_config.topic(self._topic_type)
+
+    @property
+    def cluster_group_id(self) -> ClusterGroupId | None:
+        """Group whose keys are read and written, ``None`` for plain keys."""
+        return self._group
+
+    def positions(self) -> Mapping[int, int]:
+        """Next offset to be read of each partition: the consumer's progress, foreign records included."""
+        return self._log.positions()
+
+    def refresh(self, timeout_s: float = REFRESH_TIMEOUT_S) -> None:
+        """Return once everything that is in the topic now was applied.
+
+        Raises:
+            ReadToEndTimeoutError: the end was not reached in time; a later call goes on from there.
+            LogFailedError: the log died; stop this store and start another.
+        """
+        self._log.read_to_end(timeout_s)
+
+    def stop(self) -> None:
+        """End the log's thread and close the clients; may be called twice."""
+        with self._lifecycle:
+            self._stopped = True
+            compacted_log, admin = self._compacted_log, self._own_admin
+            self._own_admin = None
+        if compacted_log is not None:
+            compacted_log.stop()
+        if admin is not None:
+            admin.close()
+
+    @property
+    def _log(self) -> CompactedLog:
+        if self._stopped:
+            raise StoreClosedError(f"the {self._topic_type.value} store on {self.topic} was stopped; make a new one")
+        if self._compacted_log is None:
+            raise NotStartedError(f"the {self._topic_type.value} store on {self.topic} was not started; call start()")
+        return self._compacted_log
+
+    def _start_log(self, sink: RecordSink) -> CompactedLog:
+        with self._lifecycle:
+            if self._stopped or self._compacted_log is not None:
+                raise StoreClosedError(
+                    f"the {self._topic_type.value} store on {self.topic} was started before; make a new one"
+                )
+            compacted_log = self._compacted_log = self._log_factory(sink)
+        compacted_log.start()
+        return compacted_log
+
+    def _admin(self) -> Admin:
+        if self._shared_admin is not None:
+            return self._shared_admin
+        if self._own_admin is None:
+            self._own_admin = Admin(
+                self._worker_config.admin_settings(), client_id=self._worker_config.client_id("shared-admin")
+            )
+        return self._own_admin
+
+    def _kafka_based_log(self, sink: RecordSink) -> CompactedLog:
+        return kafka_based_log(self._worker_config, self._topic_type, sink=sink, admin=self._admin())
+
+    def _check_write_allowed(self) -> None:
+        if self._write_guard is not None:
+            self._write_guard()
+
+    def _wire_key(self, original: bytes) -> bytes:
+        return wire_key(original, self._group)
+
+    def _send(self, key: bytes, value: bytes | None) -> Future[RecordMetadata]:
+        """Send one record under a wire key; every failure ends up in the future."""
+        try:
+            return self._log.send(key, value)
+        except ConnectShareError as error:
+            future: Future[RecordMetadata] = Future()
+            future.set_exception(error)
+            return future

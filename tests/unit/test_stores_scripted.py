@@ -1,0 +1,263 @@
+"""What a broker cannot be made to do on demand, on a scripted log: cases 5, 6 and 35."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+
+import pytest
+
+from connect_share.errors import AuthorizationError, BrokerError, BrokerTimeoutError, ReadToEndTimeoutError, WriteError
+from connect_share.log.protocol import RecordMetadata, RecordSink
+from connect_share.records import ConnectorTaskId, Record
+from connect_share.state import ConnectorStatus, State, TaskStatus, TopicStatus
+from connect_share.stores.config import KafkaConfigBackingStore
+from connect_share.stores.status import KafkaStatusBackingStore
+from connect_share.worker_config import WorkerConfig
+
+WORKER = WorkerConfig.from_properties(
+    {
+        "bootstrap.servers": "127.0.0.1:1",
+        "group.id": "group-a",
+        "config.storage.topic": "configs",
+        "offset.storage.topic": "offsets",
+        "status.storage.topic": "statuses",
+    }
+)
+SENT_TWICE = 2
+
+
+class ScriptedLog:
+    """A log whose acknowledgements, times and read-backs follow a script."""
+
+    topic = "scripted"
+    partition_count = 1
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.sent: list[tuple[bytes, bytes | None]] = []
+        self.waits: list[float] = []
+        self.outcomes: list[BrokerError | None] = []
+        self.ack_seconds: list[float] = []
+        self.position = 0
+        self.sink: RecordSink | None = None
+        self.sent_event = threading.Condition()
+
+    def over(self, sink: RecordSink) -> ScriptedLog:
+        self.sink = sink
+        return self
+
+    def start(self) -> None:
+        pass
+
+    def stop(self) -> None:
+        pass
+
+    def flush(self, timeout_s: float) -> None:
+        pass
+
+    def positions(self) -> Mapping[int, int]:
+        return {0: self.position}
+
+    def read_to_end(self, timeout_s: float) -> None:
+        self.waits.append(timeout_s)
+        if timeout_s <= 0:
+            raise ReadToEndTimeoutError("no time", topic="scripted", partition=0, position=0, end_offset=1)
+
+    def send(self, key: bytes, value: bytes | None) -> Future[RecordMetadata]:
+        with self.sent_event:
+            self.sent.append((key, value))
+            self.sent_event.notify_all()
+        future: Future[RecordMetadata] = _SlowAck(self) if self.ack_seconds else Future()
+        outcome = self.outcomes.pop(0) if self.outcomes else None
+        if outcome is not None:
+            future.set_exception(outcome)
+        else:
+            future.set_result(RecordMetadata("scripted", 0, len(self.sent) - 1))
+        return future
+
+    def wait_for_sends(self, count: int) -> None:
+        with self.sent_event:
+            assert self.sent_event.wait_for(lambda: len(self.sent) >= count, 10)
+
+
+class _SlowAck(Future[RecordMetadata]):
+    """An acknowledgement that takes its time by the script's clock."""
+
+    def __init__(self, log: ScriptedLog) -> None:
+        super().__init__()
+        self._script = log
+        self._seconds = log.ack_seconds.pop(0)
+
+    def result(self, timeout: float | None = None) -> RecordMetadata:
+        assert timeout is not None
+        self._script.waits.append(timeout)
+        if timeout < self._seconds:
+            self._script.now += timeout
+            raise TimeoutError
+        self._script.now += self._seconds
+        return super().result(0)
+
+
+@pytest.fixture
+def log() -> ScriptedLog:
+    return ScriptedLog()
+
+
+def config_store(log: ScriptedLog) -> KafkaConfigBackingStore:
+    store = KafkaConfigBackingStore(WORKER, cluster_group_id="group-a", log=log.over, clock=lambda: log.now)
+    store.start()
+    return store
+
+
+def status_store(log: ScriptedLog) -> KafkaStatusBackingStore:
+    store = KafkaStatusBackingStore(WORKER, log=log.over)
+    store.start()
+    return store
+
+
+def test_refused_write_keeps_its_cause(log: ScriptedLog) -> None:  # case 5
+    store = config_store(log)
+    log.outcomes = [AuthorizationError("no WRITE on topic scripted", code=29, name="TOPIC_AUTHORIZATION_FAILED")]
+    with pytest.raises(WriteError, match="the configuration of connector 'c1'") as refused:
+        store.put_connector_config("c1", {"secret": "s3cret"})
+    assert isinstance(refused.value.__cause__, AuthorizationError)
+    assert "s3cret" not in str(refused.value)
+    assert log.waits == []
+
+
+def test_removal_has_thirty_seconds_for_everything(log: ScriptedLog) -> None:  # case 6
+    store = config_store(log)
+    log.ack_seconds = [29.0, 1.0]
+    log.position = 2
+    store.remove_connector_config("c1")
+    assert log.waits == [30.0, 1.0, 0.0]
+    assert log.sent == [(b"group-a.connector-c1", b"null"), (b"group-a.target-state-c1", b"null")]
+
+
+def test_removal_that_is_not_read_back_says_so(log: ScriptedLog) -> None:
+    store = config_store(log)
+    log.ack_seconds = [29.0, 1.0]
+    log.position = 1
+    with pytest.raises(WriteError, match="written but not read back"):
+        store.remove_connector_config("c1")
+
+
+def test_removal_that_is_not_acknowledged_says_so(log: ScriptedLog) -> None:
+    store = config_store(log)
+    log.ack_seconds = [29.0, 1.5]
+    with pytest.raises(WriteError, match="not acknowledged within 30 s"):
+        store.remove_connector_config("c1")
+    assert log.waits == [30.0, 1.0]
+
+
+STATUSES = pytest.mark.parametrize(
+    "status",
+    [
+        ConnectorStatus("foo", State.RUNNING, "w:8083", 1),
+        TaskStatus(ConnectorTaskId("foo", 0), State.RUNNING, "w:8083", 1),
+        TopicStatus("t", "foo", 0, 1),
+    ],
+    ids=["connector", "task", "topic"],
+)
+
+
+@STATUSES
+def test_status_is_sent_again_after_a_time_out(  # case 35
+    log: ScriptedLog, status: ConnectorStatus | TaskStatus | TopicStatus
+) -> None:
+    store = status_store(log)
+    log.outcomes = [BrokerTimeoutError("slow", retriable=True), None]
+    store.put(status)
+    log.wait_for_sends(SENT_TWICE)
+    store.stop()
+    assert len(log.sent) == SENT_TWICE
+    assert log.sent[0] == log.sent[1]
+
+
+@STATUSES
+def test_status_is_not_sent_again_after_another_failure(  # case 35
+    log: ScriptedLog, caplog: pytest.LogCaptureFixture, status: ConnectorStatus | TaskStatus | TopicStatus
+) -> None:
+    caplog.set_level(logging.ERROR)
+    store = status_store(log)
+    log.outcomes = [BrokerError("unknown", code=-1, name="UNKNOWN")]
+    store.put(status)
+    store.stop()
+    assert len(log.sent) == 1
+    assert "Failed to write a status" in caplog.text
+
+
+def put_then(log: ScriptedLog, store: KafkaStatusBackingStore, change: Callable[[], None], *, safe: bool) -> None:
+    """Put a status whose first send fails in a way that may pass, and ``change`` before it is retried."""
+    first = threading.Event()
+    original = log.send
+
+    def send(key: bytes, value: bytes | None) -> Future[RecordMetadata]:
+        if first.is_set():
+            return original(key, value)
+        first.set()
+        log.sent.append((key, value))
+        future: Future[RecordMetadata] = Future()
+        change()
+        future.set_exception(BrokerTimeoutError("slow", retriable=True))
+        return future
+
+    log.send = send  # type: ignore[method-assign]
+    status = ConnectorStatus("foo", State.UNASSIGNED, "w:8083", 1)
+    (store.put_safe if safe else store.put)(status)
+    # The retry thread works in order, so a last topic status proves that the retry before it was decided.
+    log.outcomes = [BrokerTimeoutError("slow", retriable=True), None]
+    sends = len(log.sent)
+    store.put(TopicStatus("last", "bar", 0, 1))
+    log.wait_for_sends(sends + 2)
+    store.stop()
+
+
+def sent_statuses(log: ScriptedLog) -> list[bytes | None]:
+    return [value for key, value in log.sent if key == b"status-connector-foo"]
+
+
+def record(value: bytes | None) -> Record:
+    return Record("scripted", 0, 0, 1, b"status-connector-foo", value)
+
+
+def test_retry_goes_on_where_nothing_changed(log: ScriptedLog) -> None:
+    put_then(log, status_store(log), lambda: None, safe=False)
+    assert len(sent_statuses(log)) == SENT_TWICE
+
+
+def test_retry_ends_when_the_status_was_removed(log: ScriptedLog) -> None:
+    store = status_store(log)
+    put_then(log, store, lambda: log.sink.apply([record(None)]), safe=False)  # type: ignore[union-attr]
+    assert len(sent_statuses(log)) == 1
+
+
+def test_retry_ends_in_a_newer_generation(log: ScriptedLog) -> None:
+    store = status_store(log)
+    newer = TaskStatus(ConnectorTaskId("bar", 0), State.RUNNING, "w:8083", 2)
+    put_then(log, store, lambda: store.put(newer), safe=False)
+    assert len(sent_statuses(log)) == 1
+
+
+def test_safe_retry_ends_when_superseded(log: ScriptedLog) -> None:
+    store = status_store(log)
+    newer = ConnectorStatus("foo", State.RUNNING, "w:8083", 1)
+    put_then(log, store, lambda: store.put(newer), safe=True)
+    assert [b"UNASSIGNED" in (value or b"") for value in sent_statuses(log)] == [True, False]
+
+
+def test_plain_retry_goes_on_when_superseded(log: ScriptedLog) -> None:
+    store = status_store(log)
+    newer = ConnectorStatus("foo", State.RUNNING, "w:8083", 1)
+    put_then(log, store, lambda: store.put(newer), safe=False)
+    assert [b"UNASSIGNED" in (value or b"") for value in sent_statuses(log)] == [True, False, True]
+
+
+def test_safe_retry_ends_when_another_worker_took_over(log: ScriptedLog) -> None:
+    store = status_store(log)
+    theirs = b'{"state":"RUNNING","trace":null,"worker_id":"other:1","generation":5}'
+    put_then(log, store, lambda: log.sink.apply([record(theirs)]), safe=True)  # type: ignore[union-attr]
+    assert len(sent_statuses(log)) == 1
