@@ -75,8 +75,10 @@ _EVERY_CLIENT: Final[Mapping[str, str]] = {
 _CONSUMER: Final[Mapping[str, str]] = {
     "enable.auto.commit": "false",  # progress is the log itself; a committed offset would be a second truth
     "enable.auto.offset.store": "false",
-    "auto.offset.reset": "error",  # an offset out of range means lost records, never "start again"
     "allow.auto.create.topics": "false",  # a missing topic is an error, not an invitation
+}
+_CONSUMER_DEFAULTS: Final[Mapping[str, str]] = {
+    "auto.offset.reset": "error",  # an offset out of range means lost records, never "start again"
 }
 _PRODUCER: Final[Mapping[str, str]] = {
     "partitioner": "murmur2_random",  # where Java puts keys; elsewhere compaction never merges the copies
@@ -178,9 +180,9 @@ def consumer(
         isolation: always set.
         overrides: further librdkafka settings, such as fetch sizes; forced settings win over them.
     """
-    made_up = {"group.id": f"connect-share-{uuid.uuid4().hex[:12]}"}
+    defaults = {"group.id": f"connect-share-{uuid.uuid4().hex[:12]}", **_CONSUMER_DEFAULTS}
     forced = {**_EVERY_CLIENT, **_CONSUMER, "client.id": client_id, "isolation.level": isolation.value}
-    return Consumer(_config({**made_up, **settings.properties, **(overrides or {}), **forced}), logger=_library_log)
+    return Consumer(_config({**defaults, **settings.properties, **(overrides or {}), **forced}), logger=_library_log)
 
 
 def producer(

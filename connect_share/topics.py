@@ -75,8 +75,8 @@ def ensure_topic(
 ) -> bool:
     """Create a topic unless it exists, and make sure that an existing one can be used.
 
-    A new topic has exactly the replicas asked for, all in sync, or this fails: fewer live brokers than replicas is tried
-    again until ``timeout_s`` is over.
+    A new topic has exactly the replicas asked for, all in sync, or this fails: too few live brokers is tried again until
+    ``timeout_s`` is over.
 
     Args:
         admin: client of the cluster.
@@ -146,8 +146,8 @@ def check_cleanup_policy(admin: Admin, spec: TopicSpec) -> None:
     if policy and policy != {"compact"}:
         actual = ",".join(sorted(policy))
         raise TopicNotCompactedError(
-            f"topic {spec.topic!r} of {spec.property_name} has to have cleanup.policy=compact but has {actual!r}, which "
-            f"loses records sooner or later; set it with: kafka-configs --alter --entity-type topics "
+            f"topic {spec.topic!r} of {spec.property_name} has to have cleanup.policy=compact but has {actual!r}, "
+            f"which loses records sooner or later; set it with: kafka-configs --alter --entity-type topics "
             f"--entity-name {spec.topic} --add-config cleanup.policy=compact",
             topic=spec.topic,
         )

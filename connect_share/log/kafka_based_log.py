@@ -1,0 +1,419 @@
+"""One compacted topic: read to its end at the start, followed by a thread, written to and read back."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Final
+
+from connect_share.admin import Admin
+from connect_share.client import (
+    Consumer,
+    KafkaException,
+    TopicPartition,
+    consumer,
+    is_end_of_partition,
+    is_unsupported,
+    to_record,
+    translate,
+)
+from connect_share.errors import (
+    BrokerError,
+    ConnectShareError,
+    LogFailedError,
+    NotStartedError,
+    StoreClosedError,
+    StoreError,
+    TopicMissingError,
+    TopicRecreatedError,
+    WriteError,
+)
+from connect_share.log.catch_up import CatchUp, catch_up, catch_up_consumer, not_at_end, raise_unless_passing
+from connect_share.log.facts import TopicFacts, gather_facts
+from connect_share.log.protocol import RecordMetadata, RecordSink
+from connect_share.log.writer import LogWriter, remaining_s
+from connect_share.records import Record
+from connect_share.topics import CREATE_TIMEOUT_S, TopicSpec, check_partition_count, ensure_topic
+from connect_share.worker_config.client_settings import ClientSettings, Isolation
+
+_log = logging.getLogger(__name__)
+
+START_TIMEOUT_S: Final = 900.0
+"""Java tries for 15 minutes to learn the ends of a topic at start; here that is the limit of the whole first read."""
+
+_TAIL_SETTINGS: Final[Mapping[str, str]] = {
+    "enable.partition.eof": "true",
+    "fetch.queue.backoff.ms": "100",
+    "queued.max.messages.kbytes": "16384",
+}
+_IDLE_S: Final = 0.2  # how late a marker that nobody waits for is noticed
+_AWAITED_S: Final = 0.002
+_BATCH: Final = 2_000
+_IDENTITY_CHECK_S: Final = 30.0
+_STOP_S: Final = 10.0
+
+EndOffsets = Callable[[], dict[int, int]]
+
+
+class KafkaBasedLog:
+    """A compacted topic that is followed to its end and written to.
+
+    Args:
+        spec: the topic, and what to create if it is missing.
+        sink: the store that takes the records.
+        admin: shared client, left open.
+        consumer_settings: how to read.
+        producer_settings: how to write, ``None`` for a log that is only read.
+        isolation: which records of transactions are seen.
+        client_id: shown in the broker's logs.
+        facts: what a common admin round found out about the topic, if there was one.
+        start_timeout_s: limit of the first read to the end.
+        create_timeout_s: limit of creating the topic.
+
+    Source: ``KafkaBasedLog``. Unlike Java's it gives up at a deadline and says so, and after its thread has failed every
+    call fails (decision 3).
+    """
+
+    def __init__(
+        self,
+        spec: TopicSpec,
+        *,
+        sink: RecordSink,
+        admin: Admin,
+        consumer_settings: ClientSettings,
+        producer_settings: ClientSettings | None = None,
+        isolation: Isolation = Isolation.READ_UNCOMMITTED,
+        client_id: str = "connect-share",
+        facts: TopicFacts | None = None,
+        start_timeout_s: float = START_TIMEOUT_S,
+        create_timeout_s: float = CREATE_TIMEOUT_S,
+    ) -> None:
+        self._spec = spec
+        self._sink = sink
+        self._admin = admin
+        self._consumer_settings = consumer_settings
+        self._isolation = isolation
+        self._client_id = client_id
+        self._facts = facts
+        self._start_timeout_s = start_timeout_s
+        self._create_timeout_s = create_timeout_s
+        self._writer = (
+            None if producer_settings is None else LogWriter(spec.topic, producer_settings, client_id=client_id)
+        )
+        self._changed = threading.Condition()
+        self._positions: dict[int, int] = {}
+        self._awaited = 0
+        self._failure: BaseException | None = None
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._reader: Consumer | None = None
+        self._topic_id: str | None = None
+        self._identity_checked_s = 0.0
+        self._admin_knows_ends = True
+        self.caught_up: CatchUp | None = None
+
+    @property
+    def topic(self) -> str:
+        """Name of the topic."""
+        return self._spec.topic
+
+    @property
+    def topic_id(self) -> str | None:
+        """Id the topic had at the start, as Kafka prints it; ``None`` if the broker gives none."""
+        return self._topic_id
+
+    @property
+    def partition_count(self) -> int:
+        """Number of partitions seen at start; partitions added later are not read, as in Java."""
+        return len(self._positions)
+
+    def positions(self) -> Mapping[int, int]:
+        """Next offset to be read of each partition: the consumer's progress, foreign records included."""
+        with self._changed:
+            return dict(self._positions)
+
+    def start(self) -> None:
+        """Make sure of the topic, read it to the end known now, then follow it in a thread.
+
+        Raises:
+            TopicError: missing, or not as Connect demands.
+            ReadToEndTimeoutError: the end was not reached in time.
+            BrokerError: the cluster refused.
+        """
+        if self._thread is not None or self._stopping.is_set():
+            raise StoreClosedError(f"the log of topic {self.topic} was started before; make a new one")
+        began = time.monotonic()
+        facts = self._facts or self._find_topic()
+        check_partition_count(self._spec, len(facts.description.partitions))
+        self._topic_id = facts.description.topic_id
+        self._identity_checked_s = began
+        self._reader = catch_up_consumer(self._consumer_settings, client_id=self._client_id, isolation=self._isolation)
+        try:
+            self.caught_up = catch_up(
+                self._reader,
+                self.topic,
+                facts.end_offsets,
+                _UnlessStopped(self._sink, self._stopping),
+                timeout_s=max(0.0, self._start_timeout_s - (time.monotonic() - began)),
+                isolation=self._isolation,
+            )
+        except BaseException:
+            self._reader.close()
+            self._reader = None
+            raise
+        with self._changed:
+            self._positions = dict(self.caught_up.positions)
+        _log.info(
+            "Read topic %s to its end: %d records, %d of them own, in %.3f s",
+            self.topic,
+            self.caught_up.records,
+            self.caught_up.own,
+            time.monotonic() - began,
+        )
+        self._thread = threading.Thread(target=self._follow, name=f"log-{self.topic}", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread and close the clients; may be called twice."""
+        self._stopping.set()
+        with self._changed:
+            self._changed.notify_all()
+        if self._writer is not None:
+            self._writer.close()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(_STOP_S)
+
+    def send(self, key: bytes, value: bytes | None) -> Future[RecordMetadata]:
+        """Write one record; the future ends with the acknowledgement or a ``ConnectShareError``.
+
+        Raises:
+            WriteError: the log was opened for reading only.
+            LogFailedError, StoreClosedError, NotStartedError: the log does not run.
+        """
+        self._check_running()
+        if self._writer is None:
+            raise WriteError(f"the log of topic {self.topic} was opened for reading only")
+        return self._writer.send(key, value)
+
+    def flush(self, timeout_s: float) -> None:
+        """Wait until every record sent so far is acknowledged or failed.
+
+        Raises:
+            BrokerTimeoutError: not within ``timeout_s``.
+        """
+        if self._writer is not None:
+            self._writer.flush(timeout_s)
+
+    def read_to_end(self, timeout_s: float) -> None:
+        """Return once every record that is in the topic at the time of the call was applied.
+
+        The end is asked for once; what others write meanwhile does not move it.
+
+        Raises:
+            ReadToEndTimeoutError: with topic, partition, position and end offset.
+            LogFailedError: the thread died.
+            TopicRecreatedError: the topic is another one than at the start.
+            BrokerError: the ends could not be learnt.
+        """
+        self._check_running()
+        deadline_s = time.monotonic() + timeout_s
+        self.flush(max(timeout_s, 0.001))
+        self._check_identity()
+        ends = self._end_offsets()
+        with self._changed:
+            self._awaited += 1
+            try:
+                self._changed.wait_for(lambda: self._stopped_or_at(ends), remaining_s(deadline_s))
+            finally:
+                self._awaited -= 1
+            behind = {partition: end for partition, end in ends.items() if self._positions[partition] < end}
+            positions = dict(self._positions)
+        if behind:
+            self._check_running()
+            raise not_at_end(self.topic, behind, positions, timeout_s, self._isolation)
+
+    def _stopped_or_at(self, ends: Mapping[int, int]) -> bool:
+        if self._failure is not None or self._stopping.is_set():
+            return True
+        return all(self._positions[partition] >= end for partition, end in ends.items())
+
+    def _find_topic(self) -> TopicFacts:
+        facts = gather_facts(self._admin, [self.topic]).get(self.topic)
+        created = ensure_topic(
+            self._admin,
+            self._spec,
+            timeout_s=self._create_timeout_s,
+            known=None if facts is None else facts.description,
+        )
+        if facts is None or created:
+            facts = gather_facts(self._admin, [self.topic]).get(self.topic)
+        if facts is None:
+            raise TopicMissingError(
+                f"topic {self.topic!r} of {self._spec.property_name} does not exist and was not created; create it first",
+                topic=self.topic,
+            )
+        return facts
+
+    def _end_offsets(self) -> dict[int, int]:
+        """Ask the admin client, which cannot block; old brokers: the consumer. Source: ``KafkaBasedLog.readEndOffsets``."""
+        if self._admin_knows_ends:
+            try:
+                found = self._admin.end_offsets((self.topic, partition) for partition in self._positions)
+            except BrokerError as exc:
+                if not is_unsupported(exc):
+                    raise
+                if self._isolation is Isolation.READ_COMMITTED:
+                    raise StoreError(
+                        f"reading {self.topic} with read_committed needs a broker that can list offsets; "
+                        f"upgrade the brokers or switch exactly-once off"
+                    ) from exc
+                self._admin_knows_ends = False
+            else:
+                return {partition: end for (_, partition), end in found.items()}
+        return self._watermarks()
+
+    def _watermarks(self) -> dict[int, int]:
+        reader = consumer(self._consumer_settings, client_id=self._client_id, isolation=Isolation.READ_UNCOMMITTED)
+        try:
+            return {
+                partition: int(reader.get_watermark_offsets(TopicPartition(self.topic, partition), timeout=30.0)[1])
+                for partition in self._positions
+            }
+        except KafkaException as exc:
+            raise translate(exc, f"asking for the end of topic {self.topic}") from exc
+        finally:
+            reader.close()
+
+    def _check_identity(self) -> None:
+        """Notice within bounded time that the topic was deleted and created again (KIP-516): readers do not."""
+        now = time.monotonic()
+        if self._topic_id is None or now - self._identity_checked_s < _IDENTITY_CHECK_S:
+            return
+        description = self._admin.describe_topics([self.topic]).get(self.topic)
+        self._identity_checked_s = now
+        new_id = None if description is None else description.topic_id
+        if description is None or (new_id is not None and new_id != self._topic_id):
+            error = TopicRecreatedError(
+                f"topic {self.topic} was deleted"
+                + ("" if description is None else f" and created again (id {self._topic_id}, now {new_id})")
+                + "; this state is of the old one: stop, and restore or migrate before starting again",
+                topic=self.topic,
+                old_id=self._topic_id,
+                new_id=new_id,
+            )
+            self._fail(error)
+            raise error
+
+    def _check_running(self) -> None:
+        if self._failure is not None:
+            if isinstance(self._failure, TopicRecreatedError):
+                raise self._failure
+            raise LogFailedError(
+                f"the log of topic {self.topic} has failed and must be started again: {_told(self._failure)}"
+            ) from self._failure
+        if self._stopping.is_set():
+            raise StoreClosedError(f"the log of topic {self.topic} was stopped")
+        if self._thread is None:
+            raise NotStartedError(f"the log of topic {self.topic} was not started; call start()")
+
+    def _fail(self, error: BaseException) -> None:
+        with self._changed:
+            self._failure = error
+            self._changed.notify_all()
+
+    def _follow(self) -> None:
+        """Body of the tail thread."""
+        reader: Consumer | None = None
+        try:
+            reader = consumer(
+                self._consumer_settings, client_id=self._client_id, isolation=self._isolation, overrides=_TAIL_SETTINGS
+            )
+            reader.assign(
+                [TopicPartition(self.topic, partition, position) for partition, position in self._positions.items()]
+            )
+            self._close_catch_up_reader()
+            while not self._stopping.is_set():
+                self._take_next(reader)
+        except KafkaException as exc:
+            error = translate(exc, f"reading topic {self.topic}")
+            _log.error("The log of topic %s has failed: %s", self.topic, error)
+            self._fail(error)
+        except Exception as exc:  # noqa: BLE001 - whatever ends this thread has to reach every later caller
+            _log.error("The log of topic %s has failed: %s", self.topic, _told(exc))
+            self._fail(exc)
+        finally:
+            self._close_catch_up_reader()
+            if reader is not None:
+                reader.close()
+
+    def _close_catch_up_reader(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+
+    def _take_next(self, reader: Consumer) -> None:
+        """Wait for one message, take all that are there, then publish how far the sink is."""
+        first = reader.poll(_AWAITED_S if self._awaited else _IDLE_S)
+        messages = [] if first is None else [first, *reader.consume(_BATCH, 0)]
+        reached: dict[int, int] = {}
+        own, foreign = [], []
+        prefix = self._sink.key_prefix
+        for message in messages:
+            error = message.error()
+            partition, offset = message.partition() or 0, message.offset() or 0
+            if error is not None:
+                if is_end_of_partition(error):
+                    reached[partition] = max(offset, reached.get(partition, 0))
+                else:
+                    raise_unless_passing(error, self.topic)
+                continue
+            reached[partition] = offset + 1
+            key = message.key()
+            if not prefix or (key is not None and key.startswith(prefix)):
+                own.append(to_record(message))
+            else:
+                foreign.append(key)
+        if foreign:
+            self._sink.skip(foreign)
+        if own:
+            self._sink.apply(own)
+        if not messages or self._awaited:
+            # Markers and aborted records move the consumer's position without being delivered.
+            for at in reader.position([TopicPartition(self.topic, partition) for partition in self._positions]):
+                reached[at.partition] = max(at.offset, reached.get(at.partition, 0))
+        with self._changed:
+            for partition, position in reached.items():
+                self._positions[partition] = max(position, self._positions.get(partition, 0))
+            self._changed.notify_all()
+
+
+class _UnlessStopped:
+    """Ends the first read when the log is stopped meanwhile."""
+
+    def __init__(self, sink: RecordSink, stopping: threading.Event) -> None:
+        self._sink = sink
+        self._stopping = stopping
+
+    @property
+    def key_prefix(self) -> bytes:
+        return self._sink.key_prefix
+
+    def apply(self, records: Sequence[Record]) -> None:
+        self._check()
+        self._sink.apply(records)
+
+    def skip(self, keys: Sequence[bytes | None]) -> None:
+        self._check()
+        self._sink.skip(keys)
+
+    def _check(self) -> None:
+        if self._stopping.is_set():
+            raise StoreClosedError("the log was stopped while it was being read for the first time")
+
+
+def _told(error: BaseException) -> str:
+    """Our own messages are free of record contents; of anything else only the type is told."""
+    return str(error) if isinstance(error, ConnectShareError) else type(error).__name__
