@@ -7,7 +7,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-SECRET_WORDS: Final = ("password", "secret", "jaas", "token", "key.pem", "sasl.username", "oauthbearer.config")
+SECRET_WORDS: Final = (
+    "password",
+    "secret",
+    "jaas",
+    "token",
+    "credential",
+    "private",
+    "key.pem",
+    "keystore.key",
+    "access.key",
+    "api.key",
+    "user.info",
+    "sasl.username",
+    "oauthbearer.config",
+    "oauthbearer.extensions",
+)
 
 
 def is_secret_property(name: str) -> bool:

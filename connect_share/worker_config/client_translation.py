@@ -7,6 +7,7 @@ refused by name.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -16,6 +17,7 @@ from connect_share.worker_config.config_providers import VARIABLE
 from connect_share.worker_config.sasl import translate_sasl
 from connect_share.worker_config.tls import translate_tls
 
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,18}")
 SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 IGNORED: Final[Mapping[str, str]] = {
@@ -32,15 +34,23 @@ IGNORED: Final[Mapping[str, str]] = {
 }
 
 
+def whole_number(name: str, value: str) -> int:
+    """Read an integer as Java does (no underscores).
+
+    Raises:
+        ConfigError: it is none; names the property.
+    """
+    text = value.strip()
+    if not _INTEGER.fullmatch(text):
+        raise ConfigError(f"{name} is not a whole number", property_name=name)
+    return int(text)
+
+
 def _number(low: int, high: int) -> Callable[[str, str], str]:
     """Clamp to what librdkafka accepts; the ranges are wider than any sensible value."""
 
     def convert(name: str, value: str) -> str:
-        try:
-            number = int(value.strip())
-        except ValueError as exc:
-            raise ConfigError(f"{name} is not a whole number", property_name=name) from exc
-        return str(min(max(number, low), high))
+        return str(min(max(whole_number(name, value), low), high))
 
     return convert
 

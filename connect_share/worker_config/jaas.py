@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import Final
 
 from connect_share.errors import ConfigError
 
-# Java's JAAS configuration grammar: words, or quoted texts with backslash escapes.
-_TOKEN: Final = re.compile(r"""\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([=;])|([^\s=;"']+))""", re.DOTALL)
 _FLAGS: Final = frozenset({"required", "requisite", "sufficient", "optional"})
+_ESCAPES: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+_OCTAL: Final = "01234567"
+# java.io.StreamTokenizer ends an unquoted word at these; everything else is more than Java would take, not less.
+_ENDS_WORD: Final = frozenset(" \t\n\r\f=;\"'")
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ def parse_jaas(text: str, property_name: str = "sasl.jaas.config") -> LoginModul
     Raises:
         ConfigError: not of that form; the text is never shown.
 
-    Source: ``JaasConfig``.
+    Source: ``JaasConfig``, which reads with ``java.io.StreamTokenizer``.
     """
     tokens = _tokens(text, property_name)
     words = [word for _, word in tokens]
@@ -41,7 +42,11 @@ def parse_jaas(text: str, property_name: str = "sasl.jaas.config") -> LoginModul
     options: dict[str, str] = {}
     position, end = 2, len(words) - 1
     while position < end:
-        if position + 3 > end or words[position + 1] != "=" or tokens[position + 1][0]:
+        if position + 3 > end or tokens[position + 1] != (False, "="):
+            raise _malformed(property_name)
+        if (False, words[position]) == tokens[position] and words[position] in ("=", ";"):
+            raise _malformed(property_name)
+        if tokens[position + 2] in ((False, "="), (False, ";")):
             raise _malformed(property_name)
         options[words[position]] = words[position + 2]
         position += 3
@@ -49,20 +54,60 @@ def parse_jaas(text: str, property_name: str = "sasl.jaas.config") -> LoginModul
 
 
 def _tokens(text: str, property_name: str) -> list[tuple[bool, str]]:
-    """Return (quoted, word) pairs."""
+    """Return (quoted, word) pairs; ``=`` and ``;`` are words of their own."""
     tokens: list[tuple[bool, str]] = []
-    position, text = 0, text.rstrip()
+    position = 0
     while position < len(text):
-        match = _TOKEN.match(text, position)
-        if match is None:
-            raise _malformed(property_name)
-        quoted = match.group(1) if match.group(1) is not None else match.group(2)
-        if quoted is not None:
-            tokens.append((True, re.sub(r"\\(.)", r"\1", quoted, flags=re.DOTALL)))
+        character = text[position]
+        if character in " \t\n\r\f":
+            position += 1
+        elif text.startswith("//", position):
+            position = min((end for end in (text.find(c, position) for c in "\r\n") if end >= 0), default=len(text))
+        elif text.startswith("/*", position):
+            end = text.find("*/", position + 2)
+            position = len(text) if end < 0 else end + 2
+        elif character in "\"'":
+            word, position = _quoted(text, position, property_name)
+            tokens.append((True, word))
+        elif character in "=;":
+            tokens.append((False, character))
+            position += 1
         else:
-            tokens.append((False, match.group(3) or match.group(4)))
-        position = match.end()
+            start = position
+            while position < len(text) and text[position] not in _ENDS_WORD:
+                position += 1
+            tokens.append((False, text[start:position]))
     return tokens
+
+
+def _quoted(text: str, start: int, property_name: str) -> tuple[str, int]:
+    r"""Read a quoted word: ``\n`` and the like, up to three octal digits, otherwise the character itself."""
+    quote, position = text[start], start + 1
+    out: list[str] = []
+    while position < len(text):
+        character = text[position]
+        position += 1
+        if character == quote:
+            return "".join(out), position
+        if character in "\r\n":
+            break
+        if character != "\\":
+            out.append(character)
+            continue
+        if position == len(text):
+            break
+        character = text[position]
+        position += 1
+        if character not in _OCTAL:
+            out.append(_ESCAPES.get(character, character))
+            continue
+        limit = position + (2 if character <= "3" else 1)
+        digits = character
+        while position < min(limit, len(text)) and text[position] in _OCTAL:
+            digits += text[position]
+            position += 1
+        out.append(chr(int(digits, 8)))
+    raise _malformed(property_name)
 
 
 def _malformed(property_name: str) -> ConfigError:

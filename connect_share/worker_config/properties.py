@@ -12,8 +12,12 @@ _BLANK: Final = " \t\f"
 _ESCAPES: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
-def load_properties(path: str | Path) -> dict[str, str]:
+def load_properties(path: str | Path, encoding: str = "latin-1") -> dict[str, str]:
     r"""Read a properties file as a Java worker does: ISO-8859-1, everything else as ``\uXXXX``.
+
+    Args:
+        path: the file.
+        encoding: Java reads a worker's own file as ISO-8859-1, but files of ``FileConfigProvider`` as UTF-8.
 
     Raises:
         ConfigError: the file cannot be read, or has a malformed ``\uXXXX``.
@@ -25,7 +29,9 @@ def load_properties(path: str | Path) -> dict[str, str]:
     except OSError as exc:
         raise ConfigError(f"cannot read {path}: {exc.strerror or exc}; give the worker's properties file") from exc
     try:
-        return parse_properties(data.decode("latin-1"))
+        return parse_properties(data.decode(encoding))
+    except UnicodeDecodeError as exc:
+        raise ConfigError(f"{path} is not {encoding} text at byte {exc.start}; save it as {encoding}") from None
     except ConfigError as exc:
         raise ConfigError(f"{path}: {exc}", property_name=exc.property_name) from exc
 
@@ -60,7 +66,8 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
             first, pending = number, ""
         backslashes = len(line) - len(line.rstrip("\\"))
         if backslashes % 2:
-            pending += line[:-1]
+            # A line of nothing but a backslash has not begun anything: a comment or blank line may follow.
+            pending = pending + line[:-1] or None
             continue
         yield first, pending + line
         pending = None

@@ -14,6 +14,11 @@ _HANDLERS: Final = (
     "sasl.client.callback.handler.class",
     "sasl.login.class",
 )
+_OAUTH_REFUSED: Final = (
+    "sasl.oauthbearer.assertion.",
+    "sasl.oauthbearer.jwt.retriever.class",
+    "sasl.oauthbearer.jwt.validator.class",
+)
 _OAUTH_HANDLERS: Final = (
     "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler",
     "org.apache.kafka.common.security.oauthbearer.secured.OAuthBearerLoginCallbackHandler",
@@ -78,6 +83,19 @@ def _oauth(java: Mapping[str, str], module: LoginModule | None) -> dict[str, str
             property_name="sasl.jaas.config",
         )
     options = {} if module is None else module.options
+    for name in java:
+        if name.startswith(_OAUTH_REFUSED) and java[name].strip():
+            raise ConfigError(
+                f"{name} cannot be honoured by this client; use client credentials (clientId, clientSecret)",
+                property_name=name,
+            )
+    for name in options:
+        if name.startswith("ssl."):
+            raise ConfigError(
+                f"sasl.jaas.config: option {name} cannot be honoured by this client; "
+                f"put the token endpoint's CA into the system's trust store",
+                property_name="sasl.jaas.config",
+            )
     out = {"sasl.mechanism": "OAUTHBEARER"}
     endpoint = java.get("sasl.oauthbearer.token.endpoint.url", "").strip()
     if not endpoint:
@@ -90,6 +108,11 @@ def _oauth(java: Mapping[str, str], module: LoginModule | None) -> dict[str, str
         out["enable.sasl.oauthbearer.unsecure.jwt"] = "true"
         out["sasl.oauthbearer.config"] = f"principal={subject}"
         return out
+    if not endpoint.lower().startswith(("https://", "http://")):
+        raise ConfigError(
+            "sasl.oauthbearer.token.endpoint.url has to be an http or https address here (files are not read)",
+            property_name="sasl.oauthbearer.token.endpoint.url",
+        )
     prefix = "sasl.oauthbearer.client.credentials."
     client_id = options.get("clientId") or java.get(prefix + "client.id", "").strip()
     secret = options.get("clientSecret") or java.get(prefix + "client.secret", "")

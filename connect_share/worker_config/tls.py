@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
+import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -14,6 +16,8 @@ from connect_share.errors import ConfigError
 _JKS_MAGIC: Final = b"\xfe\xed\xfe\xed"
 _SAFE_PROTOCOLS: Final = frozenset({"TLS", "TLSv1.2", "TLSv1.3"})
 _KEYTOOL_TIMEOUT_S: Final = 30
+_STORE_LIMIT_BYTES: Final = 4 * 1024 * 1024
+_PEM_BLOCK: Final = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----([A-Za-z0-9+/=\s]+)-----END \1-----")
 # Java code cannot run inside librdkafka; leaving these out silently could weaken what the operator wanted.
 _REFUSED: Final = {
     "ssl.cipher.suites": "leave it out: OpenSSL names its cipher suites differently",
@@ -50,16 +54,18 @@ def translate_tls(java: Mapping[str, str]) -> dict[str, str]:
 
 
 def _store_kind(name: str, location: str) -> str:
+    """Look at the bytes: ``ssl.truststore.type`` is often left at Java's default, JKS, which reads PKCS12 too."""
     try:
-        head = Path(location).open("rb").read(64) if not Path(location).is_dir() else b""  # noqa: SIM115
+        with Path(location).open("rb") as file:
+            content = file.read(_STORE_LIMIT_BYTES)
     except OSError as exc:
         raise ConfigError(f"{name}: cannot read {location}: {exc.strerror or exc}", property_name=name) from exc
-    if head.startswith(_JKS_MAGIC):
+    if content.startswith(_JKS_MAGIC):
         return "JKS"
-    if b"-----BEGIN" in head or head.lstrip().startswith((b"#", b"Bag Attributes", b"subject")):
-        return "PEM"
-    if head.startswith(b"\x30"):
+    if content.startswith(b"\x30"):
         return "PKCS12"
+    if b"-----BEGIN " in content:
+        return "PEM"
     raise ConfigError(f"{name}: {location} is neither PEM nor PKCS12 nor JKS", property_name=name)
 
 
@@ -67,7 +73,7 @@ def _translate_truststore(java: Mapping[str, str], out: dict[str, str]) -> None:
     certificates = java.get("ssl.truststore.certificates", "").strip()
     location = java.get("ssl.truststore.location", "").strip()
     if certificates:
-        out["ssl.ca.pem"] = _pem(certificates)
+        out["ssl.ca.pem"] = _pem("ssl.truststore.certificates", certificates)
     elif location:
         if _store_kind("ssl.truststore.location", location) == "PEM":
             out["ssl.ca.location"] = location
@@ -79,7 +85,11 @@ def _translate_keystore(java: Mapping[str, str], out: dict[str, str]) -> None:
     chain, key = java.get("ssl.keystore.certificate.chain", "").strip(), java.get("ssl.keystore.key", "").strip()
     location = java.get("ssl.keystore.location", "").strip()
     if chain or key:
-        out["ssl.certificate.pem"], out["ssl.key.pem"] = _pem(chain), _pem(key)
+        for name, text in (("ssl.keystore.certificate.chain", chain), ("ssl.keystore.key", key)):
+            if not text:
+                raise ConfigError(f"{name} is missing; chain and key are given together", property_name=name)
+        out["ssl.certificate.pem"] = _pem("ssl.keystore.certificate.chain", chain)
+        out["ssl.key.pem"] = _pem("ssl.keystore.key", key)
     elif location:
         kind = _store_kind("ssl.keystore.location", location)
         if kind == "PEM":
@@ -97,9 +107,16 @@ def _translate_keystore(java: Mapping[str, str], out: dict[str, str]) -> None:
         out["ssl.key.password"] = java["ssl.key.password"]
 
 
-def _pem(text: str) -> str:
-    r"""Java accepts PEM on one line with ``\\n`` written out by the properties syntax; librdkafka wants real lines."""
-    return text if text.endswith("\n") else text + "\n"
+def _pem(name: str, text: str) -> str:
+    """Break base64 into lines as OpenSSL wants it; Java takes any white space, also none (continued lines)."""
+    if "-----BEGIN " not in text:
+        raise ConfigError(f"{name} has no PEM block (-----BEGIN ...-----)", property_name=name)
+
+    def lines(match: re.Match[str]) -> str:
+        body = "\n".join(textwrap.wrap("".join(match.group(2).split()), 64))
+        return f"-----BEGIN {match.group(1)}-----\n{body}\n-----END {match.group(1)}-----\n"
+
+    return _PEM_BLOCK.sub(lines, text).rstrip() + "\n"
 
 
 def _keytool() -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -30,6 +31,10 @@ _STORAGE_PREFIXES: Final[Mapping[TopicType, str]] = {
 # Properties of the storage prefixes that are not topic settings.
 _NOT_TOPIC_SETTINGS: Final = frozenset({"topic", "partitions", "replication.factor", "cleanup.policy"})
 
+_INT_MAX: Final = 2**31 - 1
+_SHORT_MAX: Final = 2**15 - 1
+_LEGAL_TOPIC: Final = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._-]{1,249}")
+
 
 class _Properties:
     """Typed access that names the property when its value is wrong."""
@@ -43,17 +48,14 @@ class _Properties:
             raise ConfigError(f"{name} is missing; {remedy}", property_name=name)
         return value
 
-    def integer(self, name: str, default: int, low: int = 0, also: tuple[int, ...] = ()) -> int:
+    def integer(self, name: str, default: int, low: int = 0, also: tuple[int, ...] = (), high: int = _INT_MAX) -> int:
         text = self._values.get(name, "").strip()
         if not text:
             return default
-        try:
-            value = int(text)
-        except ValueError as exc:
-            raise ConfigError(f"{name} is not a whole number", property_name=name) from exc
-        if value < low and value not in also:
+        value = client_translation.whole_number(name, text)
+        if not low <= value <= high and value not in also:
             extra = "".join(f", or {number}" for number in also)
-            raise ConfigError(f"{name} has to be at least {low}{extra}, not {value}", property_name=name)
+            raise ConfigError(f"{name} has to be {low} to {high}{extra}, not {value}", property_name=name)
         return value
 
     def word(self, name: str, default: str, allowed: tuple[str, ...]) -> str:
@@ -64,6 +66,19 @@ class _Properties:
 
     def boolean(self, name: str, default: bool) -> bool:
         return self.word(name, "true" if default else "false", ("true", "false")) == "true"
+
+
+def check_topic_name(property_name: str, topic: str) -> None:
+    """Refuse what Kafka would refuse as the name of a topic.
+
+    Raises:
+        ConfigError: names the property.
+    """
+    if not _LEGAL_TOPIC.fullmatch(topic):
+        raise ConfigError(
+            f"{property_name}: {topic!r} cannot be a topic name; up to 249 characters A-Z a-z 0-9 . _ - are allowed",
+            property_name=property_name,
+        )
 
 
 class WorkerConfig(BaseModel):
@@ -110,7 +125,14 @@ class WorkerConfig(BaseModel):
             ConfigError: the file or a property cannot be read, is missing or is wrong; names the property.
             InvalidClusterGroupIdError: sharing is on and ``group.id`` cannot be a cluster group id.
         """
-        return cls.from_properties(load_properties(path))
+        try:
+            return cls.from_properties(load_properties(path))
+        except ConfigError as exc:
+            if exc.property_name is None:
+                raise
+            raise ConfigError(f"{path}: {exc}", property_name=exc.property_name) from exc
+        except InvalidClusterGroupIdError as exc:
+            raise InvalidClusterGroupIdError(f"{path}: {exc}") from exc
 
     @classmethod
     def from_properties(cls, mapping: Mapping[str, str]) -> WorkerConfig:
@@ -130,10 +152,16 @@ class WorkerConfig(BaseModel):
             config_storage_topic=topics[TopicType.CONFIG],
             offset_storage_topic=topics[TopicType.OFFSET],
             status_storage_topic=topics[TopicType.STATUS],
-            config_storage_replication_factor=given.integer("config.storage.replication.factor", 3, 1, (-1,)),
-            offset_storage_replication_factor=given.integer("offset.storage.replication.factor", 3, 1, (-1,)),
+            config_storage_replication_factor=given.integer(
+                "config.storage.replication.factor", 3, 1, (-1,), _SHORT_MAX
+            ),
+            offset_storage_replication_factor=given.integer(
+                "offset.storage.replication.factor", 3, 1, (-1,), _SHORT_MAX
+            ),
             offset_storage_partitions=given.integer("offset.storage.partitions", 25, 1, (-1,)),
-            status_storage_replication_factor=given.integer("status.storage.replication.factor", 3, 1, (-1,)),
+            status_storage_replication_factor=given.integer(
+                "status.storage.replication.factor", 3, 1, (-1,), _SHORT_MAX
+            ),
             status_storage_partitions=given.integer("status.storage.partitions", 5, 1, (-1,)),
             exactly_once_source_support=given.word(  # type: ignore[arg-type]
                 "exactly.once.source.support", "disabled", ("disabled", "preparing", "enabled")
@@ -159,6 +187,7 @@ class WorkerConfig(BaseModel):
         seen: dict[str, str] = {}
         for topic_type, name in TOPIC_PROPERTIES.items():
             topic = self.topic(topic_type)
+            check_topic_name(name, topic)
             if topic in seen:
                 raise ConfigError(
                     f"{name} and {seen[topic]} both name topic {topic!r}; each needs one of its own", property_name=name
