@@ -15,6 +15,7 @@ from typing import Any, Final, Self
 from connect_share.admin import Admin
 from connect_share.errors import LiveMembersError, NotStartedError, PlainTopicsError
 from connect_share.keys import ClusterGroupId, split_key
+from connect_share.log import gather_facts
 from connect_share.log.protocol import CompactedLog, RecordSink
 from connect_share.records import Record, TopicType
 from connect_share.stores.config import KafkaConfigBackingStore
@@ -26,6 +27,7 @@ from connect_share.stores.offsets import KafkaOffsetBackingStore
 from connect_share.stores.own_offsets_topic import OWN_TOPIC_PROPERTY, own_offsets_worker_config
 from connect_share.stores.status import KafkaStatusBackingStore
 from connect_share.stores.topic_based import KafkaTopicBasedBackingStore, kafka_based_log
+from connect_share.topics import check_cleanup_policy, topic_spec
 from connect_share.worker_config import WorkerConfig
 
 _logger = logging.getLogger(__name__)
@@ -191,13 +193,17 @@ class ConnectStorage:
         worker = self._worker_config
         admin = stack.enter_context(Admin(worker.admin_settings(), client_id=worker.client_id("shared-admin")))
         guard = None if self._allow_live_members else _LiveMembersGuard(admin, worker.group_id)
+        found = gather_facts(admin, [worker.topic(topic_type) for topic_type in TopicType])
         admin_seconds = time.monotonic() - began
         counted: dict[TopicType, _CountingSink] = {}
 
         def log_of(topic_type: TopicType) -> Callable[[RecordSink], CompactedLog]:
             def make(sink: RecordSink) -> CompactedLog:
                 counting = counted[topic_type] = _CountingSink(sink, topic_type)
-                return kafka_based_log(worker, topic_type, sink=counting, admin=admin)
+                known = found.get(worker.topic(topic_type))
+                if known is not None:
+                    check_cleanup_policy(admin, topic_spec(worker, topic_type))
+                return kafka_based_log(worker, topic_type, sink=counting, admin=admin, facts=known)
 
             return make
 

@@ -16,9 +16,9 @@ from connect_share.errors import (
     LogFailedError,
     NotStartedError,
     PartitionCountError,
-    PrivilegedWriteError,
     ReadToEndTimeoutError,
     StoreClosedError,
+    TopicError,
     UsageError,
     WriteError,
 )
@@ -326,7 +326,7 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
                     f"{what} was sent to {self.topic} but not acknowledged within {WRITE_BUDGET_S:g} s; "
                     "whether it was written shows when the topic is read again"
                 ) from error
-            except (NotStartedError, StoreClosedError, LogFailedError, PrivilegedWriteError):
+            except (NotStartedError, StoreClosedError, LogFailedError, TopicError):
                 raise
             except ConnectShareError as error:
                 raise WriteError(f"{what} was not written to {self.topic}: {error}") from error
@@ -341,8 +341,16 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
             # Others may keep the end away (an open transaction of another group); ours is what counts.
             if written is not None and written >= 0 and log.positions().get(0, -1) > written:
                 return
-            state = "was not written" if written is None else "was written but not read back"
-            raise WriteError(f"{what} {state} within {WRITE_BUDGET_S:g} s: {error}") from error
+            raise self._not_read_back(what, written, error) from error
+        except (NotStartedError, StoreClosedError, LogFailedError, TopicError):
+            raise
+        except ConnectShareError as error:
+            raise self._not_read_back(what, written, error) from error
+
+    @staticmethod
+    def _not_read_back(what: str, written: int | None, error: ConnectShareError) -> WriteError:
+        state = "was not written" if written is None else "was written but not read back"
+        return WriteError(f"{what} {state} within {WRITE_BUDGET_S:g} s: {error}")
 
     def _apply(self, records: Sequence[Record]) -> None:
         for record in records:

@@ -10,7 +10,7 @@ from typing import Final
 from connect_share.admin import Admin
 from connect_share.errors import ConnectShareError, NotStartedError, StoreClosedError
 from connect_share.keys import ClusterGroupId, prefix_key
-from connect_share.log import KafkaBasedLog
+from connect_share.log import KafkaBasedLog, TopicFacts
 from connect_share.log.protocol import CompactedLog, RecordMetadata, RecordSink
 from connect_share.records import TopicType
 from connect_share.stores.offset_backing_store import wire_key
@@ -37,9 +37,17 @@ _CLIENT_SUFFIXES: Final = {
 
 
 def kafka_based_log(
-    worker_config: WorkerConfig, topic_type: TopicType, *, sink: RecordSink, admin: Admin
+    worker_config: WorkerConfig,
+    topic_type: TopicType,
+    *,
+    sink: RecordSink,
+    admin: Admin,
+    facts: TopicFacts | None = None,
 ) -> KafkaBasedLog:
-    """Make the log of one of the three topics, with the client settings Connect gives it."""
+    """Make the log of one of the three topics, with the client settings Connect gives it.
+
+    ``facts`` is what a common admin round found out about the topic; its policy must have been checked.
+    """
     producer = worker_config.producer_settings()
     ordinary = {name: value for name, value in producer.properties.items() if name not in _NEVER_ORDINARY}
     delivery = _NO_RETRIES if topic_type is TopicType.STATUS else _ENDLESS_DELIVERY
@@ -51,6 +59,7 @@ def kafka_based_log(
         producer_settings=ClientSettings({**ordinary, **delivery}),
         isolation=worker_config.isolation(topic_type),
         client_id=worker_config.client_id(_CLIENT_SUFFIXES[topic_type]),
+        facts=facts,
     )
 
 
