@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import time
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -227,13 +228,21 @@ class Admin:
         Raises:
             BrokerError: not reachable, or a coordinator did not answer: then nobody can be said to be dead.
         """
-        try:
-            groups = self._client.list_groups(timeout=self._timeout_s)
-        except KafkaException as exc:
-            raise translate(exc, "listing Connect groups") from exc
-        for group in groups:
-            if group.error is not None:
-                raise translate(group.error, f"describing group {group.id}")
+
+        def ask(timeout_s: float) -> list[Any]:
+            try:
+                with warnings.catch_warnings():
+                    # The calls it recommends instead know consumer groups only.
+                    warnings.filterwarnings("ignore", "list_groups", DeprecationWarning)
+                    groups = list(self._client.list_groups(timeout=timeout_s))
+            except KafkaException as exc:
+                raise translate(exc, "listing Connect groups") from exc
+            for group in groups:
+                if group.error is not None:
+                    raise translate(group.error, f"describing group {group.id}")
+            return groups
+
+        groups = self._retried(ask)
         return {str(group.id): len(group.members) for group in groups if group.protocol_type == "connect"}
 
     def broker_count(self) -> int:

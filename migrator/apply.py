@@ -18,7 +18,7 @@ from typing import Final
 
 from connect_share.admin import Admin
 from connect_share.records import TopicType
-from connect_share.topics import ensure_topic, topic_spec
+from connect_share.topics import check_cleanup_policy, check_partition_count, ensure_topic, topic_spec
 from connect_share.worker_config import WorkerConfig
 from migrator.copying import CopyJob, SliceEvidence
 from migrator.errors import (
@@ -35,10 +35,8 @@ from migrator.inspection import (
     load_worker_file,
     read_facts,
     refuse_present_groups,
-    require_compacted,
     require_no_live_workers,
     require_no_open_transaction,
-    require_one_partition,
     require_same_cluster,
     require_same_topic,
     require_topic,
@@ -148,9 +146,9 @@ def _open_destination(
         found = require_topic(facts, planned.topic, remedy="it did when the plan was made; make a new plan")
         if not planned.create:
             require_same_topic(found, planned.topic_id)
-        require_compacted(admin, planned.topic)
-        if topic_type is TopicType.CONFIG:
-            require_one_partition(found)
+        spec = topic_spec(worker, topic_type)
+        check_cleanup_policy(admin, spec)
+        check_partition_count(spec, len(found.ends))
         if len(found.ends) != planned.partitions:
             raise PlanRejectedError(
                 f"{planned.topic} has {len(found.ends)} partitions, the plan says {planned.partitions}; make a new plan"
@@ -171,7 +169,9 @@ def _require_empty(
     groups = {source.cluster_group_id for source in plan.sources}
     try:
         for topic_type, (facts, _) in opened.items():
-            refuse_present_groups(worker.consumer_settings(), topic_type, facts, groups, client_id_of(worker), progress)
+            refuse_present_groups(
+                worker.consumer_settings(), topic_type, facts, groups, client_id=client_id_of(worker), progress=progress
+            )
     except DestinationNotEmptyError as error:
         if earlier is None:
             raise

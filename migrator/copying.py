@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict
 from connect_share import client
 from connect_share.admin import Admin
 from connect_share.keys import SEPARATOR
-from connect_share.log import read_ranges
+from connect_share.log.ranges import read_ranges
 from connect_share.records import OffsetRange, Record, TopicType
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
 from migrator.errors import CopyError
@@ -33,18 +33,12 @@ PROGRESS_EVERY: Final = 1_000
 _SUM_MODULUS: Final = 2**64
 
 PRODUCER_OVERRIDES: Final[Mapping[str, str]] = {
-    # A retried request must not write its records twice; Connect's own setting (off) mirrors Java's stores.
-    "enable.idempotence": "true",
-    # With idempotence order holds with up to five; one at a time would wait a round trip per batch.
-    "max.in.flight.requests.per.connection": "5",
     # Many small records: batches, not single sends.
     "linger.ms": "5",
     # Bounds the memory of a slice whatever its size; the library's default is 1 GiB.
     "queue.buffering.max.kbytes": "65536",
     # A record that cannot be delivered must end the copy within minutes, not hang it.
     "message.timeout.ms": "120000",
-    # The broker's own limit of the destination topic decides (the plan checks it), not the client's 1 MB.
-    "message.max.bytes": "104857600",
 }
 
 
@@ -146,7 +140,7 @@ class _CheckedWriter:
     """A producer whose every delivery is looked at; the first failure ends the copy."""
 
     def __init__(self, settings: ClientSettings, topic: str, client_id: str) -> None:
-        self._producer = client.producer(settings, client_id=client_id, overrides=PRODUCER_OVERRIDES)
+        self._producer = client.producer(settings, client_id=client_id, overrides=PRODUCER_OVERRIDES, idempotent=True)
         self._topic = topic
         self._failure: Any = None
         self._sent = 0
@@ -164,7 +158,7 @@ class _CheckedWriter:
 
     def write(self, record: Record) -> None:
         """Queue one record; blocks while the queue is full."""
-        headers = list(record.headers) or None
+        headers: list[tuple[str, str | bytes | None]] | None = [*record.headers] or None
         while True:
             self._raise_failure()
             try:

@@ -12,13 +12,11 @@ from connect_share.admin import Admin, TopicDescription
 from connect_share.errors import (
     LiveMembersError,
     OpenTransactionError,
-    PartitionCountError,
     TopicMissingError,
-    TopicNotCompactedError,
     TopicRecreatedError,
 )
 from connect_share.keys import split_key
-from connect_share.log import read_ranges
+from connect_share.log.ranges import read_ranges
 from connect_share.records import OffsetRange, TopicType
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
@@ -59,16 +57,6 @@ def client_id_of(worker_config: WorkerConfig) -> str:
     return worker_config.client_id(CLIENT_ID_SUFFIX)
 
 
-def topic_name(worker_config: WorkerConfig, topic_type: TopicType) -> str:
-    """The worker's topic of that type."""
-    names: dict[TopicType, str] = {
-        TopicType.CONFIG: worker_config.config_storage_topic,
-        TopicType.STATUS: worker_config.status_storage_topic,
-        TopicType.OFFSET: worker_config.offset_storage_topic,
-    }
-    return names[topic_type]
-
-
 def read_facts(admin: Admin, topics: Collection[str]) -> dict[str, TopicFacts]:
     """Describe the topics that exist; missing ones are left out."""
     descriptions: dict[str, TopicDescription] = admin.describe_topics(list(topics))
@@ -95,35 +83,6 @@ def require_topic(facts: dict[str, TopicFacts], topic: str, *, remedy: str) -> T
     if topic not in facts:
         raise TopicMissingError(f"topic {topic} does not exist; {remedy}", topic=topic)
     return facts[topic]
-
-
-def require_one_partition(facts: TopicFacts) -> None:
-    """Refuse a config topic without order.
-
-    Raises:
-        PartitionCountError: it has not exactly one partition.
-    """
-    if len(facts.ends) != 1:
-        raise PartitionCountError(
-            f"config topic {facts.topic} has {len(facts.ends)} partitions, so its records have no order; "
-            "Connect needs exactly one",
-            topic=facts.topic,
-        )
-
-
-def require_compacted(admin: Admin, topic: str) -> None:
-    """Refuse a destination whose records would be deleted by age.
-
-    Raises:
-        TopicNotCompactedError: ``cleanup.policy`` is not exactly ``compact``.
-    """
-    policy = admin.topic_configs(topic).get("cleanup.policy", "")
-    if {part.strip().lower() for part in policy.split(",")} != {"compact"}:
-        raise TopicNotCompactedError(
-            f"topic {topic} has cleanup.policy={policy or '(unknown)'}; set it to compact, else Connect's "
-            "state is lost sooner or later",
-            topic=topic,
-        )
 
 
 def require_same_cluster(admin: Admin, expected_id: str | None, path: str) -> None:
@@ -259,7 +218,7 @@ def require_worker_file_as_planned(
     changed = [
         f"{topic_type.value}.storage.topic"
         for topic_type, topic in topics.items()
-        if topic_name(worker_config, topic_type) != topic
+        if worker_config.topic(topic_type) != topic
     ]
     if group_id is not None and worker_config.group_id != group_id:
         changed.append("group.id")

@@ -13,7 +13,7 @@ from connect_share.records import TopicType
 from connect_share.state import ClusterConfigState
 from connect_share.worker_config import WorkerConfig
 from migrator.errors import NotYetSupportedError
-from migrator.inspection import load_worker_file, topic_name
+from migrator.inspection import load_worker_file
 from migrator.plan import SourceTopic
 
 
@@ -87,7 +87,7 @@ def refuse_directions(moves: Sequence[Move]) -> None:
     first = moves[0]
     for move in moves[1:]:
         for topic_type in TopicType:
-            if topic_name(move.destination, topic_type) != topic_name(first.destination, topic_type):
+            if move.destination.topic(topic_type) != first.destination.topic(topic_type):
                 raise ConfigError(
                     f"{first.destination_file} and {move.destination_file} name different "
                     f"{topic_type.value} topics: one plan moves to one set of shared topics",
@@ -110,9 +110,9 @@ def refuse_same_topics(moves: Sequence[Move], destination_cluster: str | None) -
         NotYetSupportedError: moving in place, or splitting clusters that share plain keys.
     """
     taken: dict[tuple[str | None, str], Path] = {}
-    shared = {topic_name(moves[0].destination, topic_type) for topic_type in TopicType}
+    shared = {moves[0].destination.topic(topic_type) for topic_type in TopicType}
     for move in moves:
-        own = {topic_name(move.source, topic_type) for topic_type in TopicType}
+        own = {move.source.topic(topic_type) for topic_type in TopicType}
         for topic in sorted(own):
             if topic in shared and move.kafka_cluster_id == destination_cluster:
                 raise NotYetSupportedError(

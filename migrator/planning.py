@@ -11,10 +11,10 @@ from typing import Final
 
 from connect_share.admin import Admin
 from connect_share.errors import ConfigError
-from connect_share.log import read_ranges
+from connect_share.log.ranges import read_ranges
 from connect_share.records import Record, TopicType
 from connect_share.state import replay_config
-from connect_share.topics import topic_spec
+from connect_share.topics import check_cleanup_policy, check_partition_count, topic_spec
 from connect_share.worker_config import WorkerConfig
 from migrator.copying import IDLE_TIMEOUT_S
 from migrator.errors import PlanRejectedError
@@ -24,13 +24,10 @@ from migrator.inspection import (
     client_id_of,
     read_facts,
     refuse_present_groups,
-    require_compacted,
     require_no_live_workers,
     require_no_open_transaction,
-    require_one_partition,
     require_same_cluster,
     require_topic,
-    topic_name,
 )
 from migrator.moves import Move, pair, refuse_directions, refuse_same_topics
 from migrator.plan import (
@@ -63,33 +60,32 @@ def _limits(admin: Admin, worker: WorkerConfig, topic_type: TopicType, *, exists
     """Largest batch the destination topic takes, in bytes."""
     settings = worker.topic_settings(topic_type)
     if exists:
-        settings = admin.topic_configs(topic_name(worker, topic_type))
+        settings = admin.topic_configs(worker.topic(topic_type))
     return int(settings.get("max.message.bytes", DEFAULT_MAX_MESSAGE_BYTES))
 
 
 def _plan_destination(
     admin: Admin, worker: WorkerConfig, kafka_cluster_id: str | None
 ) -> tuple[Destination, dict[TopicType, TopicFacts], dict[TopicType, int], list[str]]:
-    facts = read_facts(admin, {topic_name(worker, topic_type) for topic_type in TopicType})
+    facts = read_facts(admin, {worker.topic(topic_type) for topic_type in TopicType})
     existing: dict[TopicType, TopicFacts] = {}
     topics: dict[TopicType, DestinationTopic] = {}
     limits: dict[TopicType, int] = {}
     warnings: list[str] = []
     for topic_type in TopicType:
-        name = topic_name(worker, topic_type)
-        found = facts.get(name)
+        name = worker.topic(topic_type)
+        found, spec = facts.get(name), topic_spec(worker, topic_type)
         limits[topic_type] = _limits(admin, worker, topic_type, exists=found is not None)
         if found is not None:
-            require_compacted(admin, name)
-            if topic_type is TopicType.CONFIG:
-                require_one_partition(found)
+            check_cleanup_policy(admin, spec)
+            check_partition_count(spec, len(found.ends))
             existing[topic_type] = found
             if admin.topic_configs(name).get("message.timestamp.type") == "LogAppendTime":
                 warnings.append(
                     f"{name} stamps records with the time of the write (message.timestamp.type): the records' "
                     "own timestamps will be lost"
                 )
-        partitions = len(found.ends) if found is not None else topic_spec(worker, topic_type).partitions
+        partitions = len(found.ends) if found is not None else spec.partitions
         if partitions < 1:
             raise ConfigError(
                 f"{topic_type.value}.storage.partitions is {partitions} (the broker decides) and {name} does not "
@@ -109,7 +105,9 @@ def _require_groups_absent(moves: Sequence[Move], existing: dict[TopicType, Topi
     groups = {str(move.group) for move in moves}
     worker = moves[0].destination
     for topic_type, facts in existing.items():
-        refuse_present_groups(worker.consumer_settings(), topic_type, facts, groups, client_id_of(worker), progress)
+        refuse_present_groups(
+            worker.consumer_settings(), topic_type, facts, groups, client_id=client_id_of(worker), progress=progress
+        )
 
 
 class _Counting:
@@ -161,13 +159,12 @@ class _Counting:
 def _plan_source(admin: Admin, move: Move, limits: dict[TopicType, int], progress: Progress) -> list[str]:
     """Fill in the topics of one source; returns warnings."""
     warnings: list[str] = []
-    facts = read_facts(admin, {topic_name(move.source, topic_type) for topic_type in TopicType})
+    facts = read_facts(admin, {move.source.topic(topic_type) for topic_type in TopicType})
     for topic_type in TopicType:
         found = require_topic(
-            facts, topic_name(move.source, topic_type), remedy=f"look at {move.source_file}, nothing can be moved"
+            facts, move.source.topic(topic_type), remedy=f"look at {move.source_file}, nothing can be moved"
         )
-        if topic_type is TopicType.CONFIG:
-            require_one_partition(found)
+        check_partition_count(topic_spec(move.source, topic_type), len(found.ends))
         stable = require_no_open_transaction(admin, found)
         isolation = move.source.isolation(topic_type)
         planned = SourceTopic(

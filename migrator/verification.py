@@ -10,7 +10,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict
 
 from connect_share.admin import Admin
-from connect_share.log import read_ranges
+from connect_share.log.ranges import read_ranges
 from connect_share.records import OffsetRange, Record, TopicType
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
 from migrator.apply import load_workers

@@ -1,0 +1,760 @@
+"""The move of dedicated topics onto shared ones with the local engine, on a real broker."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import io
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connect_share import client
+from connect_share.admin import Admin, NewTopicRequest
+from connect_share.errors import (
+    ConfigError,
+    LiveMembersError,
+    OpenTransactionError,
+    PartitionCountError,
+    TopicMissingError,
+    TopicNotCompactedError,
+    TopicRecreatedError,
+)
+from connect_share.keys import split_key
+from connect_share.log.ranges import read_ranges
+from connect_share.murmur2 import partition_for
+from connect_share.records import OffsetRange, Record, TopicType
+from connect_share.state import replay_config, replay_offsets, replay_status
+from connect_share.worker_config.client_settings import ClientSettings, Isolation
+from migrator.apply import apply_plan, check_plan
+from migrator.cli.__main__ import main
+from migrator.errors import (
+    AlreadyAppliedError,
+    DestinationNotEmptyError,
+    NotYetSupportedError,
+    PlanRejectedError,
+    SourceChangedError,
+)
+from migrator.manifest import Manifest, MigrationStatus, manifest_path
+from migrator.plan import MigrationPlan
+from migrator.planning import make_plan
+from migrator.rewrite import SkipReason
+from migrator.verification import verify_plan
+from migrator.verify import Problem
+
+pytestmark = pytest.mark.broker
+
+CAPTURES = Path(__file__).parents[1] / "vectors" / "java-worker"
+PARTITIONS = {TopicType.CONFIG: 1, TopicType.STATUS: 5, TopicType.OFFSET: 5}
+SHARED_PARTITIONS = {TopicType.CONFIG: 1, TopicType.STATUS: 3, TopicType.OFFSET: 7}
+GROUP = "com.acme.orders"
+
+
+@dataclass
+class Site:
+    """One broker, one name prefix, one folder; what a test needs to set a scene."""
+
+    bootstrap_servers: str
+    name: str
+    folder: Path
+
+    @property
+    def settings(self) -> ClientSettings:
+        return ClientSettings({"bootstrap.servers": self.bootstrap_servers})
+
+    def topic(self, who: str, topic_type: TopicType) -> str:
+        return f"{self.name}-{who}-{topic_type.value}"
+
+    def admin(self) -> Admin:
+        return Admin(self.settings, client_id="test")
+
+    def create(
+        self,
+        who: str,
+        partitions: dict[TopicType, int] | None = None,
+        configs: dict[str, str] | None = None,
+    ) -> None:
+        with self.admin() as admin:
+            for topic_type in TopicType:
+                admin.create_topic(
+                    NewTopicRequest(
+                        topic=self.topic(who, topic_type),
+                        partitions=(partitions or PARTITIONS)[topic_type],
+                        replication_factor=1,
+                        configs={"cleanup.policy": "compact", **(configs or {})},
+                    )
+                )
+
+    def worker_file(self, who: str, group: str, *, sharing: bool, **extra: str) -> Path:
+        path = self.folder / f"{who}-{group}.properties"
+        lines = [
+            f"bootstrap.servers={self.bootstrap_servers}",
+            f"group.id={group}",
+            *(f"{t.value}.storage.topic={self.topic(who, t)}" for t in TopicType),
+            *(f"{t.value}.storage.replication.factor=1" for t in TopicType),
+            "offset.storage.partitions=7",
+            "status.storage.partitions=3",
+            f"connect.management.topic.sharing.support={'enabled' if sharing else 'disabled'}",
+            *(f"{name.replace('_', '.')}={value}" for name, value in extra.items()),
+        ]
+        path.write_text("\n".join(lines))
+        return path
+
+    def produce(self, records: Sequence[Record]) -> None:
+        """Write records where their ``partition`` says, in order."""
+        producer = client.producer(self.settings, client_id="test")
+        failures: list[Any] = []
+        for record in records:
+            producer.produce(
+                record.topic,
+                key=record.key,
+                value=record.value,
+                partition=record.partition,
+                timestamp=record.timestamp_ms,
+                headers=list(record.headers) or None,
+                on_delivery=lambda error, _: failures.append(error) if error else None,
+            )
+            producer.poll(0)
+        assert producer.flush(60) == 0
+        assert not failures
+
+    def read(self, topic: str) -> list[Record]:
+        with self.admin() as admin:
+            parts = [(topic, p.id) for p in admin.describe_topics([topic])[topic].partitions]
+            starts, ends = admin.start_offsets(parts), admin.end_offsets(parts)
+        ranges = [OffsetRange(t, p, starts[(t, p)], ends[(t, p)]) for t, p in parts]
+        return list(
+            read_ranges(
+                self.settings, ranges, isolation=Isolation.READ_UNCOMMITTED, client_id="test", idle_timeout_s=20
+            )
+        )
+
+    def plan(self, source: Path, destination: Path, name: str = "plan.json") -> Path:
+        path = self.folder / name
+        make_plan([source], [destination], now_ms=1).save(path)
+        return path
+
+
+@pytest.fixture
+def site(broker: Any, unique: str, tmp_path: Path) -> Site:
+    return Site(broker.bootstrap_servers, unique, tmp_path)
+
+
+def pair(key: str | None, value: str | bytes | None = "{}", partition: int | None = None) -> tuple[Any, Any, Any]:
+    return key, value, partition
+
+
+def lay_down(site: Site, who: str, topic_type: TopicType, pairs: Sequence[tuple[Any, Any, Any]]) -> list[Record]:
+    """Produce pairs into a dedicated topic, each where a Java producer would put it."""
+    records = []
+    for number, (key, value, partition) in enumerate(pairs):
+        raw = key.encode() if isinstance(key, str) else key
+        records.append(
+            Record(
+                topic=site.topic(who, topic_type),
+                partition=partition_for(raw or b"", PARTITIONS[topic_type]) if partition is None else partition,
+                offset=number,
+                timestamp_ms=1_700_000_000_000 + number,
+                key=raw,
+                value=value.encode() if isinstance(value, str) else value,
+            )
+        )
+    site.produce(records)
+    return records
+
+
+def capture(version: str, topic_type: TopicType) -> list[Record]:
+    name = {TopicType.CONFIG: "configs", TopicType.STATUS: "status", TopicType.OFFSET: "offsets"}[topic_type]
+    records = []
+    for line in (CAPTURES / version / f"{name}.jsonl").read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        value = row["value_b64"]
+        records.append(
+            Record(
+                row["topic"],
+                row["partition"],
+                row["offset"],
+                row["timestamp_ms"],
+                base64.b64decode(row["key_b64"]),
+                None if value is None else base64.b64decode(value),
+            )
+        )
+    return records
+
+
+def run(*arguments: str | Path) -> tuple[int, str, str]:
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = main([str(argument) for argument in arguments])
+    return code, out.getvalue(), err.getvalue()
+
+
+SMALL = {
+    TopicType.CONFIG: [
+        pair("session-key", '{"key":"AAEC","algorithm":"HmacSHA256","creation-timestamp":1}'),
+        pair("connector-a.b", '{"properties":{"name":"a.b","tasks.max":"1"}}'),
+        pair("task-a.b-0", '{"properties":{"x":"1"}}'),
+        pair("commit-a.b", '{"tasks":1}'),
+        pair("target-state-a.b", '{"state":"PAUSED","state.v2":"STOPPED"}'),
+        pair("restart-connector-a.b", '{"include-tasks":false,"only-failed":true}'),
+    ],
+    TopicType.STATUS: [
+        pair("status-connector-a.b", '{"state":"RUNNING","trace":null,"worker_id":"w:1","generation":3}'),
+        pair("status-task-a.b-0", '{"state":"RUNNING","trace":null,"worker_id":"w:1","generation":3}'),
+    ],
+    TopicType.OFFSET: [pair('["a.b",{"filename":"x.txt"}]', '{"position":42}')],
+}
+
+
+def small_source(site: Site, who: str = "own", group: str = "orders", **extra: str) -> Path:
+    site.create(who)
+    for topic_type, pairs in SMALL.items():
+        lay_down(site, who, topic_type, pairs)
+    return site.worker_file(who, group, sharing=False, **extra)
+
+
+def shared(site: Site, group: str = GROUP) -> Path:
+    return site.worker_file("shared", group, sharing=True)
+
+
+@pytest.mark.parametrize("version", ["2.8.2", "3.9.2", "4.1.2", "4.3.1", "4.3.1-eos", "4.3.1-eos-aborted"])
+def test_what_java_workers_wrote_is_moved_and_verified(site: Site, version: str) -> None:
+    site.create("own")
+    site.create("shared", SHARED_PARTITIONS)
+    for topic_type in TopicType:
+        records = capture(version, topic_type)
+        site.produce([replace(record, topic=site.topic("own", topic_type)) for record in records])
+    plan_path = site.plan(site.worker_file("own", "orders", sharing=False), shared(site))
+
+    manifest = apply_plan(plan_path)
+    assert manifest.status is MigrationStatus.COPIED
+    verification = verify_plan(plan_path)
+    assert verification.equal, verification.differences
+    assert verification.warnings == ()
+    assert Manifest.load(manifest_path(plan_path)).status is MigrationStatus.VERIFIED
+
+    for topic_type in TopicType:
+        before, after = site.read(site.topic("own", topic_type)), site.read(site.topic("shared", topic_type))
+        kept = [
+            record
+            for record in before
+            if record.key != b"session-key"
+            and not (record.key or b"").startswith(b"restart-connector-")
+            and (split_key(topic_type, record.key or b"") or ("none",))[0] is None
+        ]
+        marker = (GROUP + ".target-state-").encode()
+        copied = [record for record in after if record.key != marker]
+        assert sorted((GROUP.encode() + b"." + (r.key or b""), r.value or b"-", r.timestamp_ms) for r in kept) == (
+            sorted(((r.key or b""), r.value or b"-", r.timestamp_ms) for r in copied)
+        )
+        assert all(r.partition == partition_for(r.key or b"", SHARED_PARTITIONS[topic_type]) for r in copied)
+        has_marker = topic_type is TopicType.CONFIG and any(record.value is None for record in kept)
+        assert [r.value for r in after if r.key == marker] == ([b"null"] if has_marker else [])
+        if topic_type is TopicType.CONFIG:  # one partition, so the whole order is kept
+            assert [r.key for r in copied] == [GROUP.encode() + b"." + (r.key or b"") for r in kept]
+            if has_marker:
+                assert after[-1].key == marker
+            there, here = replay_config(before), replay_config(after, GROUP)
+            assert here.connectors() == there.connectors()
+            assert here.session_key is None
+        elif topic_type is TopicType.STATUS:
+            assert replay_status(after, GROUP) == replay_status(before)
+        else:
+            assert replay_offsets(after, GROUP) == replay_offsets(before)
+
+
+def test_awkward_records(site: Site) -> None:
+    """Tombstones, empty values, the same key twice, foreign prefixes, undecodable keys, headers, no records."""
+    site.create("own")
+    site.create("shared", SHARED_PARTITIONS)
+    lay_down(
+        site,
+        "own",
+        TopicType.CONFIG,
+        [
+            *SMALL[TopicType.CONFIG],
+            pair("connector-a.b", '{"properties":{"name":"a.b","tasks.max":"2"}}'),
+            pair("connector-gone", '{"properties":{}}'),
+            pair("connector-gone", None),
+            pair("target-state-gone", None),
+            pair("other.connector-x", '{"properties":{}}'),
+            pair("not a key"),
+            pair(b"\xff\xfe\x00"),
+            pair(""),
+            pair("logger-cluster-org.apache", '{"level":"DEBUG"}'),
+        ],
+    )
+    odd = Record(
+        site.topic("own", TopicType.OFFSET), 3, 0, 1_600_000_000_000, b'["a",{}]', b"", (("h", None), ("h", b"\x00"))
+    )
+    site.produce([odd])
+    source = site.worker_file("own", "orders", sharing=False)
+    plan_path = site.plan(source, shared(site))
+    plan = MigrationPlan.load(plan_path)
+    counts = plan.sources[0].topics[TopicType.CONFIG].counts
+    assert counts.skipped == {
+        SkipReason.SESSION_KEY: 1,
+        SkipReason.RESTART_REQUEST: 1,
+        SkipReason.ALREADY_PREFIXED: 1,
+        SkipReason.NOT_A_LEGAL_KEY: 3,
+    }
+    assert (counts.read, counts.to_write, counts.tombstones) == (15, 9, 2)
+    assert sum("left behind" in warning for warning in plan.warnings) == 2
+
+    manifest = apply_plan(plan_path)
+    evidence = {e.slice_name: e for e in manifest.evidence}[f"0/config/{site.topic('own', TopicType.CONFIG)}[0]"]
+    assert (evidence.read, evidence.written, evidence.tombstones, evidence.marker_written) == (15, 9, 2, True)
+    assert (evidence.first_offset, evidence.last_offset) == (0, 14)
+    assert evidence.skipped == counts.skipped
+    (copied,) = site.read(site.topic("shared", TopicType.OFFSET))
+    assert (copied.key, copied.value) == (GROUP.encode() + b'.["a",{}]', b"")
+    assert copied.timestamp_ms == odd.timestamp_ms
+    assert copied.headers == odd.headers
+    values = [
+        record.value
+        for record in site.read(site.topic("shared", TopicType.CONFIG))
+        if record.key == (GROUP + ".connector-gone").encode()
+    ]
+    assert values == [b'{"properties":{}}', None]
+    assert site.read(site.topic("shared", TopicType.STATUS)) == []
+    assert verify_plan(plan_path).equal
+
+
+def transactional(site: Site, topic: str, keys: Sequence[str], *, end: str) -> Any:
+    """Write keys in a transaction and commit it, abort it or leave it open."""
+    producer = client.producer(
+        site.settings,
+        client_id="test",
+        overrides={
+            "transactional.id": f"{site.name}-{end}-{keys[0]}",
+            "enable.idempotence": "true",
+            "transaction.timeout.ms": "60000",
+        },
+    )
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    for key in keys:
+        producer.produce(topic, key=key.encode(), value=b'{"properties":{}}', partition=0)
+    producer.flush(30)
+    if end == "commit":
+        producer.commit_transaction(30)
+    elif end == "abort":
+        producer.abort_transaction(30)
+    return producer
+
+
+def test_a_log_that_ends_in_a_transaction_marker(site: Site) -> None:
+    source = small_source(site)
+    topic = site.topic("own", TopicType.CONFIG)
+    transactional(site, topic, ["connector-t"], end="commit")
+    plan_path = site.plan(source, shared(site))
+    apply_plan(plan_path)
+    assert verify_plan(plan_path).equal
+    assert replay_config(site.read(site.topic("shared", TopicType.CONFIG)), GROUP).connectors() == {"a.b", "t"}
+
+
+@pytest.mark.parametrize(("support", "sees"), [("enabled", {"a.b"}), ("disabled", {"a.b", "ghost"})])
+def test_each_source_is_read_as_its_own_worker_reads_it(site: Site, support: str, sees: set[str]) -> None:
+    source = small_source(site, exactly_once_source_support=support)
+    transactional(site, site.topic("own", TopicType.CONFIG), ["connector-ghost"], end="abort")
+    plan_path = site.plan(source, shared(site))
+    apply_plan(plan_path)
+    assert verify_plan(plan_path).equal
+    assert replay_config(site.read(site.topic("shared", TopicType.CONFIG)), GROUP).connectors() == sees
+
+
+@pytest.mark.parametrize("support", ["enabled", "disabled"])
+def test_an_open_transaction_is_refused(site: Site, support: str) -> None:
+    source = small_source(site, exactly_once_source_support=support)
+    topic = site.topic("own", TopicType.CONFIG)
+    producer = transactional(site, topic, ["connector-open"], end="open")
+    with pytest.raises(OpenTransactionError) as caught:
+        site.plan(source, shared(site))
+    assert (caught.value.topic, caught.value.partition) == (topic, 0)
+    assert (caught.value.last_stable_offset, caught.value.end_offset) == (6, 7)
+    assert "6" in str(caught.value)
+    assert "7" in str(caught.value)
+    producer.abort_transaction(30)
+    plan_path = site.plan(source, shared(site))
+    producer.begin_transaction()
+    producer.produce(site.topic("own", TopicType.STATUS), key=b"status-connector-x", value=b"{}", partition=0)
+    producer.flush(30)
+    with pytest.raises((OpenTransactionError, SourceChangedError)):
+        apply_plan(plan_path)
+    producer.abort_transaction(30)
+
+
+def test_gaps_left_by_compaction(site: Site) -> None:
+    settings = {
+        "segment.ms": "100",
+        "min.cleanable.dirty.ratio": "0.0001",
+        "max.compaction.lag.ms": "100",
+        "delete.retention.ms": "0",
+    }
+    site.create("own", configs=settings)
+    topic = site.topic("own", TopicType.CONFIG)
+    deadline = time.monotonic() + 90
+    number = 0
+    while len(left := site.read(topic)) == number or left[0].offset == 0:
+        assert time.monotonic() < deadline, f"no compaction: {len(left)} of {number} records left"
+        now_ms = int(time.time() * 1000)  # the age of a segment is told by its records
+        site.produce([Record(topic, 0, 0, now_ms, b"connector-a", b'{"properties":{"n":"%d"}}' % number)])
+        number += 1
+        time.sleep(0.2)  # segments roll by time: nothing can be asked for instead
+    plan_path = site.plan(site.worker_file("own", "orders", sharing=False), shared(site))
+    apply_plan(plan_path)
+    assert verify_plan(plan_path).equal
+
+
+def test_empty_topics(site: Site) -> None:
+    site.create("own")
+    plan_path = site.plan(site.worker_file("own", "orders", sharing=False), shared(site))
+    manifest = apply_plan(plan_path)
+    assert manifest.records_written == 0
+    assert verify_plan(plan_path).equal
+
+
+def test_apply_creates_the_shared_topics_as_a_worker_would(site: Site) -> None:
+    source = small_source(site)
+    plan_path = site.plan(source, shared(site))
+    plan = MigrationPlan.load(plan_path)
+    assert all(topic.create for topic in plan.destination.topics.values())
+    check_plan(plan_path)
+    with site.admin() as admin:
+        assert admin.describe_topics([site.topic("shared", t) for t in TopicType]) == {}
+    manifest = apply_plan(plan_path)
+    assert all(topic.created and topic.topic_id for topic in manifest.destination.values())
+    with site.admin() as admin:
+        for topic_type in TopicType:
+            name = site.topic("shared", topic_type)
+            assert len(admin.describe_topics([name])[name].partitions) == SHARED_PARTITIONS[topic_type]
+            assert admin.topic_configs(name)["cleanup.policy"] == "compact"
+    assert verify_plan(plan_path).equal
+
+
+def test_several_sources_keep_their_names(site: Site) -> None:
+    first, second = small_source(site, "one", "orders"), small_source(site, "two", "billing")
+    site.create("shared", SHARED_PARTITIONS)
+    foreign = Record(site.topic("shared", TopicType.CONFIG), 0, 0, 1, b"third.connector-z", b'{"properties":{}}')
+    site.produce([foreign])
+    plan_path = site.folder / "plan.json"
+    plan = make_plan([first, second], [shared(site)], now_ms=1)
+    plan.save(plan_path)
+    assert [source.cluster_group_id for source in plan.sources] == ["orders", "billing"]
+    assert any("not used" in warning for warning in plan.warnings)
+    assert any("'a.b' exists in orders, billing" in warning for warning in plan.warnings)
+    apply_plan(plan_path)
+    assert verify_plan(plan_path).equal
+    records = site.read(site.topic("shared", TopicType.CONFIG))
+    assert replay_config(records, "orders").connectors() == {"a.b"}
+    assert replay_config(records, "billing").connectors() == {"a.b"}
+    assert replay_config(records, "third").connectors() == {"z"}
+
+
+def test_pairs_of_files_rename_each_source(site: Site) -> None:
+    first, second = small_source(site, "one", "orders"), small_source(site, "two", "billing")
+    plan = make_plan([first, second], [shared(site, "eu.orders"), shared(site, "eu.billing")], now_ms=1)
+    assert [source.cluster_group_id for source in plan.sources] == ["eu.orders", "eu.billing"]
+    path = site.folder / "plan.json"
+    plan.save(path)
+    apply_plan(path)
+    assert verify_plan(path).equal
+
+
+def test_sources_are_never_merged(site: Site) -> None:
+    first, second = small_source(site, "one", "orders"), small_source(site, "two", "orders")
+    with pytest.raises(ConfigError, match="merged"):
+        make_plan([first, second], [shared(site)], now_ms=1)
+    with pytest.raises(ConfigError, match="3 source worker files and 2 destination"):
+        make_plan([first, second, first], [shared(site), shared(site)], now_ms=1)
+    illegal = site.worker_file("one", "task-runner", sharing=False)
+    with pytest.raises(ConfigError, match=r"group\.id"):
+        make_plan([illegal, second], [shared(site)], now_ms=1)
+    make_plan([illegal], [shared(site)], now_ms=1)  # the destination names it
+
+
+def test_other_directions_are_refused(site: Site) -> None:
+    source = small_source(site)
+    sharing_source = site.worker_file("own", "orders2", sharing=True)
+    plain_destination = site.worker_file("shared", "plain", sharing=False)
+    with pytest.raises(NotYetSupportedError, match="sharing enabled"):
+        make_plan([sharing_source], [shared(site)], now_ms=1)
+    with pytest.raises(NotYetSupportedError, match="sharing disabled"):
+        make_plan([source], [plain_destination], now_ms=1)
+    with pytest.raises(NotYetSupportedError, match="in place"):
+        make_plan([source], [sharing_source], now_ms=1)
+    twin = site.worker_file("own", "twin", sharing=False)
+    with pytest.raises(NotYetSupportedError, match="used by"):
+        make_plan([source, twin], [shared(site)], now_ms=1)
+
+
+def test_bad_topics_are_refused(site: Site) -> None:
+    missing = site.worker_file("none", "orders", sharing=False)
+    with pytest.raises(TopicMissingError):
+        make_plan([missing], [shared(site)], now_ms=1)
+    source = small_source(site)
+    site.create("shared", SHARED_PARTITIONS, {"cleanup.policy": "compact,delete"})
+    with pytest.raises(TopicNotCompactedError, match=r"cleanup\.policy"):
+        make_plan([source], [shared(site)], now_ms=1)
+    site.create("wide", {**SHARED_PARTITIONS, TopicType.CONFIG: 3})
+    with pytest.raises(PartitionCountError):
+        make_plan([source], [site.worker_file("wide", GROUP, sharing=True)], now_ms=1)
+    with pytest.raises(PartitionCountError):
+        make_plan(
+            [site.worker_file("wide", "orders", sharing=False)],
+            [site.worker_file("fresh", GROUP, sharing=True)],
+            now_ms=1,
+        )
+
+
+def test_a_key_that_makes_its_record_too_large(site: Site) -> None:
+    site.create("own")
+    lay_down(site, "own", TopicType.CONFIG, [pair("connector-big", "x" * 2000)])
+    site.create("shared", SHARED_PARTITIONS, {"max.message.bytes": "2100"})
+    with pytest.raises(PlanRejectedError, match=r"max\.message\.bytes=2100") as caught:
+        site.plan(site.worker_file("own", "orders", sharing=False), shared(site))
+    assert f"{site.topic('own', TopicType.CONFIG)}[0]@0" in str(caught.value)
+
+
+def test_two_megabytes_pass_when_the_topic_takes_them(site: Site) -> None:
+    site.create("own", configs={"max.message.bytes": "4000000"})
+    site.create("shared", SHARED_PARTITIONS, {"max.message.bytes": "4000000"})
+    topic = site.topic("own", TopicType.CONFIG)
+    value = b'{"properties":{"x":"%s"}}' % (b"x" * 2_000_000)
+    producer = client.producer(site.settings, client_id="test", overrides={"message.max.bytes": "4000000"})
+    producer.produce(topic, key=b"connector-big", value=value, partition=0)
+    assert producer.flush(30) == 0
+    plan_path = site.plan(site.worker_file("own", "orders", sharing=False), shared(site))
+    apply_plan(plan_path)
+    (copied,) = site.read(site.topic("shared", TopicType.CONFIG))
+    assert copied.value == value
+
+
+def test_a_destination_that_holds_the_group_is_refused(site: Site) -> None:
+    source = small_source(site)
+    site.create("shared", SHARED_PARTITIONS)
+    topic = site.topic("shared", TopicType.STATUS)
+    site.produce([Record(topic, 0, 0, 1, f"{GROUP}.x.status-connector-a".encode(), b"{}")])
+    plan_path = site.plan(source, shared(site))  # com.acme.orders.x is another group
+    site.produce([Record(topic, 0, 0, 1, f"{GROUP}.status-connector-a".encode(), None)])
+    with pytest.raises(DestinationNotEmptyError, match=r"1 record\(s\) of group com\.acme\.orders"):
+        site.plan(source, shared(site), "second.json")
+    with pytest.raises(DestinationNotEmptyError):
+        apply_plan(plan_path)
+    assert not manifest_path(plan_path).exists()
+    assert site.read(site.topic("shared", TopicType.CONFIG)) == []
+
+
+def test_what_changed_since_the_plan_is_refused(site: Site) -> None:
+    source = small_source(site)
+    plan_path = site.plan(source, shared(site))
+    lay_down(site, "own", TopicType.OFFSET, [pair('["a.b",{"filename":"y.txt"}]', "{}")])
+    with pytest.raises(SourceChangedError, match="somebody wrote"):
+        apply_plan(plan_path)
+
+    plan_path = site.plan(source, shared(site))
+    topic = site.topic("own", TopicType.CONFIG)
+    with site.admin() as admin:
+        admin.delete_topics([topic])
+        deadline = time.monotonic() + 30
+        while topic in admin.describe_topics([topic]):
+            assert time.monotonic() < deadline
+        admin.create_topic(
+            NewTopicRequest(
+                topic=topic,
+                partitions=1,
+                replication_factor=1,
+                configs={"cleanup.policy": "compact"},
+            )
+        )
+    lay_down(site, "own", TopicType.CONFIG, SMALL[TopicType.CONFIG])
+    with pytest.raises(TopicRecreatedError):
+        apply_plan(plan_path)
+
+    plan_path = site.plan(source, shared(site))
+    source.write_text(source.read_text().replace("group.id=orders", "group.id=others"))
+    with pytest.raises(PlanRejectedError, match=r"group\.id"):
+        apply_plan(plan_path)
+    with site.admin() as admin:
+        assert admin.describe_topics([site.topic("shared", TopicType.CONFIG)]) == {}
+
+
+def test_a_plan_is_applied_once(site: Site) -> None:
+    plan_path = site.plan(small_source(site), shared(site))
+    apply_plan(plan_path)
+    before = {t: site.read(site.topic("shared", t)) for t in TopicType}
+    with pytest.raises(AlreadyAppliedError, match="copied"):
+        apply_plan(plan_path)
+    verify_plan(plan_path)
+    with pytest.raises(AlreadyAppliedError, match="verified"):
+        apply_plan(plan_path)
+    assert {t: site.read(site.topic("shared", t)) for t in TopicType} == before
+    assert stat.S_IMODE(manifest_path(plan_path).stat().st_mode) == 0o600
+
+
+def test_verify_finds_what_was_changed_at_the_destination(site: Site) -> None:
+    plan_path = site.plan(small_source(site), shared(site))
+    apply_plan(plan_path)
+    topic = site.topic("shared", TopicType.OFFSET)
+    key = (GROUP + '.["a.b",{"filename":"x.txt"}]').encode()
+    site.produce([Record(topic, partition_for(key, 7), 0, 1_700_000_000_000, key, b'{"position":43}')])
+    config = site.topic("shared", TopicType.CONFIG)
+    site.produce([Record(config, 0, 0, 1_700_000_000_000, (GROUP + ".connector-a.b").encode(), b"null")])
+    found = verify_plan(plan_path)
+    assert not found.equal
+    assert {(d.kind, d.connector, d.problem) for d in found.differences} == {
+        ("offset", "a.b", Problem.DIFFERENT),
+        ("connector", "a.b", Problem.MISSING),
+    }
+    assert Manifest.load(manifest_path(plan_path)).status is MigrationStatus.COPIED
+    code, out, _ = run("verify", plan_path, "--output", "json")
+    told = json.loads(out)
+    assert code == 1
+    assert told["equal"] is False
+    assert told["_command"] == "verify"
+    assert told["_version"]
+    assert len(told["differences"]) == 2
+    assert "43" not in out
+
+
+@contextlib.contextmanager
+def live_connect_member(site: Site, group: str) -> Iterator[None]:
+    """Join a group with protocol type ``connect``, as a worker does, and stay in it."""
+    pytest.importorskip("tests.support.connect_member", reason="needs a client that can join a Connect group")
+    from tests.support.connect_member import ConnectMember
+
+    with ConnectMember(site.bootstrap_servers, group):
+        yield
+
+
+def test_live_workers_are_refused(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = small_source(site)
+    plan_path = site.plan(source, shared(site))
+    with live_connect_member(site, "orders"):
+        with pytest.raises(LiveMembersError, match="source group orders"):
+            site.plan(source, shared(site))
+        with pytest.raises(LiveMembersError):
+            apply_plan(plan_path)
+    with live_connect_member(site, GROUP), pytest.raises(LiveMembersError, match="destination group"):
+        site.plan(source, shared(site))
+
+
+def test_kill_in_the_middle_and_a_second_apply(site: Site) -> None:
+    """What is there after kill -9 is a part in order; a second apply refuses and says how far the first came."""
+    site.create("own")
+    site.create("shared", SHARED_PARTITIONS)
+    pairs = [pair(f"connector-{n}", '{"properties":{"x":"%s"}}' % ("x" * 200)) for n in range(200_000)]
+    lay_down(site, "own", TopicType.CONFIG, pairs)
+    lay_down(site, "own", TopicType.OFFSET, SMALL[TopicType.OFFSET])
+    plan_path = site.plan(site.worker_file("own", "orders", sharing=False), shared(site))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "migrator.cli", "apply", str(plan_path), "--yes"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    topic = site.topic("shared", TopicType.CONFIG)
+    deadline = time.monotonic() + 120
+    with site.admin() as admin:
+        while admin.end_offsets([(topic, 0)])[(topic, 0)] == 0:
+            assert time.monotonic() < deadline
+            assert process.poll() is None
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait(30)
+
+    copied = site.read(topic)
+    assert 0 < len(copied) < len(pairs)
+    assert [record.key for record in copied] == [f"{GROUP}.{key}".encode() for key, _, _ in pairs[: len(copied)]]
+    assert Manifest.load(manifest_path(plan_path)).status is MigrationStatus.PLANNED
+    code, _, err = run("apply", plan_path, "--yes")
+    assert code == 1
+    assert "interrupted after 0 of 11 slices" in err
+    assert len(site.read(topic)) == len(copied)
+    assert not verify_plan(plan_path).equal
+
+
+def test_an_apply_that_wrote_nothing_may_be_repeated(site: Site) -> None:
+    plan_path = site.plan(small_source(site), shared(site))
+
+    def failing(_jobs: Any) -> Iterator[Any]:
+        raise RuntimeError("before the first record")
+        yield
+
+    with pytest.raises(RuntimeError):
+        apply_plan(plan_path, engine=failing)
+    assert Manifest.load(manifest_path(plan_path)).status is MigrationStatus.PLANNED
+    apply_plan(plan_path)
+    assert verify_plan(plan_path).equal
+
+
+def test_two_applies_at_once(site: Site) -> None:
+    plan_path = site.plan(small_source(site), shared(site))
+
+    def second(_jobs: Any) -> Iterator[Any]:
+        with pytest.raises(AlreadyAppliedError, match="another process"):
+            apply_plan(plan_path)
+        raise RuntimeError("seen")
+        yield
+
+    with pytest.raises(RuntimeError, match="seen"):
+        apply_plan(plan_path, engine=second)
+
+
+def test_a_repeated_task_writes_nothing_twice(site: Site) -> None:
+    """What Spark does after a failed attempt: the same jobs again, told that they are not the first."""
+    small = small_source(site)
+    lay_down(site, "own", TopicType.CONFIG, [pair("connector-gone", None), *SMALL[TopicType.CONFIG]])
+    plan_path = site.plan(small, shared(site))
+
+    def twice(jobs: Any) -> Iterator[Any]:
+        for job in jobs:
+            first = job.run()
+            again = job.run(attempt=1)
+            assert again.found_present == again.written == first.written
+            assert (again.digest, again.crc32) == (first.digest, first.crc32)
+            yield again
+
+    apply_plan(plan_path, engine=twice, engine_name="twice")
+    marker = f"{GROUP}.target-state-".encode()
+    keys = [record.key for record in site.read(site.topic("shared", TopicType.CONFIG)) if record.key != marker]
+    assert len(keys) == 1 + 2 * 4
+    assert verify_plan(plan_path).equal
+
+
+def test_the_commands(site: Site) -> None:
+    source, destination = small_source(site), shared(site)
+    plan_path = site.folder / "move.json"
+    code, out, err = run(
+        "plan", "--source-worker-config", source, "--destination-worker-config", destination, "-o", plan_path
+    )
+    assert code == 0, err
+    assert "orders becomes com.acme.orders (1 connector)" in out
+    assert "left behind: 1 session_key" in out
+    assert all("phase" in json.loads(line) for line in err.splitlines())
+    code, out, err = run("apply", plan_path)
+    assert code == 1
+    assert "--yes" in err
+    code, out, err = run("apply", plan_path, "--dry-run")
+    assert code == 0, err
+    assert "nothing was written" in out
+    assert not manifest_path(plan_path).exists()
+    code, out, err = run("apply", plan_path, "--yes", "--output", "json")
+    assert code == 0, err
+    told = json.loads(out)
+    assert (told["_command"], told["manifest"]["status"]) == ("apply", "copied")
+    code, out, err = run("verify", plan_path)
+    assert (code, out.strip()) == (0, "equal: 3 comparisons, no difference"), err
+    code, _, err = run(
+        "plan", "--source-worker-config", source, "--destination-worker-config", destination, "-o", plan_path
+    )
+    assert code == 1
+    assert "another name" in err
