@@ -51,6 +51,7 @@ from migrator.planning import make_plan
 from migrator.rewrite import SkipReason
 from migrator.verification import verify_plan
 from migrator.verify import Problem
+from tests.support.connect_member import ConnectMember
 
 pytestmark = pytest.mark.broker
 
@@ -627,26 +628,19 @@ def test_verify_finds_what_was_changed_at_the_destination(site: Site) -> None:
     assert "43" not in out
 
 
-@contextlib.contextmanager
-def live_connect_member(site: Site, group: str) -> Iterator[None]:
-    """Join a group with protocol type ``connect``, as a worker does, and stay in it."""
-    pytest.importorskip("tests.support.connect_member", reason="needs a client that can join a Connect group")
-    from tests.support.connect_member import ConnectMember
-
-    with ConnectMember(site.bootstrap_servers, group):
-        yield
-
-
-def test_live_workers_are_refused(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    source = small_source(site)
-    plan_path = site.plan(source, shared(site))
-    with live_connect_member(site, "orders"):
-        with pytest.raises(LiveMembersError, match="source group orders"):
-            site.plan(source, shared(site))
+def test_live_workers_are_refused(site: Site) -> None:
+    source = small_source(site, group=f"{site.name}-orders")
+    plan_path = site.plan(source, shared(site, f"{site.name}-eu"))
+    with ConnectMember(site.bootstrap_servers, f"{site.name}-orders"):
+        with pytest.raises(LiveMembersError, match=f"1 worker.s. of the source group {site.name}-orders"):
+            site.plan(source, shared(site, f"{site.name}-eu"))
         with pytest.raises(LiveMembersError):
             apply_plan(plan_path)
-    with live_connect_member(site, GROUP), pytest.raises(LiveMembersError, match="destination group"):
-        site.plan(source, shared(site))
+    with (
+        ConnectMember(site.bootstrap_servers, f"{site.name}-eu"),
+        pytest.raises(LiveMembersError, match="destination group"),
+    ):
+        site.plan(source, shared(site, f"{site.name}-eu"))
 
 
 def test_kill_in_the_middle_and_a_second_apply(site: Site) -> None:
@@ -687,7 +681,7 @@ def test_an_apply_that_wrote_nothing_may_be_repeated(site: Site) -> None:
 
     def failing(_jobs: Any) -> Iterator[Any]:
         raise RuntimeError("before the first record")
-        yield
+        yield from ()
 
     with pytest.raises(RuntimeError):
         apply_plan(plan_path, engine=failing)
@@ -703,7 +697,7 @@ def test_two_applies_at_once(site: Site) -> None:
         with pytest.raises(AlreadyAppliedError, match="another process"):
             apply_plan(plan_path)
         raise RuntimeError("seen")
-        yield
+        yield from ()
 
     with pytest.raises(RuntimeError, match="seen"):
         apply_plan(plan_path, engine=second)

@@ -1,0 +1,71 @@
+"""A live member of a Connect group, made of two requests of Kafka's protocol: what a Java worker looks like
+to the group coordinator. confluent-kafka can only join groups of protocol type ``consumer``.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from types import TracebackType
+from typing import Final, Self
+
+_JOIN_GROUP: Final = 11
+_LEAVE_GROUP: Final = 13
+_VERSION: Final = 2  # the oldest that brokers of 4.x take, and the last that gives a member id at once
+_SESSION_TIMEOUT_MS: Final = 30_000
+
+
+def _text(value: str) -> bytes:
+    raw = value.encode()
+    return struct.pack(">h", len(raw)) + raw
+
+
+class ConnectMember:
+    """Joins on entry, leaves on exit; the broker asked has to be the group's coordinator (one-broker clusters)."""
+
+    def __init__(self, bootstrap_servers: str, group: str) -> None:
+        host, port = bootstrap_servers.split(",", maxsplit=1)[0].rsplit(":", 1)
+        self._address = (host, int(port))
+        self._group = group
+
+    def __enter__(self) -> Self:
+        self._socket = socket.create_connection(self._address, timeout=30)
+        body = (
+            _text(self._group)
+            + struct.pack(">ii", _SESSION_TIMEOUT_MS, _SESSION_TIMEOUT_MS)
+            + _text("")
+            + _text("connect")
+            + struct.pack(">i", 1)
+            + _text("sessioned")
+            + struct.pack(">i", 0)
+        )
+        answer = self._ask(_JOIN_GROUP, body)
+        (error,) = struct.unpack_from(">h", answer, 4)
+        assert error == 0, f"joining {self._group} failed with error code {error}"
+        position = 4 + 2 + 4
+        for _ in range(2):  # protocol name, leader
+            position += 2 + struct.unpack_from(">h", answer, position)[0]
+        length = struct.unpack_from(">h", answer, position)[0]
+        self._member = answer[position + 2 : position + 2 + length].decode()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._socket:
+            self._ask(_LEAVE_GROUP, _text(self._group) + _text(self._member))
+
+    def _ask(self, api: int, body: bytes) -> bytes:
+        """Send one request; give the answer after its correlation id."""
+        request = struct.pack(">hhi", api, _VERSION, 1) + _text("connect-member") + body
+        self._socket.sendall(struct.pack(">i", len(request)) + request)
+        (size,) = struct.unpack(">i", self._receive(4))
+        return self._receive(size)[4:]
+
+    def _receive(self, size: int) -> bytes:
+        received = b""
+        while len(received) < size:
+            chunk = self._socket.recv(size - len(received))
+            assert chunk, "the broker closed the connection"
+            received += chunk
+        return received
