@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -79,11 +79,14 @@ def catch_up(
     *,
     timeout_s: float,
     isolation: Isolation,
+    go_on: Callable[[], None] = lambda: None,
 ) -> CatchUp:
     """Feed a sink with everything before the ends given (and what a batch holds beyond).
 
     Progress is the consumer's position, which passes compaction holes, transaction markers and aborted records; an
     empty partition, and one of which everything was compacted away, is done at once.
+
+    ``go_on`` is called once a round, also while no record comes; what it raises ends the read.
 
     Raises:
         ReadToEndTimeoutError: an end was not reached in time, with read_committed perhaps because a transaction is open.
@@ -97,6 +100,7 @@ def catch_up(
         reader.assign([TopicPartition(topic, partition, 0) for partition in sorted(waiting)])
     budget = sum(waiting.values())
     while waiting:
+        go_on()
         wanted = max(1, min(_BATCH, budget))
         try:
             messages = reader.consume(wanted, _IDLE_S)

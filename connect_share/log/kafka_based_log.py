@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Final
 
@@ -35,7 +35,6 @@ from connect_share.log.catch_up import CatchUp, catch_up, catch_up_consumer, not
 from connect_share.log.facts import TopicFacts, gather_facts
 from connect_share.log.protocol import RecordMetadata, RecordSink
 from connect_share.log.writer import LogWriter, remaining_s
-from connect_share.records import Record
 from connect_share.topics import CREATE_TIMEOUT_S, TopicSpec, check_partition_count, ensure_topic
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
 
@@ -156,9 +155,10 @@ class KafkaBasedLog:
                 self._reader,
                 self.topic,
                 facts.end_offsets,
-                _UnlessStopped(self._sink, self._stopping),
+                self._sink,
                 timeout_s=max(0.0, self._start_timeout_s - (time.monotonic() - began)),
                 isolation=self._isolation,
+                go_on=self._check_not_stopped,
             )
         except BaseException:
             self._reader.close()
@@ -319,6 +319,10 @@ class KafkaBasedLog:
         if self._thread is None:
             raise NotStartedError(f"the log of topic {self.topic} was not started; call start()")
 
+    def _check_not_stopped(self) -> None:
+        if self._stopping.is_set():
+            raise StoreClosedError(f"the log of topic {self.topic} was stopped while it was read for the first time")
+
     def _fail(self, error: BaseException) -> None:
         with self._changed:
             self._failure = error
@@ -388,30 +392,6 @@ class KafkaBasedLog:
             for partition, position in reached.items():
                 self._positions[partition] = max(position, self._positions.get(partition, 0))
             self._changed.notify_all()
-
-
-class _UnlessStopped:
-    """Ends the first read when the log is stopped meanwhile."""
-
-    def __init__(self, sink: RecordSink, stopping: threading.Event) -> None:
-        self._sink = sink
-        self._stopping = stopping
-
-    @property
-    def key_prefix(self) -> bytes:
-        return self._sink.key_prefix
-
-    def apply(self, records: Sequence[Record]) -> None:
-        self._check()
-        self._sink.apply(records)
-
-    def skip(self, keys: Sequence[bytes | None]) -> None:
-        self._check()
-        self._sink.skip(keys)
-
-    def _check(self) -> None:
-        if self._stopping.is_set():
-            raise StoreClosedError("the log was stopped while it was being read for the first time")
 
 
 def _told(error: BaseException) -> str:

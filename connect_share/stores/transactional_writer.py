@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, cast
 
 from connect_share import client
-from connect_share.errors import PrivilegedWriteError, StoreError
+from connect_share.errors import BrokerError, PrivilegedWriteError, StoreError
 from connect_share.log.protocol import RecordMetadata
 from connect_share.worker_config import ClientSettings
 
@@ -24,6 +25,7 @@ LEADER_PRODUCER: Final = {
 TRANSACTION_TIMEOUT_MS: Final = "60000"
 CLAIM_TIMEOUT_S: Final = 60.0
 COMMIT_TIMEOUT_S: Final = 60.0
+ABORT_TIMEOUT_S: Final = 5.0
 
 
 class TransactionalWriter:
@@ -64,7 +66,7 @@ class TransactionalWriter:
             if self._producer is not None:
                 return
             timeout_ms = self._settings.properties.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)
-            producer = client.producer(
+            self._producer = client.producer(
                 self._settings,
                 client_id=self._client_id,
                 overrides={
@@ -74,13 +76,11 @@ class TransactionalWriter:
                     "message.timeout.ms": timeout_ms,
                 },
             )
-            try:
-                producer.init_transactions(CLAIM_TIMEOUT_S)
-            except client.KafkaException as error:
-                _close(producer)
-                doing = f"claiming write privileges for {self._topic} with transactional.id {self._transactional_id}"
-                raise StoreError(str(client.translate(error, doing))) from error
-            self._producer = producer
+            failure = self._attempt(self._initialise, "claiming write privileges for")
+            if failure is not None:
+                raise StoreError(
+                    f"{failure}; write privileges with transactional.id {self._transactional_id} are not held"
+                ) from failure
 
     def write(self, records: Sequence[tuple[bytes, bytes | None]]) -> list[RecordMetadata]:
         """Write all records in one transaction.
@@ -89,26 +89,51 @@ class TransactionalWriter:
             PrivilegedWriteError: never claimed, lost to another producer, or failed; claim again.
         """
         with self._lock:
-            producer = self._producer
-            if producer is None:
+            if self._producer is None:
                 raise PrivilegedWriteError(
                     f"{self._topic} cannot be written: write privileges were not claimed, or were lost; "
                     "call claim_write_privileges() first"
                 )
-            try:
-                return self._in_transaction(producer, records)
-            except (client.KafkaException, BufferError) as error:
-                self._producer = None
-                _close(producer)
-                why = client.translate(error, f"writing to {self._topic} in a transaction")
-                _logger.warning("Write privileges for %s are lost: %s", self._topic, why)
-                raise PrivilegedWriteError(f"{why}; claim write privileges again") from why
+            written: list[RecordMetadata] = []
+            failure = self._attempt(lambda producer: self._commit(producer, records, written), "writing to")
+            if failure is not None:
+                _logger.warning("Write privileges for %s are lost: %s", self._topic, failure)
+                raise PrivilegedWriteError(f"{failure}; claim write privileges again") from failure
+            return written
 
-    def _in_transaction(
-        self, producer: client.Producer, records: Sequence[tuple[bytes, bytes | None]]
-    ) -> list[RecordMetadata]:
-        written: list[RecordMetadata] = []
+    def close(self) -> None:
+        """Give up the producer; may be called twice."""
+        with self._lock:
+            self._abandon()
 
+    def _attempt(self, action: Callable[[client.Producer], None], doing: str) -> BrokerError | None:
+        """Do something with the producer; when that fails it is closed, and the reason is given.
+
+        The reason is returned instead of raised because a traceback would keep the producer alive, and with
+        it, perhaps, an open transaction that every reader has to wait for.
+        """
+        failure = None
+        try:
+            action(cast("client.Producer", self._producer))
+        except (client.KafkaException, BufferError) as error:
+            failure = client.translate(error, f"{doing} {self._topic}")
+        except BaseException:
+            self._abandon()
+            raise
+        if failure is not None:
+            self._abandon()
+        return failure
+
+    @staticmethod
+    def _initialise(producer: client.Producer) -> None:
+        producer.init_transactions(CLAIM_TIMEOUT_S)
+
+    def _commit(
+        self,
+        producer: client.Producer,
+        records: Sequence[tuple[bytes, bytes | None]],
+        written: list[RecordMetadata],
+    ) -> None:
         def on_delivery(error: client.KafkaError | None, message: client.Message) -> None:
             if error is None:
                 written.append(RecordMetadata(self._topic, message.partition() or 0, message.offset() or 0))
@@ -118,17 +143,14 @@ class TransactionalWriter:
             producer.produce(self._topic, value, key, on_delivery=on_delivery)
         producer.flush(COMMIT_TIMEOUT_S)
         producer.commit_transaction(COMMIT_TIMEOUT_S)
-        return written
 
-    def close(self) -> None:
-        """Give up the producer; may be called twice."""
-        with self._lock:
-            producer, self._producer = self._producer, None
+    def _abandon(self) -> None:
+        """Drop what is queued, end the transaction if there is one, and let the client go.
+
+        ``Producer.close`` would do the same but warns on stderr when the producer was fenced.
+        """
+        producer, self._producer = self._producer, None
         if producer is not None:
-            _close(producer)
-
-
-def _close(producer: client.Producer) -> None:
-    """Drop what is queued: after a failed transaction none of it may reach the topic later."""
-    producer.purge()
-    producer.close()
+            producer.purge()
+            with contextlib.suppress(client.KafkaException):
+                producer.abort_transaction(ABORT_TIMEOUT_S)
