@@ -8,6 +8,7 @@ from connect_share.worker_config.client_translation import (
     producer_settings,
 )
 from connect_share.worker_config.properties import load_properties, parse_properties
+from connect_share.worker_config.topic_set import TopicSet
 from connect_share.worker_config.worker_config import SHARING_PROPERTY, TOPIC_PROPERTIES, WorkerConfig
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "TOPIC_PROPERTIES",
     "ClientSettings",
     "Isolation",
+    "TopicSet",
     "WorkerConfig",
     "common_settings",
     "consumer_settings",

@@ -46,6 +46,38 @@ def whole_number(name: str, value: str) -> int:
     return int(text)
 
 
+_JAVA_SECURITY: Final = frozenset(
+    {
+        "security.protocol",
+        "security.providers",
+        "sasl.mechanism",
+        "sasl.jaas.config",
+        "sasl.oauthbearer.token.endpoint.url",
+        "sasl.oauthbearer.scope",
+        "ssl.key.password",
+        "ssl.endpoint.identification.algorithm",
+        "ssl.protocol",
+        "ssl.provider",
+        "ssl.enabled.protocols",
+        "ssl.cipher.suites",
+        "ssl.engine.factory.class",
+        "ssl.secure.random.implementation",
+        "ssl.keymanager.algorithm",
+        "ssl.trustmanager.algorithm",
+    }
+)
+_JAVA_SECURITY_PREFIXES: Final = (
+    "sasl.login.",
+    "sasl.client.",
+    "sasl.kerberos.",
+    "sasl.oauthbearer.assertion.",
+    "sasl.oauthbearer.client.credentials.",
+    "sasl.oauthbearer.jwt.",
+    "ssl.truststore.",
+    "ssl.keystore.",
+)
+
+
 def _number(low: int, high: int) -> Callable[[str, str], str]:
     """Clamp to what librdkafka accepts; the ranges are wider than any sensible value."""
 
@@ -122,11 +154,13 @@ def _refuse_unresolved(java: Mapping[str, str]) -> None:
             )
 
 
-def common_settings(java: Mapping[str, str]) -> ClientSettings:
+def common_settings(java: Mapping[str, str], own: Mapping[str, str] | None = None) -> ClientSettings:
     """Bootstrap servers, security and network settings.
 
     Args:
         java: properties with Java's names, config providers resolved.
+        own: settings under librdkafka's own names; they win, and ``sasl.username`` and the like replace
+            ``sasl.jaas.config``.
 
     Raises:
         ConfigError: names the property that is missing, wrong or has no equivalent.
@@ -142,12 +176,16 @@ def common_settings(java: Mapping[str, str]) -> ClientSettings:
         raise ConfigError(
             f"security.protocol has to be one of {', '.join(SECURITY_PROTOCOLS)}", property_name="security.protocol"
         )
+    own = own or {}
     out = {"bootstrap.servers": servers, "security.protocol": protocol, **_translated(java, _COMMON)}
     if protocol.startswith("SASL"):
-        out.update(translate_sasl(java))
+        if "sasl.jaas.config" not in java and any(name.startswith("sasl.") for name in own):
+            out.update({"sasl.mechanism": java["sasl.mechanism"]} if "sasl.mechanism" in java else {})
+        else:
+            out.update(translate_sasl(java))
     if protocol.endswith("SSL"):
         out.update(translate_tls(java))
-    return ClientSettings(out)
+    return ClientSettings({**out, **own})
 
 
 def consumer_settings(java: Mapping[str, str]) -> ClientSettings:
@@ -162,18 +200,11 @@ def producer_settings(java: Mapping[str, str]) -> ClientSettings:
 
 def is_java_client_property(name: str) -> bool:
     """Tell whether a name is one of Java's client settings that this module knows."""
-    return name in _COMMON or name in _CONSUMER or name in _PRODUCER or name in IGNORED or name in _JAVA_ONLY
-
-
-_JAVA_ONLY: Final = frozenset(
-    {
-        "sasl.jaas.config",
-        "ssl.truststore.location",
-        "ssl.truststore.password",
-        "ssl.truststore.type",
-        "ssl.truststore.certificates",
-        "ssl.keystore.type",
-        "ssl.keystore.certificate.chain",
-        "ssl.keystore.key",
-    }
-)
+    return (
+        name in _COMMON
+        or name in _CONSUMER
+        or name in _PRODUCER
+        or name in IGNORED
+        or name in _JAVA_SECURITY
+        or name.startswith(_JAVA_SECURITY_PREFIXES)
+    )

@@ -1,0 +1,88 @@
+"""Entry point of ``connect-share``."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+from connect_share.cli import commands
+from connect_share.cli.arguments import NOT_YET, build_parser
+from connect_share.cli.output import Output, printable
+from connect_share.errors import ConnectShareError, UsageError
+
+_COMMANDS: Final[dict[tuple[str, str], Callable[[argparse.Namespace, Output], int]]] = {
+    ("get", "groups"): commands.get_groups,
+    ("get", "connectors"): commands.get_connectors,
+    ("get", "tasks"): commands.get_tasks,
+    ("get", "offsets"): commands.get_offsets,
+    ("get", "statuses"): commands.get_statuses,
+    ("describe", "connector"): commands.describe_connector,
+}
+
+
+class _EscapingFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(super().format(record))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; 0 ok, 1 failed, 2 wrong usage."""
+    given = list(sys.argv[1:] if argv is None else argv)
+    out = Output(" ".join(given[:2]) if given[:1] in (["get"], ["describe"]) else " ".join(given[:1]), _form(given))
+    try:
+        return _run(given, out)
+    except SystemExit as ended:  # argparse: --help
+        return ended.code if isinstance(ended.code, int) else 2
+    except ConnectShareError as error:
+        return out.error(error)
+    except KeyboardInterrupt:
+        out.note("interrupted")
+        return 1
+    except BrokenPipeError:
+        # The reader has gone; the interpreter must not complain about it once more while it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def _run(given: Sequence[str], out: Output) -> int:
+    if given and given[0] in NOT_YET and not {"-h", "--help"} & set(given):
+        raise UsageError(f"not available in this version: {given[0]}; {NOT_YET[given[0]]}")
+    arguments = build_parser().parse_args(given)
+    if arguments.verb in NOT_YET:
+        raise UsageError(f"not available in this version: {arguments.verb}; {NOT_YET[arguments.verb]}")
+    with _logging(arguments.verbose):
+        code = _COMMANDS[arguments.verb, arguments.noun](arguments, out)
+    sys.stdout.flush()
+    return code
+
+
+def _form(given: Sequence[str]) -> str:
+    """Find ``--output`` before the arguments are understood: wrong usage is told in that form too."""
+    for position, word in enumerate(given):
+        if word == "--output=json" or (word == "--output" and given[position + 1 : position + 2] == ["json"]):
+            return "json"
+    return "text"
+
+
+@contextmanager
+def _logging(verbose: bool) -> Iterator[None]:
+    """Send log lines to stderr, escaped; without ``--verbose`` the command's own errors say enough."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(_EscapingFormatter("connect-share: %(levelname)s %(name)s: %(message)s"))
+    logger = logging.getLogger("connect_share")
+    before = logger.handlers, logger.propagate, logger.level
+    logger.handlers, logger.propagate = [handler], False
+    logger.setLevel(logging.INFO if verbose else logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.handlers, logger.propagate, logger.level = before
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,177 @@
+"""The grammar of ``connect-share``."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, NoReturn
+
+from connect_share.cli.output import PLAIN
+from connect_share.errors import ConfigError, UsageError
+from connect_share.records import TopicType
+from connect_share.worker_config import TopicSet
+
+PROGRAM: Final = "connect-share"
+DEFAULT_TIMEOUT_S: Final = 15.0
+
+EXAMPLES: Final = """\
+examples:
+  connect-share get groups -B broker:9092 --config-storage-topic connect-configs \\
+      --offset-storage-topic connect-offsets --status-storage-topic connect-status
+  connect-share get connectors -w worker.properties
+  connect-share get offsets -w worker.properties --all-groups --output json
+  connect-share describe connector orders.sink -w worker.properties --show-values
+"""
+PRECEDENCE: Final = """\
+precedence, highest first:
+  flag, -X, worker file, default
+"""
+NOT_YET: Final = {
+    "create": "create the topics with a worker, or with ConnectStorage",
+    "check": "get groups shows what the topics hold",
+    "repair": "nothing is repaired yet",
+    "export": "get ... --output json shows what is there, without secrets",
+    "restore": "stop the workers and put the connectors through Connect's REST interface",
+    "delete": "delete connectors through Connect's REST interface",
+    "worker-jar": "the jar for unmodified Java workers does not exist yet",
+}
+TOPIC_FLAGS: Final = {
+    TopicType.CONFIG: "--config-storage-topic",
+    TopicType.OFFSET: "--offset-storage-topic",
+    TopicType.STATUS: "--status-storage-topic",
+}
+NOUNS: Final = {
+    "groups": "cluster groups, and how much each has in the topics",
+    "connectors": "connectors with target state, state and number of tasks",
+    "tasks": "tasks with state and worker",
+    "offsets": "source offsets by connector and source partition (values included: they are what is asked for)",
+    "statuses": "statuses of connectors and tasks as they were written",
+}
+
+
+class _Parser(argparse.ArgumentParser):
+    """Raises wrong usage instead of printing it: the form of the error depends on ``--output``."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message}; {self.prog} --help shows what there is")
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Give the parser of the whole command line."""
+    parser = _Parser(
+        prog=PROGRAM,
+        description="Show what Kafka Connect clusters keep in their internal topics, shared or dedicated.",
+        epilog=f"{EXAMPLES}\n{PRECEDENCE}\nexit codes: 0 ok, 1 failed, 2 wrong usage",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=_Parser)
+    getter = verbs.add_parser("get", help="list groups, connectors, tasks, offsets or statuses")
+    nouns = getter.add_subparsers(dest="noun", metavar="NOUN", required=True, parser_class=_Parser)
+    for noun, text in NOUNS.items():
+        _add_common(nouns.add_parser(noun, help=text, description=f"List {text}."), noun)
+    describer = verbs.add_parser("describe", help="show one connector")
+    nouns = describer.add_subparsers(dest="noun", metavar="NOUN", required=True, parser_class=_Parser)
+    connector = nouns.add_parser("connector", help="configuration, statuses, active topics and offsets of a connector")
+    connector.add_argument("connector", metavar="NAME", help="name of the connector")
+    _add_common(connector, "connector")
+    for verb in NOT_YET:
+        verbs.add_parser(verb, help="not available in this version")
+    return parser
+
+
+def _add_common(parser: argparse.ArgumentParser, noun: str) -> None:
+    where = parser.add_argument_group("where the topics are")
+    where.add_argument("-w", "--worker-config", metavar="FILE", type=Path, help="properties file of a Java worker")
+    where.add_argument("-B", "--bootstrap-servers", metavar="HOST:PORT,...", help="brokers of the cluster")
+    for topic_type, flag in TOPIC_FLAGS.items():
+        where.add_argument(flag, metavar="TOPIC", help=f"name of the {topic_type.value} topic")
+    where.add_argument(
+        "-X",
+        dest="client_settings",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="client setting, may be repeated; Java's names (sasl.jaas.config, ssl.truststore.location) are translated, "
+        "others go to librdkafka as they are; others can see it while the command runs, so put passwords into a file",
+    )
+    what = parser.add_argument_group("what is shown")
+    what.add_argument(
+        "--group",
+        dest="groups",
+        metavar="ID",
+        action="append",
+        help=f"only this cluster group, may be repeated; {PLAIN} is the cluster with plain keys; "
+        f"with a worker file: its own group by default",
+    )
+    what.add_argument("--all-groups", action="store_true", help="every group, also with a worker file")
+    if noun in ("connectors", "tasks", "offsets", "statuses"):
+        what.add_argument("--connector", metavar="NAME", help="only this connector")
+    if noun in ("connector", "statuses"):
+        what.add_argument(
+            "--show-values", action="store_true", help="show values of configurations and traces; they hold secrets"
+        )
+    parser.add_argument("--output", choices=("text", "json"), default="text", help="form of the result")
+    parser.add_argument(
+        "--timeout",
+        metavar="SECONDS",
+        type=_seconds,
+        default=DEFAULT_TIMEOUT_S,
+        help=f"longest wait for the cluster, {DEFAULT_TIMEOUT_S:g} by default",
+    )
+    parser.add_argument("-v", "--verbose", action="store_true", help="show what the libraries log")
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not 0.1 <= value <= 3_600:
+        raise argparse.ArgumentTypeError("has to be 0.1 to 3600 seconds")
+    return value
+
+
+def topic_set_of(arguments: argparse.Namespace, needed: Sequence[TopicType] = ()) -> TopicSet:
+    """Find out where the topics are.
+
+    Args:
+        arguments: of a command.
+        needed: topics without which the command has nothing to show; none: any will do.
+
+    Raises:
+        ConfigError: nothing says where, or a setting is wrong.
+    """
+    client = _client_settings(arguments.client_settings)
+    topics = {
+        topic_type: str(topic)
+        for topic_type, flag in TOPIC_FLAGS.items()
+        if (topic := getattr(arguments, flag.removeprefix("--").replace("-", "_"))) is not None
+    }
+    if arguments.worker_config is not None:
+        return TopicSet.from_worker_file(
+            arguments.worker_config, bootstrap_servers=arguments.bootstrap_servers, topics=topics, client=client
+        )
+    if arguments.bootstrap_servers is None and "bootstrap.servers" not in client:
+        raise ConfigError(
+            "neither a worker file nor brokers are given; use -w FILE or -B HOST:PORT",
+            property_name="bootstrap.servers",
+        )
+    missing = [TOPIC_FLAGS[topic_type] for topic_type in needed if topic_type not in topics]
+    if not topics:
+        missing = missing or list(TOPIC_FLAGS.values())
+    if missing:
+        word = "or" if not needed else "and"
+        raise ConfigError(
+            f"no worker file is given, so this needs {f' {word} '.join(missing)}",
+            property_name=missing[0].removeprefix("--").replace("-", "."),
+        )
+    return TopicSet.from_flags(arguments.bootstrap_servers, topics, client)
+
+
+def _client_settings(pairs: Sequence[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for pair in pairs:
+        name, separator, value = pair.partition("=")
+        if not separator or not name.strip():
+            # The text is not shown: it may be a password with a blank before it.
+            raise UsageError("-X needs the form KEY=VALUE")
+        found[name.strip()] = value
+    return found
