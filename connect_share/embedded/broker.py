@@ -1,0 +1,251 @@
+"""A real Kafka broker: one KRaft node in a JVM of its own, on loopback."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Literal, Self
+
+from connect_share.admin import Admin
+from connect_share.embedded.artifacts import ensure_artifacts
+from connect_share.embedded.cache import run_folder
+from connect_share.embedded.jvm import QUICK, STEADY, java_arguments, write_log_settings
+from connect_share.embedded.ports import free_ports
+from connect_share.embedded.processes import ChildProcess
+from connect_share.errors import BrokerError, EmbeddedError
+from connect_share.worker_config.client_settings import ClientSettings
+
+_log = logging.getLogger(__name__)
+
+DEFAULT_VERSION: Final = "4.3.1"
+_CLUSTER_ID: Final = "MkU3OEVBNTcwNTJENDM2Qk"
+_START_S: Final = 90.0
+_FORMAT_S: Final = 120.0
+_TRIES: Final = 3
+_COMMON: Final[Mapping[str, str]] = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.listener.names": "CONTROLLER",
+    "auto.create.topics.enable": "false",
+    "num.partitions": "1",
+    "default.replication.factor": "1",
+    "min.insync.replicas": "1",
+    "offsets.topic.replication.factor": "1",
+    "offsets.topic.num.partitions": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "transaction.state.log.num.partitions": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "share.coordinator.state.topic.num.partitions": "1",
+    "group.coordinator.threads": "1",
+    "group.initial.rebalance.delay.ms": "0",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
+    "num.network.threads": "2",
+    "background.threads": "2",
+    "num.recovery.threads.per.data.dir": "1",
+    "log.cleaner.threads": "1",
+    "log.cleaner.io.buffer.size": "262144",
+}
+_PROFILES: Final[Mapping[str, Mapping[str, str]]] = {
+    # Compaction within a second, small buffers.
+    "test": {
+        "num.io.threads": "2",
+        "log.cleaner.dedupe.buffer.size": "2097152",
+        "log.cleaner.backoff.ms": "100",
+        "log.segment.delete.delay.ms": "100",
+        "log.initial.task.delay.ms": "500",
+        "log.flush.offset.checkpoint.interval.ms": "1000",
+    },
+    "bench": {"num.io.threads": "4", "log.cleaner.dedupe.buffer.size": "134217728"},
+}
+
+
+class LocalBroker:
+    """A broker that lives as long as the ``with`` block, or this process.
+
+    Args:
+        profile: ``test`` compacts eagerly and is small, ``bench`` has a normal broker's settings.
+        properties: further broker properties.
+        version: of Kafka; a set ``kafka-<version>`` has to be in the artifact lock.
+    """
+
+    def __init__(
+        self,
+        profile: Literal["test", "bench"] = "test",
+        *,
+        properties: Mapping[str, str] | None = None,
+        version: str = DEFAULT_VERSION,
+    ) -> None:
+        self.version = version
+        self._profile = profile
+        self._extra = dict(properties or {})
+        self._folder: Path | None = None
+        self._process: ChildProcess | None = None
+        self._ports: list[int] = []
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """``host:port`` for clients."""
+        return f"127.0.0.1:{self._ports[0]}"
+
+    @property
+    def client_settings(self) -> ClientSettings:
+        """Settings with which clients of this project reach the broker."""
+        return ClientSettings({"bootstrap.servers": self.bootstrap_servers})
+
+    @property
+    def folder(self) -> Path:
+        """Folder with settings, log and data."""
+        if self._folder is None:
+            raise EmbeddedError("the broker was not started")
+        return self._folder
+
+    @property
+    def data_folder(self) -> Path:
+        """The broker's ``log.dirs``."""
+        return self.folder / "data"
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def start(self) -> None:
+        """Start, again on the same data and port if it ran before; return when it answers.
+
+        Raises:
+            EmbeddedError: it did not come up; the message has the end of its log.
+        """
+        again = self._folder is not None
+        for attempt in range(1, _TRIES + 1):
+            if self._folder is None:
+                self._folder = run_folder("broker")
+                self._ports = free_ports(3)
+                self._format()
+            self._launch()
+            try:
+                self._await_ready()
+            except EmbeddedError:
+                taken = self._process is not None and "Address already in use" in self._process.log_tail(20_000)
+                self.kill()
+                if again or not taken or attempt == _TRIES:
+                    raise
+                shutil.rmtree(self._folder, ignore_errors=True)
+                self._folder = None
+            else:
+                return
+
+    def stop(self) -> None:
+        """Shut it down in order; its data stay for another :meth:`start`."""
+        if self._process is not None:
+            self._process.stop()
+            self._process = None
+
+    def kill(self) -> None:
+        """Crash it (SIGKILL); its data stay for another :meth:`start`."""
+        if self._process is not None:
+            self._process.kill()
+            self._process = None
+
+    def close(self) -> None:
+        """Stop it and remove its data."""
+        self.stop()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+
+    def log_tail(self, characters: int = 4_000) -> str:
+        """Give the end of the broker's log."""
+        try:
+            return (self.folder / "broker.log").read_bytes()[-characters:].decode("utf-8", "replace")
+        except OSError:
+            return ""
+
+    def broker_properties(self) -> dict[str, str]:
+        """Give the node's settings."""
+        client, internal, controller = self._ports
+        return {
+            **_COMMON,
+            **_PROFILES[self._profile],
+            "listeners": (
+                f"{self.client_listener()}://127.0.0.1:{client},INTERNAL://127.0.0.1:{internal},"
+                f"CONTROLLER://127.0.0.1:{controller}"
+            ),
+            "advertised.listeners": (f"{self.client_listener()}://127.0.0.1:{client},INTERNAL://127.0.0.1:{internal}"),
+            "listener.security.protocol.map": (
+                f"{self.client_listener()}:{self.client_listener()},INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT"
+            ),
+            "inter.broker.listener.name": "INTERNAL",
+            "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+            "log.dirs": str(self.data_folder),
+            **self._extra,
+        }
+
+    def client_listener(self) -> str:
+        """Security protocol of the listener for clients."""
+        return "PLAINTEXT"
+
+    def format_arguments(self) -> list[str]:
+        """Further arguments of the storage tool."""
+        return []
+
+    def admin(self, timeout_s: float = 5.0) -> Admin:
+        """Make an admin client with every right."""
+        settings = ClientSettings({"bootstrap.servers": f"127.0.0.1:{self._ports[1]}"})
+        return Admin(settings, client_id="embedded-broker", timeout_s=timeout_s)
+
+    def _format(self) -> None:
+        folder = self.folder
+        write_log_settings(folder)
+        settings = folder / "server.properties"
+        settings.write_text("".join(f"{name}={value}\n" for name, value in self.broker_properties().items()))
+        arguments = ["format", "-t", _CLUSTER_ID, "-c", str(settings), "--ignore-formatted", *self.format_arguments()]
+        command = self._java("kafka.tools.StorageTool", arguments, ("-Xmx256m",))
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_FORMAT_S, check=False)
+        if done.returncode != 0:
+            raise EmbeddedError(f"the broker's storage could not be formatted: {(done.stdout + done.stderr)[-1500:]}")
+
+    def _java(self, main_class: str, arguments: list[str], memory: tuple[str, ...]) -> list[str]:
+        options = (*(STEADY if self._profile == "bench" else QUICK), *memory)
+        return java_arguments(
+            ensure_artifacts(f"kafka-{self.version}"),
+            main_class,
+            arguments,
+            options=options,
+            log_settings=self.folder / "log4j2.properties",
+        )
+
+    def _launch(self) -> None:
+        memory = ("-Xms1g", "-Xmx1g") if self._profile == "bench" else ("-Xms128m", "-Xmx512m")
+        command = self._java("kafka.Kafka", [str(self.folder / "server.properties")], memory)
+        _log.info("Starting Kafka %s on %s", self.version, self.bootstrap_servers)
+        self._process = ChildProcess(command, log_path=self.folder / "broker.log")
+
+    def _await_ready(self) -> None:
+        """Ready is when the admin API answers, not when a log line appears."""
+        deadline_s = time.monotonic() + _START_S
+        while True:
+            process = self._process
+            if process is None or not process.running:
+                code = None if process is None else process.exit_code
+                raise EmbeddedError(f"the broker ended with exit code {code}: {self.log_tail(2_000)}")
+            try:
+                with self.admin(timeout_s=2.0) as admin:
+                    if admin.cluster_id() and admin.broker_count() > 0:
+                        return
+            except BrokerError as exc:
+                if time.monotonic() > deadline_s:
+                    raise EmbeddedError(
+                        f"the broker did not answer within {_START_S:g} s: {self.log_tail(2_000)}"
+                    ) from exc
+                time.sleep(0.05)

@@ -1,0 +1,111 @@
+"""Small Java programs of ours: compiled once into the cache with Eclipse's batch compiler, then run.
+
+The compiler is one jar that needs a plain JRE only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from connect_share.embedded.artifacts import class_path, ensure_artifacts
+from connect_share.embedded.broker import DEFAULT_VERSION
+from connect_share.embedded.cache import cache_folder, locked, run_folder
+from connect_share.embedded.java import java_command
+from connect_share.embedded.jvm import STEADY, java_arguments, write_log_settings
+from connect_share.errors import EmbeddedError
+
+_SOURCES: Final = Path(__file__).with_name("java")
+_COMPILE_S: Final = 180
+_RUN_S: Final = 900
+
+
+def compiled(name: str, version: str = DEFAULT_VERSION) -> Path:
+    """Give the folder with the class files of one of our programs, for a version of Kafka.
+
+    Raises:
+        EmbeddedError: it does not compile; has the compiler's words.
+    """
+    source = _SOURCES / f"{name}.java"
+    digest = hashlib.sha256(source.read_bytes() + version.encode()).hexdigest()[:12]
+    folder = cache_folder() / "classes" / f"{name}-{digest}"
+    with locked("classes"):
+        if not folder.is_dir():
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(prefix=".compile-", dir=folder.parent) as temporary:
+                out = Path(temporary) / "out"
+                _compile(source, out, class_path(ensure_artifacts(f"kafka-{version}")))
+                shutil.move(str(out), folder)
+    return folder
+
+
+def _compile(source: Path, out: Path, libraries: str) -> None:
+    compiler = next(iter(ensure_artifacts("ecj").glob("*.jar")))
+    options = ["-17", "-nowarn", "-encoding", "UTF-8", "-cp", libraries, "-d", str(out)]
+    command = [str(java_command()), "-jar", str(compiler), *options, str(source)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=_COMPILE_S, check=False)
+    if done.returncode != 0:
+        raise EmbeddedError(f"{source.name} does not compile: {(done.stdout + done.stderr)[-2_000:]}")
+
+
+def run_program(
+    name: str, arguments: Sequence[str], *, heap: str = "2g", version: str = DEFAULT_VERSION, timeout_s: float = _RUN_S
+) -> str:
+    """Compile if needed, run, and give what the program printed.
+
+    Raises:
+        EmbeddedError: it ended with an error or not in time.
+    """
+    classes = compiled(name, version)
+    folder = run_folder("java")
+    try:
+        libraries = ensure_artifacts(f"kafka-{version}")
+        options = (*STEADY, f"-Xmx{heap}")
+        command = java_arguments(
+            libraries, name, arguments, options=options, log_settings=write_log_settings(folder, "error")
+        )
+        at = command.index("-cp") + 1
+        command[at] = f"{classes}:{command[at]}"
+        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
+    except subprocess.TimeoutExpired as exc:
+        raise EmbeddedError(f"{name} did not end within {timeout_s:g} s") from exc
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    if done.returncode != 0:
+        raise EmbeddedError(f"{name} ended with {done.returncode}: {(done.stdout + done.stderr)[-2_000:]}")
+    return done.stdout
+
+
+@dataclass(frozen=True, slots=True)
+class JavaStart:
+    """One start of Java's three stores, in seconds, one after the other as a worker does it.
+
+    Attributes:
+        run: 0 is the first of its JVM, that is a cold one.
+    """
+
+    run: int
+    offsets_s: float
+    status_s: float
+    config_s: float
+    total_s: float
+    connectors: int
+    config_offset: int
+
+
+def time_java_stores(worker_file: Path, runs: int, *, version: str = DEFAULT_VERSION) -> list[JavaStart]:
+    """Time the real Java stores on the topics of a worker file, several starts in one JVM.
+
+    Raises:
+        EmbeddedError: the program failed.
+    """
+    output = run_program("TimeStores", [str(worker_file), str(runs)], version=version)
+    lines: list[dict[str, Any]] = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+    return [JavaStart(**line) for line in lines]

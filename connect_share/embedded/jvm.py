@@ -1,0 +1,48 @@
+"""How our JVMs are started."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from connect_share.embedded.artifacts import class_path
+from connect_share.embedded.java import java_command
+
+QUICK: Final = ("-Xshare:auto", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+"""Starts soonest; for parts that live seconds or minutes."""
+
+STEADY: Final = ("-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
+"""Fastest once warm; for benchmarks."""
+
+_LOG4J: Final = """status = error
+appender.out.type = Console
+appender.out.name = out
+appender.out.layout.type = PatternLayout
+appender.out.layout.pattern = [%d] %p %m (%c)%n
+rootLogger.level = {level}
+rootLogger.appenderRef.out.ref = out
+"""
+
+
+def write_log_settings(folder: Path, level: str = "info") -> Path:
+    """Write the log4j2 settings of one JVM."""
+    path = folder / "log4j2.properties"
+    path.write_text(_LOG4J.format(level=level))
+    return path
+
+
+def java_arguments(
+    libraries: Path, main_class: str, arguments: Sequence[str], *, options: Sequence[str], log_settings: Path
+) -> list[str]:
+    """Give the command line of a Java program on the jars of a folder."""
+    return [
+        str(java_command()),
+        *options,
+        "-Djava.awt.headless=true",
+        f"-Dlog4j2.configurationFile={log_settings}",
+        "-cp",
+        class_path(libraries),
+        main_class,
+        *arguments,
+    ]

@@ -1,0 +1,144 @@
+"""A Connect worker's REST interface, as far as demo, benchmarks and tests need it."""
+
+from __future__ import annotations
+
+import json
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from connect_share.errors import EmbeddedError
+
+_TIMEOUT_S: Final = 60.0
+
+
+class RestError(EmbeddedError):
+    """The worker answered with an error; ``status`` is its HTTP status."""
+
+    def __init__(self, message: str, *, status: int = 0) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+def _quoted(name: str) -> str:
+    return urllib.parse.quote(name, safe="")
+
+
+class ConnectRest:
+    """REST client of one worker."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    def call(self, method: str, path: str, body: Any = None, *, timeout_s: float = _TIMEOUT_S) -> Any:
+        """Send a request and give the parsed answer (``None`` if empty).
+
+        Raises:
+            RestError: HTTP status 400 or above, or no answer (status 0).
+        """
+        data = None if body is None else json.dumps(body).encode("utf-8")
+        request = urllib.request.Request(self.url + path, data=data, method=method)  # noqa: S310 - our own loopback
+        request.add_header("Content-Type", "application/json")
+        try:
+            with urllib.request.urlopen(request, timeout=timeout_s) as answer:  # noqa: S310
+                text = answer.read()
+        except urllib.error.HTTPError as exc:
+            with exc:
+                detail = exc.read()[:300].decode("utf-8", "replace")
+            raise RestError(f"{method} {path}: HTTP {exc.code} {detail}", status=exc.code) from exc
+        except OSError as exc:
+            raise RestError(f"{method} {path}: no answer ({exc})") from exc
+        return json.loads(text) if text else None
+
+    def healthy(self) -> bool:
+        """Tell whether the worker has joined its group and read its topics."""
+        try:
+            self.call("GET", "/health", timeout_s=5.0)
+        except RestError:
+            return False
+        return True
+
+    def connectors(self) -> list[str]:
+        """Names of all connectors."""
+        names: list[str] = self.call("GET", "/connectors")
+        return names
+
+    def put_config(self, name: str, config: Mapping[str, str]) -> None:
+        """Create or change a connector."""
+        self.call("PUT", f"/connectors/{_quoted(name)}/config", dict(config))
+
+    def config(self, name: str) -> dict[str, str]:
+        """Configuration of a connector."""
+        found: dict[str, str] = self.call("GET", f"/connectors/{_quoted(name)}/config")
+        return found
+
+    def status(self, name: str) -> dict[str, Any]:
+        """Status of a connector and its tasks."""
+        found: dict[str, Any] = self.call("GET", f"/connectors/{_quoted(name)}/status")
+        return found
+
+    def tasks(self, name: str) -> list[dict[str, Any]]:
+        """Ids and configurations of a connector's tasks."""
+        found: list[dict[str, Any]] = self.call("GET", f"/connectors/{_quoted(name)}/tasks")
+        return found
+
+    def topics(self, name: str) -> list[str]:
+        """Active topics of a connector."""
+        found = self.call("GET", f"/connectors/{_quoted(name)}/topics")
+        return sorted(found.get(name, {}).get("topics", []))
+
+    def offsets(self, name: str) -> list[dict[str, Any]]:
+        """Offsets of a connector; for a sink those of its consumer group."""
+        found: list[dict[str, Any]] = self.call("GET", f"/connectors/{_quoted(name)}/offsets")["offsets"]
+        return found
+
+    def pause(self, name: str) -> None:
+        """Ask for the target state PAUSED."""
+        self.call("PUT", f"/connectors/{_quoted(name)}/pause")
+
+    def resume(self, name: str) -> None:
+        """Ask for the target state STARTED."""
+        self.call("PUT", f"/connectors/{_quoted(name)}/resume")
+
+    def stop(self, name: str) -> None:
+        """Ask for the target state STOPPED."""
+        self.call("PUT", f"/connectors/{_quoted(name)}/stop")
+
+    def delete(self, name: str) -> None:
+        """Remove a connector."""
+        self.call("DELETE", f"/connectors/{_quoted(name)}")
+
+    def await_status(
+        self, name: str, accept: Callable[[dict[str, Any]], bool], *, what: str, timeout_s: float = _TIMEOUT_S
+    ) -> dict[str, Any]:
+        """Wait until a connector's status is as wanted.
+
+        Raises:
+            EmbeddedError: it was not in time; has the last status (states only).
+        """
+        deadline_s = time.monotonic() + timeout_s
+        last = "nothing"
+        while time.monotonic() < deadline_s:
+            try:
+                status = self.status(name)
+            except RestError as exc:
+                last = f"HTTP {exc.status}"
+            else:
+                if accept(status):
+                    return status
+                tasks = [task["state"] for task in status["tasks"]]
+                last = f"{status['connector']['state']}, tasks {tasks}"
+            time.sleep(0.1)
+        raise EmbeddedError(f"connector {name!r} was not {what} within {timeout_s:g} s; last seen: {last}")
+
+    def await_state(self, name: str, state: str, *, tasks: int | None = None, timeout_s: float = _TIMEOUT_S) -> None:
+        """Wait until a connector, and ``tasks`` tasks of it, are in a state."""
+
+        def accept(status: dict[str, Any]) -> bool:
+            states = [task["state"] for task in status["tasks"]]
+            return bool(status["connector"]["state"] == state) and (tasks is None or states == [state] * tasks)
+
+        self.await_status(name, accept, what=state, timeout_s=timeout_s)

@@ -1,0 +1,107 @@
+"""A broker that wants TLS, a password and a right for everything."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, Literal
+
+from connect_share.embedded.broker import LocalBroker
+from connect_share.embedded.java import keytool_command
+from connect_share.errors import EmbeddedError
+
+STORE_PASSWORD: Final = "store-password"  # noqa: S105 - of throw-away certificates made at each start
+_MODULES: Final = {
+    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
+    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
+}
+
+
+class SecureBroker(LocalBroker):
+    """A :class:`LocalBroker` with a SASL_SSL listener, PLAIN and SCRAM-SHA-512 users and an authorizer.
+
+    Nobody may do anything until a right is given, except through :meth:`admin`.
+
+    Args:
+        users: passwords by user name; each can log in with both mechanisms.
+    """
+
+    def __init__(self, users: Mapping[str, str]) -> None:
+        self._users = dict(users)
+        super().__init__("test")
+
+    def client_listener(self) -> str:
+        """Clients need TLS and a password."""
+        return "SASL_SSL"
+
+    def format_arguments(self) -> list[str]:
+        """SCRAM users exist from the first start."""
+        arguments = []
+        for name, password in self._users.items():
+            arguments += ["--add-scram", f"SCRAM-SHA-512=[name={name},password={password}]"]
+        return arguments
+
+    def broker_properties(self) -> dict[str, str]:
+        """Settings with certificates, users and authorizer."""
+        self._make_certificates()
+        logins = " ".join(f'user_{name}="{password}"' for name, password in self._users.items())
+        listener = "listener.name.sasl_ssl."
+        return {
+            **super().broker_properties(),
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "super.users": "User:ANONYMOUS",  # the internal listener, which nobody else knows
+            "allow.everyone.if.no.acl.found": "false",
+            "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
+            f"{listener}plain.sasl.jaas.config": f"{_MODULES['PLAIN']} required {logins};",
+            f"{listener}scram-sha-512.sasl.jaas.config": f"{_MODULES['SCRAM-SHA-512']} required;",
+            f"{listener}ssl.keystore.location": str(self.key_store),
+            f"{listener}ssl.keystore.type": "PKCS12",
+            f"{listener}ssl.keystore.password": STORE_PASSWORD,
+            f"{listener}ssl.key.password": STORE_PASSWORD,
+        }
+
+    @property
+    def key_store(self) -> Path:
+        """The broker's key and certificate (PKCS12)."""
+        return self.folder / "broker.p12"
+
+    @property
+    def certificate(self) -> Path:
+        """The broker's certificate (PEM), which clients have to trust."""
+        return self.folder / "broker.pem"
+
+    @property
+    def trust_store(self) -> Path:
+        """The same as a Java trust store (PKCS12, password :data:`STORE_PASSWORD`)."""
+        return self.folder / "trust.p12"
+
+    def worker_properties(
+        self, user: str, *, mechanism: Literal["PLAIN", "SCRAM-SHA-512"] = "SCRAM-SHA-512"
+    ) -> dict[str, str]:
+        """Give the lines of a Java worker's file with which ``user`` logs in."""
+        return {
+            "bootstrap.servers": self.bootstrap_servers,
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": mechanism,
+            "sasl.jaas.config": f'{_MODULES[mechanism]} required username="{user}" password="{self._users[user]}";',
+            "ssl.truststore.location": str(self.trust_store),
+            "ssl.truststore.type": "PKCS12",
+            "ssl.truststore.password": STORE_PASSWORD,
+        }
+
+    def _make_certificates(self) -> None:
+        if self.trust_store.exists():
+            return
+        store = ["-keystore", str(self.key_store), "-storetype", "PKCS12", "-storepass", STORE_PASSWORD]
+        name = ["-dname", "CN=localhost", "-ext", "SAN=dns:localhost,ip:127.0.0.1", "-validity", "30"]
+        _keytool("-genkeypair", "-alias", "broker", "-keyalg", "RSA", "-keysize", "2048", *name, *store)
+        _keytool("-exportcert", "-rfc", "-alias", "broker", "-file", str(self.certificate), *store)
+        trust = ["-keystore", str(self.trust_store), "-storetype", "PKCS12", "-storepass", STORE_PASSWORD]
+        _keytool("-importcert", "-noprompt", "-alias", "broker", "-file", str(self.certificate), *trust)
+
+
+def _keytool(*arguments: str) -> None:
+    done = subprocess.run([str(keytool_command()), *arguments], capture_output=True, text=True, timeout=60, check=False)
+    if done.returncode != 0:
+        raise EmbeddedError(f"keytool {arguments[0]} failed: {(done.stdout + done.stderr)[-500:]}")

@@ -1,0 +1,209 @@
+"""A real Java Connect worker, unmodified, in a JVM of its own."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from connect_share.embedded.artifacts import ensure_artifacts
+from connect_share.embedded.broker import DEFAULT_VERSION
+from connect_share.embedded.cache import run_folder
+from connect_share.embedded.jvm import QUICK, java_arguments, write_log_settings
+from connect_share.embedded.ports import free_ports
+from connect_share.embedded.processes import ChildProcess
+from connect_share.embedded.rest import ConnectRest
+from connect_share.errors import EmbeddedError
+
+_log = logging.getLogger(__name__)
+
+_START_S: Final = 120.0
+_TRIES: Final = 3
+_DEFAULTS: Final[Mapping[str, str]] = {
+    "key.converter": "org.apache.kafka.connect.storage.StringConverter",
+    "value.converter": "org.apache.kafka.connect.storage.StringConverter",
+    "config.storage.replication.factor": "1",
+    "offset.storage.replication.factor": "1",
+    "status.storage.replication.factor": "1",
+    "offset.storage.partitions": "5",
+    "status.storage.partitions": "5",
+    "offset.flush.interval.ms": "1000",
+    "rest.advertised.host.name": "127.0.0.1",
+    "plugin.discovery": "service_load",  # no scan of the class path: the quickest start
+    "scheduled.rebalance.max.delay.ms": "0",
+    "task.shutdown.graceful.timeout.ms": "1000",
+}
+
+
+def worker_properties(bootstrap_servers: str, group_id: str, topic_prefix: str | None = None) -> dict[str, str]:
+    """Give a worker file's lines for a group with topics ``<prefix>-configs``, ``-offsets`` and ``-status``."""
+    prefix = topic_prefix or group_id
+    return {
+        **_DEFAULTS,
+        "bootstrap.servers": bootstrap_servers,
+        "group.id": group_id,
+        "config.storage.topic": f"{prefix}-configs",
+        "offset.storage.topic": f"{prefix}-offsets",
+        "status.storage.topic": f"{prefix}-status",
+    }
+
+
+def write_properties(path: Path, properties: Mapping[str, str]) -> Path:
+    """Write a properties file that Java reads back the same."""
+
+    def escaped(text: str, *, is_name: bool) -> str:
+        out = []
+        units = text.encode("utf-16-be")
+        for high, low in zip(units[::2], units[1::2], strict=True):
+            code = high << 8 | low
+            character = chr(code)
+            if character in "\\" or (is_name and character in " =:#!"):
+                out.append("\\" + character)
+            elif 0x20 < code < 0x7F or (code == 0x20 and out):
+                out.append(character)
+            else:
+                out.append(f"\\u{code:04X}")
+        return "".join(out)
+
+    lines = [f"{escaped(name, is_name=True)}={escaped(value, is_name=False)}\n" for name, value in properties.items()]
+    path.write_text("".join(lines), encoding="latin-1")
+    path.chmod(0o600)
+    return path
+
+
+class ConnectWorker:
+    """A distributed worker that lives as long as the ``with`` block, or this process.
+
+    Args:
+        properties: the worker's own properties; a loopback REST listener is added.
+        version: of Kafka.
+        class_path: further jars, in front of the worker's own.
+        wait: return from :meth:`start` only when the worker is healthy.
+    """
+
+    def __init__(
+        self,
+        properties: Mapping[str, str],
+        *,
+        version: str = DEFAULT_VERSION,
+        class_path: tuple[Path, ...] = (),
+        wait: bool = True,
+    ) -> None:
+        self._properties = dict(properties)
+        self._version = version
+        self._class_path = class_path
+        self._wait = wait
+        self._folder: Path | None = None
+        self._process: ChildProcess | None = None
+        self.rest = ConnectRest("")
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def rest_url(self) -> str:
+        """Address of the REST interface."""
+        return self.rest.url
+
+    @property
+    def running(self) -> bool:
+        """Tell whether the worker's process is there."""
+        return self._process is not None and self._process.running
+
+    @property
+    def exit_code(self) -> int | None:
+        """Exit code once it has ended."""
+        return None if self._process is None else self._process.exit_code
+
+    def start(self) -> None:
+        """Start the worker, again if it ran before.
+
+        Raises:
+            EmbeddedError: it did not get healthy in time; the message has the end of its log.
+        """
+        for attempt in range(1, _TRIES + 1):
+            self._launch()
+            if not self._wait:
+                return
+            try:
+                self.await_healthy()
+            except EmbeddedError:
+                taken = "Address already in use" in self.log()[-20_000:]
+                if not taken or attempt == _TRIES:
+                    self.kill()
+                    raise
+                self.kill()
+            else:
+                return
+
+    def await_healthy(self, timeout_s: float = _START_S) -> None:
+        """Wait until the worker has read its topics and joined its group (``GET /health``).
+
+        Raises:
+            EmbeddedError: it ended, or was not healthy in time.
+        """
+        deadline_s = time.monotonic() + timeout_s
+        while not self.rest.healthy():
+            if not self.running:
+                raise EmbeddedError(f"the worker ended with exit code {self.exit_code}: {self.log()[-2_000:]}")
+            if time.monotonic() > deadline_s:
+                raise EmbeddedError(f"the worker was not healthy within {timeout_s:g} s: {self.log()[-2_000:]}")
+            time.sleep(0.1)
+
+    def stop(self) -> None:
+        """Shut it down in order (SIGTERM)."""
+        if self._process is not None:
+            self._process.stop()
+
+    def kill(self) -> None:
+        """Crash it (SIGKILL)."""
+        if self._process is not None:
+            self._process.kill()
+
+    def close(self) -> None:
+        """Stop it and remove its folder."""
+        self.stop()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+
+    def log(self) -> str:
+        """Give everything the worker has logged."""
+        if self._folder is None:
+            return ""
+        try:
+            return (self._folder / "worker.log").read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return ""
+
+    def _launch(self) -> None:
+        if self._folder is None:
+            self._folder = run_folder("worker")
+            write_log_settings(self._folder)
+        port = free_ports(1)[0]
+        self.rest = ConnectRest(f"http://127.0.0.1:{port}")
+        settings = write_properties(
+            self._folder / "worker.properties", {**self._properties, "listeners": f"http://127.0.0.1:{port}"}
+        )
+        command = java_arguments(
+            ensure_artifacts(f"kafka-{self._version}"),
+            "org.apache.kafka.connect.cli.ConnectDistributed",
+            [str(settings)],
+            options=(*QUICK, "-Xms96m", "-Xmx512m"),
+            log_settings=self._folder / "log4j2.properties",
+        )
+        if self._class_path:
+            at = command.index("-cp") + 1
+            command[at] = ":".join([*map(str, self._class_path), command[at]])
+        _log.info("Starting a Connect %s worker of group %s", self._version, self._properties.get("group.id"))
+        self._process = ChildProcess(command, log_path=self._folder / "worker.log", cwd=self._folder)
