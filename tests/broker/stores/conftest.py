@@ -1,0 +1,280 @@
+"""Stores on a real broker, each test with topics of its own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from connect_share import client
+from connect_share.admin import Admin, NewTopicRequest
+from connect_share.keys import prefix_key
+from connect_share.records import ConnectorTaskId
+from connect_share.stores.config import KafkaConfigBackingStore
+from connect_share.stores.offset_backing_store import OffsetBackingStore, SetCallback
+from connect_share.stores.offsets import KafkaOffsetBackingStore
+from connect_share.stores.status import KafkaStatusBackingStore
+from connect_share.worker_config import WorkerConfig
+
+pytestmark = pytest.mark.broker
+
+Pair = tuple[bytes, bytes | None]
+
+
+@dataclass
+class Listener:
+    """Writes down what a config store tells."""
+
+    events: list[tuple[Any, ...]] = field(default_factory=list)
+
+    def on_connector_config_update(self, connector: str) -> None:
+        self.events.append(("updated", connector))
+
+    def on_connector_config_remove(self, connector: str) -> None:
+        self.events.append(("removed", connector))
+
+    def on_task_config_update(self, tasks: Sequence[ConnectorTaskId]) -> None:
+        self.events.append(("tasks", [str(task) for task in tasks]))
+
+    def on_connector_target_state_change(self, connector: str) -> None:
+        self.events.append(("target", connector))
+
+    def on_session_key_update(self, session_key: Any) -> None:
+        self.events.append(("session-key", session_key))
+
+    def on_restart_request(self, request: Any) -> None:
+        self.events.append(("restart", request))
+
+    def on_logging_level_update(self, namespace: str, level: str) -> None:
+        self.events.append(("level", namespace, level))
+
+
+class Shared:
+    """One set of topics, and whatever a test puts on it."""
+
+    def __init__(self, bootstrap_servers: str, unique: str, stack: ExitStack) -> None:
+        self.bootstrap_servers = bootstrap_servers
+        self.unique = unique
+        self._stack = stack
+        self.admin = stack.enter_context(Admin(self.worker().admin_settings(), client_id=f"{unique}-test"))
+        self.topics = {kind: f"{unique}-{kind}s" for kind in ("config", "offset", "status")}
+        self.extra_topics: set[str] = set()
+        stack.callback(self._delete_topics)
+
+    def properties(self, group: str = "group-a", **overrides: str) -> dict[str, str]:
+        properties = {
+            "bootstrap.servers": self.bootstrap_servers,
+            "group.id": group,
+            "config.storage.topic": f"{self.unique}-configs",
+            "config.storage.replication.factor": "1",
+            "offset.storage.topic": f"{self.unique}-offsets",
+            "offset.storage.partitions": "3",
+            "offset.storage.replication.factor": "1",
+            "status.storage.topic": f"{self.unique}-statuss",
+            "status.storage.partitions": "2",
+            "status.storage.replication.factor": "1",
+            "key.converter": "org.apache.kafka.connect.json.JsonConverter",
+            "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+        }
+        return properties | {name.replace("__", "-").replace("_", "."): value for name, value in overrides.items()}
+
+    def worker(self, group: str = "group-a", **overrides: str) -> WorkerConfig:
+        return WorkerConfig.from_properties(self.properties(group, **overrides))
+
+    def config_store(
+        self, group: str | None = "group-a", *, worker: WorkerConfig | None = None, start: bool = True, **options: Any
+    ) -> KafkaConfigBackingStore:
+        store = KafkaConfigBackingStore(worker or self.worker(group or "plain"), cluster_group_id=group, **options)
+        self._stack.callback(store.stop)
+        if start:
+            store.start()
+        return store
+
+    def offset_store(
+        self, group: str | None = "group-a", *, worker: WorkerConfig | None = None, **options: Any
+    ) -> KafkaOffsetBackingStore:
+        store = KafkaOffsetBackingStore(worker or self.worker(group or "plain"), cluster_group_id=group, **options)
+        self._stack.callback(store.stop)
+        store.start()
+        return store
+
+    def status_store(
+        self, group: str | None = "group-a", *, worker: WorkerConfig | None = None, **options: Any
+    ) -> KafkaStatusBackingStore:
+        store = KafkaStatusBackingStore(worker or self.worker(group or "plain"), cluster_group_id=group, **options)
+        self._stack.callback(store.stop)
+        store.start()
+        return store
+
+    def write(
+        self,
+        kind: str,
+        pairs: Sequence[Pair],
+        *,
+        group: str | None = None,
+        transactional_id: str | None = None,
+        commit: bool = True,
+        topic: str | None = None,
+    ) -> None:
+        """Write records past the stores; in one transaction where an id is given."""
+        overrides = {"linger.ms": "5", "acks": "all"}
+        if transactional_id is not None:
+            overrides |= {"transactional.id": transactional_id, "enable.idempotence": "true"}
+        producer = client.producer(
+            self.worker().producer_settings(), client_id=f"{self.unique}-writer", overrides=overrides
+        )
+        errors: list[object] = []
+        if transactional_id is not None:
+            producer.init_transactions(30)
+            producer.begin_transaction()
+        for key, value in pairs:
+            wire = key if group is None else prefix_key(group, key)
+            producer.produce(
+                topic or self.topics[kind],
+                value,
+                wire,
+                on_delivery=lambda error, _message: errors.append(error) if error else None,
+            )
+            producer.poll(0)
+        assert producer.flush(30) == 0
+        if transactional_id is not None:
+            if commit:
+                producer.commit_transaction(30)
+            else:
+                producer.abort_transaction(30)
+        producer.close()
+        assert not errors
+
+    @contextmanager
+    def open_transaction(self, kind: str, pairs: Sequence[Pair]) -> Iterator[None]:
+        """Write records in a transaction that stays open meanwhile."""
+        producer = client.producer(
+            self.worker().producer_settings(),
+            client_id=f"{self.unique}-open",
+            overrides={"transactional.id": f"{self.unique}-open", "message.timeout.ms": "60000"},
+        )
+        producer.init_transactions(30)
+        producer.begin_transaction()
+        for key, value in pairs:
+            producer.produce(self.topics[kind], value, key)
+        assert producer.flush(30) == 0
+        try:
+            yield
+        finally:
+            producer.abort_transaction(30)
+
+    def create(self, topic: str, *, partitions: int = 1, **configs: str) -> None:
+        """Make a topic past the stores; it is deleted at the end."""
+        self.extra_topics.add(topic)
+        settings = {name.replace("_", "."): value for name, value in configs.items()}
+        self.admin.create_topic(NewTopicRequest(topic, partitions, 1, settings))
+
+    def read(self, kind: str, *, topic: str | None = None, isolation: str = "read_uncommitted") -> list[Pair]:
+        """Read a whole topic, partition after partition."""
+        from connect_share.log import read_ranges
+        from connect_share.records import OffsetRange
+        from connect_share.worker_config.client_settings import Isolation
+
+        name = topic or self.topics[kind]
+        described = self.admin.describe_topics([name])[name]
+        partitions = [(name, partition.id) for partition in described.partitions]
+        ends = self.admin.end_offsets(partitions)
+        starts = self.admin.start_offsets(partitions)
+        ranges = [OffsetRange(name, number, starts[name, number], ends[name, number]) for _, number in partitions]
+        records = read_ranges(
+            self.worker().consumer_settings(),
+            [wanted for wanted in ranges if wanted.end > wanted.start],
+            isolation=Isolation(isolation),
+            client_id=f"{self.unique}-reader",
+            idle_timeout_s=20.0,
+        )
+        ordered = sorted(records, key=lambda record: (record.partition, record.offset))
+        return [(record.key or b"", record.value) for record in ordered]
+
+    def end_offset(self, kind: str, partition: int = 0) -> int:
+        return self.admin.end_offsets([(self.topics[kind], partition)])[self.topics[kind], partition]
+
+    def _delete_topics(self) -> None:
+        existing = self.admin.describe_topics([*self.topics.values(), *self.extra_topics])
+        if existing:
+            self.admin.delete_topics(list(existing))
+
+
+@pytest.fixture
+def shared(broker: Any, unique: str) -> Iterator[Shared]:
+    with ExitStack() as stack:
+        yield Shared(broker.bootstrap_servers, unique, stack)
+
+
+@pytest.fixture
+def listener() -> Listener:
+    return Listener()
+
+
+@pytest.fixture
+def until() -> Callable[..., Any]:
+    """Wait for a condition on something another thread does."""
+
+    def wait(condition: Callable[[], Any], what: str = "the condition", timeout_s: float = 30.0) -> Any:
+        deadline = time.monotonic() + timeout_s
+        while not (value := condition()):
+            assert time.monotonic() < deadline, f"{what} did not come true within {timeout_s} s"
+            time.sleep(0.01)
+        return value
+
+    return wait
+
+
+class HeldBack:
+    """A real offset store whose writes are held back until ``let_go``; everything else goes straight on."""
+
+    def __init__(self, store: OffsetBackingStore) -> None:
+        self.store = store
+        self.held: list[Callable[[], None]] = []
+        self.cluster_group_id = store.cluster_group_id
+
+    def start(self) -> None:
+        self.store.start()
+
+    def stop(self) -> None:
+        self.store.stop()
+
+    def get(self, keys: Any) -> Future[dict[bytes, bytes | None]]:
+        return self.store.get(keys)
+
+    def set(self, values: Mapping[bytes, bytes | None], callback: SetCallback | None = None) -> Future[None]:
+        outcome: Future[None] = Future()
+
+        def write() -> None:
+            sent = self.store.set(values, callback)
+            sent.add_done_callback(
+                lambda done: (
+                    outcome.set_exception(error)
+                    if (error := done.exception()) is not None
+                    else outcome.set_result(None)
+                )
+            )
+
+        self.held.append(write)
+        return outcome
+
+    def let_go(self) -> None:
+        held, self.held = self.held, []
+        for write in held:
+            write()
+
+    def connector_partitions(self, connector: str) -> list[dict[str, Any]]:
+        return self.store.connector_partitions(connector)
+
+    def wire_keys(self, connector: str, partition: Mapping[str, Any] | None) -> tuple[bytes, ...]:
+        return self.store.wire_keys(connector, partition)
+
+
+@pytest.fixture
+def held_back() -> type[HeldBack]:
+    return HeldBack

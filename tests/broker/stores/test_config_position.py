@@ -1,0 +1,281 @@
+"""The config position on a shared topic: config-position cases 1 to 17 on the store, and what it means."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from connect_share.errors import InvalidClusterGroupIdError
+from connect_share.state import TargetState
+from connect_share.stores.config import KafkaConfigBackingStore
+
+pytestmark = pytest.mark.broker
+
+CONFIG = {"name": "a"}
+CONNECTOR = (b"connector-a", b'{"properties":{"name":"a"}}')
+# Segments roll and are cleaned as fast as a broker can.
+COMPACT_NOW = {
+    "cleanup.policy": "compact",
+    "segment.ms": "100",
+    "min.cleanable.dirty.ratio": "0.0",
+    "min.compaction.lag.ms": "0",
+    "max.compaction.lag.ms": "100",
+    "delete.retention.ms": "0",
+    "file.delete.delay.ms": "100",
+}
+
+
+def foreign(count: Any, group: Any = b"group-b") -> Any:
+    return [(b"%s.connector-%d" % (group, number), b'{"properties":{}}') for number in range(count)]
+
+
+def test_nothing_and_only_foreign_records(shared: Any) -> None:  # case 1
+    store = shared.config_store()
+    assert store.snapshot().offset == -1
+    assert store.positions() == {0: 0}
+    shared.write("config", foreign(100))
+    store.refresh(30)
+    assert store.snapshot().offset == -1
+    assert store.positions() == {0: 100}
+    fresh = shared.config_store()
+    assert fresh.snapshot().offset == -1
+    assert fresh.positions() == {0: 100}
+
+
+def test_foreign_records_behind_an_own_one(shared: Any, listener: Any, caplog: Any) -> None:  # cases 2 and 3
+    caplog.set_level(logging.INFO)
+    store = shared.config_store(update_listener=listener)
+    caplog.clear()
+    shared.write("config", [CONNECTOR], group="group-a")
+    shared.write("config", foreign(50))
+    store.refresh(30)
+    assert store.snapshot().offset == 1
+    assert listener.events == [("updated", "a")]
+    assert [record for record in caplog.records if record.name.startswith("connect_share")] == []
+    shared.write("config", foreign(500))
+    store.refresh(30)
+    assert store.snapshot().offset == 1
+    assert store.positions() == {0: 551}
+    fresh = shared.config_store()  # case 4: batches of another size
+    assert fresh.snapshot() == store.snapshot()
+    assert fresh.snapshot().offset == 1
+
+
+def test_holes_count(shared: Any) -> None:  # case 5
+    store = shared.config_store()
+    shared.write("config", foreign(10))
+    shared.write("config", [CONNECTOR], group="group-a")
+    shared.write("config", foreign(9))
+    shared.write("config", [(b"target-state-a", b'{"state":"PAUSED"}')], group="group-a")
+    store.refresh(30)
+    assert store.snapshot().offset == 21
+    assert store.snapshot().target_state("a") is TargetState.PAUSED
+
+
+def test_unparseable_values(shared: Any, caplog: Any) -> None:  # cases 6 and 7
+    store = shared.config_store()
+    shared.write("config", [CONNECTOR], group="group-a")
+    caplog.clear()
+    shared.write("config", [(b"connector-b", b'{"properties":')], group="group-a")
+    store.refresh(30)
+    assert store.snapshot().offset == 1
+    assert len([record for record in caplog.records if record.levelno >= logging.ERROR]) == 1
+    caplog.clear()
+    shared.write(
+        "config",
+        [(b"group-b.connector-x", b"{"), (b"", b"{}"), (b"\xff\xfe", b"\xff"), (b"session-key", b"garbage")],
+    )
+    store.refresh(30)
+    assert store.snapshot().offset == 1
+    assert caplog.records == []
+
+
+def test_group_that_begins_like_ours(shared: Any) -> None:  # case 8
+    store = shared.config_store("com.acme")
+    shared.write("config", [(b"com.acme.orders.connector-x", b'{"properties":{}}')])
+    store.refresh(30)
+    assert store.snapshot().offset == -1
+    other = shared.config_store("com.acme.orders")
+    assert other.snapshot().connectors() == {"x"}
+
+
+def test_removal_moves_the_position_behind_its_second_record(shared: Any, listener: Any) -> None:  # case 9
+    store = shared.config_store(update_listener=listener)
+    store.put_connector_config("a", CONFIG)
+    shared.write("config", foreign(3))
+    store.remove_connector_config("a")
+    shared.write("config", foreign(3))
+    store.refresh(30)
+    assert store.snapshot().offset == 6
+    assert shared.read("config")[4:6] == [(b"group-a.connector-a", b"null"), (b"group-a.target-state-a", b"null")]
+    assert listener.events == [("updated", "a"), ("removed", "a")]
+
+
+def test_removal_without_sharing_writes_tombstones(shared: Any) -> None:  # case 10
+    store = shared.config_store(None)
+    store.put_connector_config("a", CONFIG)
+    store.remove_connector_config("a")
+    assert shared.read("config")[1:] == [(b"connector-a", None), (b"target-state-a", None)]
+    assert store.snapshot().offset == 3
+
+
+@pytest.mark.parametrize("removal", [b"null", None], ids=["json-null", "tombstone"])
+@pytest.mark.parametrize("group", ["group-a", None], ids=["shared", "plain"])
+def test_both_kinds_of_removal_are_read(shared: Any, listener: Any, group: Any, removal: Any) -> None:  # case 11
+    live = shared.config_store(group, update_listener=listener)
+    shared.write(
+        "config", [CONNECTOR, (b"connector-a", removal), (b"connector-keep", b'{"properties":{}}')], group=group
+    )
+    live.refresh(30)
+    fresh = shared.config_store(group)
+    assert live.snapshot().connectors() == fresh.snapshot().connectors() == {"keep"}
+    assert live.snapshot() == fresh.snapshot()
+    assert live.snapshot().offset == fresh.snapshot().offset == 3
+    assert listener.events == [("updated", "a"), ("removed", "a"), ("updated", "keep")]
+
+
+def compacting(shared: Any) -> None:
+    shared.create(shared.topics["config"], **COMPACT_NOW)
+
+
+def force_compaction(shared: Any, until: Any, gone: Any) -> None:
+    """Let foreign writes roll segments until ``gone(keys and values)`` is true of what is left."""
+
+    def cleaned() -> Any:
+        shared.write("config", [(b"group-b.target-state-x", b'{"state":"PAUSED"}')])
+        return gone(shared.read("config"))
+
+    until(cleaned, "the cleaner's work", timeout_s=120)
+
+
+def test_fresh_store_agrees_after_compaction(shared: Any, until: Any) -> None:  # case 12
+    compacting(shared)
+    live = shared.config_store()
+    live.put_connector_config("keep", {"name": "keep"})
+    live.put_connector_config("gone", {"name": "gone"})
+    live.put_target_state("gone", TargetState.PAUSED)
+    live.remove_connector_config("gone")
+    # Superseded records are gone, the removals are not.
+    force_compaction(
+        shared,
+        until,
+        lambda left: (
+            len([key for key, _ in left if key == b"group-a.connector-gone"]) == 1
+            and len([key for key, _ in left if key == b"group-a.target-state-gone"]) == 1
+        ),
+    )
+    left = shared.read("config")
+    assert (b"group-a.connector-gone", b"null") in left
+    assert (b"group-a.target-state-gone", b"null") in left
+    fresh = shared.config_store()
+    live.refresh(30)
+    assert fresh.snapshot().offset == live.snapshot().offset == 5
+    assert fresh.snapshot() == live.snapshot()
+
+
+def test_real_tombstones_set_a_trap(shared: Any, until: Any) -> None:  # case 13: why removals are JSON null
+    compacting(shared)
+    live = shared.config_store()
+    shared.write("config", [(b"connector-keep", b'{"properties":{}}'), CONNECTOR], group="group-a")
+    shared.write("config", [(b"connector-a", None), (b"target-state-a", None)], group="group-a")
+    live.refresh(30)
+    assert live.snapshot().offset == 4
+    force_compaction(shared, until, lambda left: not [key for key, value in left if value is None])
+    fresh = shared.config_store()
+    assert fresh.snapshot().connectors() == live.snapshot().connectors() == {"keep"}
+    assert fresh.snapshot().offset == 1
+
+
+def test_marker_is_written_once_behind_a_tombstone(shared: Any, listener: Any, caplog: Any) -> None:  # cases 14 and 15
+    caplog.set_level(logging.INFO)
+    live = shared.config_store(update_listener=listener)
+    shared.write("config", [CONNECTOR, (b"connector-a", None)], group="group-a")
+    shared.write("config", foreign(5))
+    live.refresh(30)
+    assert live.snapshot().offset == 2
+    listener.events.clear()
+    first = shared.config_store()
+    assert first.snapshot().offset == 8
+    assert shared.read("config")[7:] == [(b"group-a.target-state-", b"null")]
+    second = shared.config_store()
+    assert second.snapshot().offset == 8
+    assert len(shared.read("config")) == 8
+    caplog.clear()
+    live.refresh(30)
+    assert live.snapshot().offset == 8
+    assert live.snapshot().connectors() == frozenset()
+    assert "" not in live.snapshot().target_states()
+    assert listener.events == []
+    assert [record for record in caplog.records if record.name.startswith("connect_share")] == []
+
+
+def test_no_marker_where_none_is_needed(shared: Any) -> None:
+    for group, records in (
+        ("group-a", [CONNECTOR]),
+        ("group-c", [(b"connector-a", b"null")]),
+        ("group-d", [(b"connector-a", None), (b"session-key", b"{}")]),
+    ):
+        shared.config_store(group).stop()
+        shared.write("config", records, group=group)
+        shared.config_store(group)
+    assert not [key for key, _ in shared.read("config") if key.endswith(b".target-state-")]
+
+
+def test_no_marker_without_sharing(shared: Any) -> None:
+    shared.config_store(None).stop()
+    shared.write("config", [CONNECTOR, (b"connector-a", None)])
+    assert shared.config_store(None).snapshot().offset == 2
+    assert len(shared.read("config")) == 2
+
+
+def test_aborted_own_record_at_the_end(shared: Any) -> None:  # case 16
+    shared.config_store().stop()
+    shared.write("config", [CONNECTOR], group="group-a")
+    shared.write(
+        "config",
+        [(b"connector-b", b'{"properties":{}}')],
+        group="group-a",
+        transactional_id=f"{shared.unique}-t",
+        commit=False,
+    )
+    uncommitted = shared.config_store()
+    assert uncommitted.snapshot().offset == 2
+    assert uncommitted.snapshot().connectors() == {"a", "b"}
+    committed = shared.config_store(worker=shared.worker(exactly_once_source_support="enabled"))
+    assert committed.snapshot().offset == 1
+    assert committed.snapshot().connectors() == {"a"}
+    assert committed.positions() == uncommitted.positions() == {0: 3}
+
+
+@pytest.mark.parametrize("mode", ["disabled", "preparing", "enabled"])
+def test_transaction_marker_last_in_the_log(shared: Any, mode: Any) -> None:  # case 17
+    shared.config_store().stop()
+    shared.write("config", [CONNECTOR], group="group-a", transactional_id=f"{shared.unique}-t")
+    store = shared.config_store(worker=shared.worker(exactly_once_source_support=mode))
+    assert store.snapshot().offset == 1
+    assert store.positions() == {0: 2}
+    store.refresh(30)
+
+
+def test_groups_do_not_see_each_other(shared: Any) -> None:
+    groups = ["a", "a.b", "a-b", "a.b.c", "A", "connect-cluster", "connector", "a.connector", "1.5"]
+    stores = {group: shared.config_store(group) for group in groups}
+    for number, (group, store) in enumerate(stores.items()):
+        store.put_connector_config(f"{group}.connector-x", {"number": str(number)})
+        store.put_connector_config("same", {"number": str(number)})
+        store.put_task_configs("same", [{"of": group}])
+    for number, (group, store) in enumerate(stores.items()):
+        store.refresh(30)
+        for seen in (store, shared.config_store(group)):
+            state = seen.snapshot()
+            assert state.connectors() == {f"{group}.connector-x", "same"}
+            assert state.connector_config("same") == {"number": str(number)}
+            assert state.task_config(state.tasks("same")[0]) == {"of": group}
+
+
+def test_lookalike_ids_are_refused(shared: Any) -> None:
+    for group in ("connector-x", "a.connector-b", "task-runner", "", "a b", "ä"):
+        with pytest.raises(InvalidClusterGroupIdError):
+            KafkaConfigBackingStore(shared.worker(), cluster_group_id=group)

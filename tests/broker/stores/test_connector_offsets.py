@@ -1,0 +1,216 @@
+"""A connector's own offsets topic in front of the worker's: section 6.8, cases 52 to 53; resets (6.9)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from connect_share.errors import ConnectShareError, KeyFormatError, ValueFormatError
+from connect_share.stores.alter_offsets import alter_offsets, reset_offsets
+from connect_share.stores.connector_offsets import ConnectorOffsetBackingStore
+from connect_share.stores.offset_reader import OffsetStorageReader
+from connect_share.stores.offset_writer import OffsetStorageWriter
+
+pytestmark = pytest.mark.broker
+
+GROUPS = pytest.mark.parametrize("group", ["group-a", None], ids=["shared", "plain"])
+FILE = {"filename": "x.txt"}
+LONG = {"filename": "l" * 3000}
+
+
+def done(flush: Any) -> None:
+    """Wait for a flush that was begun."""
+    assert flush is not None
+    flush.result(30)
+
+
+class Pair:
+    """Own topic of the connector (always plain keys), and the worker's."""
+
+    def __init__(self, shared: Any, group: Any, *, own_limit: Any = None, worker_limit: Any = None) -> None:
+        self.shared, self.group = shared, group
+        self.own_topic = f"{shared.unique}-own"
+        shared.extra_topics.add(self.own_topic)
+        own_limits = {} if own_limit is None else {"offset_storage_max_message_bytes": own_limit}
+        worker_limits = {} if worker_limit is None else {"offset_storage_max_message_bytes": worker_limit}
+        self.own = shared.offset_store(None, worker=shared.worker(offset_storage_topic=self.own_topic, **own_limits))
+        self.worker = shared.offset_store(group, worker=shared.worker(**worker_limits))
+        self.both = self.over(self.own, self.worker)
+
+    def over(self, own: Any, worker: Any) -> Any:
+        return ConnectorOffsetBackingStore(own, worker, cluster_group_id=self.group)
+
+    def writer(self, store: Any = None) -> Any:
+        return OffsetStorageWriter(store or self.both, "foo", cluster_group_id=self.group)
+
+    def reader(self, store: Any = None) -> Any:
+        return OffsetStorageReader(store or self.both, "foo", cluster_group_id=self.group)
+
+    def wire(self, key: Any) -> Any:
+        return (b"" if self.group is None else self.group.encode() + b".") + key
+
+    def read_own(self) -> Any:
+        return self.shared.read("offset", topic=self.own_topic)
+
+    def read_worker(self) -> Any:
+        return self.shared.read("offset")
+
+
+def flush(writer: Any, *pairs: Any) -> Any:
+    for partition, offset in pairs:
+        writer.offset(partition, offset)
+    assert writer.begin_flush()
+    return writer.do_flush()
+
+
+@GROUPS
+def test_values_go_to_both_topics_with_the_keys_of_each(shared: Any, until: Any, group: Any) -> None:
+    pair = Pair(shared, group)
+    flush(pair.writer(), (FILE, {"position": 1})).result(30)
+    key = b'["foo",{"filename":"x.txt"}]'
+    assert pair.read_own() == [(key, b'{"position":1}')]
+    until(lambda: pair.read_worker() == [(pair.wire(key), b'{"position":1}')])
+    assert pair.reader().offset(FILE) == {"position": 1}
+    pair.worker.refresh(30)
+    assert pair.both.connector_partitions("foo") == [FILE]
+    assert pair.both.wire_keys("foo", FILE) == (pair.wire(key),)
+
+
+@GROUPS
+def test_null_of_the_own_topic_hides_the_workers_value(shared: Any, group: Any) -> None:  # case 52b
+    pair = Pair(shared, group)
+    flush(pair.writer(pair.worker), (FILE, {"position": 1})).result(30)
+    assert pair.reader(pair.worker).offset(FILE) == {"position": 1}
+    key = pair.wire(b'["foo",{"filename":"x.txt"}]')
+    assert pair.both.get([key]).result(30) == {key: None}
+    assert pair.reader().offsets([FILE]) == [(FILE, None)]
+    assert pair.both.connector_partitions("foo") == [FILE]
+
+
+@GROUPS
+def test_failed_tombstone_in_the_workers_topic_ends_the_write(shared: Any, group: Any) -> None:  # case 52
+    pair = Pair(shared, group, worker_limit="1000")
+    outcomes: list[ConnectShareError | None] = []
+    writer = pair.writer()
+    writer.offset(LONG, None)
+    writer.offset(FILE, {"position": 1})
+    assert writer.begin_flush()
+    with pytest.raises(ConnectShareError):
+        done(writer.do_flush(outcomes.append))
+    assert isinstance(outcomes[0], ConnectShareError)
+    assert len(outcomes) == 1
+    assert pair.read_own() == []
+
+
+@GROUPS
+def test_failed_value_in_the_workers_topic_is_only_logged(
+    shared: Any, until: Any, caplog: Any, group: Any
+) -> None:  # case 53
+    pair = Pair(shared, group, worker_limit="1000")
+    flush(pair.writer(), (FILE, {"position": 1, "large": "l" * 3000})).result(30)
+    until(lambda: "not written to the worker's" in caplog.text)
+    assert "lll" not in caplog.text
+    assert pair.reader().offset(FILE)["position"] == 1
+
+
+@GROUPS
+def test_hanging_value_in_the_workers_topic_does_not_matter(shared: Any, held_back: Any, group: Any) -> None:  # case 53
+    pair = Pair(shared, group)
+    hanging = held_back(pair.worker)
+    flush(pair.writer(pair.over(pair.own, hanging)), (FILE, {"position": 1})).result(30)
+    assert len(hanging.held) == 1
+    assert pair.read_worker() == []
+
+
+@GROUPS
+def test_hanging_tombstone_in_the_workers_topic_holds_the_write(shared: Any, held_back: Any, group: Any) -> None:
+    pair = Pair(shared, group)
+    hanging = held_back(pair.worker)
+    outcome = flush(pair.writer(pair.over(pair.own, hanging)), (FILE, None))
+    with pytest.raises(TimeoutError):
+        outcome.result(0.2)
+    assert pair.read_own() == []
+    hanging.let_go()
+    outcome.result(30)
+    assert [value for _, value in pair.read_own()] == [None]
+
+
+@GROUPS
+def test_failure_in_the_own_topic_is_a_failure(shared: Any, group: Any) -> None:  # case 53
+    pair = Pair(shared, group, own_limit="1000")
+    with pytest.raises(ConnectShareError):
+        flush(pair.writer(), (FILE, {"position": 1, "large": "l" * 3000})).result(30)
+    assert pair.read_worker() == []
+
+
+def test_read_fails_when_either_store_fails(shared: Any) -> None:
+    pair = Pair(shared, "group-a")
+    pair.worker.stop()
+    with pytest.raises(ConnectShareError):
+        pair.reader().offset(FILE)
+
+
+def test_keys_without_the_groups_prefix_are_refused(shared: Any) -> None:
+    pair = Pair(shared, "group-a")
+    with pytest.raises(KeyFormatError, match="group-a"):
+        pair.both.set({b'["foo",{}]': b"{}"}).result(0)
+    assert pair.read_own() == pair.read_worker() == []
+
+
+@GROUPS
+def test_only_the_workers_store(shared: Any, group: Any) -> None:
+    worker = shared.offset_store(group)
+    only = ConnectorOffsetBackingStore(worker, cluster_group_id=group, owns_primary=False)
+    flush(OffsetStorageWriter(only, "foo", cluster_group_id=group), (FILE, {"position": 1})).result(30)
+    only.stop()
+    assert OffsetStorageReader(worker, "foo", cluster_group_id=group).offset(FILE) == {"position": 1}
+
+
+@GROUPS
+def test_reset_reaches_every_member_order(shared: Any, group: Any) -> None:
+    store = shared.offset_store(group)
+    prefix = b"" if group is None else b"group-a."
+    orders = [b'["foo",{"topic":"t","cluster":"us"}]', b'["foo",{"cluster":"us","topic":"t"}]']
+    shared.write("offset", [(prefix + key, b'{"position":1}') for key in orders])
+    shared.write("offset", [(prefix + b'["foo",null]', b'{"position":1}'), (prefix + b'["bar",{}]', b"{}")])
+    assert reset_offsets(store, "foo") == 3
+    store.refresh(30)
+    assert store.connector_partitions("foo") == []
+    assert dict(store.snapshot().raw) == {b'["bar",{}]': b"{}"}
+    assert {key for key, value in shared.read("offset") if value is None} == {
+        prefix + key for key in (*orders, b'["foo",null]')
+    }
+    assert reset_offsets(store, "foo") == 0
+
+
+@GROUPS
+def test_alter_writes_the_key_the_connector_will_look_up(shared: Any, group: Any) -> None:
+    store = shared.offset_store(group)
+    prefix = b"" if group is None else b"group-a."
+    shared.write("offset", [(prefix + b'["foo",{"topic":"t","cluster":"us"}]', b'{"position":1}')])
+    store.refresh(30)
+    written = alter_offsets(
+        store, "foo", [({"cluster": "us", "topic": "t"}, {"position": 5}), ({"new": 1}, {"position": 6})]
+    )
+    assert written == 2
+    reader = OffsetStorageReader(store, "foo", cluster_group_id=group)
+    assert reader.offset({"topic": "t", "cluster": "us"}) == {"position": 5}
+    assert reader.offset({"new": 1}) == {"position": 6}
+
+
+def test_altering_with_something_else_than_maps_writes_nothing(shared: Any) -> None:
+    store = shared.offset_store()
+    with pytest.raises(ValueFormatError):
+        alter_offsets(store, "foo", [(FILE, {"position": 5}), ({"a": [1]}, {"position": 6})])
+    assert shared.read("offset") == []
+
+
+@GROUPS
+def test_reset_reaches_both_topics(shared: Any, until: Any, group: Any) -> None:
+    pair = Pair(shared, group)
+    flush(pair.writer(), (FILE, {"position": 1})).result(30)
+    until(pair.read_worker)
+    assert reset_offsets(pair.both, "foo") == 1
+    assert pair.read_own()[-1][1] is None
+    assert pair.read_worker()[-1] == (pair.wire(b'["foo",{"filename":"x.txt"}]'), None)

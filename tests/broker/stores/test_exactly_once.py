@@ -1,0 +1,162 @@
+"""Exactly-once mode with real transactions: cases 7, 8 and 25, fencing, preparing, aborted records."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from connect_share.errors import PrivilegedWriteError, StoreClosedError
+from connect_share.state import TargetState
+from connect_share.stores.alter_offsets import reset_offsets
+from connect_share.stores.transactional_writer import TransactionalWriter
+
+pytestmark = pytest.mark.broker
+
+MODES = pytest.mark.parametrize("mode", ["preparing", "enabled"])
+GROUPS = pytest.mark.parametrize("group", ["group-a", None], ids=["shared", "plain"])
+CONFIG = {"name": "foo"}
+
+
+def leader(shared: Any, mode: Any, group: Any = "group-a", **options: Any) -> Any:
+    # The transactional id comes from the group, and groups of tests that run at once must not fence each other.
+    worker = shared.worker(f"{shared.unique}-g", exactly_once_source_support=mode)
+    return shared.config_store(group, worker=worker, **options)
+
+
+@MODES
+@GROUPS
+def test_privileged_writes_need_a_claim(shared: Any, until: Any, mode: Any, group: Any) -> None:  # case 7
+    store = leader(shared, mode, group)
+    with pytest.raises(PrivilegedWriteError, match="claim"):
+        store.put_task_count_record("c1", 2)
+    assert shared.read("config") == []
+    store.claim_write_privileges()
+    store.claim_write_privileges()
+    store.put_task_count_record("c1", 2)
+    assert store.snapshot().task_count_record("c1") == 2
+    # One record and one marker: one transaction.
+    until(lambda: shared.end_offset("config") == 2)
+    assert len(shared.read("config")) == 1
+
+
+@MODES
+@GROUPS
+def test_every_operation_is_one_transaction_or_two(shared: Any, until: Any, mode: Any, group: Any) -> None:
+    store = leader(shared, mode, group)
+    store.claim_write_privileges()
+    store.put_connector_config("foo", CONFIG, TargetState.PAUSED)
+    until(lambda: shared.end_offset("config") == 3)
+    store.put_task_configs("foo", [{"n": "0"}, {"n": "1"}])
+    until(lambda: shared.end_offset("config") == 3 + 3 + 2)
+    state = store.snapshot()
+    assert [str(task) for task in state.tasks("foo")] == ["foo-0", "foo-1"]
+    assert state.target_state("foo") is TargetState.PAUSED
+    store.remove_connector_config("foo")
+    assert store.snapshot().connectors() == frozenset()
+    until(lambda: shared.end_offset("config") == 8 + 3)
+    removal = None if group is None else b"null"
+    assert [value for _, value in shared.read("config", isolation="read_committed")][-2:] == [removal, removal]
+
+
+@MODES
+def test_second_leader_fences_the_first(shared: Any, mode: Any) -> None:  # case 8
+    first, second = leader(shared, mode), leader(shared, mode)
+    first.claim_write_privileges()
+    first.put_connector_config("one", CONFIG)
+    second.claim_write_privileges()
+    with pytest.raises(PrivilegedWriteError, match="claim"):
+        first.put_connector_config("lost", CONFIG)
+    with pytest.raises(PrivilegedWriteError, match="not claimed, or were lost"):
+        first.put_connector_config("lost", CONFIG)
+    first.put_target_state("one", TargetState.PAUSED)
+    first.put_logger_level("root", "DEBUG")
+    second.put_connector_config("two", CONFIG)
+    assert second.snapshot().connectors() == {"one", "two"}
+    assert second.snapshot().target_state("one") is TargetState.PAUSED
+    first.claim_write_privileges()
+    first.put_connector_config("three", CONFIG)
+    assert first.snapshot().connectors() == {"one", "two", "three"}
+    with pytest.raises(PrivilegedWriteError):
+        second.put_connector_config("lost", CONFIG)
+    committed = [key for key, _ in shared.read("config", isolation="read_committed")]
+    assert b"group-a.connector-lost" not in committed
+
+
+def test_users_transactional_id_and_idempotence_are_overridden(shared: Any) -> None:  # case 25
+    worker = shared.worker(
+        f"{shared.unique}-g",
+        exactly_once_source_support="preparing",
+        transactional_id="the-users",
+        enable_idempotence="false",
+    )
+    store = shared.config_store(worker=worker)
+    store.claim_write_privileges()
+    store.put_connector_config("foo", CONFIG)
+    store.put_target_state("foo", TargetState.PAUSED)
+    other = leader(shared, "preparing")
+    other.claim_write_privileges()  # the same transactional.id: connect-cluster-<group>
+    with pytest.raises(PrivilegedWriteError):
+        store.put_connector_config("foo", CONFIG)
+
+
+def test_aborted_records_are_believed_only_in_preparing(shared: Any) -> None:
+    leader(shared, "disabled").stop()
+    shared.write(
+        "config",
+        [(b"connector-a", b'{"properties":{}}')],
+        group="group-a",
+        transactional_id=f"{shared.unique}-t",
+        commit=False,
+    )
+    assert leader(shared, "preparing").snapshot().connectors() == {"a"}
+    assert leader(shared, "enabled").snapshot().connectors() == frozenset()
+
+
+def test_claiming_without_exactly_once_does_nothing(shared: Any) -> None:
+    store = leader(shared, "disabled")
+    store.claim_write_privileges()
+    store.put_connector_config("foo", CONFIG)
+    assert shared.end_offset("config") == 1
+
+
+@MODES
+def test_stop_gives_privileges_up(shared: Any, mode: Any) -> None:
+    store = leader(shared, mode)
+    store.claim_write_privileges()
+    store.stop()
+    with pytest.raises(StoreClosedError):
+        store.put_connector_config("foo", CONFIG)
+    other = leader(shared, mode)
+    other.claim_write_privileges()
+    other.put_connector_config("foo", CONFIG)
+
+
+def test_value_too_large_in_a_transaction_takes_the_privileges(shared: Any) -> None:
+    worker = shared.worker(
+        f"{shared.unique}-g", exactly_once_source_support="enabled", config_storage_max_message_bytes="1000"
+    )
+    store = shared.config_store(worker=worker)
+    store.claim_write_privileges()
+    with pytest.raises(PrivilegedWriteError) as refused:
+        store.put_connector_config("foo", {"secret": "s3cret" * 1000})
+    assert "s3cret" not in str(refused.value)
+    store.claim_write_privileges()
+    store.put_connector_config("foo", CONFIG)
+    assert store.snapshot().connectors() == {"foo"}
+
+
+def test_offsets_are_reset_in_one_transaction(shared: Any) -> None:
+    worker = shared.worker(f"{shared.unique}-g", exactly_once_source_support="enabled")
+    store = shared.offset_store(worker=worker)
+    shared.write("offset", [(b'["foo",{"a":%d}]' % number, b"{}") for number in range(3)], group="group-a")
+    writer = TransactionalWriter(
+        worker.producer_settings(),
+        client_id=worker.client_id("reset"),
+        transactional_id=f"{worker.group_id}-foo-0",
+        topic=store.topic,
+    )
+    assert reset_offsets(store, "foo", transactional_writer=writer) == 3
+    store.refresh(30)
+    assert store.connector_partitions("foo") == []
+    assert not writer.claimed

@@ -1,0 +1,169 @@
+"""The status store on a real broker: section 8, cases 34 and 36 to 38."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from connect_share.errors import NotStartedError, StoreClosedError, ValueFormatError
+from connect_share.records import ConnectorTaskId
+from connect_share.state import ConnectorStatus, State, TaskStatus, TopicStatus
+from connect_share.stores.status import KafkaStatusBackingStore
+
+pytestmark = pytest.mark.broker
+
+GROUPS = pytest.mark.parametrize("group", ["group-a", None], ids=["shared", "plain"])
+TASK = ConnectorTaskId("foo", 0)
+
+
+def connector(state: Any, worker: Any, generation: Any, trace: Any = None) -> Any:
+    return ConnectorStatus("foo", state, worker, generation, trace)
+
+
+def wire(group: Any, key: Any) -> Any:
+    return (b"" if group is None else group.encode() + b".") + key
+
+
+@GROUPS
+def test_statuses_are_visible_when_read_back(shared: Any, until: Any, group: Any) -> None:  # case 34
+    store = shared.status_store(group)
+    assert store.get("foo") is None
+    running = connector(State.RUNNING, "w:8083", 9)
+    store.put(running)
+    failed = TaskStatus(TASK, State.FAILED, "w:8083", 9, "java.lang.X: a\n\tat b\n", "4.3.1")
+    store.put(failed)
+    topic = TopicStatus("server1.inventory.customers", "foo", 0, 1729798381000)
+    store.put(topic)
+    store.flush()
+    store.refresh(30)
+    assert store.get("foo") == running
+    assert store.get(TASK) == failed
+    assert store.get_all("foo") == [failed]
+    assert store.get_all_topics("foo") == [topic]
+    assert store.get_topic("foo", "server1.inventory.customers") == topic
+    assert store.connectors() == {"foo"}
+    assert sorted(shared.read("status")) == [
+        (
+            wire(group, b"status-connector-foo"),
+            b'{"state":"RUNNING","trace":null,"worker_id":"w:8083","generation":9,"version":null}',
+        ),
+        (
+            wire(group, b"status-task-foo-0"),
+            rb'{"state":"FAILED","trace":"java.lang.X: a\n\tat b\n","worker_id":"w:8083","generation":9,"version":"4.3.1"}',
+        ),
+        (
+            wire(group, b"status-topic-server1.inventory.customers:connector-foo"),
+            b'{"topic":{"name":"server1.inventory.customers","connector":"foo","task":0,"discoverTimestamp":1729798381000}}',
+        ),
+    ]
+
+
+@GROUPS
+def test_safe_put_of_an_older_generation_by_another_worker_sends_nothing(shared: Any, group: Any) -> None:  # case 36
+    other = shared.status_store(group)
+    other.put(connector(State.RUNNING, "other:8083", 1))
+    other.flush()
+    store = shared.status_store(group)
+    store.put_safe(connector(State.UNASSIGNED, "w:8083", 0))
+    store.flush()
+    store.refresh(30)
+    assert store.get("foo") == connector(State.RUNNING, "other:8083", 1)
+    assert len(shared.read("status")) == 1
+
+
+@GROUPS
+def test_safe_put_of_the_same_worker_replaces(shared: Any, group: Any) -> None:  # case 37
+    store = shared.status_store(group)
+    store.put(connector(State.RUNNING, "w:8083", 1))
+    store.flush()
+    store.refresh(30)
+    store.put_safe(connector(State.UNASSIGNED, "w:8083", 0))
+    store.flush()
+    store.refresh(30)
+    assert store.get("foo") == connector(State.UNASSIGNED, "w:8083", 0)
+
+
+@GROUPS
+def test_plain_put_replaces_whatever_is_there(shared: Any, group: Any) -> None:  # case 38
+    store = shared.status_store(group)
+    store.put(connector(State.RUNNING, "other:8083", 1))
+    store.flush()
+    store.refresh(30)
+    store.put(connector(State.UNASSIGNED, "w:8083", 0))
+    store.flush()
+    store.refresh(30)
+    assert store.get("foo") == connector(State.UNASSIGNED, "w:8083", 0)
+
+
+@GROUPS
+def test_safe_put_of_a_newer_generation_replaces(shared: Any, group: Any) -> None:
+    store = shared.status_store(group)
+    store.put(TaskStatus(TASK, State.RUNNING, "other:8083", 1))
+    store.flush()
+    store.refresh(30)
+    store.put_safe(TaskStatus(TASK, State.FAILED, "w:8083", 1))
+    store.flush()
+    store.refresh(30)
+    assert store.get(TASK) == TaskStatus(TASK, State.FAILED, "w:8083", 1)
+
+
+@GROUPS
+def test_destroyed_is_a_real_tombstone(shared: Any, group: Any) -> None:
+    store = shared.status_store(group)
+    store.put(connector(State.RUNNING, "w:8083", 1))
+    store.put(TaskStatus(TASK, State.RUNNING, "w:8083", 1))
+    store.flush()
+    store.refresh(30)
+    store.put(TaskStatus(TASK, State.DESTROYED, "w:8083", 2))
+    store.put(connector(State.DESTROYED, "w:8083", 2))
+    store.flush()
+    store.refresh(30)
+    assert store.get("foo") is None
+    assert store.get_all("foo") == []
+    assert store.connectors() == frozenset()
+    assert (wire(group, b"status-connector-foo"), None) in shared.read("status")
+    assert (wire(group, b"status-task-foo-0"), None) in shared.read("status")
+
+
+@GROUPS
+def test_topics_are_forgotten(shared: Any, group: Any) -> None:
+    store = shared.status_store(group)
+    for topic in ("a", "b"):
+        store.put(TopicStatus(topic, "foo", 0, 1))
+    store.delete_topic("foo", "a")
+    store.flush()
+    store.refresh(30)
+    assert [status.topic for status in store.get_all_topics("foo")] == ["b"]
+    assert (wire(group, b"status-topic-a:connector-foo"), None) in shared.read("status")
+
+
+def test_put_makes_the_connector_known_before_it_is_read(shared: Any) -> None:
+    store = shared.status_store()
+    store.put(connector(State.RUNNING, "w:8083", 1))
+    assert store.connectors() == {"foo"}
+
+
+def test_status_without_worker_is_refused(shared: Any) -> None:
+    store = shared.status_store()
+    with pytest.raises(ValueFormatError, match="worker_id"):
+        store.put(connector(State.RUNNING, None, 1))
+    assert shared.read("status") == []
+
+
+def test_order_of_life(shared: Any) -> None:
+    store = KafkaStatusBackingStore(shared.worker(), cluster_group_id="group-a")
+    with pytest.raises(NotStartedError):
+        store.put(connector(State.RUNNING, "w:8083", 1))
+    store.start()
+    store.stop()
+    store.stop()
+    with pytest.raises(StoreClosedError):
+        store.put(connector(State.RUNNING, "w:8083", 1))
+
+
+def test_status_the_topic_does_not_take_is_logged_not_raised(shared: Any, until: Any, caplog: Any) -> None:
+    store = shared.status_store(worker=shared.worker(status_storage_max_message_bytes="1000"))
+    store.put(connector(State.FAILED, "w:8083", 1, "tr4ce" * 1000))
+    until(lambda: "Failed to write a status" in caplog.text)
+    assert "tr4ce" not in caplog.text

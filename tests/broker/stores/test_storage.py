@@ -1,0 +1,324 @@
+"""ConnectStorage on a real broker: the way in, what it refuses, what it leaves behind."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import socket
+import threading
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+
+from connect_share.admin import Admin
+from connect_share.errors import (
+    BrokerError,
+    ConfigError,
+    InvalidClusterGroupIdError,
+    LiveMembersError,
+    NotStartedError,
+    PartitionCountError,
+    PlainTopicsError,
+    StoreClosedError,
+    TopicNotCompactedError,
+)
+from connect_share.records import ConnectorTaskId
+from connect_share.state import ConnectorStatus, State, TargetState, TaskStatus
+from connect_share.storage import ConnectStorage
+from connect_share.worker_config import WorkerConfig
+from tests.support.connect_member import ConnectMember
+
+pytestmark = pytest.mark.broker
+
+SHARING = {"connect.management.topic.sharing.support": "enabled"}
+FILE = {"filename": "x.txt"}
+
+
+def done(flush: Any) -> None:
+    """Wait for a flush that was begun."""
+    assert flush is not None
+    flush.result(30)
+
+
+def worker(shared: Any, group: Any = "group-a", **overrides: Any) -> Any:
+    return WorkerConfig.from_properties(shared.properties(group, **overrides) | SHARING)
+
+
+def fill(storage: Any, name: Any = "foo") -> None:
+    """Write one connector with everything a worker would write, and read it back."""
+    storage.config.put_connector_config(name, {"name": name})
+    storage.config.put_task_configs(name, [{"n": "0"}])
+    storage.config.put_target_state(name, TargetState.PAUSED)
+    storage.config.refresh()
+    storage.status.put(ConnectorStatus(name, State.PAUSED, "w:1", 1))
+    storage.status.put(TaskStatus(ConnectorTaskId(name, 0), State.PAUSED, "w:1", 1))
+    storage.status.flush()
+    storage.status.refresh()
+    writer = storage.offset_writer(name)
+    writer.offset(FILE, {"position": 1})
+    assert writer.begin_flush()
+    done(writer.do_flush())
+    assert storage.offset_reader(name).offset(FILE) == {"position": 1}
+
+
+def seen(storage: Any) -> Any:
+    names = sorted(storage.config.snapshot().connectors())
+    return [
+        (
+            name,
+            storage.config.snapshot().connector_config(name),
+            [str(task) for task in storage.config.snapshot().tasks(name)],
+            storage.config.snapshot().target_state(name),
+            storage.status.get(name),
+            storage.status.get_all(name),
+            storage.offset_reader(name).offset(FILE),
+        )
+        for name in names
+    ]
+
+
+@pytest.mark.parametrize("sharing", [True, False], ids=["shared", "plain"])
+def test_everything_is_there_after_a_restart(shared: Any, sharing: Any) -> None:
+    config = worker(shared) if sharing else shared.worker()
+    with ConnectStorage(config) as storage:
+        fill(storage)
+        before = seen(storage)
+        position = storage.config.snapshot().offset
+    with ConnectStorage(config) as storage:
+        assert seen(storage) == before
+        assert storage.config.snapshot().offset == position
+        startup = storage.startup
+    assert startup.config.own_records == 4
+    assert startup.status.own_records == 2
+    assert startup.offsets.own_records == 1
+    assert (startup.config.partitions, startup.offsets.partitions, startup.status.partitions) == (1, 3, 2)
+    assert json.loads(json.dumps(startup.to_dict()))["config"]["topic"] == shared.topics["config"]
+    assert 0 < startup.config.seconds <= startup.seconds
+
+
+def test_topics_are_made_as_connect_makes_them(shared: Any) -> None:
+    with ConnectStorage(worker(shared, offset_storage_segment_ms="7777000")):
+        pass
+    described = shared.admin.describe_topics(list(shared.topics.values()))
+    assert {kind: len(described[topic].partitions) for kind, topic in shared.topics.items()} == {
+        "config": 1,
+        "offset": 3,
+        "status": 2,
+    }
+    for topic in shared.topics.values():
+        assert shared.admin.topic_configs(topic)["cleanup.policy"] == "compact"
+    assert shared.admin.topic_configs(shared.topics["offset"])["segment.ms"] == "7777000"
+
+
+def test_groups_on_the_same_topics_do_not_see_each_other(shared: Any) -> None:
+    groups = ["a", "a.b", "a-b", "A"]
+    with contextlib.ExitStack() as stack:
+        storages = {
+            group: stack.enter_context(ConnectStorage(worker(shared, group), allow_empty=True)) for group in groups
+        }
+        for group, storage in storages.items():
+            fill(storage, f"{group}.connector-x")
+            fill(storage, f"b.connector-x-{group}")
+        for group, storage in storages.items():
+            for store in (storage.config, storage.status, storage.offsets):
+                store.refresh()
+            mine = {f"{group}.connector-x", f"b.connector-x-{group}"}
+            assert storage.config.snapshot().connectors() == mine
+            assert storage.status.connectors() == mine
+            assert storage.offsets.snapshot().connectors() == mine
+    with ConnectStorage(worker(shared, "a.b")) as storage:
+        assert storage.startup.config.own_records == 8
+        assert storage.startup.config.foreign_records == 24
+        assert len(seen(storage)) == 2
+
+
+def test_plain_topics_are_refused_while_sharing(shared: Any) -> None:
+    with ConnectStorage(shared.worker()) as plain:
+        fill(plain)
+    with pytest.raises(PlainTopicsError, match=r"connect-share-migrate plan .*allow_empty=True"):
+        ConnectStorage(worker(shared)).__enter__()
+    with ConnectStorage(worker(shared), allow_empty=True) as storage:
+        assert seen(storage) == []
+        fill(storage)
+    with ConnectStorage(worker(shared)) as storage:
+        assert len(seen(storage)) == 1
+    # Somebody shares these topics already, so a new group is no surprise.
+    with ConnectStorage(worker(shared, "group-b")) as storage:
+        assert seen(storage) == []
+
+
+def test_empty_topics_and_garbage_keys_are_no_plain_topics(shared: Any) -> None:
+    with ConnectStorage(worker(shared)):
+        pass
+    shared.write("config", [(b"", b"x"), (b"garbage", None), (b"\xff", b"\xff"), (b"group-a.garbage", b"{")])
+    shared.write("status", [(b"", b"x"), (b"garbage", None)])
+    shared.write("offset", [(b"", b"x"), (b"\x00", None)])
+    with ConnectStorage(worker(shared)) as storage:
+        assert seen(storage) == []
+        assert storage.config.snapshot().offset == -1
+        fill(storage)
+
+
+def test_writes_are_refused_while_java_members_live(shared: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr("connect_share.storage.LIVE_MEMBERS_CACHE_S", 0.0)
+    group = f"{shared.unique}-g"
+    with ConnectStorage(worker(shared, group)) as storage:
+        fill(storage)
+        with ConnectMember(shared.bootstrap_servers, group):
+            before = shared.read("config"), shared.read("status"), shared.read("offset")
+            writes: list[Callable[[], object]] = [
+                lambda: storage.config.put_connector_config("late", {}),
+                lambda: storage.config.put_target_state("foo", TargetState.STARTED),
+                lambda: storage.config.put_task_configs("foo", []),
+                lambda: storage.status.put(ConnectorStatus("foo", State.RUNNING, "w:1", 2)),
+                lambda: storage.status.put_safe(ConnectorStatus("foo", State.RUNNING, "w:1", 2)),
+                lambda: storage.status.delete_topic("foo", "t"),
+                lambda: storage.offsets.set({f'{group}.["foo",{{}}]'.encode(): b"{}"}).result(30),
+            ]
+            for write in writes:
+                with pytest.raises(LiveMembersError, match="allow_live_members=True"):
+                    write()
+            assert (shared.read("config"), shared.read("status"), shared.read("offset")) == before
+            assert len(seen(storage)) == 1  # reading goes on
+            with ConnectStorage(worker(shared, group), allow_live_members=True) as told:
+                told.config.put_connector_config("late", {})
+        storage.config.put_connector_config("later", {})
+        assert storage.config.snapshot().connectors() == {"foo", "late", "later"}
+
+
+def test_other_groups_members_do_not_matter(shared: Any) -> None:
+    with (
+        ConnectStorage(worker(shared, f"{shared.unique}-g")) as storage,
+        ConnectMember(shared.bootstrap_servers, f"{shared.unique}-other"),
+    ):
+        fill(storage)
+
+
+def test_not_a_broker(shared: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr("connect_share.storage.Admin", partial(Admin, timeout_s=2.0))
+    with socket.create_server(("127.0.0.1", 0)) as nobody:  # takes connections and never answers
+        for address in ("127.0.0.1:1", f"127.0.0.1:{nobody.getsockname()[1]}"):
+            with pytest.raises(BrokerError, match=re.escape(address)):
+                ConnectStorage(worker(shared, bootstrap_servers=address)).__enter__()
+
+
+def test_topic_that_deletes_is_refused_and_everything_is_closed(shared: Any) -> None:
+    threads = threading.active_count()
+    for kind in ("config", "status", "offset"):
+        topic = f"{shared.unique}-deletes-{kind}"
+        shared.create(topic, cleanup_policy="compact,delete")
+        with pytest.raises(TopicNotCompactedError, match=rf"{kind}\.storage\.topic") as refused:
+            ConnectStorage(worker(shared, **{f"{kind}_storage_topic": topic})).__enter__()
+        assert refused.value.topic == topic
+    assert threading.active_count() == threads
+
+
+def test_config_topic_with_three_partitions_is_refused(shared: Any) -> None:
+    shared.create(shared.topics["config"], partitions=3, cleanup_policy="compact")
+    with pytest.raises(PartitionCountError, match="3 partitions"):
+        ConnectStorage(worker(shared)).__enter__()
+
+
+def test_illegal_group_id(shared: Any) -> None:
+    with pytest.raises(InvalidClusterGroupIdError, match=r"group\.id"):
+        worker(shared, "connector-x")
+
+
+def test_everything_is_closed_after_an_exception(shared: Any) -> None:
+    threads = threading.active_count()
+    storage = ConnectStorage(worker(shared))
+    stores: list[Any] = []
+
+    def use_and_fail() -> None:
+        with storage:
+            fill(storage)
+            stores.extend([storage.config, storage.status, storage.offsets, storage.offset_reader("foo")])
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        use_and_fail()
+    config, status, offsets, reader = stores
+    for refused in (config.refresh, status.refresh, offsets.refresh, partial(reader.offset, FILE)):
+        with pytest.raises(StoreClosedError):
+            refused()
+    with pytest.raises(NotStartedError):
+        _ = storage.config
+    assert threading.active_count() == threads
+
+
+def test_two_megabytes(shared: Any) -> None:
+    limits = {f"{kind}_storage_max_message_bytes": "4000000" for kind in ("config", "status", "offset")}
+    config = worker(shared, max_request_size="4000000", **limits)
+    large = "x" * 2_000_000
+    with ConnectStorage(config) as storage:
+        storage.config.put_connector_config("foo", {"large": large})
+        storage.status.put(ConnectorStatus("foo", State.FAILED, "w:1", 1, large))
+        storage.status.flush()
+        writer = storage.offset_writer("foo")
+        writer.offset(FILE, {"large": large})
+        assert writer.begin_flush()
+        done(writer.do_flush())
+    with ConnectStorage(config) as storage:
+        assert storage.config.snapshot().connector_config("foo") == {"large": large}
+        assert storage.status.get("foo") == ConnectorStatus("foo", State.FAILED, "w:1", 1, large)
+        assert storage.offset_reader("foo").offset(FILE) == {"large": large}
+
+
+def test_connector_with_an_offsets_topic_of_its_own(shared: Any, until: Any) -> None:
+    own = f"{shared.unique}-own"
+    shared.extra_topics.add(own)
+    with ConnectStorage(worker(shared)) as storage:
+        storage.config.put_connector_config("foo", {"offsets.storage.topic": own})
+        writer = storage.offset_writer("foo")
+        writer.offset(FILE, {"position": 3})
+        assert writer.begin_flush()
+        done(writer.do_flush())
+        assert storage.offset_reader("foo").offset(FILE) == {"position": 3}
+        assert shared.read("offset", topic=own) == [(b'["foo",{"filename":"x.txt"}]', b'{"position":3}')]
+        until(lambda: shared.read("offset") == [(b'group-a.["foo",{"filename":"x.txt"}]', b'{"position":3}')])
+        storage.config.put_connector_config("bar", {"offsets.storage.topic": shared.topics["offset"]})
+        assert storage.offset_reader("bar").offset(FILE) is None
+
+
+def test_contradicting_overrides_of_an_offsets_topic_are_refused(shared: Any) -> None:
+    config = {
+        "offsets.storage.topic": "own",
+        "producer.override.bootstrap.servers": "one:1",
+        "consumer.override.bootstrap.servers": "two:2",
+    }
+    with ConnectStorage(worker(shared)) as storage:
+        storage.config.put_connector_config("foo", config)
+        with pytest.raises(ConfigError, match=r"override\.bootstrap\.servers"):
+            storage.offset_reader("foo")
+
+
+def test_entering_twice_is_refused(shared: Any) -> None:
+    storage = ConnectStorage(worker(shared))
+    with pytest.raises(NotStartedError):
+        _ = storage.status
+    with storage, pytest.raises(NotStartedError):
+        storage.__enter__()
+
+
+def test_exactly_once_storage(shared: Any) -> None:
+    config = worker(shared, f"{shared.unique}-g", exactly_once_source_support="enabled")
+    with ConnectStorage(config) as storage:
+        storage.config.claim_write_privileges()
+        fill(storage)
+        storage.config.remove_connector_config("foo")
+        assert seen(storage) == []
+
+
+def test_failure_of_one_store_does_not_wait_for_another(shared: Any) -> None:
+    """The config topic cannot be read to its end while a transaction is open; the status topic is wrong."""
+    worker_file = worker(shared, exactly_once_source_support="enabled", status_storage_topic=f"{shared.unique}-deletes")
+    shared.create(shared.topics["config"], cleanup_policy="compact")
+    shared.create(f"{shared.unique}-deletes", cleanup_policy="delete")
+    with shared.open_transaction("config", [(b"group-b.connector-x", b"{}")]):
+        before = threading.active_count()
+        with pytest.raises(TopicNotCompactedError):
+            ConnectStorage(worker_file).__enter__()
+        assert threading.active_count() == before
