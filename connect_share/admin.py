@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import time
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from typing import Any, Final, Self, TypeVar
 from connect_share.client import (
     ConfigResource,
     IsolationLevel,
+    KafkaError,
     KafkaException,
     NewTopic,
     OffsetSpec,
@@ -23,7 +25,7 @@ from connect_share.client import (
     admin_client,
     translate,
 )
-from connect_share.errors import BrokerError, BrokerTimeoutError, BrokerUnavailableError
+from connect_share.errors import AuthorizationError, BrokerError, BrokerTimeoutError, BrokerUnavailableError
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
 
 T = TypeVar("T")
@@ -91,7 +93,8 @@ class Admin:
     def __init__(self, settings: ClientSettings, *, client_id: str, timeout_s: float = 30.0) -> None:
         self.bootstrap_servers = settings.bootstrap_servers
         self._timeout_s = timeout_s
-        self._client = admin_client(settings, client_id=client_id)
+        self._troubles: deque[KafkaError] = deque(maxlen=1)
+        self._client = admin_client(settings, client_id=client_id, on_error=self._note_trouble)
 
     def __enter__(self) -> Self:
         return self
@@ -211,7 +214,7 @@ class Admin:
         """
         if names:
             futures = self._client.delete_topics(
-                list(names), operation_timeout=self._timeout_s, request_timeout=self._timeout_s
+                sorted(set(names)), operation_timeout=self._timeout_s, request_timeout=self._timeout_s
             )
             for name, future in futures.items():
                 _result(future, f"deleting topic {name}", missing_ok=True)
@@ -268,7 +271,32 @@ class Admin:
         try:
             return self._client.list_topics(timeout=self._timeout_s)
         except KafkaException as exc:
-            raise translate(exc, f"asking {self.bootstrap_servers} for metadata") from exc
+            error = translate(exc, "asking for metadata")
+            if isinstance(error, (BrokerTimeoutError, BrokerUnavailableError)):
+                raise self._no_answer(error) from exc
+            raise error from exc
+
+    def _note_trouble(self, error: KafkaError) -> None:
+        if error.name() != "_ALL_BROKERS_DOWN":  # that one only says that all others were told before
+            self._troubles.append(error)
+
+    def _no_answer(self, error: BrokerError) -> BrokerError:
+        """Say why there was no answer: the operation only knows that time is up, the connections know the reason."""
+        self._troubles.clear()
+        self._client.poll(0)
+        if not self._troubles:
+            return type(error)(
+                f"no answer from {self.bootstrap_servers}: {error}", code=error.code, name=error.name, retriable=True
+            )
+        reason = translate(self._troubles[-1], "connecting")
+        refused = isinstance(reason, AuthorizationError)
+        hint = "; what listens there is no Kafka broker, or wants TLS" if reason.name == "_BAD_MSG" else ""
+        return (AuthorizationError if refused else BrokerUnavailableError)(
+            f"no answer from {self.bootstrap_servers}: {reason}{hint}",
+            code=reason.code,
+            name=reason.name,
+            retriable=not refused,
+        )
 
     def _retried(self, ask: Callable[[float], T]) -> T:
         """Repeat a call while it fails with an error that passes (leaders move, a topic is just being made)."""
@@ -277,9 +305,7 @@ class Admin:
             try:
                 return ask(max(0.1, deadline_s - time.monotonic()))
             except (BrokerTimeoutError, BrokerUnavailableError) as exc:
-                raise type(exc)(
-                    f"no answer from {self.bootstrap_servers}: {exc}", code=exc.code, name=exc.name, retriable=True
-                ) from exc
+                raise self._no_answer(exc) from exc
             except BrokerError as exc:
                 if not exc.retriable or time.monotonic() + _RETRY_S > deadline_s:
                     raise

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+import re
 import uuid
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
@@ -33,6 +34,7 @@ from connect_share.errors import (
     BrokerError,
     BrokerTimeoutError,
     BrokerUnavailableError,
+    ConfigError,
     FencedError,
 )
 from connect_share.records import Record
@@ -64,8 +66,12 @@ __all__ = [
     "translate",
 ]
 
+T = TypeVar("T")
+
 _log = logging.getLogger(__name__)
 _library_log = logging.getLogger(__name__ + ".librdkafka")
+
+_NAMED_PROPERTY: Final = re.compile(r'property:? "([^"]+)"')
 
 # Settings nobody may change, with the reason.
 _EVERY_CLIENT: Final[Mapping[str, str]] = {
@@ -182,7 +188,7 @@ def consumer(
     """
     defaults = {"group.id": f"connect-share-{uuid.uuid4().hex[:12]}", **_CONSUMER_DEFAULTS}
     forced = {**_EVERY_CLIENT, **_CONSUMER, "client.id": client_id, "isolation.level": isolation.value}
-    return Consumer(_config({**defaults, **settings.properties, **(overrides or {}), **forced}), logger=_library_log)
+    return _made(Consumer, {**defaults, **settings.properties, **(overrides or {}), **forced})
 
 
 def producer(
@@ -206,17 +212,43 @@ def producer(
         forced["enable.idempotence"] = "true"
     else:
         forced.update(_IDEMPOTENT_PRODUCER if idempotent else _PLAIN_PRODUCER)
-    return Producer(_config({**merged, **forced}), logger=_library_log)
+    return _made(Producer, {**merged, **forced})
 
 
-def admin_client(settings: ClientSettings, *, client_id: str) -> AdminClient:
-    """Make an admin client."""
-    return AdminClient(_config({**settings.properties, **_EVERY_CLIENT, "client.id": client_id}), logger=_library_log)
+def admin_client(
+    settings: ClientSettings, *, client_id: str, on_error: Callable[[KafkaError], None] | None = None
+) -> AdminClient:
+    """Make an admin client.
+
+    Args:
+        settings: how to reach the cluster.
+        client_id: shown in the broker's logs.
+        on_error: hears of connection trouble, while the client is polled.
+
+    Raises:
+        ConfigError: the client library does not take a setting.
+    """
+    return _made(AdminClient, {**settings.properties, **_EVERY_CLIENT, "client.id": client_id}, on_error)
 
 
-def _config(properties: Mapping[str, str]) -> dict[str, Any]:
-    callback: Callable[[KafkaError], None] = _on_error
-    return {**properties, "error_cb": callback}
+def _made(
+    kind: Callable[..., T], properties: Mapping[str, str], on_error: Callable[[KafkaError], None] | None = None
+) -> T:
+    """Construct a client; what the library says against a setting becomes a ``ConfigError`` without its value."""
+    config: dict[str, Any] = {**properties, "error_cb": on_error or _on_error}
+    try:
+        return kind(config, logger=_library_log)
+    except KafkaException as exc:
+        text = str(exc.args[0].str()).strip()
+        named = _NAMED_PROPERTY.search(text)
+        if named is None:
+            raise ConfigError(f"the Kafka client refuses its settings: {text}") from exc
+        name = named.group(1)
+        if text.startswith("No such"):
+            raise ConfigError(
+                f"{name} is a setting neither of Java's clients nor of librdkafka", property_name=name
+            ) from exc
+        raise ConfigError(f"{name} has a value that the Kafka client does not take", property_name=name) from exc
 
 
 def is_end_of_partition(error: KafkaError) -> bool:
