@@ -1,0 +1,141 @@
+"""What is fetched has to be what the lock says."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from connect_share.embedded import artifacts
+from connect_share.embedded.artifacts import ensure_artifacts, locked_sets
+from connect_share.errors import EmbeddedError
+
+_GOOD = b"what the lock was made from"
+
+
+@pytest.fixture
+def locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A lock with one jar, an empty cache, an empty home, and no program on the path."""
+    lock = tmp_path / "lock.json"
+    entry = {
+        "coordinates": "org.example:thing:1.0",
+        "file": "thing-1.0.jar",
+        "bytes": len(_GOOD),
+        "sha256": hashlib.sha256(_GOOD).hexdigest(),
+    }
+    lock.write_text(json.dumps({"sets": {"thing": {"roots": ["org.example:thing:1.0"], "artifacts": [entry]}}}))
+    for name in ("home", "bin"):
+        (tmp_path / name).mkdir()
+    monkeypatch.setattr(artifacts, "LOCK_FILE", lock)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
+    locked_sets.cache_clear()
+    yield tmp_path
+    locked_sets.cache_clear()
+
+
+def _put_in_local_repository(root: Path, content: bytes) -> None:
+    jar = root / "home/.m2/repository/org/example/thing/1.0/thing-1.0.jar"
+    jar.parent.mkdir(parents=True)
+    jar.write_bytes(content)
+
+
+def _maven_that_delivers(root: Path, content: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program in Maven's place that puts a file where it was asked to."""
+    monkeypatch.setenv(artifacts.RESOLVER_VARIABLE, "mvn")
+    (root / "delivered").write_bytes(content)
+    program = root / "bin" / "mvn"
+    program.write_text(
+        f'#!/bin/sh\nfor a; do case $a in -DoutputDirectory=*) cp {root}/delivered "${{a#*=}}/thing-1.0.jar";; esac; done\n'
+    )
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+
+
+def _left_behind(root: Path) -> list[Path]:
+    return [path for path in root.joinpath("cache").rglob("*") if path.is_file() and path.suffix != ".lock"]
+
+
+def test_a_wrong_checksum_is_refused_by_name_and_leaves_nothing(locked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _maven_that_delivers(locked, b"something else", monkeypatch)
+    with pytest.raises(
+        EmbeddedError, match=r"org\.example:thing:1\.0 from mvn has checksum [0-9a-f]{64}, the lock says"
+    ):
+        ensure_artifacts("thing")
+    assert _left_behind(locked) == []
+
+
+def test_what_arrives_is_kept_and_not_fetched_again(locked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _maven_that_delivers(locked, _GOOD, monkeypatch)
+    folder = ensure_artifacts("thing")
+    assert [path.name for path in folder.iterdir()] == ["thing-1.0.jar"]
+    (locked / "bin" / "mvn").unlink()
+    assert ensure_artifacts("thing") == folder
+
+
+def test_another_lock_gives_another_folder(locked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _maven_that_delivers(locked, _GOOD, monkeypatch)
+    first = ensure_artifacts("thing")
+    data = json.loads(artifacts.LOCK_FILE.read_text())
+    data["sets"]["thing"]["artifacts"][0]["sha256"] = hashlib.sha256(b"changed").hexdigest()
+    artifacts.LOCK_FILE.write_text(json.dumps(data))
+    locked_sets.cache_clear()
+    _maven_that_delivers(locked, b"changed", monkeypatch)
+    assert ensure_artifacts("thing") != first
+
+
+def test_the_local_repository_is_used_where_its_file_is_right(locked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _put_in_local_repository(locked, _GOOD)
+    monkeypatch.setenv(artifacts.RESOLVER_VARIABLE, "local repository")
+    assert (ensure_artifacts("thing") / "thing-1.0.jar").read_bytes() == _GOOD
+
+
+def test_a_wrong_file_in_the_local_repository_is_passed_over(locked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _put_in_local_repository(locked, b"another build")
+    monkeypatch.setenv(artifacts.RESOLVER_VARIABLE, "local repository")
+    with pytest.raises(EmbeddedError, match=r"1 jars of thing could not be fetched, such as org\.example:thing:1\.0"):
+        ensure_artifacts("thing")
+    assert _left_behind(locked) == []
+
+
+def test_missing_maven_is_told(locked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(locked / "bin"))
+    monkeypatch.setenv(artifacts.RESOLVER_VARIABLE, "mvn")
+    with pytest.raises(EmbeddedError, match="mvn: mvn is not installed"):
+        ensure_artifacts("thing")
+
+
+def test_an_unknown_resolver_is_refused(locked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(artifacts.RESOLVER_VARIABLE, "carrier pigeon")
+    with pytest.raises(EmbeddedError, match="CONNECT_SHARE_RESOLVER has to be one of local repository, mvn, ivy"):
+        ensure_artifacts("thing")
+
+
+def test_an_unknown_set_is_refused(locked: Path) -> None:
+    with pytest.raises(EmbeddedError, match=r"no set 'kafka-0\.8' in lock\.json; there are thing"):
+        ensure_artifacts("kafka-0.8")
+
+
+def test_the_lock_is_exact() -> None:
+    text = artifacts.LOCK_FILE.read_text(encoding="utf-8")
+    assert "://" not in text
+    sets = locked_sets()
+    assert {"kafka-4.3.1", "ecj"} <= sets.keys()
+    for name, jars in sets.items():
+        assert len({jar.file for jar in jars}) == len(jars), name
+        for jar in jars:
+            _, artifact, version, classifier = jar.parts
+            assert jar.file == f"{artifact}-{version}{'-' + classifier if classifier else ''}.jar"
+            assert re.fullmatch(r"[0-9a-f]{64}", jar.sha256)
+            assert not set(version) & set("[](),+"), f"{jar.coordinates} is a range"
+            assert "SNAPSHOT" not in version
+
+
+def test_the_locked_sets_hold_what_is_run() -> None:
+    names = {jar.parts[1] for jar in locked_sets()["kafka-4.3.1"]}
+    assert {"kafka_2.13", "kafka-tools", "connect-runtime", "connect-file", "log4j-slf4j-impl"} <= names

@@ -1,0 +1,118 @@
+"""Whatever ends the parent, its children end too."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from connect_share.embedded.processes import ChildProcess
+from connect_share.errors import EmbeddedError
+from tests.support.waiting import await_that
+
+_DEADLINE_S = 30.0
+_PARENT = """
+import sys, time
+from pathlib import Path
+from connect_share.embedded.processes import ChildProcess
+
+folder = Path(sys.argv[1])
+child = ChildProcess(["sleep", "300"], log_path=folder / "child.log", grace_s=5, remove=folder / "data")
+print(child.pid, flush=True)
+if sys.argv[2] == "raise":
+    raise RuntimeError("as in a bug")
+time.sleep(300)
+"""
+
+
+def _is_gone(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+def _parent(folder: Path, how: str) -> tuple[subprocess.Popen[str], int]:
+    (folder / "data").mkdir()
+    parent = subprocess.Popen(
+        [sys.executable, "-c", _PARENT, str(folder), how], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert parent.stdout is not None
+    return parent, int(parent.stdout.readline())
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+def test_a_child_ends_with_its_parent(tmp_path: Path, number: signal.Signals) -> None:
+    parent, child = _parent(tmp_path, "wait")
+    with parent:
+        assert not _is_gone(child)
+        parent.send_signal(number)
+        parent.communicate(timeout=_DEADLINE_S)
+    await_that(lambda: _is_gone(child), what="gone")
+    await_that(lambda: not (tmp_path / "data").exists(), what="removed")
+    assert parent.returncode == -number
+
+
+def test_a_child_ends_with_a_parent_that_fails(tmp_path: Path) -> None:
+    parent, child = _parent(tmp_path, "raise")
+    with parent:
+        _, errors = parent.communicate(timeout=_DEADLINE_S)
+    assert "as in a bug" in errors
+    await_that(lambda: _is_gone(child), what="gone")
+
+
+def test_ctrl_c_reaches_the_parent_only(tmp_path: Path) -> None:
+    """A terminal sends it to the whole foreground group: the parent has to be able to stop in order."""
+    child = ChildProcess(["sleep", "300"], log_path=tmp_path / "log")
+    try:
+        assert os.getpgid(child.pid) != os.getpgid(0)
+    finally:
+        child.stop()
+
+
+def test_stop_kills_what_does_not_listen(tmp_path: Path) -> None:
+    script = "trap '' TERM; echo deaf; while :; do sleep 0.1; done"
+    child = ChildProcess(["sh", "-c", script], log_path=tmp_path / "log", grace_s=0.2)
+    await_that(lambda: "deaf" in child.log_tail(), what="ready")
+    child.stop()
+    assert _is_gone(child.pid)
+    assert child.exit_code == 128 + signal.SIGKILL
+
+
+def test_stop_lets_a_program_end_in_order(tmp_path: Path) -> None:
+    script = "trap 'echo bye; exit 3' TERM; echo ready; while :; do sleep 0.05; done"
+    child = ChildProcess(["sh", "-c", script], log_path=tmp_path / "log")
+    await_that(lambda: "ready" in child.log_tail(), what="ready")
+    assert child.exit_code is None
+    child.stop()
+    child.stop()
+    assert not child.running
+    assert child.exit_code == 3
+    assert child.log_tail().endswith("bye\n")
+
+
+def test_kill_gives_no_chance(tmp_path: Path) -> None:
+    script = "trap 'echo bye; exit 3' TERM; echo ready; while :; do sleep 0.05; done"
+    child = ChildProcess(["sh", "-c", script], log_path=tmp_path / "log")
+    await_that(lambda: "ready" in child.log_tail(), what="ready")
+    child.kill()
+    assert child.exit_code == 128 + signal.SIGKILL
+    assert "bye" not in child.log_tail()
+
+
+def test_a_program_that_ends_by_itself_tells_its_exit_code(tmp_path: Path) -> None:
+    child = ChildProcess(["sh", "-c", "echo to stderr >&2; exit 7"], log_path=tmp_path / "log")
+    await_that(lambda: not child.running, what="ended")
+    assert child.exit_code == 7
+    assert child.log_tail(5) == "derr\n"
+    child.stop()
+
+
+def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(EmbeddedError, match="no-such-program could not be started"):
+        ChildProcess(["/no-such-program"], log_path=tmp_path / "log")
