@@ -5,7 +5,9 @@ Source: ``TopicAdmin``, ``KafkaTopicBasedBackingStore``.
 
 from __future__ import annotations
 
+import enum
 import logging
+import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,6 +20,7 @@ from connect_share.errors import (
     ConfigError,
     PartitionCountError,
     ReplicationFactorError,
+    StoreClosedError,
     TopicMissingError,
     TopicNotCompactedError,
 )
@@ -71,7 +74,12 @@ def topic_spec(config: WorkerConfig, topic_type: TopicType) -> TopicSpec:
 
 
 def ensure_topic(
-    admin: Admin, spec: TopicSpec, *, timeout_s: float = CREATE_TIMEOUT_S, known: TopicDescription | None = None
+    admin: Admin,
+    spec: TopicSpec,
+    *,
+    timeout_s: float = CREATE_TIMEOUT_S,
+    known: TopicDescription | None = None,
+    stopping: threading.Event | None = None,
 ) -> bool:
     """Create a topic unless it exists, and make sure that an existing one can be used.
 
@@ -83,6 +91,7 @@ def ensure_topic(
         spec: what is wanted.
         timeout_s: limit for the creation, retries included.
         known: description of the existing topic, if the caller has just asked for it.
+        stopping: ends the wait for brokers when it is set.
 
     Returns:
         Whether it was created by this call.
@@ -92,16 +101,21 @@ def ensure_topic(
         TopicNotCompactedError: an existing topic's ``cleanup.policy`` is not exactly ``compact``.
         PartitionCountError: an existing config topic has more than one partition.
         TopicMissingError: it does not exist and may not be created.
+        StoreClosedError: ``stopping`` was set.
         ConfigError: the broker does not accept a topic setting of the worker file.
         BrokerError: anything else the cluster refused.
     """
     description = known or admin.describe_topics([spec.topic]).get(spec.topic)
     created = False
     if description is None:
-        created = _create(admin, spec, time.monotonic() + timeout_s, timeout_s)
+        deadline_s = time.monotonic() + timeout_s
+        outcome = _create(admin, spec, deadline_s, timeout_s, stopping or threading.Event())
+        created = outcome is _Creation.CREATED
+        if outcome is _Creation.EXISTS:
+            description = _await_visible(admin, spec, deadline_s)
     if not created:
-        check_cleanup_policy(admin, spec)
         description = description or admin.describe_topics([spec.topic]).get(spec.topic)
+        check_cleanup_policy(admin, spec)
     if description is not None:
         check_partition_count(spec, len(description.partitions))
     return created
@@ -153,7 +167,13 @@ def check_cleanup_policy(admin: Admin, spec: TopicSpec) -> None:
         )
 
 
-def _create(admin: Admin, spec: TopicSpec, deadline_s: float, timeout_s: float) -> bool:
+class _Creation(enum.Enum):
+    CREATED = enum.auto()
+    EXISTS = enum.auto()  # somebody was faster; the broker asked may not know it yet
+    NOT_OURS = enum.auto()
+
+
+def _create(admin: Admin, spec: TopicSpec, deadline_s: float, timeout_s: float, stopping: threading.Event) -> _Creation:
     configs = {name: value for name, value in spec.configs.items() if name != "cleanup.policy"}
     request = NewTopicRequest(
         spec.topic, spec.partitions, spec.replication_factor, {**configs, "cleanup.policy": "compact"}
@@ -165,14 +185,16 @@ def _create(admin: Admin, spec: TopicSpec, deadline_s: float, timeout_s: float) 
             admin.create_topic(request, timeout_s=remaining_s)
         except AuthorizationError as exc:
             if admin.describe_topics([spec.topic]):
-                return False
+                return _Creation.NOT_OURS
             raise TopicMissingError(
                 f"topic {spec.topic!r} of {spec.property_name} does not exist and may not be created: {exc}",
                 topic=spec.topic,
             ) from exc
         except BrokerError as exc:
-            if exc.name == "TOPIC_ALREADY_EXISTS" or exc.name in _NOT_OURS_TO_CREATE:
-                return False
+            if exc.name == "TOPIC_ALREADY_EXISTS":
+                return _Creation.EXISTS
+            if exc.name in _NOT_OURS_TO_CREATE:
+                return _Creation.NOT_OURS
             if exc.name in ("INVALID_CONFIG", "POLICY_VIOLATION"):
                 raise ConfigError(
                     f"topic {spec.topic!r} of {spec.property_name} cannot be created: {exc}",
@@ -190,13 +212,27 @@ def _create(admin: Admin, spec: TopicSpec, deadline_s: float, timeout_s: float) 
                     max(0.0, remaining_s),
                 )
             if time.monotonic() + pause_s > deadline_s:
+                if exc.name != "INVALID_REPLICATION_FACTOR":
+                    raise
                 raise _not_created(admin, spec, exc, timeout_s) from exc
-            time.sleep(pause_s)
+            if stopping.wait(pause_s):
+                raise StoreClosedError(f"stopped before topic {spec.topic} could be created") from exc
             pause_s = min(pause_s * 2, _LAST_RETRY_S)
         else:
             _await_in_sync(admin, spec, deadline_s)
             _log.info("Created topic %s with %d partitions", spec.topic, spec.partitions)
-            return True
+            return _Creation.CREATED
+
+
+def _await_visible(admin: Admin, spec: TopicSpec, deadline_s: float) -> TopicDescription | None:
+    """Wait until the brokers tell of a topic which the controller says exists."""
+    pause_s = 0.01
+    while True:
+        description = admin.describe_topics([spec.topic]).get(spec.topic)
+        if description is not None or time.monotonic() + pause_s > deadline_s:
+            return description
+        time.sleep(pause_s)
+        pause_s = min(pause_s * 2, _LAST_RETRY_S)
 
 
 def _not_created(admin: Admin, spec: TopicSpec, error: BrokerError, timeout_s: float) -> ReplicationFactorError:

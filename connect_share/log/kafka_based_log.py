@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from typing import Final
 
@@ -32,7 +32,7 @@ from connect_share.errors import (
     WriteError,
 )
 from connect_share.log.catch_up import CatchUp, catch_up, catch_up_consumer, not_at_end, raise_unless_passing
-from connect_share.log.facts import TopicFacts, gather_facts
+from connect_share.log.facts import TopicFacts
 from connect_share.log.protocol import RecordMetadata, RecordSink
 from connect_share.log.writer import LogWriter, remaining_s
 from connect_share.topics import CREATE_TIMEOUT_S, TopicSpec, check_partition_count, ensure_topic
@@ -53,8 +53,6 @@ _AWAITED_S: Final = 0.002
 _BATCH: Final = 2_000
 _IDENTITY_CHECK_S: Final = 30.0
 _STOP_S: Final = 10.0
-
-EndOffsets = Callable[[], dict[int, int]]
 
 
 class KafkaBasedLog:
@@ -222,7 +220,7 @@ class KafkaBasedLog:
         deadline_s = time.monotonic() + timeout_s
         self.flush(max(timeout_s, 0.001))
         self._check_identity()
-        ends = self._end_offsets()
+        ends = self._end_offsets(list(self._positions))
         with self._changed:
             self._awaited += 1
             try:
@@ -241,27 +239,21 @@ class KafkaBasedLog:
         return all(self._positions[partition] >= end for partition, end in ends.items())
 
     def _find_topic(self) -> TopicFacts:
-        facts = gather_facts(self._admin, [self.topic]).get(self.topic)
-        created = ensure_topic(
-            self._admin,
-            self._spec,
-            timeout_s=self._create_timeout_s,
-            known=None if facts is None else facts.description,
-        )
-        if facts is None or created:
-            facts = gather_facts(self._admin, [self.topic]).get(self.topic)
-        if facts is None:
+        known = self._admin.describe_topics([self.topic]).get(self.topic)
+        ensure_topic(self._admin, self._spec, timeout_s=self._create_timeout_s, known=known, stopping=self._stopping)
+        description = known or self._admin.describe_topics([self.topic]).get(self.topic)
+        if description is None:
             raise TopicMissingError(
                 f"topic {self.topic!r} of {self._spec.property_name} does not exist and was not created; create it first",
                 topic=self.topic,
             )
-        return facts
+        return TopicFacts(description, self._end_offsets([partition.id for partition in description.partitions]))
 
-    def _end_offsets(self) -> dict[int, int]:
+    def _end_offsets(self, partitions: Sequence[int]) -> dict[int, int]:
         """Ask the admin client, which cannot block; old brokers: the consumer. Source: ``KafkaBasedLog.readEndOffsets``."""
         if self._admin_knows_ends:
             try:
-                found = self._admin.end_offsets((self.topic, partition) for partition in self._positions)
+                found = self._admin.end_offsets((self.topic, partition) for partition in partitions)
             except BrokerError as exc:
                 if not is_unsupported(exc):
                     raise
@@ -273,14 +265,14 @@ class KafkaBasedLog:
                 self._admin_knows_ends = False
             else:
                 return {partition: end for (_, partition), end in found.items()}
-        return self._watermarks()
+        return self._watermarks(partitions)
 
-    def _watermarks(self) -> dict[int, int]:
+    def _watermarks(self, partitions: Sequence[int]) -> dict[int, int]:
         reader = consumer(self._consumer_settings, client_id=self._client_id, isolation=Isolation.READ_UNCOMMITTED)
         try:
             return {
                 partition: int(reader.get_watermark_offsets(TopicPartition(self.topic, partition), timeout=30.0)[1])
-                for partition in self._positions
+                for partition in partitions
             }
         except KafkaException as exc:
             raise translate(exc, f"asking for the end of topic {self.topic}") from exc

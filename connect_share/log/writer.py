@@ -35,6 +35,7 @@ class LogWriter:
     def send(self, key: bytes, value: bytes | None) -> Future[RecordMetadata]:
         """Send one record; the future ends with where it went, or with what went wrong."""
         future: Future[RecordMetadata] = Future()
+        future.set_running_or_notify_cancel()  # what is sent cannot be called back
 
         def delivered(error: Any, message: Any) -> None:
             if error is None:
@@ -51,6 +52,8 @@ class LogWriter:
                 continue
             except KafkaException as exc:
                 future.set_exception(translate(exc, f"writing to topic {self._topic}"))
+            if self._stopping.is_set():
+                _give_up(sender)  # close() may have looked before this record was there
             return future
         raise StoreClosedError(f"the log of topic {self._topic} was stopped")
 
@@ -60,7 +63,8 @@ class LogWriter:
         Raises:
             BrokerTimeoutError: not within ``timeout_s``.
         """
-        if self._producer is not None and self._producer.flush(timeout_s) > 0:
+        sender = self._producer
+        if sender is not None and sender.flush(timeout_s) > 0:
             raise BrokerTimeoutError(
                 f"writes to topic {self._topic} were not acknowledged within {timeout_s:g} s; check the brokers",
                 retriable=True,
@@ -78,8 +82,7 @@ class LogWriter:
                 _log.warning(
                     "%d records for topic %s were not acknowledged before the log was stopped", left, self._topic
                 )
-                sender.purge()
-                sender.flush(_QUEUE_FULL_S)
+                _give_up(sender)
         if thread is not None and thread is not threading.current_thread():
             thread.join()
 
@@ -102,6 +105,12 @@ class LogWriter:
         """Acknowledgements are only handed out inside poll()."""
         while not self._stopping.is_set():
             sender.poll(_POLL_S)
+
+
+def _give_up(sender: Any) -> None:
+    """Fail the futures of everything that is still unacknowledged."""
+    sender.purge()
+    sender.flush(_QUEUE_FULL_S)
 
 
 def remaining_s(deadline_s: float) -> float:

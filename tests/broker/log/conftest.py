@@ -1,0 +1,185 @@
+"""Topics of a test's own, written and compacted on a real broker."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import pytest
+
+from connect_share import client
+from connect_share.admin import Admin, NewTopicRequest
+from connect_share.log import KafkaBasedLog, read_ranges
+from connect_share.records import OffsetRange, Record, TopicType
+from connect_share.topics import TopicSpec
+from connect_share.worker_config.client_settings import ClientSettings, Isolation
+
+Pair = tuple[bytes | None, bytes | None]
+
+
+class Collected:
+    """A sink that keeps what it is given."""
+
+    def __init__(self, key_prefix: bytes = b"") -> None:
+        self._prefix = key_prefix
+        self._lock = threading.Lock()
+        self._records: list[Record] = []
+        self._skipped: list[bytes | None] = []
+
+    @property
+    def key_prefix(self) -> bytes:
+        return self._prefix
+
+    def apply(self, records: Sequence[Record]) -> None:
+        with self._lock:
+            self._records.extend(records)
+
+    def skip(self, keys: Sequence[bytes | None]) -> None:
+        with self._lock:
+            self._skipped.extend(keys)
+
+    @property
+    def records(self) -> list[Record]:
+        with self._lock:
+            return list(self._records)
+
+    @property
+    def skipped(self) -> list[bytes | None]:
+        with self._lock:
+            return list(self._skipped)
+
+    @property
+    def values(self) -> list[bytes | None]:
+        return [record.value for record in self.records]
+
+    def latest(self) -> dict[bytes | None, bytes | None]:
+        """Last value of each key, tombstones left out."""
+        state = {record.key: record.value for record in self.records}
+        return {key: value for key, value in state.items() if value is not None}
+
+
+class Bench:
+    """One topic name, an admin, and what a test does with them."""
+
+    def __init__(self, bootstrap_servers: str, unique: str, stack: ExitStack) -> None:
+        self.unique = unique
+        self.topic = f"{unique}-log"
+        self.settings = ClientSettings({"bootstrap.servers": bootstrap_servers})
+        self.admin = stack.enter_context(Admin(self.settings, client_id=f"{unique}-admin"))
+        self._stack = stack
+        self._extra: set[str] = set()
+        stack.callback(self._delete)
+
+    def spec(
+        self, *, topic: str | None = None, kind: TopicType = TopicType.STATUS, partitions: int = 1, replicas: int = 1
+    ) -> TopicSpec:
+        return TopicSpec(topic or self.topic, kind, partitions, replicas)
+
+    def create(
+        self, partitions: int = 1, *, topic: str | None = None, configs: Mapping[str, str] | None = None
+    ) -> None:
+        self._extra.add(topic or self.topic)
+        request = NewTopicRequest(topic or self.topic, partitions, 1, {"cleanup.policy": "compact", **(configs or {})})
+        self.admin.create_topic(request)
+
+    def log(self, sink: Any, **options: Any) -> KafkaBasedLog:
+        """Make a log that is stopped when the test ends."""
+        defaults: dict[str, Any] = {
+            "sink": sink,
+            "admin": self.admin,
+            "consumer_settings": self.settings,
+            "producer_settings": self.settings,
+            "client_id": self.unique,
+            "start_timeout_s": 60.0,
+        }
+        spec = options.pop("spec", None) or self.spec()
+        made = KafkaBasedLog(spec, **(defaults | options))
+        self._stack.callback(made.stop)
+        return made
+
+    def started(self, sink: Any, **options: Any) -> KafkaBasedLog:
+        made = self.log(sink, **options)
+        made.start()
+        return made
+
+    def write(self, pairs: Iterable[Pair], *, partition: int | None = None, topic: str | None = None) -> None:
+        """Write past the log; null keys too where the topic allows them."""
+        producer = client.producer(
+            self.settings, client_id=f"{self.unique}-writer", overrides={"linger.ms": "5"}, idempotent=True
+        )
+        errors: list[Any] = []
+        more: dict[str, Any] = {} if partition is None else {"partition": partition}
+        for key, value in pairs:
+            producer.produce(
+                topic or self.topic,
+                value,
+                key,
+                on_delivery=lambda error, _message: errors.append(error) if error else None,
+                **more,
+            )
+            producer.poll(0)
+        assert producer.flush(30) == 0
+        assert not errors
+
+    @contextmanager
+    def transaction(self, pairs: Iterable[Pair], *, commit: bool = True, partition: int = 0) -> Iterator[None]:
+        """Write records in a transaction that is open meanwhile, and committed or aborted at the end."""
+        producer = client.producer(
+            self.settings, client_id=f"{self.unique}-tx", overrides={"transactional.id": f"{self.unique}-tx"}
+        )
+        producer.init_transactions(30)
+        producer.begin_transaction()
+        for key, value in pairs:
+            producer.produce(self.topic, value, key, partition=partition)
+        assert producer.flush(30) == 0
+        try:
+            yield
+        finally:
+            if commit:
+                producer.commit_transaction(30)
+            else:
+                producer.abort_transaction(30)
+
+    def end(self, partition: int = 0) -> int:
+        return self.admin.end_offsets([(self.topic, partition)])[self.topic, partition]
+
+    def read(self, isolation: Isolation = Isolation.READ_UNCOMMITTED, topic: str | None = None) -> list[Record]:
+        """Read the whole topic once."""
+        name = topic or self.topic
+        partitions = [(name, p.id) for p in self.admin.describe_topics([name])[name].partitions]
+        starts, ends = self.admin.start_offsets(partitions), self.admin.end_offsets(partitions)
+        ranges = [OffsetRange(*at, starts[at], ends[at]) for at in partitions]
+        return list(
+            read_ranges(self.settings, ranges, isolation=isolation, client_id=f"{self.unique}-r", idle_timeout_s=30.0)
+        )
+
+    def _delete(self) -> None:
+        self.admin.delete_topics([self.topic, *self._extra])
+
+
+@pytest.fixture
+def bench(broker: Any, unique: str) -> Iterator[Bench]:
+    with ExitStack() as stack:
+        yield Bench(broker.bootstrap_servers, unique, stack)
+
+
+@pytest.fixture
+def collected() -> Callable[..., Collected]:
+    return Collected
+
+
+@pytest.fixture
+def until() -> Callable[..., Any]:
+    """Wait for a condition on something another thread does."""
+
+    def wait(condition: Callable[[], Any], what: str = "the condition", timeout_s: float = 30.0) -> Any:
+        deadline = time.monotonic() + timeout_s
+        while not (value := condition()):
+            assert time.monotonic() < deadline, f"{what} did not come true within {timeout_s} s"
+            time.sleep(0.01)
+        return value
+
+    return wait

@@ -1,0 +1,370 @@
+"""The first read of a log: to ends known beforehand, over holes, markers and foreign records."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from connect_share.errors import (
+    PartitionCountError,
+    ReadToEndTimeoutError,
+    StoreClosedError,
+    TopicMissingError,
+    TopicNotCompactedError,
+)
+from connect_share.log import TopicFacts, gather_facts
+from connect_share.records import TopicType
+from connect_share.worker_config.client_settings import Isolation
+
+pytestmark = pytest.mark.broker
+
+QUICK_COMPACTION = {
+    "segment.ms": "100",
+    "min.cleanable.dirty.ratio": "0.0",
+    "min.compaction.lag.ms": "0",
+    "max.compaction.lag.ms": "100",
+    "delete.retention.ms": "0",
+}
+BOTH = [Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED]
+
+
+def compact(bench: Any, until: Any, keep: int) -> None:
+    """Let segments roll until no more than ``keep`` records are left."""
+
+    def few_left() -> bool:
+        bench.write([(b"roll", b"x")])
+        return len(bench.read()) <= keep
+
+    until(few_left, "compaction", 90.0)
+
+
+def test_creates_its_topic_and_starts_empty(bench, collected):
+    sink = collected()
+    log = bench.started(sink, spec=bench.spec(partitions=3))
+    assert log.partition_count == 3
+    assert dict(log.positions()) == {0: 0, 1: 0, 2: 0}
+    assert sink.records == []
+    assert bench.admin.topic_configs(bench.topic)["cleanup.policy"] == "compact"
+    assert log.topic_id == bench.admin.describe_topics([bench.topic])[bench.topic].topic_id
+
+
+def test_reads_every_partition_in_order(bench, collected):
+    bench.create(5)
+    for partition in range(4):  # one stays empty
+        bench.write([(b"k%d" % i, b"%d" % i) for i in range(500)], partition=partition)
+    sink = collected()
+    log = bench.started(sink)
+    for partition in range(4):
+        offsets = [record.offset for record in sink.records if record.partition == partition]
+        assert offsets == list(range(500))
+    assert dict(log.positions()) == {0: 500, 1: 500, 2: 500, 3: 500, 4: 0}
+
+
+@pytest.mark.parametrize("isolation", BOTH)
+def test_holes_of_compaction(bench, collected, until, isolation):  # case 55 too: all but the last segment is gone
+    bench.create(configs=QUICK_COMPACTION)
+    bench.write([(b"k%d" % (i % 7), b"%d" % i) for i in range(700)])
+    compact(bench, until, 7 + 5)
+    sink = collected()
+    log = bench.started(sink, isolation=isolation)
+    assert log.positions()[0] == bench.end()
+    assert len(sink.records) < 100
+    assert sink.latest() == {b"roll": b"x"} | {b"k%d" % (i % 7): b"%d" % i for i in range(693, 700)}
+
+
+@pytest.mark.parametrize("isolation", BOTH)
+def test_everything_compacted_away_but_the_end(bench, collected, until, isolation):
+    bench.create(configs=QUICK_COMPACTION)
+    with bench.transaction([(b"a", b"1"), (b"b", b"2")]):
+        pass
+    bench.write([(b"a", None), (b"b", None)])
+    until(lambda: (bench.write([(b"roll", None)]), len(bench.read()) <= 3)[1], "compaction", 90.0)
+    sink = collected()
+    log = bench.started(sink, isolation=isolation)
+    assert log.positions()[0] == bench.end()
+    assert sink.latest() == {}
+
+
+def test_start_of_the_log_was_deleted(bench, collected):  # case 55: end offset equals beginning offset
+    bench.create(configs={"cleanup.policy": "compact,delete"})
+    bench.write([(b"k", b"%d" % i) for i in range(7)])
+    at = bench.admin._client.delete_records([_at(bench.topic, 0, 7)])
+    for future in at.values():
+        future.result()
+    assert bench.admin.start_offsets([(bench.topic, 0)]) == {(bench.topic, 0): 7}
+    sink = collected()
+    log = bench.started(sink, facts=facts_of(bench))
+    assert sink.records == []
+    assert log.positions()[0] == 7
+    bench.write([(b"k", b"new")])
+    log.read_to_end(20)
+    assert sink.values == [b"new"]
+
+
+@pytest.mark.parametrize("isolation", BOTH)
+def test_trailing_commit_marker(bench, collected, isolation):
+    bench.create()
+    with bench.transaction([(b"a", b"1"), (b"b", b"2")]):
+        pass
+    sink = collected()
+    log = bench.started(sink, isolation=isolation)
+    assert bench.end() == 3
+    assert log.positions()[0] == 3
+    assert sink.values == [b"1", b"2"]
+
+
+@pytest.mark.parametrize(("isolation", "values"), [(BOTH[0], [b"0", b"1"]), (BOTH[1], [b"0"])])
+def test_aborted_tail(bench, collected, isolation, values):
+    bench.create()
+    bench.write([(b"a", b"0")])
+    with bench.transaction([(b"a", b"1")], commit=False):
+        pass
+    sink = collected()
+    log = bench.started(sink, isolation=isolation)
+    assert bench.end() == 3
+    assert log.positions()[0] == 3
+    assert sink.values == values
+
+
+@pytest.mark.parametrize("isolation", BOTH)
+def test_nothing_but_an_aborted_transaction(bench, collected, isolation):
+    bench.create()
+    with bench.transaction([(b"a", b"1")], commit=False):
+        pass
+    log = bench.started(collected(), isolation=isolation)
+    assert log.positions()[0] == 2
+
+
+def test_open_transaction_ends_at_the_deadline(bench, collected):
+    bench.create()
+    bench.write([(b"a", b"0")])
+    with bench.transaction([(b"a", b"1")]):
+        log = bench.log(collected(), isolation=Isolation.READ_COMMITTED, start_timeout_s=1.0)
+        with pytest.raises(ReadToEndTimeoutError, match="transaction") as caught:
+            log.start()
+        assert (caught.value.topic, caught.value.partition) == (bench.topic, 0)
+        assert (caught.value.position, caught.value.end_offset) == (1, 2)
+        assert f"{bench.topic}[0]" in str(caught.value)
+        # Without read_committed nobody waits.
+        sink = collected()
+        bench.started(sink)
+        assert sink.values == [b"0", b"1"]
+
+
+def test_open_transaction_is_waited_for(bench, collected, until):
+    bench.create()
+    sink = collected()
+    log = bench.log(sink, isolation=Isolation.READ_COMMITTED)
+    starting = threading.Thread(target=log.start)
+    with bench.transaction([(b"a", b"1")]):
+        bench.write([(b"b", b"2")])
+        starting.start()
+        until(lambda: log._reader is not None, "the first read")
+        assert starting.is_alive()
+        assert sink.records == []
+    starting.join(30)
+    assert not starting.is_alive()
+    assert sink.values == [b"1", b"2"]
+
+
+def test_foreign_garbage_null_and_empty_keys(bench, collected):
+    bench.create(configs={"cleanup.policy": "delete"})  # compacted topics take no null keys
+    pairs: list[tuple[bytes | None, bytes | None]] = [
+        (b"g.own-1", b"1"),
+        (b"h.foreign", b"\xff\x00"),
+        (None, b"null key"),
+        (b"", b"empty key"),
+        (b"\xff\xfe\x00", b"\x80"),
+        (b"g.own-2", None),
+        (b"G.own", b"other case"),
+        (b"g", b"no dot"),
+        (None, None),
+        (b"g.own-3", b""),
+    ]
+    bench.write(pairs)
+    sink = collected(b"g.")
+    log = bench.started(sink, facts=facts_of(bench))
+    assert [(record.key, record.value) for record in sink.records] == [
+        (b"g.own-1", b"1"),
+        (b"g.own-2", None),
+        (b"g.own-3", b""),
+    ]
+    assert sink.skipped == [key for key, _ in pairs if key is None or not key.startswith(b"g.")]
+    assert log.positions()[0] == len(pairs)
+    # The same through the thread.
+    bench.write(pairs)
+    log.read_to_end(20)
+    assert [record.offset for record in sink.records] == [0, 5, 9, 10, 15, 19]
+    assert len(sink.skipped) == 14
+    everything = collected()
+    bench.started(everything, facts=facts_of(bench))
+    assert [(record.key, record.value) for record in everything.records] == pairs * 2
+    assert everything.skipped == []
+
+
+def test_large_values(bench, collected):
+    bench.create(configs={"max.message.bytes": "5000000"})
+    large = bytes(range(256)) * 8192  # 2 MiB
+    bench.write([(b"a", large), (b"b", b"small")])
+    sink = collected()
+    log = bench.started(sink)
+    assert sink.values == [large, b"small"]
+    assert log.send(b"c", large).result(30).offset == 2
+    log.read_to_end(30)
+    assert sink.values == [large, b"small", large]
+
+
+def test_headers_and_timestamps_arrive(bench, collected):
+    bench.create()
+    bench.write([(b"a", b"1")])
+    sink = collected()
+    bench.started(sink)
+    (record,) = sink.records
+    assert (record.topic, record.partition, record.offset, record.headers) == (bench.topic, 0, 0, ())
+    assert record.timestamp_ms > 1_600_000_000_000
+
+
+def test_records_read_beyond_the_end_are_not_read_again(bench, collected, until):
+    """Partition 0 goes on after its end was reached, while partition 1 is held up by a transaction."""
+    bench.create(2)
+    bench.write([(b"k", b"%d" % i) for i in range(3)], partition=0)
+    sink = collected()
+    log = bench.log(sink, isolation=Isolation.READ_COMMITTED)
+    starting = threading.Thread(target=log.start)
+    with bench.transaction([(b"k", b"held up")], partition=1):
+        starting.start()
+        until(lambda: len(sink.records) == 3, "the first three records")
+        bench.write([(b"k", b"%d" % i) for i in range(3, 6)], partition=0)
+        until(lambda: len(sink.records) == 6, "the next three records")
+        assert starting.is_alive()
+    starting.join(30)
+    log.read_to_end(30)
+    assert [record.offset for record in sink.records if record.partition == 0] == list(range(6))
+    assert dict(log.positions()) == {0: 6, 1: 2}
+
+
+def test_ends_handed_in_may_be_old(bench, collected):
+    bench.create(2)
+    for partition in (0, 1):
+        bench.write([(b"k%d" % i, b"%d" % i) for i in range(3000)], partition=partition)
+    known = facts_of(bench)
+    for ends in ({0: 1, 1: 3000}, {0: 3000, 1: 1}, {0: 1, 1: 0}, {0: 0, 1: 2500}):
+        sink = collected()
+        log = bench.started(sink, facts=TopicFacts(known.description, ends))
+        log.read_to_end(30)
+        for partition in (0, 1):
+            assert [r.offset for r in sink.records if r.partition == partition] == list(range(3000)), ends
+        log.stop()
+
+
+def test_wrong_cleanup_policy_is_refused(bench, collected):  # case 59
+    for policy in ("delete", "compact,delete"):
+        topic = f"{bench.unique}-{policy.replace(',', '-')}"
+        bench.create(topic=topic, configs={"cleanup.policy": policy})
+        with pytest.raises(TopicNotCompactedError) as caught:
+            bench.log(collected(), spec=bench.spec(topic=topic)).start()
+        for word in (topic, "status.storage.topic", "cleanup.policy=compact", policy):
+            assert word in str(caught.value)
+
+
+def test_config_topic_with_three_partitions_is_refused(bench, collected):
+    bench.create(3)
+    spec = bench.spec(kind=TopicType.CONFIG)
+    for known in (None, facts_of(bench)):
+        with pytest.raises(PartitionCountError, match="3 partitions") as caught:
+            bench.log(collected(), spec=spec, facts=known).start()
+        assert bench.topic in str(caught.value)
+        assert "config.storage.topic" in str(caught.value)
+
+
+def test_stop_while_the_first_read_waits(bench, collected, until):
+    bench.create()
+    with bench.transaction([(b"a", b"1")]):
+        log = bench.log(collected(), isolation=Isolation.READ_COMMITTED, start_timeout_s=120.0)
+        raised: list[BaseException] = []
+
+        def start() -> None:
+            try:
+                log.start()
+            except StoreClosedError as exc:
+                raised.append(exc)
+
+        starting = threading.Thread(target=start)
+        starting.start()
+        until(lambda: log._reader is not None, "the first read")
+        log.stop()
+        starting.join(20)
+        assert not starting.is_alive()
+        assert len(raised) == 1
+    with pytest.raises(StoreClosedError):
+        log.read_to_end(1)
+
+
+def test_stop_while_the_topic_cannot_be_created(bench, collected, until):
+    log = bench.log(collected(), spec=bench.spec(replicas=3), create_timeout_s=120.0)
+    raised: list[BaseException] = []
+
+    def start() -> None:
+        try:
+            log.start()
+        except StoreClosedError as exc:
+            raised.append(exc)
+
+    starting = threading.Thread(target=start)
+    starting.start()
+    log.stop()
+    starting.join(20)
+    assert not starting.is_alive()
+    assert len(raised) == 1
+    assert bench.admin.describe_topics([bench.topic]) == {}
+
+
+def test_a_log_starts_once(bench, collected):
+    log = bench.started(collected())
+    with pytest.raises(StoreClosedError):
+        log.start()
+    log.stop()
+    with pytest.raises(StoreClosedError):
+        log.start()
+
+
+def test_facts_of_missing_topics_are_absent(bench):
+    bench.create(2)
+    found = gather_facts(bench.admin, [bench.topic, f"{bench.unique}-none"])
+    assert list(found) == [bench.topic]
+    assert dict(found[bench.topic].end_offsets) == {0: 0, 1: 0}
+
+
+def test_topic_that_vanishes_is_missing(bench, collected):
+    with pytest.raises(TopicMissingError, match=r"status\.storage\.topic"):
+        bench.log(collected(), admin=_Blind(bench.admin)).start()
+
+
+def facts_of(bench: Any) -> TopicFacts:
+    return gather_facts(bench.admin, [bench.topic])[bench.topic]
+
+
+def _at(topic: str, partition: int, offset: int) -> Any:
+    from connect_share.client import TopicPartition
+
+    return TopicPartition(topic, partition, offset)
+
+
+class _Blind:
+    """An admin that may neither create topics nor sees them, as one without any right."""
+
+    def __init__(self, admin: Any) -> None:
+        self._admin = admin
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._admin, name)
+
+    def describe_topics(self, names: Any) -> dict[str, Any]:
+        return {}
+
+    def create_topic(self, request: Any, *, timeout_s: float | None = None) -> None:
+        from connect_share.errors import AuthorizationError
+
+        raise AuthorizationError("no", name="CLUSTER_AUTHORIZATION_FAILED")
