@@ -69,14 +69,28 @@ __all__ = [
 T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
-_library_log = logging.getLogger(__name__ + ".librdkafka")
+
+
+class _LibraryLog:
+    """Takes the C library's own lines at DEBUG: what matters comes back as an error, and a dead broker is repeated."""
+
+    _log = logging.getLogger(__name__ + ".librdkafka")
+
+    def log(self, level: int, text: str, *arguments: object) -> None:
+        self._log.debug("[%s] " + text, logging.getLevelName(level), *arguments)
+
+
+_library_log: Any = _LibraryLog()
 
 _NAMED_PROPERTY: Final = re.compile(r'property:? "([^"]+)"')
 
 # Settings nobody may change, with the reason.
 _EVERY_CLIENT: Final[Mapping[str, str]] = {
-    "reconnect.backoff.ms": "0",  # a new client otherwise waits 50 ms in half of all starts
     "log.connection.close": "false",  # idle connections come and go; that is not news
+}
+_DEFAULTS: Final[Mapping[str, str]] = {
+    # A new client otherwise waits 50 ms in half of all starts; 0 would try a dead broker without pause.
+    "reconnect.backoff.ms": "5",
 }
 _CONSUMER: Final[Mapping[str, str]] = {
     "enable.auto.commit": "false",  # progress is the log itself; a committed offset would be a second truth
@@ -168,7 +182,7 @@ _RIGHTS: Final[Mapping[int, str]] = {
 
 def _on_error(error: KafkaError) -> None:
     # Connection trouble; what matters comes back as the error of an operation.
-    _library_log.debug("client error %s", error.name())
+    _log.debug("client error %s", error.name())
 
 
 def consumer(

@@ -1,0 +1,94 @@
+"""Brokers, workers and names that tests share."""
+
+from __future__ import annotations
+
+import os
+import re
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from connect_share.embedded.broker import LocalBroker
+from connect_share.embedded.worker import ConnectWorker
+from tests.support.kafka import TOPIC_PREFIX, TestBroker, any_broker, delete_own_topics, given_broker
+
+settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("ci", parent=settings.get_profile("default"), derandomize=True, print_blob=True)
+settings.load_profile("ci" if os.environ.get("CI") else "default")
+
+_NEEDS_BROKER = {"broker", "worker_factory"}
+_shared = pytest.StashKey[tuple[ExitStack, TestBroker]]()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        path = str(item.path)
+        for folder in ("broker", "worker", "spark"):
+            if f"/tests/{folder}/" in path:
+                item.add_marker(folder)
+        if "/tests/spark/" in path:
+            # One Spark session costs ten seconds and a gigabyte: all its tests in one process.
+            item.add_marker(pytest.mark.xdist_group("spark"))
+
+
+def _start_shared_broker(config: pytest.Config) -> TestBroker:
+    """Start the broker of this test run in the controlling process, once."""
+    if _shared not in config.stash:
+        stack = ExitStack()
+        config.stash[_shared] = (stack, stack.enter_context(any_broker()))
+    return config.stash[_shared][1]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Hand the address of the one broker to every xdist worker."""
+    broker = _start_shared_broker(node.config)
+    node.workerinput["connect_share_broker"] = (broker.bootstrap_servers, broker.ours)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if _shared in config.stash:
+        stack, broker = config.stash[_shared]
+        if not broker.ours:
+            delete_own_topics(broker)
+        stack.close()
+
+
+@pytest.fixture(scope="session")
+def broker(request: pytest.FixtureRequest) -> TestBroker:
+    """The broker all tests share: use only topics named by ``unique``."""
+    handed = getattr(request.config, "workerinput", {}).get("connect_share_broker")
+    if handed is not None:
+        return TestBroker(*handed)
+    return _start_shared_broker(request.config)
+
+
+@pytest.fixture
+def unique(request: pytest.FixtureRequest) -> str:
+    """A name nobody else uses, legal in topic names and group ids."""
+    test = re.sub(r"[^A-Za-z0-9]+", "-", request.node.name)[:40].strip("-")
+    return f"{TOPIC_PREFIX}-{test}-{uuid.uuid4().hex[:6]}"
+
+
+@pytest.fixture
+def own_broker() -> Iterator[LocalBroker]:
+    """A broker of this test alone, to be stopped and killed at will."""
+    if given_broker() is not None:
+        pytest.skip("CONNECT_SHARE_BOOTSTRAP is set: tests that stop brokers do not run")
+    with LocalBroker() as local:
+        yield local
+
+
+@pytest.fixture
+def worker_factory() -> Iterator[Callable[..., ConnectWorker]]:
+    """Start real Java workers; all are stopped at the end of the test."""
+    with ExitStack() as stack:
+
+        def start(properties: Mapping[str, str], **options: Any) -> ConnectWorker:
+            return stack.enter_context(ConnectWorker(properties, **options))
+
+        yield start

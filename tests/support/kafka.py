@@ -1,0 +1,110 @@
+"""Which broker the tests run against."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from connect_share.admin import Admin
+from connect_share.embedded.broker import LocalBroker
+from connect_share.worker_config import ClientSettings
+
+BOOTSTRAP_VARIABLE = "CONNECT_SHARE_BOOTSTRAP"
+# In the environment, so that the processes of one test run have the same and the first can remove what the others made.
+TOPIC_PREFIX = os.environ.setdefault("CONNECT_SHARE_TEST_PREFIX", f"connect-share-test-{uuid.uuid4().hex[:8]}")
+
+
+@dataclass(frozen=True)
+class TestBroker:
+    """A broker to run tests against; ``ours`` if this test run started it."""
+
+    __test__ = False
+
+    bootstrap_servers: str
+    ours: bool
+
+    @property
+    def client_settings(self) -> ClientSettings:
+        return ClientSettings({"bootstrap.servers": self.bootstrap_servers})
+
+    def admin(self, timeout_s: float = 30.0) -> Admin:
+        return Admin(self.client_settings, client_id="tests", timeout_s=timeout_s)
+
+
+def given_broker() -> TestBroker | None:
+    address = os.environ.get(BOOTSTRAP_VARIABLE, "").strip()
+    return TestBroker(address, ours=False) if address else None
+
+
+def docker_answers() -> bool:
+    """Tell whether a Docker engine is there; asks for two seconds at most."""
+    if "DOCKER_HOST" not in os.environ and not Path("/var/run/docker.sock").exists():
+        return False
+    try:
+        import docker
+    except ImportError:
+        return False
+    try:
+        client = docker.from_env(timeout=2)
+        client.ping()
+        client.close()
+    except Exception:  # noqa: BLE001 - whatever is wrong with Docker, there is another way
+        return False
+    return True
+
+
+@contextmanager
+def container_broker() -> Iterator[TestBroker]:
+    """Run the official image; its listener has to be advertised under the port it is mapped to."""
+    from testcontainers.core.container import DockerContainer
+
+    from connect_share.embedded.ports import free_ports
+
+    port = free_ports(1)[0]
+    environment = {
+        "KAFKA_NODE_ID": "1",
+        "KAFKA_PROCESS_ROLES": "broker,controller",
+        "KAFKA_LISTENERS": f"PLAINTEXT://:{port},CONTROLLER://:19093",
+        "KAFKA_ADVERTISED_LISTENERS": f"PLAINTEXT://127.0.0.1:{port}",
+        "KAFKA_CONTROLLER_LISTENER_NAMES": "CONTROLLER",
+        "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "KAFKA_CONTROLLER_QUORUM_VOTERS": "1@localhost:19093",
+        "KAFKA_AUTO_CREATE_TOPICS_ENABLE": "false",
+        "KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR": "1",
+        "KAFKA_TRANSACTION_STATE_LOG_REPLICATION_FACTOR": "1",
+        "KAFKA_TRANSACTION_STATE_LOG_MIN_ISR": "1",
+        "KAFKA_GROUP_INITIAL_REBALANCE_DELAY_MS": "0",
+        "KAFKA_LOG_CLEANER_BACKOFF_MS": "100",
+    }
+    container = DockerContainer("apache/kafka:4.3.1").with_bind_ports(port, port)
+    for name, value in environment.items():
+        container = container.with_env(name, value)
+    with container:
+        broker = TestBroker(f"127.0.0.1:{port}", ours=True)
+        with broker.admin(timeout_s=60.0) as admin:
+            admin.cluster_id()
+        yield broker
+
+
+@contextmanager
+def any_broker() -> Iterator[TestBroker]:
+    """A given broker, a container if a Docker engine answers, else a JVM of our own."""
+    given = given_broker()
+    if given is not None:
+        yield given
+    elif docker_answers():
+        with container_broker() as contained:
+            yield contained
+    else:
+        with LocalBroker() as local:
+            yield TestBroker(local.bootstrap_servers, ours=True)
+
+
+def delete_own_topics(broker: TestBroker) -> None:
+    """On a broker that is not ours, leave nothing behind."""
+    with broker.admin() as admin:
+        admin.delete_topics([name for name in admin.topic_names() if name.startswith(TOPIC_PREFIX)])
