@@ -82,6 +82,7 @@ class _LibraryLog:
 
 _library_log: Any = _LibraryLog()
 
+_TRANSACTION_TIMEOUT_MS: Final = 60_000
 _NAMED_PROPERTY: Final = re.compile(r'property:? "([^"]+)"')
 
 # Settings nobody may change, with the reason.
@@ -224,6 +225,10 @@ def producer(
     forced: dict[str, str] = {**_EVERY_CLIENT, **_PRODUCER, "client.id": client_id}
     if "transactional.id" in merged:
         forced["enable.idempotence"] = "true"
+        if "socket.timeout.ms" in merged:
+            # The library refuses a request that may outlast the transaction; Java lets the coordinator abort it.
+            limit_ms = int(merged.get("transaction.timeout.ms", _TRANSACTION_TIMEOUT_MS))
+            forced["socket.timeout.ms"] = str(min(int(merged["socket.timeout.ms"]), limit_ms))
     else:
         forced.update(_IDEMPOTENT_PRODUCER if idempotent else _PLAIN_PRODUCER)
     return _made(Producer, {**merged, **forced})

@@ -105,6 +105,12 @@ def _kbytes(name: str, value: str) -> str:
     return str(max(1, int(_number(1024, 2**31 - 1)(name, value)) // 1024))
 
 
+# First and longest wait, with librdkafka's defaults.
+_BACKOFFS: Final = (
+    ("retry.backoff.ms", 100, "retry.backoff.max.ms", 1_000),
+    ("reconnect.backoff.ms", 100, "reconnect.backoff.max.ms", 10_000),
+)
+
 _Table = Mapping[str, tuple[str, Callable[[str, str], str]]]
 
 _MILLIS: Final = _number(1, 300_000)
@@ -127,7 +133,8 @@ _COMMON: Final[_Table] = {
 }
 _CONSUMER: Final[_Table] = {
     "fetch.min.bytes": ("fetch.min.bytes", _number(1, 100_000_000)),
-    "fetch.max.bytes": ("fetch.max.bytes", _number(0, 2_147_483_135)),
+    # librdkafka wants at least its message.max.bytes; Java returns a first larger batch in any case.
+    "fetch.max.bytes": ("fetch.max.bytes", _number(1_000_000, 2_147_483_135)),
     "fetch.max.wait.ms": ("fetch.wait.max.ms", _number(0, 300_000)),
     "max.partition.fetch.bytes": ("max.partition.fetch.bytes", _number(1, 1_000_000_000)),
     "check.crcs": ("check.crcs", _word("true", "false")),
@@ -144,6 +151,16 @@ _PRODUCER: Final[_Table] = {
 
 def _translated(java: Mapping[str, str], table: _Table) -> dict[str, str]:
     return {ours: convert(name, java[name]) for name, (ours, convert) in table.items() if java.get(name, "").strip()}
+
+
+def _order_backoffs(tuning: dict[str, str]) -> None:
+    """Make no wait longer than the longest, in place: librdkafka refuses that, Java waits the first one all along."""
+    for first, first_default, longest, longest_default in _BACKOFFS:
+        low, high = int(tuning.get(first, first_default)), int(tuning.get(longest, longest_default))
+        if high < low and first in tuning:
+            tuning[longest] = tuning[first]
+        elif high < low:
+            tuning[first] = tuning[longest]
 
 
 def _refuse_unresolved(java: Mapping[str, str]) -> None:
@@ -177,7 +194,9 @@ def common_settings(java: Mapping[str, str], own: Mapping[str, str] | None = Non
             f"security.protocol has to be one of {', '.join(SECURITY_PROTOCOLS)}", property_name="security.protocol"
         )
     own = own or {}
-    out = {"bootstrap.servers": servers, "security.protocol": protocol, **_translated(java, _COMMON)}
+    tuning = _translated(java, _COMMON)
+    _order_backoffs(tuning)
+    out = {"bootstrap.servers": servers, "security.protocol": protocol, **tuning}
     if protocol.startswith("SASL"):
         if "sasl.jaas.config" not in java and any(name.startswith("sasl.") for name in own):
             out.update({"sasl.mechanism": java["sasl.mechanism"]} if "sasl.mechanism" in java else {})

@@ -193,6 +193,8 @@ class WorkerConfig(BaseModel):
                     f"{name} and {seen[topic]} both name topic {topic!r}; each needs one of its own", property_name=name
                 )
             seen[topic] = name
+        # All that is wrong is told at once, not at the first use.
+        self.isolation(TopicType.CONFIG)
         self.consumer_settings()
         self.producer_settings()
 
