@@ -1,0 +1,35 @@
+"""What the jobs' command lines have in common."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+
+from connect_share.errors import ConnectShareError
+
+
+def parser(job: str, description: str) -> argparse.ArgumentParser:
+    """Make an argument parser whose help says how the job is started."""
+    return argparse.ArgumentParser(
+        prog=f"python -m spark_jobs.{job}",
+        description=description,
+        epilog=f"On a cluster: spark-submit --master URL --py-files connect_share.whl .../spark_jobs/{job}.py ARGUMENTS",
+    )
+
+
+def run(options: argparse.Namespace, body: Callable[[argparse.Namespace], int]) -> int:
+    """Run a job's body; errors of ours become one line on stderr and their exit code."""
+    try:
+        return body(options)
+    except ConnectShareError as exc:
+        print(f"error: {exc}", file=sys.stderr)
+        return exc.exit_code
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+
+
+def exit_with(main: Callable[[Sequence[str]], int]) -> None:
+    """Entry point of ``python -m`` and of spark-submit."""
+    sys.exit(main(sys.argv[1:]))

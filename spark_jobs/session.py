@@ -1,0 +1,91 @@
+"""One Spark session builder for all jobs: embedded by default, untouched under ``spark-submit``."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from connect_share.embedded.cache import run_folder
+from connect_share.embedded.java import java_home_for_spark
+
+MASTER: Final = "local[*,3]"
+"""All cores, and three attempts: a plain ``local[*]`` never repeats a failed task."""
+
+_LOG4J: Final = """status = error
+rootLogger.level = error
+rootLogger.appenderRef.err.ref = err
+appender.err.type = Console
+appender.err.name = err
+appender.err.target = SYSTEM_ERR
+appender.err.layout.type = PatternLayout
+appender.err.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
+"""
+
+
+def under_spark_submit() -> bool:
+    """Tell whether ``spark-submit`` started this process: then it decides on master and resources."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def _embedded_settings(folder: Path) -> dict[str, str]:
+    log_settings = folder / "log4j2.properties"
+    log_settings.write_text(_LOG4J)
+    # The JVM lives for one job: the quick compiler and the small collector save two seconds of start.
+    options = f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dlog4j2.configurationFile={log_settings}"
+    return {
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.memory": "1g",
+        "spark.driver.extraJavaOptions": options,
+        "spark.local.dir": str(folder),
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+
+
+@contextmanager
+def spark_session(app_name: str, *, master: str = MASTER) -> Iterator[SparkSession]:
+    """Give a session and stop it afterwards; a session that is there already is used and left alone.
+
+    Args:
+        app_name: shown by the cluster.
+        master: of an embedded session; ``spark-submit`` overrides it.
+
+    Raises:
+        EmbeddedError: there is no Java for an embedded session.
+    """
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        yield running
+        return
+    builder = SparkSession.builder.appName(app_name)
+    builder = builder.config("spark.sql.session.timeZone", "UTC").config("spark.sql.shuffle.partitions", "2")
+    folder: Path | None = None
+    if not under_spark_submit():
+        home = java_home_for_spark()
+        if home is not None:
+            os.environ["JAVA_HOME"] = str(home)
+        # Python workers are separate processes: they need this interpreter, not the first "python3" on PATH.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        folder = run_folder("spark")
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        builder = builder.master(master)
+        for name, value in _embedded_settings(folder).items():
+            builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    try:
+        yield session
+    finally:
+        session.stop()
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)

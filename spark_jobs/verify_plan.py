@@ -1,0 +1,42 @@
+"""Verify a migration with Spark: one task a group and topic folds both sides and compares the states."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from connect_share.cli.output import Output
+from migrator.cli.commands import show_verification
+from migrator.cli.progress_line import ProgressLine
+from migrator.plan import MigrationPlan
+from migrator.verification import VerifyJob, verify_plan
+from migrator.verify import Difference
+from spark_jobs import command_line
+from spark_jobs.session import spark_session
+from spark_jobs.tasks import run_as_tasks, verify_in_task
+
+
+def _body(options: argparse.Namespace) -> int:
+    MigrationPlan.load(options.plan)
+    with ProgressLine(sys.stderr) as progress:
+
+        def engine(jobs: Sequence[VerifyJob]) -> list[list[Difference]]:
+            with spark_session("connect-share verify_plan") as spark:
+                return run_as_tasks(spark, jobs, verify_in_task, progress=progress, what="comparing topics")
+
+        verification = verify_plan(options.plan, engine=engine, progress=progress)
+    return show_verification(Output("verify", options.output), verification)
+
+
+def main(argv: Sequence[str]) -> int:
+    """Compare both sides of an applied plan. 0 equal, 1 different or failed, 2 usage."""
+    arguments = command_line.parser("verify_plan", __doc__ or "")
+    arguments.add_argument("plan", type=Path, help="plan file that was applied")
+    arguments.add_argument("--output", choices=("text", "json"), default="text")
+    return command_line.run(arguments.parse_args(argv), _body)
+
+
+if __name__ == "__main__":
+    command_line.exit_with(main)
