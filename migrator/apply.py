@@ -1,7 +1,7 @@
 """Carrying out a plan: check again, make sure of the topics, copy every slice, write down what was done.
 
-Engines differ in one function only: how the copy jobs are run. The local one runs them here, one after the
-other; Spark runs each as a task.
+Engines differ in one function only: how the copy jobs are run. The local one runs them here, a few at a
+time; Spark runs each as a task.
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import logging
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +22,7 @@ from connect_share.admin import Admin
 from connect_share.records import TopicType
 from connect_share.topics import check_cleanup_policy, check_partition_count, ensure_topic, topic_spec
 from connect_share.worker_config import WorkerConfig
-from migrator.copying import CopyJob, SliceEvidence
+from migrator.copying import CopyJob, Producers, SliceEvidence
 from migrator.errors import (
     AlreadyAppliedError,
     CopyError,
@@ -47,6 +49,8 @@ from migrator.plan import MigrationPlan, SourceCluster
 from migrator.progress import Progress, Silent
 
 LOCAL_ENGINE: Final = "local"
+LOCAL_THREADS: Final = 2
+"""Slices copied at once: opening clients and waiting for acknowledgements overlap, the work itself does not."""
 Engine = Callable[[Sequence[CopyJob]], Iterable[SliceEvidence]]
 """Runs every job once and yields the evidence as jobs end, in any order."""
 
@@ -57,10 +61,20 @@ def local_engine(progress: Progress) -> Engine:
     """Give the engine that copies in this process."""
 
     def run(jobs: Sequence[CopyJob]) -> Iterator[SliceEvidence]:
-        for job in jobs:
-            part = job.slice_.offset_range
-            progress.phase(f"copying {part.topic}[{part.partition}]", part.end - part.start)
-            yield job.run(on_progress=progress.advance)
+        progress.phase("copying", sum(job.slice_.offset_range.end - job.slice_.offset_range.start for job in jobs))
+        lock, producers = threading.Lock(), Producers()
+
+        def advance(records: int) -> None:
+            with lock:
+                progress.advance(records)
+
+        pool = ThreadPoolExecutor(max_workers=LOCAL_THREADS, thread_name_prefix="copy")
+        try:
+            running = [pool.submit(job.run, producers=producers, on_progress=advance) for job in jobs]
+            for done in as_completed(running):
+                yield done.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
 
     return run
 

@@ -7,12 +7,13 @@ producer. A key lives in one source partition, so order per key holds at the des
 from __future__ import annotations
 
 import hashlib
+import threading
 import time
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from pydantic import BaseModel, ConfigDict
 
@@ -30,11 +31,13 @@ MARKER_KEY: Final = b"target-state-"
 MARKER_VALUE: Final = b"null"
 IDLE_TIMEOUT_S: Final = 60.0
 PROGRESS_EVERY: Final = 1_000
+POLL_EVERY: Final = 200
+"""Records between two looks at acknowledgements: a look at each costs a third of the copy."""
 _SUM_MODULUS: Final = 2**64
 
 PRODUCER_OVERRIDES: Final[Mapping[str, str]] = {
-    # Many small records: batches, not single sends.
-    "linger.ms": "5",
+    # Many small records: few large batches; the flush at the end of a slice waits for no linger.
+    "linger.ms": "50",
     # Bounds the memory of a slice whatever its size; the library's default is 1 GiB.
     "queue.buffering.max.kbytes": "65536",
     # A record that cannot be delivered must end the copy within minutes, not hang it.
@@ -88,13 +91,10 @@ class SliceEvidence(BaseModel):
 
 def record_digest(key: bytes, value: bytes | None) -> int:
     """Hash key and value into 64 bits; a tombstone and an empty value differ."""
-    digest = hashlib.blake2b(digest_size=8)
-    digest.update(len(key).to_bytes(8, "big"))
-    digest.update(key)
+    told = len(key).to_bytes(8, "big") + key
     if value is not None:
-        digest.update(b"\x01")
-        digest.update(value)
-    return int.from_bytes(digest.digest(), "big")
+        told += b"\x01" + value
+    return int.from_bytes(hashlib.blake2b(told, digest_size=8).digest(), "big")
 
 
 def _identity(record: Record) -> bytes:
@@ -136,33 +136,64 @@ class _Tally:
             self.bytes_written += len(value)
 
 
-class _CheckedWriter:
-    """A producer whose every delivery is looked at; the first failure ends the copy."""
+class Producers(threading.local):
+    """Producers kept from one slice to the next; each thread has its own, so callbacks need no lock.
 
-    def __init__(self, settings: ClientSettings, topic: str, client_id: str) -> None:
-        self._producer = client.producer(settings, client_id=client_id, overrides=PRODUCER_OVERRIDES, idempotent=True)
+    A new idempotent producer waits half a second for its id, which is most of the time of a small slice.
+    """
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[str, tuple[tuple[str, str], ...]], client.Producer] = {}
+
+    def get(self, settings: ClientSettings, client_id: str) -> client.Producer:
+        """Return this thread's producer for these settings."""
+        at = (client_id, tuple(sorted(settings.properties.items())))
+        if at not in self._made:
+            self._made[at] = client.producer(
+                settings, client_id=client_id, overrides=PRODUCER_OVERRIDES, idempotent=True
+            )
+        return self._made[at]
+
+
+class _CheckedWriter:
+    """A producer whose every delivery is looked at; the first failure ends the copy.
+
+    The producer is made with the first record: most slices of a small cluster are empty.
+    """
+
+    def __init__(self, producers: Producers, settings: ClientSettings, topic: str, client_id: str) -> None:
+        self._producers = producers
+        self._settings = settings
+        self._client_id = client_id
+        self._producer: client.Producer | None = None
         self._topic = topic
-        self._failure: Any = None
+        self._failure: client.KafkaError | None = None
         self._sent = 0
         self._acknowledged = 0
         self.offsets: dict[int, tuple[int, int]] = {}
 
-    def _delivered(self, error: Any, message: Any) -> None:
+    def _open(self) -> client.Producer:
+        if self._producer is None:
+            self._producer = self._producers.get(self._settings, self._client_id)
+        return self._producer
+
+    def _delivered(self, error: client.KafkaError | None, message: client.Message) -> None:
         if error is not None:
             self._failure = self._failure or error
             return
         self._acknowledged += 1
-        partition, offset = message.partition(), message.offset()
+        partition, offset = message.partition() or 0, message.offset() or 0
         known = self.offsets.get(partition)
         self.offsets[partition] = (offset, offset) if known is None else (min(known[0], offset), max(known[1], offset))
 
     def write(self, record: Record) -> None:
         """Queue one record; blocks while the queue is full."""
         headers: list[tuple[str, str | bytes | None]] | None = [*record.headers] or None
+        producer = self._open()
         while True:
             self._raise_failure()
             try:
-                self._producer.produce(
+                producer.produce(
                     self._topic,
                     key=record.key,
                     value=record.value,
@@ -171,13 +202,14 @@ class _CheckedWriter:
                     on_delivery=self._delivered,
                 )
             except BufferError:
-                self._producer.poll(0.1)
+                producer.poll(0.1)
                 continue
             except client.KafkaException as error:
                 raise client.translate(error, doing=f"writing to {self._topic}") from error
             break
         self._sent += 1
-        self._producer.poll(0)
+        if self._sent % POLL_EVERY == 0:
+            producer.poll(0)
 
     def finish(self) -> None:
         """Wait for all acknowledgements.
@@ -187,7 +219,7 @@ class _CheckedWriter:
             CopyError: fewer acknowledgements than records.
         """
         # Each record has a time-out of its own (message.timeout.ms), so this loop ends.
-        while len(self._producer) and self._failure is None:
+        while self._producer is not None and len(self._producer) and self._failure is None:
             self._producer.flush(0.5)
         self._raise_failure()
         if self._acknowledged != self._sent:
@@ -198,7 +230,7 @@ class _CheckedWriter:
 
     def abandon(self) -> None:
         """Drop what is still queued, so that closing does not wait for it."""
-        if len(self._producer):
+        if self._producer is not None and len(self._producer):
             self._producer.purge()
             self._producer.poll(0)
 
@@ -237,6 +269,7 @@ def copy_slice(
     producer_settings: ClientSettings,
     *,
     client_id: str,
+    producers: Producers | None = None,
     present: Counter[bytes] | None = None,
     on_progress: Callable[[int], None] | None = None,
     idle_timeout_s: float = IDLE_TIMEOUT_S,
@@ -249,6 +282,7 @@ def copy_slice(
         consumer_settings: of the source's worker.
         producer_settings: of the destination's worker.
         client_id: for both clients.
+        producers: kept producers of the caller, none by default.
         present: what earlier attempts of the same task left at the destination; not written again.
         on_progress: called now and then with the number of records read since the last call.
         idle_timeout_s: seconds without a record after which reading is given up.
@@ -261,7 +295,7 @@ def copy_slice(
     tally = _Tally()
     left = Counter(present or ())
     reported = 0
-    writer = _CheckedWriter(producer_settings, slice_.destination_topic, client_id)
+    writer = _CheckedWriter(producers or Producers(), producer_settings, slice_.destination_topic, client_id)
     records: Iterator[Record] = read_ranges(
         consumer_settings,
         [slice_.offset_range],
@@ -355,7 +389,13 @@ class CopyJob:
     destination_starts: tuple[tuple[int, int], ...]
     client_id: str
 
-    def run(self, *, attempt: int = 0, on_progress: Callable[[int], None] | None = None) -> SliceEvidence:
+    def run(
+        self,
+        *,
+        attempt: int = 0,
+        producers: Producers | None = None,
+        on_progress: Callable[[int], None] | None = None,
+    ) -> SliceEvidence:
         """Copy the slice; ``attempt`` above 0 first reads back what earlier attempts wrote.
 
         Raises:
@@ -375,6 +415,7 @@ class CopyJob:
             self.consumer_settings,
             self.producer_settings,
             client_id=self.client_id,
+            producers=producers,
             present=present,
             on_progress=on_progress,
         )

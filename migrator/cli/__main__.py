@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from connect_share.cli.output import Output, printable
 from connect_share.errors import ConnectShareError
 from migrator.cli import commands
 from migrator.cli.arguments import build_parser
@@ -20,15 +21,19 @@ _COMMANDS: Final[dict[str, Callable[..., int]]] = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; 0 ok, 1 failed or differences found, 2 wrong usage."""
     given = list(sys.argv[1:] if argv is None else argv)
+    form = "text"
     try:
         if given:
             commands.refuse_not_yet(given[0])
         arguments = build_parser().parse_args(given)
+        form = arguments.output
         return _COMMANDS[arguments.command](arguments)
     except SystemExit as ended:  # argparse: --help and wrong usage
         return ended.code if isinstance(ended.code, int) else 2
     except ConnectShareError as error:
-        print(f"connect-share-migrate: {error}", file=sys.stderr)
+        if form == "json":
+            return Output(given[0], form).error(error)
+        print(f"connect-share-migrate: error: {printable(str(error))}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         print("connect-share-migrate: interrupted", file=sys.stderr)

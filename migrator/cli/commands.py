@@ -5,21 +5,20 @@ from __future__ import annotations
 import argparse
 import importlib
 import importlib.util
-import json
 import sys
-from collections.abc import Mapping
-from importlib.metadata import version
-from typing import Any, Final
+from pathlib import Path
+from typing import Final
 
+from connect_share.cli.output import Output
 from migrator.apply import LOCAL_ENGINE, apply_plan, check_plan, now_ms
 from migrator.cli.arguments import NOT_YET
 from migrator.cli.progress_line import ProgressLine
-from migrator.cli.text import plan_text, verification_text
+from migrator.cli.text import plan_lines, verification_lines
 from migrator.errors import AlreadyAppliedError, NotYetSupportedError
 from migrator.manifest import Manifest, manifest_path
 from migrator.plan import MigrationPlan
 from migrator.planning import make_plan
-from migrator.verification import verify_plan
+from migrator.verification import Verification, verify_plan
 
 SHOWN_DIFFERENCES: Final = 50
 
@@ -32,11 +31,6 @@ def refuse_not_yet(command: str) -> None:
     """
     if command in NOT_YET:
         raise NotYetSupportedError(NOT_YET[command])
-
-
-def _print_json(command: str, members: Mapping[str, Any]) -> None:
-    told = {"_command": command, "_version": version("connect-share"), **members}
-    print(json.dumps(told, indent=2))  # ASCII: what comes from a topic cannot reach the terminal raw
 
 
 def _spark(job: str, arguments: list[str]) -> int:
@@ -71,24 +65,20 @@ def plan_command(arguments: argparse.Namespace) -> int:
         plan = make_plan(arguments.sources, arguments.destinations, now_ms=now_ms(), progress=progress)
     if not arguments.dry_run:
         plan.save(arguments.plan)
-    if arguments.output == "json":
-        _print_json(
-            "plan",
-            {
-                "file": None if arguments.dry_run else str(arguments.plan),
-                "plan": plan.model_dump(mode="json"),
-            },
-        )
-    else:
-        print(plan_text(plan))
-        if not arguments.dry_run:
-            print(f"\nwritten to {arguments.plan}; next: connect-share-migrate apply {arguments.plan}")
+    output = Output("plan", arguments.output)
+    if output.is_json:
+        file = None if arguments.dry_run else str(arguments.plan)
+        output.json({"file": file, "plan": plan.model_dump(mode="json")})
+        return 0
+    output.lines(*plan_lines(plan))
+    if not arguments.dry_run:
+        output.lines("", f"written to {arguments.plan}; next: connect-share-migrate apply {arguments.plan}")
     return 0
 
 
 def _confirmed(plan: MigrationPlan) -> bool:
     """Show the plan and ask; only ``yes`` means yes."""
-    print(plan_text(plan), file=sys.stderr)
+    Output("apply", stdout=sys.stderr).lines(*plan_lines(plan))
     if not sys.stdin.isatty():
         print("nothing was written: give --yes to apply without a prompt", file=sys.stderr)
         return False
@@ -104,15 +94,15 @@ def apply_command(arguments: argparse.Namespace) -> int:
         raise NotYetSupportedError(
             "apply --evidence does not exist yet: the manifest beside the plan holds what was done"
         )
+    output = Output("apply", arguments.output)
     plan = MigrationPlan.load(arguments.plan)
     if arguments.dry_run:
         with ProgressLine(sys.stderr) as progress:
             check_plan(arguments.plan, progress=progress)
-        if arguments.output == "json":
-            _print_json("apply", {"dry_run": True, "run_id": plan.run_id})
+        if output.is_json:
+            output.json({"dry_run": True, "run_id": plan.run_id})
         else:
-            print(plan_text(plan))
-            print("\ndry run: everything was checked, nothing was written")
+            output.lines(*plan_lines(plan), "", "dry run: everything was checked, nothing was written")
         return 0
     if not arguments.yes and not _confirmed(plan):
         return 1
@@ -120,21 +110,20 @@ def apply_command(arguments: argparse.Namespace) -> int:
         return _spark("apply_plan", [str(arguments.plan), "--output", arguments.output])
     with ProgressLine(sys.stderr) as progress:
         manifest = apply_plan(arguments.plan, progress=progress)
-    print_applied(manifest, arguments)
+    show_applied(output, arguments.plan, manifest)
     return 0
 
 
-def print_applied(manifest: Manifest, arguments: argparse.Namespace) -> None:
-    """Show the result of ``apply``."""
-    path = manifest_path(arguments.plan)
-    if arguments.output == "json":
-        _print_json(
-            "apply",
-            {"dry_run": False, "manifest_file": str(path), "manifest": manifest.model_dump(mode="json")},
-        )
+def show_applied(output: Output, plan_path: Path, manifest: Manifest) -> None:
+    """Print the result of ``apply``; both engines do."""
+    path = manifest_path(plan_path)
+    if output.is_json:
+        output.json({"dry_run": False, "manifest_file": str(path), "manifest": manifest.model_dump(mode="json")})
         return
-    print(f"{manifest.records_written:,} records written, {len(manifest.evidence)} slices; manifest {path}")
-    print(f"next: connect-share-migrate verify {arguments.plan}")
+    output.lines(
+        f"{manifest.records_written:,} records written, {len(manifest.evidence)} slices; manifest {path}",
+        f"next: connect-share-migrate verify {plan_path}",
+    )
 
 
 def verify_command(arguments: argparse.Namespace) -> int:
@@ -143,10 +132,13 @@ def verify_command(arguments: argparse.Namespace) -> int:
         return _spark("verify_plan", [str(arguments.plan), "--output", arguments.output])
     with ProgressLine(sys.stderr) as progress:
         verification = verify_plan(arguments.plan, progress=progress)
-    for warning in verification.warnings:
-        print(f"warning: {warning}", file=sys.stderr)
-    if arguments.output == "json":
-        _print_json("verify", verification.model_dump(mode="json"))
+    return show_verification(Output("verify", arguments.output), verification)
+
+
+def show_verification(output: Output, verification: Verification) -> int:
+    """Print the result of ``verify``, give its exit code; both engines do."""
+    if output.is_json:
+        output.json(verification.model_dump(mode="json"))
     else:
-        print(verification_text(verification, SHOWN_DIFFERENCES))
+        output.lines(*verification_lines(verification, SHOWN_DIFFERENCES))
     return 0 if verification.equal else 1

@@ -7,14 +7,7 @@ from migrator.plan import MigrationPlan
 from migrator.verification import Verification
 
 
-def printable(text: str) -> str:
-    """Escape what a terminal could act on; a co-tenant may have written it."""
-    return "".join(
-        character if character.isprintable() else character.encode("unicode_escape").decode() for character in text
-    )
-
-
-def plan_text(plan: MigrationPlan) -> str:
+def plan_lines(plan: MigrationPlan) -> list[str]:
     """Show a plan: what goes where, what stays behind, warnings, steps."""
     lines = [f"run {plan.run_id}, mode {plan.mode}"]
     for source in plan.sources:
@@ -35,22 +28,23 @@ def plan_text(plan: MigrationPlan) -> str:
             lines += [f"          left behind: {n:,} {reason.value}" for reason, n in counts.skipped.items()]
     if plan.warnings:
         lines.append("")
-        lines += [f"warning: {printable(warning)}" for warning in plan.warnings]
+        lines += [f"warning: {warning}" for warning in plan.warnings]
     lines.append("")
     lines += [
         f"{number}. {'you' if step.who == 'operator' else 'this tool'}: {step.what}"
         for number, step in enumerate(plan.steps, 1)
     ]
-    return "\n".join(lines)
+    return lines
 
 
-def verification_text(verification: Verification, shown: int) -> str:
+def verification_lines(verification: Verification, shown: int) -> list[str]:
     """Show whether both sides are equal, and the first ``shown`` differences."""
+    lines = [f"warning: {warning}" for warning in verification.warnings]
     if verification.equal:
-        return f"equal: {verification.compared} comparisons, no difference"
+        return [*lines, f"equal: {verification.compared} comparisons, no difference"]
     total = len(verification.differences)
-    lines = [f"different: {total} difference{'' if total == 1 else 's'}"]
-    lines += [f"  {printable(str(difference))}" for difference in verification.differences[:shown]]
+    lines += [f"different: {total} difference{'' if total == 1 else 's'}"]
+    lines += [f"  {difference}" for difference in verification.differences[:shown]]
     if total > shown:
         lines.append(f"  and {total - shown} more: --output json shows all")
-    return "\n".join(lines)
+    return lines

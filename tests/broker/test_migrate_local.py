@@ -7,6 +7,7 @@ import contextlib
 import io
 import json
 import os
+import re
 import signal
 import stat
 import subprocess
@@ -671,7 +672,7 @@ def test_kill_in_the_middle_and_a_second_apply(site: Site) -> None:
     assert Manifest.load(manifest_path(plan_path)).status is MigrationStatus.PLANNED
     code, _, err = run("apply", plan_path, "--yes")
     assert code == 1
-    assert "interrupted after 0 of 11 slices" in err
+    assert re.search(r"interrupted after \d+ of 11 slices", err)
     assert len(site.read(topic)) == len(copied)
     assert not verify_plan(plan_path).equal
 

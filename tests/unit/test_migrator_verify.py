@@ -55,7 +55,9 @@ def moved(topic_type: TopicType, source: list[Record], partitions: int = 1, grou
     return sorted(copied, key=lambda record: record.partition)
 
 
-CONFIG = [
+Pairs = list[tuple[str, str | None]]
+
+CONFIG: Pairs = [
     ("session-key", '{"key":"AAEC","algorithm":"HmacSHA256","creation-timestamp":1}'),
     ("connector-a.b", f'{{"properties":{{"name":"a.b","password":"{SECRET}","tasks.max":"2"}}}}'),
     ("task-a.b-0", f'{{"properties":{{"password":"{SECRET}"}}}}'),
@@ -72,7 +74,7 @@ CONFIG = [
     ("task-broken-1", '{"properties":{}}'),
     ("commit-broken", '{"tasks":2}'),
 ]
-STATUS = [
+STATUS: Pairs = [
     ("status-connector-a.b", '{"state":"RUNNING","trace":null,"worker_id":"w:1","generation":3}'),
     ("status-task-a.b-0", f'{{"state":"FAILED","trace":"{SECRET}","worker_id":"w:1","generation":3}}'),
     ("status-task-orphan-0", '{"state":"RUNNING","trace":null,"worker_id":"w:1","generation":3}'),
@@ -81,7 +83,7 @@ STATUS = [
         '{"topic":{"name":"inv.t","connector":"a.b","task":0,"discoverTimestamp":5}}',
     ),
 ]
-OFFSET = [
+OFFSET: Pairs = [
     ('["a.b",{"filename":"x.txt"}]', '{"position":42}'),
     ('["a.b",{"filename":"y.txt"}]', "{}"),
     ('["a.b",{"filename":"z.txt"}]', '{"position":1}'),
@@ -93,7 +95,7 @@ OFFSET = [
 @pytest.mark.parametrize(
     ("topic_type", "pairs"), [(TopicType.CONFIG, CONFIG), (TopicType.STATUS, STATUS), (TopicType.OFFSET, OFFSET)]
 )
-def test_a_move_keeps_the_state(topic_type: TopicType, pairs: list[tuple[str, str | None]]) -> None:
+def test_a_move_keeps_the_state(topic_type: TopicType, pairs: Pairs) -> None:
     source = log(topic_type, pairs)
     assert compare_states(topic_type, source, moved(topic_type, source), cluster_group_id=GROUP) == []
 
@@ -105,7 +107,7 @@ def test_another_group_s_copy_is_no_copy() -> None:
     assert {difference.problem for difference in found} == {Problem.MISSING}
 
 
-def replaced(pairs: list[tuple[str, str | None]], key: str, old: str, new: str) -> list[tuple[str, str | None]]:
+def replaced(pairs: Pairs, key: str, old: str, new: str) -> Pairs:
     changed = [(k, v.replace(old, new) if k == key and v is not None else v) for k, v in pairs]
     assert changed != pairs
     return changed
@@ -242,14 +244,14 @@ def replaced(pairs: list[tuple[str, str | None]], key: str, old: str, new: str) 
 )
 def test_a_difference_is_named_without_its_value(
     topic_type: TopicType,
-    pairs: list[tuple[str, str | None]],
+    pairs: Pairs,
     kind: str,
     connector: str,
     item: str | None,
     field: str | None,
     problem: Problem,
 ) -> None:
-    originals = {TopicType.CONFIG: CONFIG, TopicType.STATUS: STATUS, TopicType.OFFSET: OFFSET}
+    originals: dict[TopicType, Pairs] = {TopicType.CONFIG: CONFIG, TopicType.STATUS: STATUS, TopicType.OFFSET: OFFSET}
     source = log(topic_type, originals[topic_type])
     found = compare_states(topic_type, source, moved(topic_type, log(topic_type, pairs)), cluster_group_id=GROUP)
     expected = Difference(
@@ -311,7 +313,7 @@ OFFSET_RECORDS = st.tuples(NAMES, st.integers(0, 3), st.sampled_from(['{"p":1}',
 
 
 @given(pairs=st.lists(CONFIG_RECORDS, max_size=40), group=st.sampled_from([GROUP, "a", "a.b"]))
-def test_random_config_histories_survive(pairs: list[tuple[str, str | None]], group: str) -> None:
+def test_random_config_histories_survive(pairs: Pairs, group: str) -> None:
     source = log(TopicType.CONFIG, pairs)
     copy = moved(TopicType.CONFIG, source, group=group)
     assert compare_states(TopicType.CONFIG, source, copy, cluster_group_id=group) == []
@@ -323,7 +325,7 @@ def test_random_config_histories_survive(pairs: list[tuple[str, str | None]], gr
     there=st.sampled_from([1, 5]),
     here=st.sampled_from([1, 3, 5]),
 )
-def test_random_status_histories_survive(pairs: list[tuple[str, str | None]], there: int, here: int) -> None:
+def test_random_status_histories_survive(pairs: Pairs, there: int, here: int) -> None:
     source = log(TopicType.STATUS, pairs, there)
     copy = moved(TopicType.STATUS, source, here)
     assert compare_states(TopicType.STATUS, source, copy, cluster_group_id=GROUP) == []
@@ -334,7 +336,7 @@ def test_random_status_histories_survive(pairs: list[tuple[str, str | None]], th
     there=st.sampled_from([1, 25]),
     here=st.sampled_from([1, 5, 25]),
 )
-def test_random_offset_histories_survive(pairs: list[tuple[str, str | None]], there: int, here: int) -> None:
+def test_random_offset_histories_survive(pairs: Pairs, there: int, here: int) -> None:
     source = log(TopicType.OFFSET, pairs, there)
     copy = moved(TopicType.OFFSET, source, here)
     assert compare_states(TopicType.OFFSET, source, copy, cluster_group_id=GROUP) == []

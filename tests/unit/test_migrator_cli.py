@@ -1,0 +1,105 @@
+"""What the console refuses before it talks to anybody, and how it says so."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from migrator.cli.__main__ import main
+from migrator.cli.arguments import NOT_YET
+from migrator.cli.progress_line import ProgressLine
+
+PLAN = ["plan", "--source-worker-config", "s", "--destination-worker-config", "d", "-o", "p.json"]
+
+
+@pytest.mark.parametrize("command", sorted(NOT_YET))
+def test_commands_that_do_not_exist_yet(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in ([command], [command, "plan.json", "--dry-run"], [command, "--connector", "x"]):
+        assert main(arguments) == 2
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert f"{command} does not exist yet: " in err
+        assert len(err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ([*PLAN, "--job", "x"], "plan --job does not exist yet: use KafkaConnectTopicMigrator"),
+        ([*PLAN, "--mode", "state"], "plan --mode state does not exist yet: use --mode mirror"),
+        (PLAN[:-2], "plan needs -o PLAN"),
+        (["apply", "plan.json", "--follow"], "apply --follow does not exist yet"),
+        (["apply", "plan.json", "--evidence", "dir"], "apply --evidence does not exist yet"),
+        ([], "usage"),
+        (["nonsense"], "invalid choice"),
+        (["apply"], "PLAN"),
+        (["apply", "plan.json", "--engine", "flink"], "invalid choice"),
+    ],
+)
+def test_usage_is_refused_with_exit_code_2(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert says in err
+
+
+def test_help_shows_examples(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    assert "examples:" in capsys.readouterr().out
+
+
+def test_errors_are_json_when_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    missing = tmp_path / "no.json"
+    assert main(["verify", str(missing), "--output", "json"]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    told = json.loads(err)
+    assert (told["_command"], told["error"]["type"]) == ("verify", "PlanFileError")
+    assert main(["verify", str(missing)]) == 1
+    assert capsys.readouterr().err == f"connect-share-migrate: error: plan {missing} does not exist\n"
+
+
+def test_control_characters_never_reach_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["apply", "no\x1b[31m.json", "--yes"]) == 1
+    assert "\x1b" not in capsys.readouterr().err
+
+
+class Terminal:
+    """Collects what is written; says that it is a terminal or that it is not."""
+
+    def __init__(self, *, terminal: bool) -> None:
+        self.text = ""
+        self._terminal = terminal
+
+    def isatty(self) -> bool:
+        return self._terminal
+
+    def write(self, text: str) -> int:
+        self.text += text
+        return len(text)
+
+    def flush(self) -> None:
+        """Nothing is buffered."""
+
+
+def test_progress_is_json_lines_without_a_terminal() -> None:
+    stream = Terminal(terminal=False)
+    with ProgressLine(stream) as progress:  # type: ignore[arg-type]
+        progress.phase("copying", 10)
+        progress.advance(4)
+        progress.advance(4)
+    lines = [json.loads(line) for line in stream.text.splitlines()]
+    assert [(line["phase"], line["records"], line["of_at_most"], line["ended"]) for line in lines] == [
+        ("copying", 0, 10, False),
+        ("copying", 8, 10, True),
+    ]
+
+
+def test_progress_is_a_bar_on_a_terminal() -> None:
+    stream = Terminal(terminal=True)
+    with ProgressLine(stream) as progress:  # type: ignore[arg-type]
+        progress.phase("copying", 10)
+        progress.advance(10)
+    last = stream.text.rsplit("\r", 1)[1]
+    assert last.startswith("\x1b[Kcopying [########################] 10 records, ")
+    assert last.endswith("/s\n")
