@@ -93,7 +93,7 @@ def _add_common(parser: argparse.ArgumentParser, noun: str) -> None:
         action="append",
         default=[],
         help="client setting, may be repeated; Java's names (sasl.jaas.config, ssl.truststore.location) are translated, "
-        "others go to librdkafka as they are; others can see it while the command runs, so put passwords into a file",
+        "others go to librdkafka as they are; others can see it while the command runs, so keep passwords in a worker file",
     )
     what = parser.add_argument_group("what is shown")
     what.add_argument(

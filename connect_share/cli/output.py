@@ -120,6 +120,7 @@ class Output:
     Args:
         command: its words, such as ``get connectors``.
         form: ``text`` or ``json``.
+        program: goes before notes and errors.
         stdout, stderr: the process's own by default.
         width: columns of the terminal; by default asked for when stdout is one, else nothing is cut.
     """
@@ -129,12 +130,14 @@ class Output:
         command: str,
         form: str = "text",
         *,
+        program: str = "connect-share",
         stdout: TextIO | None = None,
         stderr: TextIO | None = None,
         width: int | None = None,
     ) -> None:
         self.command = command
         self.form = form
+        self._program = program
         self._stdout = stdout or sys.stdout
         self._stderr = stderr or sys.stderr
         self.width = width
@@ -161,7 +164,7 @@ class Output:
 
     def note(self, text: str) -> None:
         """Tell something that is not the result."""
-        self._print(f"connect-share: {printable(text)}", self._stderr)
+        self._print(f"{self._program}: {printable(text)}", self._stderr)
 
     def error(self, error: ConnectShareError) -> int:
         """Tell an error, in the form asked for; gives the exit code."""

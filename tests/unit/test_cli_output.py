@@ -1,0 +1,146 @@
+"""What reaches a terminal or a script: escapes, widths, JSON, errors."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import re
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from connect_share.cli.output import ELLIPSIS, Output, json_text, printable, table, text_width, truncated
+from connect_share.errors import ConfigError, ReadToEndTimeoutError
+
+HOSTILE = [
+    "\x1b[2J",
+    "\u202eevil",
+    "a\nb",
+    "\u2066x\u2069",
+    "\x9b31m",
+    "\u200bzero",
+    "\ud83d",
+    "tab\t",
+    "\x7f",
+    "\u2028",
+]
+any_text = st.text() | st.sampled_from(HOSTILE) | st.text(alphabet=st.characters(categories=["Cs", "Cf", "Cc", "Lo"]))
+
+
+@given(any_text)
+@example("".join(HOSTILE))
+def test_nothing_that_acts_on_a_terminal_gets_through(text: str) -> None:
+    shown = printable(text)
+    assert shown.isprintable()
+    shown.encode("utf-8")
+
+
+@given(st.text(alphabet=st.characters(categories=["L", "N", "P", "S"])))
+def test_letters_digits_and_emoji_are_left_alone(text: str) -> None:
+    assert printable(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [("\x1b[31m", "\\x1b[31m"), ("\u202e", "\\u202e"), ("a\nb", "a\\nb"), ("größe-😀-日本", "größe-😀-日本")],
+)
+def test_escapes_can_be_recognised(text: str, shown: str) -> None:
+    assert printable(text) == shown
+
+
+@given(any_text.map(printable), st.integers(1, 40))
+def test_cut_text_fits(text: str, width: int) -> None:
+    shown = truncated(text, width)
+    assert text_width(shown) <= width
+    assert shown == text or (shown.endswith(ELLIPSIS) and text.startswith(shown[:-1]))
+
+
+@pytest.mark.parametrize(("text", "width"), [("abc", 3), ("日本", 4), ("😀", 2), ("e\u0301", 1), ("", 0), ("ｱ", 1)])
+def test_widths(text: str, width: int) -> None:
+    assert text_width(text) == width
+
+
+@given(
+    st.lists(st.lists(any_text | st.integers() | st.none(), min_size=3, max_size=3), max_size=5),
+    st.integers(28, 120) | st.none(),
+)
+def test_tables_fit_and_have_one_line_for_each_row(rows: list[list[object]], width: int | None) -> None:
+    lines = table(("GROUP", "NAME", "STATE"), rows, width).split("\n")
+    assert len(lines) == len(rows) + 1
+    assert all(line.isprintable() for line in lines)
+    if width is not None:
+        assert all(text_width(line) <= width for line in lines)
+
+
+def test_columns_line_up_and_the_widest_is_cut() -> None:
+    rows = [("(plain)", "größe-😀-日本", 3), ("team.a", "x" * 60, None)]
+    assert table(("GROUP", "NAME", "N"), rows, 40) == (
+        "GROUP    NAME                          N\n"
+        "(plain)  größe-😀-日本                 3\n"
+        f"team.a   {'x' * 27}{ELLIPSIS}  -"
+    )
+    assert "x" * 60 in table(("GROUP", "NAME", "N"), rows)
+
+
+def test_a_terminal_too_narrow_for_anything_does_not_hang() -> None:
+    assert len(table(("GROUP", "NAME"), [("abcdefghij", "klmnopqrst")], 1).split("\n")) == 2
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.text(min_size=1), json_values, max_size=4))
+def test_json_is_ascii_and_says_what_it_is(members: dict[str, object]) -> None:
+    written = json_text("get groups", members)
+    assert written.isascii()
+    assert not set(written) - {chr(code) for code in range(32, 127)} - {"\n"}
+    read = json.loads(written, parse_constant=pytest.fail)
+    assert read["_command"] == members.get("_command", "get groups")
+    assert set(read) == {*members, "_command", "_version"}
+
+
+def test_json_is_stable() -> None:
+    assert json_text("x", {"b": {"z": 1, "a": math.inf}, "a": [True]}) == json_text(
+        "x", {"a": [True], "b": {"a": math.inf, "z": 1}}
+    )
+    assert re.search(r'"_version": "\d+\.\d+', json_text("x", {}))
+
+
+def output(form: str) -> tuple[Output, io.StringIO, io.StringIO]:
+    stdout, stderr = io.StringIO(), io.StringIO()
+    return Output("get tasks", form, stdout=stdout, stderr=stderr), stdout, stderr
+
+
+def test_errors_in_text_are_one_escaped_line_on_stderr() -> None:
+    out, stdout, stderr = output("text")
+    assert out.error(ConfigError("x\x1b is wrong\nno", property_name="x")) == 2
+    assert stdout.getvalue() == ""
+    assert stderr.getvalue() == "connect-share: error: x\\x1b is wrong\\nno\n"
+
+
+def test_errors_in_json_are_an_object_on_stderr() -> None:
+    out, stdout, stderr = output("json")
+    assert out.error(ReadToEndTimeoutError("late", topic="t", partition=0, position=1, end_offset=2)) == 1
+    assert stdout.getvalue() == ""
+    error = json.loads(stderr.getvalue())["error"]
+    assert error == {
+        "type": "ReadToEndTimeoutError",
+        "message": "late",
+        "retriable": True,
+        "topic": "t",
+        "partition": 0,
+    }
+
+
+def test_a_stream_that_cannot_show_a_letter_gets_its_escape() -> None:
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding="ascii")
+    Output("get groups", stdout=stream).table(("G",), [("größe",)])
+    stream.flush()
+    assert raw.getvalue().split(b"\n")[1] == rb"gr\xf6\xdfe"
