@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from connect_share.errors import PrivilegedWriteError, StoreClosedError
+from connect_share.errors import PrivilegedWriteError, StoreClosedError, WriteError
 from connect_share.state import TargetState
 from connect_share.stores.alter_offsets import reset_offsets
 from connect_share.stores.transactional_writer import TransactionalWriter
@@ -139,11 +139,25 @@ def test_value_too_large_in_a_transaction_takes_the_privileges(shared: Any) -> N
     store = shared.config_store(worker=worker)
     store.claim_write_privileges()
     with pytest.raises(PrivilegedWriteError) as refused:
-        store.put_connector_config("foo", {"secret": "s3cret" * 1000})
+        store.put_connector_config("foo", {"secret": "s3cret" * 1000}, TargetState.PAUSED)
     assert "s3cret" not in str(refused.value)
+    # The transaction was ended: nobody who reads committed records has to wait for it.
+    store.refresh(10)
+    assert store.snapshot().target_states() == {}
     store.claim_write_privileges()
     store.put_connector_config("foo", CONFIG)
     assert store.snapshot().connectors() == {"foo"}
+
+
+def test_tasks_are_written_only_behind_the_end_of_the_log(shared: Any) -> None:
+    """What another leader wrote must be known before the tasks; here somebody's open transaction hides it."""
+    seconds = iter([0.0])
+    store = leader(shared, "enabled", clock=lambda: next(seconds, 29.8))
+    store.claim_write_privileges()
+    with shared.open_transaction("config", [(b"group-b.connector-x", b"{}")]):
+        with pytest.raises(WriteError, match="was not written within 30 s"):
+            store.put_task_configs("foo", [{"n": "0"}])
+        assert [key for key, _ in shared.read("config")] == [b"group-b.connector-x"]
 
 
 def test_offsets_are_reset_in_one_transaction(shared: Any) -> None:

@@ -104,12 +104,15 @@ def test_first_failed_record_ends_the_write_once(shared: Any) -> None:  # case 4
         {
             b'group-a.["foo",1]': b"1",
             b'group-a.["foo",2]': LONG.encode(),
-            b'group-a.["foo",3]': b"3",
+            b'group-a.["foo",3]': LONG.encode(),
+            b'group-a.["foo",4]': b"4",
         },
         outcomes.append,
     )
     with pytest.raises(ConnectShareError):
         done(outcome)
+    for number in range(5, 20):  # reaches every partition, behind everything sent before
+        store.set({b'group-a.["foo",%d]' % number: b"5"}).result(30)
     assert len(outcomes) == 1
     assert isinstance(outcomes[0], ConnectShareError)
     assert LONG not in str(outcomes[0])
@@ -226,6 +229,27 @@ def test_cancelled_flush_does_not_call_back_and_keeps_its_offsets(shared: Any, h
         (FILE, {"position": 2}),  # newer wins over the one that was being flushed
         ({"filename": "y"}, {"position": 1}),
     ]
+
+
+def test_late_end_of_a_cancelled_flush_does_not_end_the_next(shared: Any, held_back: Any) -> None:
+    target = held_back(shared.offset_store())
+    writer = OffsetStorageWriter(target, "foo", cluster_group_id="group-a")
+    writer.offset(FILE, {"position": 1})
+    assert writer.begin_flush()
+    first = writer.do_flush()
+    late, target.held = target.held, []
+    writer.cancel_flush()
+    assert writer.begin_flush()
+    outcomes: list[object] = []
+    second = writer.do_flush(outcomes.append)
+    late[0]()
+    done(first)
+    with pytest.raises(FlushInProgressError):
+        writer.begin_flush()
+    assert outcomes == []
+    target.let_go()
+    done(second)
+    assert outcomes == [None]
 
 
 def test_cancelling_without_a_flush_does_nothing(shared: Any) -> None:
