@@ -34,7 +34,7 @@ demo: $(STAMP)
 	$(BIN)/python -m spark_jobs.demo --output build/demo
 
 bench: $(STAMP)
-	$(BIN)/python -m spark_jobs.benchmark_startup --embedded --output build/bench/startup.json
+	$(BIN)/python -m spark_jobs.benchmark_startup --embedded --result build/bench/startup.json
 
 compat soak drill-topic-ids: $(STAMP)
 	@echo "make $@ does not exist yet; docs/skipped.md lists what is still missing" >&2; exit 2

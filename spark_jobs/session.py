@@ -46,6 +46,7 @@ def _embedded_settings(folder: Path) -> dict[str, str]:
         "spark.driver.extraJavaOptions": options,
         "spark.local.dir": str(folder),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.log.level": "ERROR",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }

@@ -1,0 +1,134 @@
+"""Records of made-up Connect clusters: real kinds, real order, any size. Pure and seeded."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from connect_share.keys import ClusterGroupId, prefix_key
+from connect_share.records import ConnectorTaskId, TopicType
+from connect_share.state import (
+    ConnectorStatus,
+    SessionKey,
+    State,
+    TargetState,
+    TaskStatus,
+    TopicStatus,
+    connector_config_record,
+    connector_status_record,
+    offset_key,
+    offset_value,
+    session_key_record,
+    target_state_record,
+    task_commit_record,
+    task_config_record,
+    task_status_record,
+    topic_status_record,
+)
+
+Written = tuple[bytes, bytes | None]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadSize:
+    """How much there is; the defaults are KIP-1173's benchmark: 20 clusters of 5 sink jobs.
+
+    Attributes:
+        config_records, status_records, offset_records: in each topic, of all groups together.
+        config_bytes, status_bytes: keys and values together; records are padded to get there.
+        prefixed: keys carry the group (shared topics); otherwise connector names tell the groups apart.
+    """
+
+    groups: int = 20
+    jobs: int = 5
+    config_records: int = 8_000
+    status_records: int = 8_000
+    offset_records: int = 8_000
+    config_bytes: int = 32_000_000
+    status_bytes: int = 3_000_000
+    seed: int = 1173
+    prefixed: bool = True
+
+    def group_id(self, group: int) -> ClusterGroupId:
+        """Id of a group: ``team-003``."""
+        return ClusterGroupId(f"team-{group:03d}")
+
+    def connector(self, group: int, job: int) -> str:
+        """Name of a job, unique over all groups so that a plain copy of all is possible."""
+        return f"{self.group_id(group)}.sink-{job}"
+
+    def share(self, total: int, group: int) -> int:
+        """Records of one group when ``total`` are spread over all."""
+        return total // self.groups + (1 if group < total % self.groups else 0)
+
+
+def group_records(size: WorkloadSize, group: int, topic_type: TopicType) -> Iterator[Written]:
+    """Give the records of one group in one topic, in the order in which workers would have written them."""
+    make = {TopicType.CONFIG: _config, TopicType.STATUS: _status, TopicType.OFFSET: _offsets}[topic_type]
+    total = {
+        TopicType.CONFIG: size.config_records,
+        TopicType.STATUS: size.status_records,
+        TopicType.OFFSET: size.offset_records,
+    }[topic_type]
+    chance = random.Random(f"{size.seed}/{group}/{topic_type.value}")  # noqa: S311 - a workload, not a secret
+    records = make(size, group, chance)
+    for _ in range(size.share(total, group)):
+        key, value = next(records)
+        yield (prefix_key(size.group_id(group), key) if size.prefixed else key), value
+
+
+def _padding(chance: random.Random, length: int) -> str:
+    return "".join(chance.choices("abcdefghijklmnopqrstuvwxyz0123456789 ", k=max(0, length)))
+
+
+def _config(size: WorkloadSize, group: int, chance: random.Random) -> Iterator[Written]:
+    if size.prefixed or group == 0:
+        yield session_key_record(SessionKey(chance.randbytes(32), "HmacSHA256", 1_700_000_000_000))
+    # A reconfiguration is a connector config, a task config and a small commit: two of three records carry the bytes.
+    length = size.config_bytes * 3 // 2 // max(1, size.config_records) - 260
+    generation = 0
+    while True:
+        for job in range(size.jobs):
+            name = size.connector(group, job)
+            config: dict[str, str | None] = {
+                "connector.class": "org.apache.kafka.connect.file.FileStreamSinkConnector",
+                "tasks.max": "1",
+                "topics": f"orders.{job}",
+                "name": name,
+                "generation": str(generation),
+                "notes": _padding(chance, length),
+            }
+            yield connector_config_record(name, config)
+            if generation == 0:
+                yield target_state_record(name, TargetState.STARTED)
+            yield task_config_record(ConnectorTaskId(name, 0), {**config, "task.class": "FileStreamSinkTask"})
+            yield task_commit_record(name, 1)
+        generation += 1
+
+
+def _status(size: WorkloadSize, group: int, chance: random.Random) -> Iterator[Written]:
+    worker = f"10.0.{group % 250}.7:8083"
+    length = size.status_bytes // max(1, size.status_records) - 150
+    generation = 0
+    while True:
+        generation += 1
+        for job in range(size.jobs):
+            name = size.connector(group, job)
+            task = ConnectorTaskId(name, 0)
+            trace = _padding(chance, length) if length > 0 else None
+            yield connector_status_record(ConnectorStatus(name, State.RUNNING, worker, generation, None, "4.3.1"))
+            yield task_status_record(TaskStatus(task, State.FAILED, worker, generation, trace, "4.3.1"))
+            yield task_status_record(TaskStatus(task, State.RUNNING, worker, generation, None, "4.3.1"))
+            yield topic_status_record(TopicStatus(f"orders.{job}", name, 0, 1_700_000_000_000 + generation))
+
+
+def _offsets(size: WorkloadSize, group: int, chance: random.Random) -> Iterator[Written]:
+    position = 0
+    while True:
+        for job in range(size.jobs):
+            name = size.connector(group, job)
+            for partition in range(4):
+                position += chance.randint(1, 1_000)
+                key = offset_key(name, {"filename": f"/data/in.{job}/part-{partition}.csv"})
+                yield key, offset_value({"position": position})
