@@ -23,6 +23,7 @@ from connect_share.client import (
     TopicCollection,
     TopicPartition,
     admin_client,
+    is_unknown_topic,
     translate,
 )
 from connect_share.errors import AuthorizationError, BrokerError, BrokerTimeoutError, BrokerUnavailableError
@@ -35,7 +36,6 @@ _ISOLATION: Final = {
     Isolation.READ_COMMITTED: IsolationLevel.READ_COMMITTED,
 }
 _RETRY_S: Final = 0.1
-_MISSING: Final = ("UNKNOWN_TOPIC_OR_PART", "UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID", "_UNKNOWN_TOPIC")
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,7 +317,7 @@ def _result(future: Future[Any], doing: str, *, missing_ok: bool = False) -> Any
         return future.result()
     except KafkaException as exc:
         error = translate(exc, doing)
-        if missing_ok and error.name in _MISSING:
+        if missing_ok and is_unknown_topic(error):
             return None
         raise error from exc
 

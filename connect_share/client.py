@@ -59,6 +59,7 @@ __all__ = [
     "admin_client",
     "consumer",
     "is_end_of_partition",
+    "is_unknown_topic",
     "is_unsupported",
     "library_versions",
     "producer",
@@ -278,6 +279,11 @@ def is_end_of_partition(error: KafkaError) -> bool:
 def is_unsupported(error: BrokerError) -> bool:
     """Tell whether the broker is too old for what was asked."""
     return error.name in ("UNSUPPORTED_VERSION", "_UNSUPPORTED_FEATURE")
+
+
+def is_unknown_topic(error: BrokerError) -> bool:
+    """Tell whether the broker, or the client library, does not know the topic."""
+    return error.name in ("UNKNOWN_TOPIC_OR_PART", "UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID", "_UNKNOWN_TOPIC")
 
 
 def to_record(message: Message) -> Record:

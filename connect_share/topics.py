@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from connect_share.admin import Admin, NewTopicRequest, TopicDescription
+from connect_share.client import is_unknown_topic, is_unsupported
 from connect_share.errors import (
     AuthorizationError,
     BrokerError,
@@ -36,8 +37,6 @@ _FIRST_RETRY_S: Final = 0.1
 _LAST_RETRY_S: Final = 1.0
 # The broker may become able to do it: a replica's broker is starting, a controller is being elected.
 _TRY_AGAIN: Final = frozenset({"INVALID_REPLICATION_FACTOR", "REQUEST_TIMED_OUT", "_TIMED_OUT", "NOT_CONTROLLER"})
-# As Connect does: hope that the topic is there already; if not, what follows says so.
-_NOT_OURS_TO_CREATE: Final = frozenset({"UNSUPPORTED_VERSION", "_UNSUPPORTED_FEATURE"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +151,7 @@ def check_cleanup_policy(admin: Admin, spec: TopicSpec) -> None:
         _log.info("The cleanup.policy of topic %s could not be verified: not allowed to describe it", spec.topic)
         return
     except BrokerError as exc:
-        if exc.name in _NOT_OURS_TO_CREATE or (exc.name or "").startswith("UNKNOWN_TOPIC"):
+        if is_unsupported(exc) or is_unknown_topic(exc):
             _log.info("The cleanup.policy of topic %s could not be verified", spec.topic)
             return
         raise
@@ -193,7 +192,8 @@ def _create(admin: Admin, spec: TopicSpec, deadline_s: float, timeout_s: float, 
         except BrokerError as exc:
             if exc.name == "TOPIC_ALREADY_EXISTS":
                 return _Creation.EXISTS
-            if exc.name in _NOT_OURS_TO_CREATE:
+            if is_unsupported(exc):
+                # As Connect does: hope that the topic is there already; if not, what follows says so.
                 return _Creation.NOT_OURS
             if exc.name in ("INVALID_CONFIG", "POLICY_VIOLATION"):
                 raise ConfigError(

@@ -16,6 +16,7 @@ from connect_share.client import (
     TopicPartition,
     consumer,
     is_end_of_partition,
+    is_unknown_topic,
     is_unsupported,
     to_record,
     translate,
@@ -53,6 +54,8 @@ _AWAITED_S: Final = 0.002
 _BATCH: Final = 2_000
 _IDENTITY_CHECK_S: Final = 30.0
 _STOP_S: Final = 10.0
+_WATERMARKS_S: Final = 30.0
+_RETRY_S: Final = 0.1
 
 
 class KafkaBasedLog:
@@ -220,7 +223,12 @@ class KafkaBasedLog:
         deadline_s = time.monotonic() + timeout_s
         self.flush(max(timeout_s, 0.001))
         self._check_identity()
-        ends = self._end_offsets(list(self._positions))
+        try:
+            ends = self._end_offsets(list(self._positions))
+        except BrokerError as exc:
+            if is_unknown_topic(exc):
+                self._check_identity(at_once=True)  # the reader never tells that its topic is gone
+            raise
         with self._changed:
             self._awaited += 1
             try:
@@ -269,20 +277,27 @@ class KafkaBasedLog:
 
     def _watermarks(self, partitions: Sequence[int]) -> dict[int, int]:
         reader = consumer(self._consumer_settings, client_id=self._client_id, isolation=Isolation.READ_UNCOMMITTED)
+        deadline_s = time.monotonic() + _WATERMARKS_S
         try:
-            return {
-                partition: int(reader.get_watermark_offsets(TopicPartition(self.topic, partition), timeout=30.0)[1])
-                for partition in partitions
-            }
-        except KafkaException as exc:
-            raise translate(exc, f"asking for the end of topic {self.topic}") from exc
+            while True:
+                try:
+                    return {
+                        partition: reader.get_watermark_offsets(
+                            TopicPartition(self.topic, partition), timeout=max(0.1, remaining_s(deadline_s))
+                        )[1]
+                        for partition in partitions
+                    }
+                except KafkaException as exc:
+                    error = translate(exc, f"asking for the end of topic {self.topic}")
+                    if not error.retriable or time.monotonic() > deadline_s or self._stopping.wait(_RETRY_S):
+                        raise error from exc
         finally:
             reader.close()
 
-    def _check_identity(self) -> None:
+    def _check_identity(self, *, at_once: bool = False) -> None:
         """Notice within bounded time that the topic was deleted and created again (KIP-516): readers do not."""
         now = time.monotonic()
-        if self._topic_id is None or now - self._identity_checked_s < _IDENTITY_CHECK_S:
+        if not at_once and (self._topic_id is None or now - self._identity_checked_s < _IDENTITY_CHECK_S):
             return
         description = self._admin.describe_topics([self.topic]).get(self.topic)
         self._identity_checked_s = now

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -16,6 +15,7 @@ from connect_share.log import KafkaBasedLog, read_ranges
 from connect_share.records import OffsetRange, Record, TopicType
 from connect_share.topics import TopicSpec
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
+from tests.support.waiting import await_that
 
 Pair = tuple[bytes | None, bytes | None]
 
@@ -84,6 +84,7 @@ class Bench:
         self._extra.add(topic or self.topic)
         request = NewTopicRequest(topic or self.topic, partitions, 1, {"cleanup.policy": "compact", **(configs or {})})
         self.admin.create_topic(request)
+        await_that(lambda: self.admin.describe_topics([request.topic]), what="visible")
 
     def log(self, sink: Any, **options: Any) -> KafkaBasedLog:
         """Make a log that is stopped when the test ends."""
@@ -138,10 +139,12 @@ class Bench:
         try:
             yield
         finally:
+            end = self.end(partition)
             if commit:
                 producer.commit_transaction(30)
             else:
                 producer.abort_transaction(30)
+            await_that(lambda: self.end(partition), lambda now: now > end, what="marked")
 
     def end(self, partition: int = 0) -> int:
         return self.admin.end_offsets([(self.topic, partition)])[self.topic, partition]
@@ -169,17 +172,3 @@ def bench(broker: Any, unique: str) -> Iterator[Bench]:
 @pytest.fixture
 def collected() -> Callable[..., Collected]:
     return Collected
-
-
-@pytest.fixture
-def until() -> Callable[..., Any]:
-    """Wait for a condition on something another thread does."""
-
-    def wait(condition: Callable[[], Any], what: str = "the condition", timeout_s: float = 30.0) -> Any:
-        deadline = time.monotonic() + timeout_s
-        while not (value := condition()):
-            assert time.monotonic() < deadline, f"{what} did not come true within {timeout_s} s"
-            time.sleep(0.01)
-        return value
-
-    return wait

@@ -17,6 +17,7 @@ from connect_share.errors import (
 from connect_share.log import TopicFacts, gather_facts
 from connect_share.records import TopicType
 from connect_share.worker_config.client_settings import Isolation
+from tests.support.waiting import await_that
 
 pytestmark = pytest.mark.broker
 
@@ -30,17 +31,17 @@ QUICK_COMPACTION = {
 BOTH = [Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED]
 
 
-def compact(bench: Any, until: Any, keep: int) -> None:
+def compact(bench: Any, keep: int) -> None:
     """Let segments roll until no more than ``keep`` records are left."""
 
     def few_left() -> bool:
         bench.write([(b"roll", b"x")])
         return len(bench.read()) <= keep
 
-    until(few_left, "compaction", 90.0)
+    await_that(few_left, what="compaction", timeout_s=90.0)
 
 
-def test_creates_its_topic_and_starts_empty(bench, collected):
+def test_creates_its_topic_and_starts_empty(bench: Any, collected: Any) -> None:
     sink = collected()
     log = bench.started(sink, spec=bench.spec(partitions=3))
     assert log.partition_count == 3
@@ -50,7 +51,7 @@ def test_creates_its_topic_and_starts_empty(bench, collected):
     assert log.topic_id == bench.admin.describe_topics([bench.topic])[bench.topic].topic_id
 
 
-def test_reads_every_partition_in_order(bench, collected):
+def test_reads_every_partition_in_order(bench: Any, collected: Any) -> None:
     bench.create(5)
     for partition in range(4):  # one stays empty
         bench.write([(b"k%d" % i, b"%d" % i) for i in range(500)], partition=partition)
@@ -63,10 +64,12 @@ def test_reads_every_partition_in_order(bench, collected):
 
 
 @pytest.mark.parametrize("isolation", BOTH)
-def test_holes_of_compaction(bench, collected, until, isolation):  # case 55 too: all but the last segment is gone
+def test_holes_of_compaction(
+    bench: Any, collected: Any, isolation: Isolation
+) -> None:  # case 55 too: all but the last segment is gone
     bench.create(configs=QUICK_COMPACTION)
     bench.write([(b"k%d" % (i % 7), b"%d" % i) for i in range(700)])
-    compact(bench, until, 7 + 5)
+    compact(bench, 7 + 5)
     sink = collected()
     log = bench.started(sink, isolation=isolation)
     assert log.positions()[0] == bench.end()
@@ -75,19 +78,21 @@ def test_holes_of_compaction(bench, collected, until, isolation):  # case 55 too
 
 
 @pytest.mark.parametrize("isolation", BOTH)
-def test_everything_compacted_away_but_the_end(bench, collected, until, isolation):
+def test_everything_compacted_away_but_the_end(bench: Any, collected: Any, isolation: Isolation) -> None:
     bench.create(configs=QUICK_COMPACTION)
     with bench.transaction([(b"a", b"1"), (b"b", b"2")]):
         pass
     bench.write([(b"a", None), (b"b", None)])
-    until(lambda: (bench.write([(b"roll", None)]), len(bench.read()) <= 3)[1], "compaction", 90.0)
+    await_that(lambda: (bench.write([(b"roll", None)]), len(bench.read()) <= 3)[1], what="compaction", timeout_s=90.0)
     sink = collected()
     log = bench.started(sink, isolation=isolation)
     assert log.positions()[0] == bench.end()
     assert sink.latest() == {}
 
 
-def test_start_of_the_log_was_deleted(bench, collected):  # case 55: end offset equals beginning offset
+def test_start_of_the_log_was_deleted(
+    bench: Any, collected: Any
+) -> None:  # case 55: end offset equals beginning offset
     bench.create(configs={"cleanup.policy": "compact,delete"})
     bench.write([(b"k", b"%d" % i) for i in range(7)])
     at = bench.admin._client.delete_records([_at(bench.topic, 0, 7)])
@@ -104,7 +109,7 @@ def test_start_of_the_log_was_deleted(bench, collected):  # case 55: end offset 
 
 
 @pytest.mark.parametrize("isolation", BOTH)
-def test_trailing_commit_marker(bench, collected, isolation):
+def test_trailing_commit_marker(bench: Any, collected: Any, isolation: Isolation) -> None:
     bench.create()
     with bench.transaction([(b"a", b"1"), (b"b", b"2")]):
         pass
@@ -116,7 +121,7 @@ def test_trailing_commit_marker(bench, collected, isolation):
 
 
 @pytest.mark.parametrize(("isolation", "values"), [(BOTH[0], [b"0", b"1"]), (BOTH[1], [b"0"])])
-def test_aborted_tail(bench, collected, isolation, values):
+def test_aborted_tail(bench: Any, collected: Any, isolation: Isolation, values: list[bytes]) -> None:
     bench.create()
     bench.write([(b"a", b"0")])
     with bench.transaction([(b"a", b"1")], commit=False):
@@ -129,7 +134,7 @@ def test_aborted_tail(bench, collected, isolation, values):
 
 
 @pytest.mark.parametrize("isolation", BOTH)
-def test_nothing_but_an_aborted_transaction(bench, collected, isolation):
+def test_nothing_but_an_aborted_transaction(bench: Any, collected: Any, isolation: Isolation) -> None:
     bench.create()
     with bench.transaction([(b"a", b"1")], commit=False):
         pass
@@ -137,7 +142,7 @@ def test_nothing_but_an_aborted_transaction(bench, collected, isolation):
     assert log.positions()[0] == 2
 
 
-def test_open_transaction_ends_at_the_deadline(bench, collected):
+def test_open_transaction_ends_at_the_deadline(bench: Any, collected: Any) -> None:
     bench.create()
     bench.write([(b"a", b"0")])
     with bench.transaction([(b"a", b"1")]):
@@ -153,7 +158,7 @@ def test_open_transaction_ends_at_the_deadline(bench, collected):
         assert sink.values == [b"0", b"1"]
 
 
-def test_open_transaction_is_waited_for(bench, collected, until):
+def test_open_transaction_is_waited_for(bench: Any, collected: Any) -> None:
     bench.create()
     sink = collected()
     log = bench.log(sink, isolation=Isolation.READ_COMMITTED)
@@ -161,7 +166,7 @@ def test_open_transaction_is_waited_for(bench, collected, until):
     with bench.transaction([(b"a", b"1")]):
         bench.write([(b"b", b"2")])
         starting.start()
-        until(lambda: log._reader is not None, "the first read")
+        await_that(lambda: log._reader is not None, what="the first read")
         assert starting.is_alive()
         assert sink.records == []
     starting.join(30)
@@ -169,7 +174,7 @@ def test_open_transaction_is_waited_for(bench, collected, until):
     assert sink.values == [b"1", b"2"]
 
 
-def test_foreign_garbage_null_and_empty_keys(bench, collected):
+def test_foreign_garbage_null_and_empty_keys(bench: Any, collected: Any) -> None:
     bench.create(configs={"cleanup.policy": "delete"})  # compacted topics take no null keys
     pairs: list[tuple[bytes | None, bytes | None]] = [
         (b"g.own-1", b"1"),
@@ -204,7 +209,7 @@ def test_foreign_garbage_null_and_empty_keys(bench, collected):
     assert everything.skipped == []
 
 
-def test_large_values(bench, collected):
+def test_large_values(bench: Any, collected: Any) -> None:
     bench.create(configs={"max.message.bytes": "5000000"})
     large = bytes(range(256)) * 8192  # 2 MiB
     bench.write([(b"a", large), (b"b", b"small")])
@@ -216,7 +221,7 @@ def test_large_values(bench, collected):
     assert sink.values == [large, b"small", large]
 
 
-def test_headers_and_timestamps_arrive(bench, collected):
+def test_headers_and_timestamps_arrive(bench: Any, collected: Any) -> None:
     bench.create()
     bench.write([(b"a", b"1")])
     sink = collected()
@@ -226,7 +231,7 @@ def test_headers_and_timestamps_arrive(bench, collected):
     assert record.timestamp_ms > 1_600_000_000_000
 
 
-def test_records_read_beyond_the_end_are_not_read_again(bench, collected, until):
+def test_records_read_beyond_the_end_are_not_read_again(bench: Any, collected: Any) -> None:
     """Partition 0 goes on after its end was reached, while partition 1 is held up by a transaction."""
     bench.create(2)
     bench.write([(b"k", b"%d" % i) for i in range(3)], partition=0)
@@ -235,9 +240,9 @@ def test_records_read_beyond_the_end_are_not_read_again(bench, collected, until)
     starting = threading.Thread(target=log.start)
     with bench.transaction([(b"k", b"held up")], partition=1):
         starting.start()
-        until(lambda: len(sink.records) == 3, "the first three records")
+        await_that(lambda: len(sink.records) == 3, what="the first three records")
         bench.write([(b"k", b"%d" % i) for i in range(3, 6)], partition=0)
-        until(lambda: len(sink.records) == 6, "the next three records")
+        await_that(lambda: len(sink.records) == 6, what="the next three records")
         assert starting.is_alive()
     starting.join(30)
     log.read_to_end(30)
@@ -245,7 +250,7 @@ def test_records_read_beyond_the_end_are_not_read_again(bench, collected, until)
     assert dict(log.positions()) == {0: 6, 1: 2}
 
 
-def test_ends_handed_in_may_be_old(bench, collected):
+def test_ends_handed_in_may_be_old(bench: Any, collected: Any) -> None:
     bench.create(2)
     for partition in (0, 1):
         bench.write([(b"k%d" % i, b"%d" % i) for i in range(3000)], partition=partition)
@@ -259,7 +264,7 @@ def test_ends_handed_in_may_be_old(bench, collected):
         log.stop()
 
 
-def test_wrong_cleanup_policy_is_refused(bench, collected):  # case 59
+def test_wrong_cleanup_policy_is_refused(bench: Any, collected: Any) -> None:  # case 59
     for policy in ("delete", "compact,delete"):
         topic = f"{bench.unique}-{policy.replace(',', '-')}"
         bench.create(topic=topic, configs={"cleanup.policy": policy})
@@ -269,7 +274,7 @@ def test_wrong_cleanup_policy_is_refused(bench, collected):  # case 59
             assert word in str(caught.value)
 
 
-def test_config_topic_with_three_partitions_is_refused(bench, collected):
+def test_config_topic_with_three_partitions_is_refused(bench: Any, collected: Any) -> None:
     bench.create(3)
     spec = bench.spec(kind=TopicType.CONFIG)
     for known in (None, facts_of(bench)):
@@ -279,7 +284,7 @@ def test_config_topic_with_three_partitions_is_refused(bench, collected):
         assert "config.storage.topic" in str(caught.value)
 
 
-def test_stop_while_the_first_read_waits(bench, collected, until):
+def test_stop_while_the_first_read_waits(bench: Any, collected: Any) -> None:
     bench.create()
     with bench.transaction([(b"a", b"1")]):
         log = bench.log(collected(), isolation=Isolation.READ_COMMITTED, start_timeout_s=120.0)
@@ -293,7 +298,7 @@ def test_stop_while_the_first_read_waits(bench, collected, until):
 
         starting = threading.Thread(target=start)
         starting.start()
-        until(lambda: log._reader is not None, "the first read")
+        await_that(lambda: log._reader is not None, what="the first read")
         log.stop()
         starting.join(20)
         assert not starting.is_alive()
@@ -302,7 +307,7 @@ def test_stop_while_the_first_read_waits(bench, collected, until):
         log.read_to_end(1)
 
 
-def test_stop_while_the_topic_cannot_be_created(bench, collected, until):
+def test_stop_while_the_topic_cannot_be_created(bench: Any, collected: Any) -> None:
     log = bench.log(collected(), spec=bench.spec(replicas=3), create_timeout_s=120.0)
     raised: list[BaseException] = []
 
@@ -321,7 +326,7 @@ def test_stop_while_the_topic_cannot_be_created(bench, collected, until):
     assert bench.admin.describe_topics([bench.topic]) == {}
 
 
-def test_a_log_starts_once(bench, collected):
+def test_a_log_starts_once(bench: Any, collected: Any) -> None:
     log = bench.started(collected())
     with pytest.raises(StoreClosedError):
         log.start()
@@ -330,14 +335,14 @@ def test_a_log_starts_once(bench, collected):
         log.start()
 
 
-def test_facts_of_missing_topics_are_absent(bench):
+def test_facts_of_missing_topics_are_absent(bench: Any) -> None:
     bench.create(2)
     found = gather_facts(bench.admin, [bench.topic, f"{bench.unique}-none"])
     assert list(found) == [bench.topic]
     assert dict(found[bench.topic].end_offsets) == {0: 0, 1: 0}
 
 
-def test_topic_that_vanishes_is_missing(bench, collected):
+def test_topic_that_vanishes_is_missing(bench: Any, collected: Any) -> None:
     with pytest.raises(TopicMissingError, match=r"status\.storage\.topic"):
         bench.log(collected(), admin=_Blind(bench.admin)).start()
 

@@ -1,0 +1,426 @@
+"""A log that runs: reading to the end, writing and reading back, failing for good."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from connect_share import client
+from connect_share.errors import (
+    BrokerError,
+    ConnectShareError,
+    LogFailedError,
+    NotStartedError,
+    ReadToEndTimeoutError,
+    StoreClosedError,
+    StoreError,
+    TopicRecreatedError,
+    WriteError,
+)
+from connect_share.log import KafkaBasedLog, RecordMetadata
+from connect_share.murmur2 import partition_for
+from connect_share.worker_config.client_settings import Isolation
+from tests.support.waiting import await_that
+
+pytestmark = pytest.mark.broker
+
+BOTH = [Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED]
+
+
+def both(log: KafkaBasedLog) -> list[Callable[[], object]]:
+    return [lambda: log.send(b"k", b"v"), lambda: log.read_to_end(1)]
+
+
+def test_write_then_read_back(bench: Any, collected: Any) -> None:
+    sink = collected()
+    log = bench.started(sink, spec=bench.spec(partitions=3))
+    for i in range(30):
+        at = log.send(b"k%d" % i, b"%d" % i).result(30)
+        assert at == RecordMetadata(bench.topic, partition_for(b"k%d" % i, 3), at.offset)
+        log.read_to_end(30)
+        assert sink.values[-1] == b"%d" % i
+    assert sink.values == [b"%d" % i for i in range(30)]
+    assert log.send(b"k0", None).result(30).topic == bench.topic
+    log.read_to_end(30)
+    assert b"k0" not in sink.latest()
+
+
+def test_unflushed_writes_are_read_back(bench: Any, collected: Any) -> None:
+    sink = collected()
+    log = bench.started(sink)
+    futures = [log.send(b"k%d" % i, b"%d" % i) for i in range(500)]
+    log.read_to_end(30)
+    assert all(future.done() for future in futures)
+    assert sink.values == [b"%d" % i for i in range(500)]
+
+
+def test_ten_thousand_records_of_several_threads(bench: Any, collected: Any) -> None:
+    sink = collected()
+    log = bench.started(sink, spec=bench.spec(partitions=4))
+
+    def write(thread: int) -> list[RecordMetadata]:
+        futures = [log.send(b"t%d-%d" % (thread, i % 100), b"%d-%d" % (thread, i)) for i in range(2_500)]
+        return [future.result(60) for future in futures]
+
+    with ThreadPoolExecutor(4) as threads:
+        written = [at for ats in threads.map(write, range(4)) for at in ats]
+    log.read_to_end(60)
+    assert len(written) == len({(at.partition, at.offset) for at in written}) == 10_000
+    assert {(r.partition, r.offset) for r in sink.records} == {(at.partition, at.offset) for at in written}
+    assert len(sink.records) == 10_000
+    for key in {record.key for record in sink.records}:
+        order = [int((record.value or b"").split(b"-")[1]) for record in sink.records if record.key == key]
+        assert order == sorted(order)
+
+
+def test_others_writes_are_followed_without_asking(bench: Any, collected: Any) -> None:
+    sink = collected(b"g.")
+    log = bench.started(sink)
+    bench.write([(b"g.a", b"1"), (b"h.a", b"2")])
+    await_that(lambda: log.positions()[0] == 2, what="the tail")
+    assert sink.values == [b"1"]
+    assert sink.skipped == [b"h.a"]
+
+
+@pytest.mark.parametrize("isolation", BOTH)
+def test_markers_are_passed_by_the_tail(bench: Any, collected: Any, isolation: Isolation) -> None:
+    sink = collected()
+    log = bench.started(sink, isolation=isolation)
+    for i in range(3):
+        with bench.transaction([(b"a", b"%d" % i)], commit=i != 1):
+            pass
+        log.read_to_end(30)
+        assert log.positions()[0] == 2 * (i + 1)
+    committed = isolation is Isolation.READ_COMMITTED
+    assert sink.values == ([b"0", b"2"] if committed else [b"0", b"1", b"2"])
+
+
+def test_marker_nobody_waits_for_is_noticed(bench: Any, collected: Any) -> None:
+    log = bench.started(collected())
+    with bench.transaction([(b"a", b"1")], commit=False):
+        pass
+    await_that(lambda: log.positions()[0] == 2, what="the marker")
+
+
+def test_open_transaction_and_the_deadline(bench: Any, collected: Any) -> None:
+    sink = collected()
+    log = bench.started(sink, isolation=Isolation.READ_COMMITTED)
+    with bench.transaction([(b"a", b"1")]):
+        with pytest.raises(ReadToEndTimeoutError, match="transaction") as caught:
+            log.read_to_end(0.3)
+        assert (caught.value.topic, caught.value.partition) == (bench.topic, 0)
+        assert (caught.value.position, caught.value.end_offset) == (0, 1)
+        assert caught.value.retriable
+    log.read_to_end(30)
+    assert sink.values == [b"1"]
+
+
+def test_new_records_do_not_move_the_end(bench: Any, collected: Any) -> None:
+    """Others write without pause; a read to the end ends all the same."""
+    log = bench.started(collected())
+    stop = threading.Event()
+
+    def write() -> None:
+        while not stop.is_set():
+            bench.write([(b"k", b"v")] * 50)
+
+    writing = threading.Thread(target=write)
+    writing.start()
+    try:
+        for _ in range(10):
+            end = bench.end()
+            log.read_to_end(30)
+            assert log.positions()[0] >= end
+    finally:
+        stop.set()
+        writing.join(30)
+
+
+def test_read_to_end_from_many_threads(bench: Any, collected: Any) -> None:
+    sink = collected()
+    log = bench.started(sink)
+
+    def write_and_read(i: int) -> bool:
+        log.send(b"k%d" % i, b"v").result(30)
+        log.read_to_end(30)
+        return any(record.key == b"k%d" % i for record in sink.records)
+
+    with ThreadPoolExecutor(8) as threads:
+        assert all(threads.map(write_and_read, range(40)))
+
+
+def test_oversized_record_fails_its_future_only(bench: Any, collected: Any) -> None:
+    sink = collected()
+    log = bench.started(sink)
+    with pytest.raises(BrokerError) as caught:
+        log.send(b"large", b"\x00" * 3_000_000).result(30)
+    assert caught.value.name == "MSG_SIZE_TOO_LARGE"
+    assert bench.topic in str(caught.value)
+    log.send(b"small", b"1").result(30)
+    log.read_to_end(30)
+    assert sink.values == [b"1"]
+
+
+def test_sent_records_cannot_be_cancelled(bench: Any, collected: Any) -> None:
+    log = bench.started(collected())
+    futures = [log.send(b"k", b"%d" % i) for i in range(20)]
+    assert not any(future.cancel() for future in futures)
+    assert [future.result(30).offset for future in futures] == list(range(20))
+    assert log.send(b"k", b"after").result(30).offset == 20
+
+
+def test_read_only_log_refuses_to_send(bench: Any, collected: Any) -> None:
+    log = bench.started(collected(), producer_settings=None)
+    with pytest.raises(WriteError, match="reading only"):
+        log.send(b"k", b"v")
+    log.flush(1)
+    log.read_to_end(30)
+
+
+def test_nothing_works_before_the_start_or_after_the_stop(bench: Any, collected: Any) -> None:
+    log = bench.log(collected())
+    for call in both(log):
+        with pytest.raises(NotStartedError):
+            call()
+    log.start()
+    last = log.send(b"k", b"v")
+    log.stop()
+    assert last.result(0).offset == 0
+    log.stop()
+    for call in both(log):
+        with pytest.raises(StoreClosedError):
+            call()
+    assert not [thread for thread in threading.enumerate() if bench.topic in thread.name]
+
+
+def test_stop_ends_a_read_to_end_that_waits(bench: Any, collected: Any) -> None:
+    log = bench.started(collected(), isolation=Isolation.READ_COMMITTED)
+    with bench.transaction([(b"a", b"1")]), ThreadPoolExecutor(1) as thread:
+        waiting = thread.submit(log.read_to_end, 120)
+        await_that(lambda: log._awaited, what="somebody who waits")
+        log.stop()
+        with pytest.raises(StoreClosedError):
+            waiting.result(20)
+
+
+def test_futures_end_when_the_log_is_stopped_while_sending(bench: Any, collected: Any) -> None:
+    log = bench.started(collected())
+    futures: list[Any] = []
+
+    def send() -> None:
+        try:
+            while True:
+                futures.append(log.send(b"k", b"v"))
+        except StoreClosedError:
+            pass
+
+    threads = [threading.Thread(target=send) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    log.send(b"k", b"v").result(30)
+    log.stop()
+    for thread in threads:
+        thread.join(30)
+    for future in futures:
+        error = future.exception(30)
+        assert error is None or isinstance(error, ConnectShareError)
+
+
+class _Failing:
+    key_prefix = b""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def apply(self, records: Any) -> None:
+        if any(record.key == b"bomb" for record in records):
+            raise self.error
+
+    def skip(self, keys: Any) -> None: ...
+
+
+def test_sink_that_raises_ends_the_log(bench: Any, caplog: pytest.LogCaptureFixture) -> None:
+    secret = "s3cret"
+    log = bench.started(_Failing(RuntimeError(secret)))
+    with caplog.at_level(logging.ERROR, "connect_share"):
+        bench.write([(b"bomb", b"x")])
+        with pytest.raises(LogFailedError) as caught:
+            log.read_to_end(30)
+    assert isinstance(caught.value.__cause__, RuntimeError)
+    assert bench.topic in str(caught.value)
+    assert secret not in str(caught.value)
+    assert secret not in caplog.text
+    assert "has failed" in caplog.text
+    for call in both(log):
+        with pytest.raises(LogFailedError):
+            call()
+    log.stop()
+
+
+def test_failure_wakes_those_who_wait(bench: Any) -> None:
+    log = bench.started(_Failing(ValueError()), isolation=Isolation.READ_COMMITTED)
+    with ThreadPoolExecutor(1) as thread:
+        with bench.transaction([(b"bomb", b"1")]):
+            waiting = thread.submit(log.read_to_end, 120)
+            await_that(lambda: log._awaited, what="somebody who waits")
+        with pytest.raises(LogFailedError):
+            waiting.result(20)
+
+
+def test_sink_that_raises_at_start(bench: Any) -> None:
+    bench.create()
+    bench.write([(b"bomb", b"x")])
+    log = bench.log(_Failing(ValueError("x")))
+    with pytest.raises(ValueError, match="x"):
+        log.start()
+    with pytest.raises(NotStartedError):
+        log.read_to_end(1)
+
+
+def test_topic_deleted_under_a_running_log(bench: Any, collected: Any) -> None:
+    log = bench.started(collected())
+    log.send(b"k", b"v").result(30)
+    log.read_to_end(30)
+    bench.admin.delete_topics([bench.topic])
+    with pytest.raises(TopicRecreatedError, match=bench.topic):
+        log.read_to_end(30)
+    for call in both(log):
+        with pytest.raises(TopicRecreatedError, match=bench.topic):
+            call()
+
+
+def test_topic_created_again_is_noticed(bench: Any, collected: Any) -> None:
+    log = bench.started(collected())
+    old_id = log.topic_id
+    bench.admin.delete_topics([bench.topic])
+    bench.create()
+    log._identity_checked_s = -1_000.0  # the next check is due now
+    with pytest.raises((TopicRecreatedError, LogFailedError)) as caught:
+        log.read_to_end(30)
+    if isinstance(caught.value, TopicRecreatedError):
+        new_id = bench.admin.describe_topics([bench.topic])[bench.topic].topic_id
+        assert (caught.value.old_id, caught.value.new_id) == (old_id, new_id)
+    with pytest.raises(ConnectShareError, match=bench.topic):
+        log.read_to_end(1)
+
+
+class _OldBroker:
+    """The admin client of a broker that cannot list offsets; everything else is real."""
+
+    def __init__(self, admin: Any) -> None:
+        self._admin = admin
+        self.asked = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._admin, name)
+
+    def end_offsets(self, *_args: Any, **_options: Any) -> Any:
+        self.asked += 1
+        raise BrokerError("old", name="UNSUPPORTED_VERSION", code=35)
+
+
+def test_broker_that_cannot_list_offsets(bench: Any, collected: Any) -> None:  # case 57
+    sink = collected()
+    admin = _OldBroker(bench.admin)
+    log = bench.started(sink, admin=admin, spec=bench.spec(partitions=2))
+    log.send(b"k", b"1").result(30)
+    log.read_to_end(30)
+    assert sink.values == [b"1"]
+    assert admin.asked == 1  # it is not asked again
+    with pytest.raises(StoreError, match="read_committed"):
+        bench.log(collected(), admin=admin, isolation=Isolation.READ_COMMITTED).start()
+
+
+def test_ends_that_cannot_be_learnt_fail_one_call_only(bench: Any, collected: Any) -> None:  # case 58
+    class Moody:
+        def __init__(self) -> None:
+            self.refuses = False
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(bench.admin, name)
+
+        def end_offsets(self, *args: Any, **options: Any) -> Any:
+            if self.refuses:
+                raise BrokerError("no", name="UNKNOWN_SERVER_ERROR")
+            return bench.admin.end_offsets(*args, **options)
+
+    admin = Moody()
+    log = bench.started(collected(), admin=admin)
+    admin.refuses = True
+    with pytest.raises(BrokerError, match="no"):
+        log.read_to_end(30)
+    admin.refuses = False
+    log.read_to_end(30)
+
+
+def test_collector_is_left_as_found(bench: Any, collected: Any) -> None:
+    bench.create()
+    bench.write([(b"k", b"v")] * 100)
+    for enabled in (True, False):
+        (gc.enable if enabled else gc.disable)()
+        try:
+            bench.started(collected())
+            assert gc.isenabled() is enabled
+        finally:
+            gc.enable()
+
+
+def test_passing_errors_are_survived(bench: Any, collected: Any, caplog: pytest.LogCaptureFixture) -> None:  # case 56
+    from connect_share.log.catch_up import catch_up
+
+    class Event:
+        def __init__(self, error: client.KafkaError) -> None:
+            self._error = error
+
+        def error(self) -> client.KafkaError:
+            return self._error
+
+        def key(self) -> None:
+            return None
+
+        def partition(self) -> int:
+            return 0
+
+    class Interrupted:
+        """A real consumer whose first answers are events."""
+
+        def __init__(self, events: list[client.KafkaError], real: Any) -> None:
+            self.events = events
+            self.real = real
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.real, name)
+
+        def consume(self, count: int, timeout: float) -> list[Any]:
+            return [Event(self.events.pop(0))] if self.events else self.real.consume(count, timeout)
+
+    bench.create()
+    bench.write([(b"k", b"v")])
+
+    def read(code: int) -> Any:
+        sink = collected()
+        real = client.consumer(bench.settings, client_id="t", isolation=Isolation.READ_UNCOMMITTED)
+        try:
+            catch_up(
+                Interrupted([client.KafkaError(code)], real),  # type: ignore[arg-type]
+                bench.topic,
+                {0: 1},
+                sink,
+                timeout_s=30,
+                isolation=Isolation.READ_UNCOMMITTED,
+            )
+        finally:
+            real.close()
+        return sink.values
+
+    with caplog.at_level(logging.WARNING, "connect_share"):
+        assert read(client.KafkaError.LEADER_NOT_AVAILABLE) == [b"v"]
+        assert "LEADER_NOT_AVAILABLE" in caplog.text
+    with pytest.raises(BrokerError, match="TOPIC_AUTHORIZATION_FAILED"):
+        read(client.KafkaError.TOPIC_AUTHORIZATION_FAILED)
