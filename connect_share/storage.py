@@ -26,7 +26,7 @@ from connect_share.stores.offset_writer import OffsetStorageWriter
 from connect_share.stores.offsets import KafkaOffsetBackingStore
 from connect_share.stores.own_offsets_topic import OWN_TOPIC_PROPERTY, own_offsets_worker_config
 from connect_share.stores.status import KafkaStatusBackingStore
-from connect_share.stores.topic_based import KafkaTopicBasedBackingStore, kafka_based_log
+from connect_share.stores.topic_based import kafka_based_log
 from connect_share.topics import check_cleanup_policy, topic_spec
 from connect_share.worker_config import WorkerConfig
 
@@ -201,8 +201,6 @@ class ConnectStorage:
             def make(sink: RecordSink) -> CompactedLog:
                 counting = counted[topic_type] = _CountingSink(sink, topic_type)
                 known = found.get(worker.topic(topic_type))
-                if known is not None:
-                    check_cleanup_policy(admin, topic_spec(worker, topic_type))
                 return kafka_based_log(worker, topic_type, sink=counting, admin=admin, facts=known)
 
             return make
@@ -224,14 +222,21 @@ class ConnectStorage:
             ),
             write_guard=guard,
         )
-        stores: dict[TopicType, KafkaTopicBasedBackingStore] = {
+        stores: dict[TopicType, KafkaConfigBackingStore | KafkaStatusBackingStore | KafkaOffsetBackingStore] = {
             TopicType.CONFIG: parts.config,
             TopicType.STATUS: parts.status,
             TopicType.OFFSET: parts.offsets,
         }
         for store in stores.values():
             stack.callback(store.stop)
-        seconds = _start_side_by_side(parts, began)
+
+        def start(topic_type: TopicType) -> float:
+            if worker.topic(topic_type) in found:  # a topic that is made now needs no look at its policy
+                check_cleanup_policy(admin, topic_spec(worker, topic_type))
+            stores[topic_type].start()
+            return time.monotonic() - began
+
+        seconds = _side_by_side(start, stop=lambda: [store.stop() for store in stores.values()])
         if self._group is not None and not self._allow_empty:
             self._refuse_plain_topics(counted)
         facts = {
@@ -287,29 +292,18 @@ class _Parts:
         self.write_guard = write_guard
 
 
-def _start_side_by_side(parts: _Parts, began: float) -> dict[TopicType, float]:
-    """Start the three stores; the first failure stops the others and is raised."""
-    seconds: dict[TopicType, float] = {}
-
-    def start(topic_type: TopicType, store_start: Callable[[], None]) -> None:
-        store_start()
-        seconds[topic_type] = time.monotonic() - began
-
-    with ThreadPoolExecutor(3, thread_name_prefix="connect-storage-start") as threads:
-        starts = [
-            threads.submit(start, TopicType.CONFIG, parts.config.start),
-            threads.submit(start, TopicType.STATUS, parts.status.start),
-            threads.submit(start, TopicType.OFFSET, parts.offsets.start),
-        ]
+def _side_by_side(start: Callable[[TopicType], float], stop: Callable[[], object]) -> dict[TopicType, float]:
+    """Start all stores at once; the first failure stops the others and is raised."""
+    with ThreadPoolExecutor(len(TopicType), thread_name_prefix="connect-storage-start") as threads:
+        starts = {topic_type: threads.submit(start, topic_type) for topic_type in TopicType}
         try:
-            done, _ = wait(starts, return_when=FIRST_EXCEPTION)
+            done, _ = wait(starts.values(), return_when=FIRST_EXCEPTION)
             for ended in done:
                 ended.result()
         except BaseException:
-            for store in (parts.config, parts.status, parts.offsets):
-                store.stop()
+            stop()
             raise
-    return seconds
+        return {topic_type: ended.result() for topic_type, ended in starts.items()}
 
 
 class _CountingSink:

@@ -174,8 +174,13 @@ class KafkaBasedLog:
             self.caught_up.own,
             time.monotonic() - began,
         )
-        self._thread = threading.Thread(target=self._follow, name=f"log-{self.topic}", daemon=True)
-        self._thread.start()
+        follower = threading.Thread(target=self._follow, name=f"log-{self.topic}", daemon=True)
+        follower.start()
+        self._thread = follower
+        if self._stopping.is_set():
+            # Whoever stopped this log meanwhile saw no thread to wait for.
+            follower.join(_STOP_S)
+            self._check_not_stopped()
 
     def stop(self) -> None:
         """End the thread and close the clients; may be called twice."""

@@ -128,7 +128,11 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
                 topic=self.topic,
             )
         if self._group is not None and self._fold.newest_own_is_tombstone:
-            self._write_marker()
+            try:
+                self._write_marker()
+            except BaseException:
+                self.stop()
+                raise
         with self._state_lock:
             self._started = True
         _logger.info("Started config store on %s at position %d", self.topic, self._fold.offset)

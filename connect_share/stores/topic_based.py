@@ -152,7 +152,11 @@ class KafkaTopicBasedBackingStore:
                     f"the {self._topic_type.value} store on {self.topic} was started before; make a new one"
                 )
             compacted_log = self._compacted_log = self._log_factory(sink)
-        compacted_log.start()
+        try:
+            compacted_log.start()
+        except BaseException:
+            self.stop()  # a store that did not start has nothing a caller could still use
+            raise
         return compacted_log
 
     def _admin(self) -> Admin:

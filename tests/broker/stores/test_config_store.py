@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
@@ -225,6 +226,17 @@ def test_delete_policy_is_refused(shared: Any, unique: Any) -> None:
     shared.create(shared.topics["config"], cleanup_policy="delete")
     with pytest.raises(TopicNotCompactedError, match="compact"):
         shared.config_store()
+
+
+def test_store_that_did_not_start_leaves_nothing_behind(shared: Any) -> None:
+    shared.create(shared.topics["config"], cleanup_policy="delete")
+    threads = threading.active_count()
+    store = shared.config_store(start=False)
+    with pytest.raises(TopicNotCompactedError):
+        store.start()
+    assert threading.active_count() == threads
+    with pytest.raises(StoreClosedError):
+        store.refresh()
 
 
 def test_task_configs_cannot_be_removed_alone(shared: Any) -> None:

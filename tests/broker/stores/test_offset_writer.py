@@ -309,6 +309,31 @@ def test_closed_reader_refuses(shared: Any) -> None:
         reader.offset(FILE)
 
 
+@pytest.mark.parametrize("end", ["reader", "store"])
+def test_waiting_read_ends_when_closed(shared: Any, until: Any, end: str) -> None:
+    """With read_committed a read waits for every open transaction, other groups' included."""
+    store = shared.offset_store(worker=shared.worker(exactly_once_source_support="enabled"))
+    reader = OffsetStorageReader(store, "foo", cluster_group_id="group-a")
+    failures: list[BaseException] = []
+
+    def read() -> None:
+        try:
+            reader.offset(FILE)
+        except StoreClosedError as error:
+            failures.append(error)
+
+    with shared.open_transaction("offset", [(b'group-b.["x",{}]', b"{}")]):
+        waiting = threading.Thread(target=read)
+        waiting.start()
+        waiting.join(0.3)
+        assert waiting.is_alive()
+        (reader.close if end == "reader" else store.stop)()
+        waiting.join(30)
+        assert not waiting.is_alive()
+        store.stop()
+    assert len(failures) == 1
+
+
 def test_reader_of_a_stopped_store_says_so(shared: Any) -> None:
     store = shared.offset_store()
     store.stop()
