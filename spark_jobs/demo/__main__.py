@@ -1,0 +1,152 @@
+"""``python -m spark_jobs.demo``: the whole move on what real Java workers wrote.
+
+Real Connect clusters write dedicated topics, the Spark job moves them onto shared ones, and the Python stores of every
+cluster group have to show exactly what the Java workers said. Everything runs on this machine and is stopped again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import logging
+import platform
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from types import FrameType
+
+from connect_share.cli.output import Output
+from connect_share.client import library_versions
+from connect_share.embedded.artifacts import ensure_artifacts
+from connect_share.embedded.broker import DEFAULT_VERSION, LocalBroker
+from connect_share.embedded.java import java_command, java_version
+from connect_share.errors import ConnectShareError
+from spark_jobs.demo.compare import run_benchmark, start_stores, summary_lines
+from spark_jobs.demo.move import apply_plan, make_plan, verify_plan
+from spark_jobs.demo.report import render_report
+from spark_jobs.demo.result import DemoResult, Phase
+from spark_jobs.demo.workers import CLUSTERS, await_no_members, run_clusters
+from spark_jobs.machine import describe_machine
+from spark_jobs.session import spark_session
+
+
+class _Phases:
+    """Names each phase on stderr and keeps how long it took."""
+
+    def __init__(self) -> None:
+        self.began_s = time.monotonic()
+        self.done: list[Phase] = []
+
+    @contextlib.contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        print(f"== {name}", file=sys.stderr, flush=True)
+        began_s = time.monotonic()
+        yield
+        self.done.append(Phase(name=name, seconds=round(time.monotonic() - began_s, 2)))
+
+    @property
+    def seconds(self) -> float:
+        return round(time.monotonic() - self.began_s, 2)
+
+
+def run_demo(output_folder: Path) -> DemoResult:
+    """Run everything; worker files, plan, manifest and logs stay in ``work`` below the folder.
+
+    Raises:
+        ConnectShareError: a part could not be started, or a step was refused.
+    """
+    work = output_folder / "work"
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True)
+    work.chmod(0o700)
+    output = Output("demo")
+    with contextlib.ExitStack() as stack:
+        ensure_artifacts(f"kafka-{DEFAULT_VERSION}")
+        ensure_artifacts("ecj")
+        phases = _Phases()
+        with phases.phase("starting a Kafka broker"):
+            broker = stack.enter_context(LocalBroker("bench"))
+            admin = stack.enter_context(broker.admin(timeout_s=30.0))
+        with phases.phase(f"running {len(CLUSTERS)} Java Connect clusters on dedicated topics"):
+            captured = run_clusters(broker.bootstrap_servers, admin, work, output.note)
+        with phases.phase("waiting until the brokers miss the killed workers"):
+            await_no_members(admin, (cluster.group_id for cluster in CLUSTERS))
+        plan_file = work / "move.json"
+        with phases.phase("planning the move onto shared topics"):
+            make_plan(captured, plan_file)
+        with phases.phase("starting Spark"):
+            stack.enter_context(spark_session("connect-share demo"))
+        with phases.phase("copying with Spark"):
+            apply_plan(plan_file)
+        with phases.phase("verifying with Spark"):
+            move, words = verify_plan(plan_file)
+            output.lines(*words)
+        with phases.phase("starting the Python stores of every group"):
+            started = [start_stores(each) for each in captured]
+        with phases.phase("benchmark: starts of Java's and our stores"):
+            benchmark = run_benchmark(broker.bootstrap_servers, work / "benchmark.json")
+        groups = tuple(comparison for _, comparison in started)
+        result = DemoResult(
+            versions=_versions(),
+            seconds=phases.seconds,
+            phases=tuple(phases.done),
+            move=move,
+            starts=tuple(start for start, _ in started),
+            groups=groups,
+            benchmark=benchmark,
+            equal=move.verified_equal and all(group.equal for group in groups),
+        )
+    (output_folder / "result.json").write_text(result.model_dump_json(indent=2) + "\n", encoding="utf-8")
+    (output_folder / "report.html").write_text(render_report(result), encoding="utf-8")
+    return result
+
+
+def _versions() -> dict[str, str]:
+    machine = describe_machine()
+    return {
+        "connect-share": version("connect-share"),
+        "Kafka (broker and workers)": DEFAULT_VERSION,
+        **library_versions(),
+        "pyspark": version("pyspark"),
+        "Python": platform.python_version(),
+        "Java": str(java_version(java_command())),
+        "processors": str(machine["processors"]),
+        "system": f"{machine['system']} {machine['architecture']}",
+    }
+
+
+def _as_interrupt(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the demo. 0: everything equal, 1: not, or something failed, 2: usage."""
+    parser = argparse.ArgumentParser(prog="python -m spark_jobs.demo", description=__doc__)
+    parser.add_argument(
+        "--output", type=Path, default=Path("build/demo"), help="folder for report.html and result.json"
+    )
+    options = parser.parse_args(argv)
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    # A terminated run has to stop what it started, just like one that was interrupted.
+    signal.signal(signal.SIGTERM, _as_interrupt)
+    output = Output("demo")
+    try:
+        result = run_demo(options.output)
+    except ConnectShareError as error:
+        return output.error(error)
+    except KeyboardInterrupt:
+        output.note("interrupted; everything was stopped")
+        return 1
+    output.lines(
+        "", f"{options.output / 'report.html'}, {options.output / 'result.json'} ({result.seconds:.0f} s in all)", ""
+    )
+    output.lines(*summary_lines(result.groups))
+    return 0 if result.equal else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

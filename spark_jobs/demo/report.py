@@ -1,0 +1,198 @@
+"""The demo's result as one self-contained HTML page.
+
+Names in it were written by whoever may write to a topic: every text is escaped, and the page runs no script.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import Final
+
+from connect_share.records import TopicType
+from spark_jobs.demo.plots import Bar, Segment, bar_plot, legend
+from spark_jobs.demo.result import DemoResult
+from spark_jobs.demo.views import GroupComparison
+
+# Everything is inside the page; the policy makes the browser refuse what a forgotten escape would let in.
+_POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
+_STYLE: Final = """
+:root { color-scheme: light dark; --page: #fbfbfa; --card: #ffffff; --ink: #1c1c1a; --dim: #5c5c57; --line: #e2e2dd;
+  --track: #efefea; --good: #0b6b38; --bad: #b3261e; --c1: #3b6fb6; --c2: #d9822b; --c3: #4f9d69; --c4: #9a5fb5;
+  --c5: #b8495c; --c6: #7a7a72; }
+@media (prefers-color-scheme: dark) { :root { --page: #161615; --card: #1f1f1e; --ink: #ecece8; --dim: #a8a8a0;
+  --line: #383835; --track: #2c2c2a; --good: #6fcf97; --bad: #ff8a80; --c1: #7aa7e6; --c2: #f0a75e; --c3: #7fc597;
+  --c4: #c196d8; --c5: #e3889a; --c6: #a5a59c; } }
+* { box-sizing: border-box; }
+body { margin: 0 auto; max-width: 62rem; padding: 1rem; background: var(--page); color: var(--ink);
+  font: 16px/1.5 system-ui, sans-serif; overflow-wrap: anywhere; }
+h1 { font-size: 1.5rem; line-height: 1.2; } h2 { font-size: 1.15rem; margin: 0 0 .5rem; }
+p { margin: .4rem 0; } .dim { color: var(--dim); }
+section { background: var(--card); border: 1px solid var(--line); border-radius: .6rem; padding: 1rem; margin: 1rem 0; }
+.scroll { overflow-x: auto; } table { border-collapse: collapse; width: 100%; font-size: .9rem; overflow-wrap: normal; }
+th, td { text-align: left; padding: .35rem .6rem .35rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
+th { color: var(--dim); font-weight: 600; } td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }
+.yes { color: var(--good); font-weight: 700; } .no { color: var(--bad); font-weight: 700; }
+.plot { display: block; width: 100%; max-width: 34rem; height: auto; font-size: 12px; }
+.plot text { fill: var(--ink); } .plot .value { fill: var(--dim); font-variant-numeric: tabular-nums; }
+.track { fill: var(--track); } .s1 { fill: var(--c1); } .s2 { fill: var(--c2); } .s3 { fill: var(--c3); }
+.s4 { fill: var(--c4); } .s5 { fill: var(--c5); } .s6 { fill: var(--c6); }
+.legend { list-style: none; display: flex; flex-wrap: wrap; gap: .3rem 1rem; padding: 0; margin: .3rem 0; font-size: .9rem; }
+.swatch { display: inline-block; width: .8em; height: .8em; border-radius: .2em; margin-right: .4em; }
+.b1 { background: var(--c1); } .b2 { background: var(--c2); } .b3 { background: var(--c3); }
+.b4 { background: var(--c4); } .b5 { background: var(--c5); } .b6 { background: var(--c6); }
+"""
+
+
+def render_report(result: DemoResult) -> str:
+    """Give the page as text."""
+    body = "".join(
+        [
+            _head(result),
+            _section("What REST said, what the Python stores say", _groups(result.groups)),
+            *(_section(f"Connectors of {group.cluster_group_id}", _connectors(group)) for group in result.groups),
+            _section("What was moved", _moved(result)),
+            _section("Start-up, medians of all three stores", _benchmark(result)),
+            _section("The Python stores of each group on the shared topics", _starts(result)),
+            _section("Where the time went", _phases(result)),
+            _section("Machine and versions", _table(("what", "is"), result.versions.items())),
+        ]
+    )
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'<meta http-equiv="Content-Security-Policy" content="{escape(_POLICY)}">'
+        f"<title>connect-share demo</title><style>{_STYLE}</style></head><body>{body}</body></html>\n"
+    )
+
+
+def _head(result: DemoResult) -> str:
+    verdict = (
+        '<span class="yes">equal</span>: the stores show exactly what the Java workers said'
+        if result.equal
+        else '<span class="no">not equal</span>: see the differences below'
+    )
+    return (
+        f"<h1>{len(result.groups)} Connect clusters, one set of topics</h1><p>{verdict}.</p>"
+        f'<p class="dim">Java workers wrote dedicated topics, the Spark job moved them onto shared ones, and Python stores '
+        f"started from those. {result.seconds:.0f} seconds in all.</p>"
+    )
+
+
+def _section(title: str, content: str) -> str:
+    return f"<section><h2>{escape(title)}</h2>{content}</section>"
+
+
+def _table(titles: Sequence[str], rows: Iterable[Sequence[object]], numbers: frozenset[int] = frozenset()) -> str:
+    def cell(tag: str, column: int, content: object) -> str:
+        kind = ' class="number"' if column in numbers else ""
+        shown = f"{content:,}" if isinstance(content, int) and not isinstance(content, bool) else str(content)
+        return f"<{tag}{kind}>{escape(shown)}</{tag}>"
+
+    head = "".join(cell("th", column, title) for column, title in enumerate(titles))
+    lines = "".join(
+        f"<tr>{''.join(cell('td', column, content) for column, content in enumerate(row))}</tr>" for row in rows
+    )
+    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table></div>'
+
+
+def _groups(groups: Sequence[GroupComparison]) -> str:
+    rows = (
+        row
+        for group in groups
+        for row in (
+            (group.cluster_group_id, "REST", str(group.rest), ""),
+            ("", "Python", str(group.stores), "equal" if group.equal else "not equal"),
+        )
+    )
+    return _table(("cluster group", "who", "says", "equal"), rows)
+
+
+def _connectors(group: GroupComparison) -> str:
+    return _table(
+        ("connector", "REST", "Python stores", "differs in"),
+        (
+            (line.connector, line.rest or "absent", line.stores or "absent", "; ".join(line.differences) or "nothing")
+            for line in group.connectors
+        ),
+    )
+
+
+def _moved(result: DemoResult) -> str:
+    move = result.move
+    groups = list(dict.fromkeys(topic.cluster_group_id for topic in move.topics))
+    bars = []
+    for topic_type in TopicType:
+        parts = [topic for topic in move.topics if topic.topic_type is topic_type]
+        total = sum(topic.records_written for topic in parts)
+        bars.append(
+            Bar(
+                label=parts[0].shared_topic if parts else topic_type.value,
+                value=f"{total:,} records",
+                segments=tuple(
+                    Segment(
+                        topic.records_written,
+                        f"{topic.cluster_group_id}: {topic.records_written:,}",
+                        groups.index(topic.cluster_group_id) + 1,
+                    )
+                    for topic in parts
+                ),
+            )
+        )
+    rows = (
+        (
+            topic.cluster_group_id,
+            topic.topic,
+            topic.records_read,
+            topic.records_written,
+            topic.tombstones,
+            ", ".join(f"{number} {reason}" for reason, number in sorted(topic.skipped.items())) or "none",
+        )
+        for topic in move.topics
+    )
+    warnings = "".join(f'<p class="dim">{escape(warning)}</p>' for warning in move.warnings)
+    differences = "".join(f"<p>{escape(difference)}</p>" for difference in move.differences)
+    verdict = '<span class="yes">equal</span>' if move.verified_equal else '<span class="no">different</span>'
+    return (
+        legend(groups)
+        + bar_plot("records of each cluster group in the shared topics", bars)
+        + _table(
+            ("cluster group", "dedicated topic", "read", "written", "tombstones", "left behind"),
+            rows,
+            frozenset({2, 3, 4}),
+        )
+        + f"<p>Folded by the Spark job on both sides and compared: {verdict}.</p>{differences}{warnings}"
+    )
+
+
+def _benchmark(result: DemoResult) -> str:
+    bars = [
+        Bar(
+            label=bar.what,
+            value=f"{bar.milliseconds:,.0f} ms ({bar.fastest_milliseconds:,.0f}-{bar.slowest_milliseconds:,.0f})",
+            segments=(Segment(bar.milliseconds, f"median of {bar.runs}", 2 if bar.what.startswith("Java") else 1),),
+        )
+        for bar in result.benchmark.bars
+    ]
+    note = f'<p class="dim">{escape(result.benchmark.workload)}. Fastest and slowest run in brackets; shorter is better.</p>'
+    return bar_plot("milliseconds until all three stores are ready", bars) + note
+
+
+def _starts(result: DemoResult) -> str:
+    return _table(
+        ("cluster group", "topic", "ready after ms", "own records", "records of others"),
+        (
+            (start.cluster_group_id, store.topic, f"{store.milliseconds:.0f}", store.own_records, store.foreign_records)
+            for start in result.starts
+            for store in start.stores
+        ),
+        frozenset({2, 3, 4}),
+    )
+
+
+def _phases(result: DemoResult) -> str:
+    bars = [
+        Bar(phase.name, f"{phase.seconds:.1f} s", (Segment(phase.seconds, f"{phase.seconds:.1f} s", 3),))
+        for phase in result.phases
+    ]
+    return bar_plot("seconds of each phase, one after the other", bars, cumulative=True)

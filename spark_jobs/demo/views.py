@@ -1,0 +1,257 @@
+"""What a Connect cluster looks like, told by a worker's REST interface or by the Python stores, and how they differ.
+
+A view holds configurations and offsets, so it is compared in memory and never written anywhere; what leaves
+this module are counts, states, names and the names of what differs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from connect_share.records import ConnectorTaskId
+from connect_share.storage import ConnectStorage
+
+# REST shows no target state of its own; a connector's state tells it, and nothing else is STARTED.
+_TARGET_OF_STATE = {"PAUSED": "PAUSED", "STOPPED": "STOPPED"}
+
+
+@dataclass(frozen=True, slots=True)
+class StatusView:
+    """One status, as both sides show it."""
+
+    state: str
+    worker_id: str
+    version: str | None
+    trace: str | None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ConnectorView:
+    """Everything both sides know about one connector.
+
+    Attributes:
+        target_state: what the user wants it to be, by Connect's name.
+        topics: active topics.
+        offsets: source partitions to offsets, both as canonical JSON; empty for sinks, whose offsets are those of a
+            consumer group and stay where they are.
+    """
+
+    config: Mapping[str, str]
+    target_state: str
+    status: StatusView | None
+    tasks: Mapping[int, StatusView | None]
+    topics: frozenset[str]
+    offsets: Mapping[str, str]
+
+
+ClusterView = Mapping[str, ConnectorView]
+
+
+class StateCounts(BaseModel):
+    """A view in numbers: fit to be shown."""
+
+    model_config = ConfigDict(frozen=True)
+
+    connectors: int
+    connector_states: dict[str, int]
+    tasks: int
+    task_states: dict[str, int]
+    properties: int
+    active_topics: int
+    source_offsets: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.connectors} connectors ({_listed(self.connector_states)}), "
+            f"{self.tasks} tasks ({_listed(self.task_states)}), {self.properties} properties, "
+            f"{self.active_topics} active topics, {self.source_offsets} source offsets"
+        )
+
+
+class ConnectorLine(BaseModel):
+    """One connector on both sides; ``None`` where it is absent."""
+
+    model_config = ConfigDict(frozen=True)
+
+    connector: str
+    rest: str | None
+    stores: str | None
+    differences: tuple[str, ...]
+
+
+class GroupComparison(BaseModel):
+    """One cluster group on both sides."""
+
+    model_config = ConfigDict(frozen=True)
+
+    cluster_group_id: str
+    rest: StateCounts
+    stores: StateCounts
+    connectors: tuple[ConnectorLine, ...]
+
+    @property
+    def equal(self) -> bool:
+        """Tell whether nothing at all differs."""
+        return not any(line.differences for line in self.connectors)
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{number} {state}" for state, number in sorted(counts.items())) or "none"
+
+
+def _canonical(value: object) -> str:
+    return json.dumps(value, sort_keys=True, ensure_ascii=True)
+
+
+def view_from_rest(
+    expanded: Mapping[str, Any], topics: Mapping[str, Sequence[str]], offsets: Mapping[str, Sequence[Mapping[str, Any]]]
+) -> dict[str, ConnectorView]:
+    """Make a view of what a worker answered.
+
+    Args:
+        expanded: ``GET /connectors?expand=info&expand=status``.
+        topics: per connector, ``GET /connectors/C/topics``.
+        offsets: per connector, the list in ``GET /connectors/C/offsets``.
+    """
+    view: dict[str, ConnectorView] = {}
+    for name, answer in expanded.items():
+        info, status = answer["info"], answer["status"]
+        statuses = {task["id"]: _status_of(task) for task in status["tasks"]}
+        source = info["type"] == "source"
+        view[name] = ConnectorView(
+            config=dict(info["config"]),
+            target_state=_TARGET_OF_STATE.get(status["connector"]["state"], "STARTED"),
+            status=_status_of(status["connector"]),
+            tasks={task["task"]: statuses.get(task["task"]) for task in info["tasks"]},
+            topics=frozenset(topics[name]),
+            offsets={_canonical(each["partition"]): _canonical(each["offset"]) for each in offsets[name]}
+            if source
+            else {},
+        )
+    return view
+
+
+def _status_of(answer: Mapping[str, Any]) -> StatusView:
+    return StatusView(answer["state"], answer["worker_id"], answer.get("version"), answer.get("trace"))
+
+
+def view_from_storage(storage: ConnectStorage) -> dict[str, ConnectorView]:
+    """Make a view of what started stores believe.
+
+    Raises:
+        StoreError: the offsets could not be read.
+    """
+    config, statuses = storage.config.snapshot(), storage.status.snapshot()
+    view: dict[str, ConnectorView] = {}
+    for name in config.connectors():
+        target = config.target_state(name)
+        partitions = storage.offsets.connector_partitions(name)
+        found = storage.offset_reader(name).offsets(partitions)
+        view[name] = ConnectorView(
+            config=config.connector_config(name) or {},
+            target_state="STARTED" if target is None else target.name,
+            status=_status_in_store(statuses.connector_status(name)),
+            tasks={
+                task.task: _status_in_store(statuses.task_status(ConnectorTaskId(name, task.task)))
+                for task in config.tasks(name)
+            },
+            topics=statuses.topics(name),
+            offsets={_canonical(partition): _canonical(offset) for partition, offset in found},
+        )
+    return view
+
+
+def _status_in_store(status: Any) -> StatusView | None:
+    if status is None:
+        return None
+    return StatusView(status.state.name, status.worker_id, status.version, status.trace)
+
+
+def count(view: ClusterView) -> StateCounts:
+    """Give a view in numbers."""
+    states: Counter[str] = Counter()
+    task_states: Counter[str] = Counter()
+    for connector in view.values():
+        states[_state_text(connector.status)] += 1
+        task_states.update(_state_text(status) for status in connector.tasks.values())
+    return StateCounts(
+        connectors=len(view),
+        connector_states=dict(sorted(states.items())),
+        tasks=sum(len(connector.tasks) for connector in view.values()),
+        task_states=dict(sorted(task_states.items())),
+        properties=sum(len(connector.config) for connector in view.values()),
+        active_topics=sum(len(connector.topics) for connector in view.values()),
+        source_offsets=sum(len(connector.offsets) for connector in view.values()),
+    )
+
+
+def _state_text(status: StatusView | None) -> str:
+    return "no status" if status is None else status.state
+
+
+def _line(connector: ConnectorView | None) -> str | None:
+    if connector is None:
+        return None
+    tasks = Counter(_state_text(status) for status in connector.tasks.values())
+    return (
+        f"{_state_text(connector.status)}, tasks: {_listed(tasks)}, {len(connector.config)} properties, "
+        f"{len(connector.topics)} topics, {len(connector.offsets)} offsets"
+    )
+
+
+def compare_views(cluster_group_id: str, rest: ClusterView, stores: ClusterView) -> GroupComparison:
+    """Compare a cluster as its worker showed it with what the stores show; connectors by name."""
+    lines = []
+    for name in sorted(rest.keys() | stores.keys()):
+        there, here = rest.get(name), stores.get(name)
+        lines.append(
+            ConnectorLine(
+                connector=name, rest=_line(there), stores=_line(here), differences=tuple(_differences(there, here))
+            )
+        )
+    return GroupComparison(
+        cluster_group_id=cluster_group_id, rest=count(rest), stores=count(stores), connectors=tuple(lines)
+    )
+
+
+def _differences(there: ConnectorView | None, here: ConnectorView | None) -> list[str]:
+    """Name what differs, values never."""
+    if there is None or here is None:
+        return ["the stores do not have it" if here is None else "only the stores have it"]
+    found = [
+        f"property {name}"
+        for name in sorted(there.config.keys() | here.config.keys())
+        if there.config.get(name) != here.config.get(name)
+    ]
+    if there.target_state != here.target_state:
+        found.append(f"target state {there.target_state} / {here.target_state}")
+    found += _status_differences("connector status", there.status, here.status)
+    for task in sorted(there.tasks.keys() | here.tasks.keys()):
+        if task not in there.tasks or task not in here.tasks:
+            found.append(f"task {task}")
+        else:
+            found += _status_differences(f"status of task {task}", there.tasks[task], here.tasks[task])
+    if there.topics != here.topics:
+        found.append(f"{len(there.topics ^ here.topics)} active topics")
+    unequal = [
+        key for key in there.offsets.keys() | here.offsets.keys() if there.offsets.get(key) != here.offsets.get(key)
+    ]
+    if unequal:
+        found.append(f"{len(unequal)} source offsets")
+    return found
+
+
+def _status_differences(what: str, there: StatusView | None, here: StatusView | None) -> list[str]:
+    if there is None or here is None:
+        return [] if there is here else [f"{what} missing {'in the stores' if here is None else 'in REST'}"]
+    return [
+        f"{what}: {field}"
+        for field in ("state", "worker_id", "version", "trace")
+        if getattr(there, field) != getattr(here, field)
+    ]
