@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import io
 import json
 import os
+import pickle
 import re
 import signal
 import stat
@@ -23,6 +23,7 @@ import pytest
 from connect_share import client
 from connect_share.admin import Admin, NewTopicRequest
 from connect_share.errors import (
+    BrokerError,
     ConfigError,
     LiveMembersError,
     OpenTransactionError,
@@ -39,6 +40,7 @@ from connect_share.state import replay_config, replay_offsets, replay_status
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
 from migrator.apply import apply_plan, check_plan
 from migrator.cli.__main__ import main
+from migrator.copying import CopyJob, SliceEvidence
 from migrator.errors import (
     AlreadyAppliedError,
     DestinationNotEmptyError,
@@ -50,13 +52,14 @@ from migrator.manifest import Manifest, MigrationStatus, manifest_path
 from migrator.plan import MigrationPlan
 from migrator.planning import make_plan
 from migrator.rewrite import SkipReason
-from migrator.verification import verify_plan
-from migrator.verify import Problem
+from migrator.verification import VerifyJob, verify_plan
+from migrator.verify import Difference, Problem
+from tests.support.captures import VERSIONS, captured
 from tests.support.connect_member import ConnectMember
 
 pytestmark = pytest.mark.broker
 
-CAPTURES = Path(__file__).parents[1] / "vectors" / "java-worker"
+CAPTURE_NAMES = {TopicType.CONFIG: "configs", TopicType.STATUS: "status", TopicType.OFFSET: "offsets"}
 PARTITIONS = {TopicType.CONFIG: 1, TopicType.STATUS: 5, TopicType.OFFSET: 5}
 SHARED_PARTITIONS = {TopicType.CONFIG: 1, TopicType.STATUS: 3, TopicType.OFFSET: 7}
 GROUP = "com.acme.orders"
@@ -152,7 +155,9 @@ def site(broker: Any, unique: str, tmp_path: Path) -> Site:
     return Site(broker.bootstrap_servers, unique, tmp_path)
 
 
-def pair(key: str | None, value: str | bytes | None = "{}", partition: int | None = None) -> tuple[Any, Any, Any]:
+def pair(
+    key: str | bytes | None, value: str | bytes | None = "{}", partition: int | None = None
+) -> tuple[Any, Any, Any]:
     return key, value, partition
 
 
@@ -172,25 +177,6 @@ def lay_down(site: Site, who: str, topic_type: TopicType, pairs: Sequence[tuple[
             )
         )
     site.produce(records)
-    return records
-
-
-def capture(version: str, topic_type: TopicType) -> list[Record]:
-    name = {TopicType.CONFIG: "configs", TopicType.STATUS: "status", TopicType.OFFSET: "offsets"}[topic_type]
-    records = []
-    for line in (CAPTURES / version / f"{name}.jsonl").read_text(encoding="utf-8").splitlines():
-        row = json.loads(line)
-        value = row["value_b64"]
-        records.append(
-            Record(
-                row["topic"],
-                row["partition"],
-                row["offset"],
-                row["timestamp_ms"],
-                base64.b64decode(row["key_b64"]),
-                None if value is None else base64.b64decode(value),
-            )
-        )
     return records
 
 
@@ -229,12 +215,12 @@ def shared(site: Site, group: str = GROUP) -> Path:
     return site.worker_file("shared", group, sharing=True)
 
 
-@pytest.mark.parametrize("version", ["2.8.2", "3.9.2", "4.1.2", "4.3.1", "4.3.1-eos", "4.3.1-eos-aborted"])
+@pytest.mark.parametrize("version", VERSIONS)
 def test_what_java_workers_wrote_is_moved_and_verified(site: Site, version: str) -> None:
     site.create("own")
     site.create("shared", SHARED_PARTITIONS)
     for topic_type in TopicType:
-        records = capture(version, topic_type)
+        records = captured(version, CAPTURE_NAMES[topic_type])
         site.produce([replace(record, topic=site.topic("own", topic_type)) for record in records])
     plan_path = site.plan(site.worker_file("own", "orders", sharing=False), shared(site))
 
@@ -322,11 +308,9 @@ def test_awkward_records(site: Site) -> None:
     assert (copied.key, copied.value) == (GROUP.encode() + b'.["a",{}]', b"")
     assert copied.timestamp_ms == odd.timestamp_ms
     assert copied.headers == odd.headers
-    values = [
-        record.value
-        for record in site.read(site.topic("shared", TopicType.CONFIG))
-        if record.key == (GROUP + ".connector-gone").encode()
-    ]
+    configs = site.read(site.topic("shared", TopicType.CONFIG))
+    assert (configs[-1].key, configs[-1].value) == (f"{GROUP}.target-state-".encode(), b"null")
+    values = [record.value for record in configs if record.key == (GROUP + ".connector-gone").encode()]
     assert values == [b'{"properties":{}}', None]
     assert site.read(site.topic("shared", TopicType.STATUS)) == []
     assert verify_plan(plan_path).equal
@@ -609,7 +593,7 @@ def test_verify_finds_what_was_changed_at_the_destination(site: Site) -> None:
     apply_plan(plan_path)
     topic = site.topic("shared", TopicType.OFFSET)
     key = (GROUP + '.["a.b",{"filename":"x.txt"}]').encode()
-    site.produce([Record(topic, partition_for(key, 7), 0, 1_700_000_000_000, key, b'{"position":43}')])
+    site.produce([Record(topic, partition_for(key, 7), 0, 1_700_000_000_000, key, b'{"position":4711002}')])
     config = site.topic("shared", TopicType.CONFIG)
     site.produce([Record(config, 0, 0, 1_700_000_000_000, (GROUP + ".connector-a.b").encode(), b"null")])
     found = verify_plan(plan_path)
@@ -626,7 +610,7 @@ def test_verify_finds_what_was_changed_at_the_destination(site: Site) -> None:
     assert told["_command"] == "verify"
     assert told["_version"]
     assert len(told["differences"]) == 2
-    assert "43" not in out
+    assert "4711002" not in out
 
 
 def test_live_workers_are_refused(site: Site) -> None:
@@ -680,9 +664,8 @@ def test_kill_in_the_middle_and_a_second_apply(site: Site) -> None:
 def test_an_apply_that_wrote_nothing_may_be_repeated(site: Site) -> None:
     plan_path = site.plan(small_source(site), shared(site))
 
-    def failing(_jobs: Any) -> Iterator[Any]:
+    def failing(_jobs: Sequence[CopyJob]) -> list[SliceEvidence]:
         raise RuntimeError("before the first record")
-        yield from ()
 
     with pytest.raises(RuntimeError):
         apply_plan(plan_path, engine=failing)
@@ -694,11 +677,10 @@ def test_an_apply_that_wrote_nothing_may_be_repeated(site: Site) -> None:
 def test_two_applies_at_once(site: Site) -> None:
     plan_path = site.plan(small_source(site), shared(site))
 
-    def second(_jobs: Any) -> Iterator[Any]:
+    def second(_jobs: Sequence[CopyJob]) -> list[SliceEvidence]:
         with pytest.raises(AlreadyAppliedError, match="another process"):
             apply_plan(plan_path)
         raise RuntimeError("seen")
-        yield from ()
 
     with pytest.raises(RuntimeError, match="seen"):
         apply_plan(plan_path, engine=second)
@@ -723,6 +705,50 @@ def test_a_repeated_task_writes_nothing_twice(site: Site) -> None:
     keys = [record.key for record in site.read(site.topic("shared", TopicType.CONFIG)) if record.key != marker]
     assert len(keys) == 1 + 2 * 4
     assert verify_plan(plan_path).equal
+
+
+def test_a_refused_record_ends_the_copy(site: Site) -> None:
+    """The limit of the destination was lowered after the plan was made: nothing counts as copied."""
+    site.create("own")
+    lay_down(site, "own", TopicType.CONFIG, [pair("connector-a"), pair("connector-big", "x" * 3000)])
+    site.create("tiny", SHARED_PARTITIONS, {"max.message.bytes": "2000"})
+    plan_path = site.plan(site.worker_file("own", "orders", sharing=False), shared(site))
+    tiny = site.topic("tiny", TopicType.CONFIG)
+
+    def lowered(jobs: Sequence[CopyJob]) -> Iterator[SliceEvidence]:
+        for job in jobs:
+            yield replace(job, slice_=replace(job.slice_, destination_topic=tiny)).run()
+
+    with pytest.raises(BrokerError, match=f"writing to {tiny} failed: MSG_SIZE_TOO_LARGE"):
+        apply_plan(plan_path, engine=lowered)
+    manifest = Manifest.load(manifest_path(plan_path))
+    assert (manifest.status, manifest.evidence) == (MigrationStatus.PLANNED, ())
+
+
+def test_jobs_travel_and_hide_their_secrets(site: Site) -> None:
+    """What Spark sends to its workers; a secret in it is not shown when one is printed or logged."""
+    plan_path = site.plan(small_source(site), shared(site))
+    secret = ClientSettings({"bootstrap.servers": site.bootstrap_servers, "sasl.password": "open-sesame"})
+    seen: list[CopyJob] = []
+
+    def travelling(jobs: Sequence[CopyJob]) -> Iterator[SliceEvidence]:
+        for job in jobs:
+            copy = pickle.loads(pickle.dumps(job))
+            assert copy == job
+            seen.append(replace(job, consumer_settings=secret, producer_settings=secret))
+            yield pickle.loads(pickle.dumps(copy.run()))
+
+    apply_plan(plan_path, engine=travelling, engine_name="travelling")
+    assert "open-sesame" not in repr(seen)
+
+    def comparing(jobs: Sequence[VerifyJob]) -> Iterator[list[Difference]]:
+        for job in jobs:
+            yield pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(job)).run()))
+
+    assert verify_plan(plan_path, engine=comparing).equal
+    texts = [path.read_text() for path in site.folder.glob("*.json")]
+    assert len(texts) == 2
+    assert not any(site.bootstrap_servers in text for text in texts)
 
 
 def test_the_commands(site: Site) -> None:
