@@ -58,14 +58,14 @@ class OffsetSnapshot:
     def offset(self, connector: str, partition: Mapping[str, Any] | None) -> dict[str, Any] | None:
         """Source offset of a source partition; ``None`` if there is none or it is not an object.
 
-        The key with the members in the order given is preferred, then the one read last.
+        The key with the members in the order given is preferred, then the last in byte order.
         """
         exact = offset_key(connector, partition)
         keys = self.original_keys(connector, partition)
         if exact not in keys:
             if not keys:
                 return None
-            exact = keys[-1]
+            exact = max(keys)  # any rule will do that does not depend on the order of partitions
         try:
             value = loads(self.raw[exact])
         except ValueFormatError:

@@ -1,0 +1,36 @@
+"""Records made by hand, short to write."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from connect_share.records import Record
+
+TOMBSTONE = None
+JSON_NULL = b"null"
+
+
+def value_of(value: Any) -> bytes | None:
+    """Bytes as they are, ``None`` as a tombstone, anything else as JSON."""
+    return value if value is None or isinstance(value, bytes) else json.dumps(value).encode()
+
+
+def config_log(entries: Iterable[tuple[Any, ...]], *, prefix: str = "", first: int = 0) -> list[Record]:
+    """``(key, value)`` or ``(offset, key, value)`` as records of one partition, from offset ``first`` on."""
+    records = []
+    offset = first
+    for entry in entries:
+        if len(entry) == 3:
+            offset = entry[0]
+        key, value = entry[-2:]
+        if isinstance(key, str):
+            key = (prefix + key).encode()
+        records.append(Record("configs", 0, offset, 1_000 + offset, key, value_of(value)))
+        offset += 1
+    return records
+
+
+def properties(**values: str) -> dict[str, dict[str, str]]:
+    return {"properties": values}

@@ -1,0 +1,180 @@
+"""Captures of real workers, folded: the stores believe what the Java workers believed."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from connect_share.connect_json import dumps, loads
+from connect_share.keys import is_original_key, split_key
+from connect_share.murmur2 import partition_for
+from connect_share.records import ConnectorTaskId, Record, TopicType
+from connect_share.state import (
+    ClusterConfigState,
+    OffsetSnapshot,
+    StatusSnapshot,
+    replay_config,
+    replay_offsets,
+    replay_status,
+)
+from tests.support.captures import VERSIONS, captured, prefixed, rest_view
+
+# None: as captured. The others: hostile but legal ids.
+GROUPS = (None, "com.acme.orders", "connect-cluster", "session-key", "42.-.x..", "a.connectorx")
+SINKS = ("FileStreamSink", "org.apache.kafka.connect.file.FileStreamSinkConnector")
+
+every_capture = pytest.mark.parametrize("version", VERSIONS)
+every_group = pytest.mark.parametrize("group", GROUPS)
+
+
+def _records(version: str, topic: str, group: str | None) -> list[Record]:
+    records = captured(version, topic)
+    return list(records) if group is None else prefixed(records, group)
+
+
+def _config(version: str, group: str | None) -> ClusterConfigState:
+    return replay_config(_records(version, "configs", group), group)
+
+
+def _status(version: str, group: str | None) -> StatusSnapshot:
+    return replay_status(_records(version, "status", group), group)
+
+
+def _offsets(version: str, group: str | None) -> OffsetSnapshot:
+    return replay_offsets(_records(version, "offsets", group), group)
+
+
+@every_capture
+@every_group
+def test_connectors_configs_and_tasks_are_what_rest_said(version: str, group: str | None) -> None:
+    state, view = _config(version, group), rest_view(version)
+    assert state.connectors() == frozenset(view)
+    assert state.inconsistent_connectors() == frozenset()
+    for name, said in view.items():
+        assert state.connector_config(name) == said["config"]["body"]
+        assert [task.task for task in state.tasks(name)] == [task["id"]["task"] for task in said["tasks"]["body"]]
+        for task in said["tasks"]["body"]:
+            assert state.task_config(ConnectorTaskId(name, task["id"]["task"])) == task["config"]
+
+
+@every_capture
+@every_group
+def test_statuses_and_topics_are_what_rest_said(version: str, group: str | None) -> None:
+    snapshot, view = _status(version, group), rest_view(version)
+    for name, said in view.items():
+        status = snapshot.connector_status(name)
+        assert status is not None
+        assert (status.state.name, status.worker_id) == (
+            said["status"]["body"]["connector"]["state"],
+            said["status"]["body"]["connector"]["worker_id"],
+        )
+        assert status.trace == said["status"]["body"]["connector"].get("trace")
+        assert status.version == said["status"]["body"]["connector"].get("version")
+        found = [(s.task_id.task, s.state.name, s.worker_id, s.trace) for s in snapshot.task_statuses(name)]
+        wanted = [(t["id"], t["state"], t["worker_id"], t.get("trace")) for t in said["status"]["body"]["tasks"]]
+        assert found == sorted(wanted)
+        assert snapshot.topics(name) == frozenset(said["topics"]["body"][name]["topics"])
+
+
+@every_capture
+@every_group
+def test_target_states_fit_what_rest_said(version: str, group: str | None) -> None:
+    state, view = _config(version, group), rest_view(version)
+    for name, said in view.items():
+        shown, target = said["status"]["body"]["connector"]["state"], state.target_state(name)
+        assert target is not None
+        if shown in ("PAUSED", "STOPPED"):
+            assert target.name == shown
+        else:
+            assert target.name == "STARTED"
+
+
+def _listed(offsets: list[dict[str, Any]]) -> list[str]:
+    return sorted(json.dumps([entry["partition"], entry["offset"]], sort_keys=True) for entry in offsets)
+
+
+@every_capture
+@every_group
+def test_offsets_of_sources_are_what_rest_said(version: str, group: str | None) -> None:
+    snapshot, compared = _offsets(version, group), 0
+    for name, said in rest_view(version).items():
+        # A sink's offsets are those of its consumer group; 2.8.2 has no such interface.
+        if said["config"]["body"]["connector.class"] in SINKS or said["offsets"]["http"] != 200:
+            continue
+        found = [{"partition": p, "offset": snapshot.offset(name, p)} for p in snapshot.partitions(name)]
+        # REST answers for the connector's own offsets topic, the capture is of the worker's.
+        if "offsets.storage.topic" not in said["config"]["body"]:
+            assert _listed(found) == _listed(said["offsets"]["body"]["offsets"])
+            compared += 1
+    assert compared or version == "2.8.2"
+
+
+@every_capture
+def test_every_json_text_is_written_again_byte_for_byte(version: str) -> None:
+    count = 0
+    for topic in ("configs", "offsets", "status"):
+        for record in captured(version, topic):
+            texts = [record.value] if topic != "offsets" else [record.key, record.value]
+            for text in texts:
+                # What other producers left in the aborted capture is not a worker's.
+                if text is not None and not text.startswith(b"B."):
+                    assert dumps(loads(text)) == text
+                    count += 1
+    assert count > 20
+
+
+@every_capture
+def test_keys_are_legal_and_lie_where_murmur2_puts_them(version: str) -> None:
+    topics = {"configs": TopicType.CONFIG, "offsets": TopicType.OFFSET, "status": TopicType.STATUS}
+    for topic, topic_type in topics.items():
+        partitions = 1 if topic == "configs" else 5
+        for record in captured(version, topic):
+            key = record.key or b""
+            assert record.partition == partition_for(key, partitions)
+            if not key.startswith(b"B."):
+                assert is_original_key(topic_type, key)
+                assert split_key(topic_type, key) == (None, key)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_groups_in_one_topic_do_not_see_each_other(seed: int) -> None:
+    """Captures of all versions under look-alike ids, mixed at random with the order inside each kept."""
+    chance = random.Random(seed)
+    owners: list[tuple[str | None, str]] = [
+        (None, "3.9.2"),
+        ("com.acme", "4.3.1"),
+        ("com.acme.orders", "4.1.2"),
+        ("com", "2.8.2"),
+        ("com.acme-orders", "4.3.1-eos"),
+    ]
+    for topic in ("configs", "offsets", "status"):
+        queues = [_records(version, topic, group) for group, version in owners]
+        mixed: list[Record] = []
+        while any(queues):
+            queue = chance.choices(queues, [len(queue) for queue in queues])[0]
+            mixed.append(replace(queue.pop(0), offset=len(mixed)))
+        for group, version in owners:
+            if topic == "configs":
+                alone, together = _config(version, group), replay_config(mixed, group)
+                assert replace(together, offset=0) == replace(alone, offset=0)
+                assert together.fencing_counts == alone.fencing_counts
+            elif topic == "status":
+                assert replay_status(mixed, group) == _status(version, group)
+            else:
+                assert replay_offsets(mixed, group) == _offsets(version, group)
+
+
+def test_the_order_of_partitions_does_not_matter() -> None:
+    records = list(captured("4.3.1", "status"))
+    by_partition = [[record for record in records if record.partition == partition] for partition in range(5)]
+    expected = replay_status(records)
+    for seed in range(20):
+        chance = random.Random(seed)
+        queues, mixed = [list(queue) for queue in by_partition], []
+        while any(queues):
+            mixed.append(chance.choice([queue for queue in queues if queue]).pop(0))
+        assert replay_status(mixed) == expected

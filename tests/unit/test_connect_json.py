@@ -1,0 +1,199 @@
+"""Connect's JSON: bytes that Jackson writes, and what it reads and refuses."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from connect_share.connect_json import Float32, dumps, java_hash_order, loads
+from connect_share.errors import ValueFormatError
+
+DOUBLES = [
+    (1.0, "1.0"),
+    (0.001, "0.001"),
+    (0.00123, "0.00123"),
+    (9999999.0, "9999999.0"),
+    (1e7, "1.0E7"),
+    (12345678.9, "1.23456789E7"),
+    (9.9e-4, "9.9E-4"),
+    (1e21, "1.0E21"),
+    (1e10, "1.0E10"),
+    (1e23, "1.0E23"),
+    (-0.0, "-0.0"),
+    (0.0, "0.0"),
+    (100.0, "100.0"),
+    (-123.456, "-123.456"),
+    (5e-324, "4.9E-324"),
+    (1.7976931348623157e308, "1.7976931348623157E308"),
+    (math.nan, '"NaN"'),
+    (math.inf, '"Infinity"'),
+    (-math.inf, '"-Infinity"'),
+    (Float32(1.1), "1.1"),
+    (Float32(3.4028234663852886e38), "3.4028235E38"),
+    (Float32(1.4e-45), "1.4E-45"),
+    (Float32(16777216.0), "1.6777216E7"),
+]
+
+
+@pytest.mark.parametrize(("value", "text"), DOUBLES)
+def test_doubles_have_javas_text(value: float, text: str) -> None:
+    assert dumps(value).decode() == text
+
+
+@pytest.mark.parametrize(
+    ("value", "data"),
+    [
+        ({"properties": {"a": "1", "nul": None}}, b'{"properties":{"a":"1","nul":null}}'),
+        (
+            {"position": 42, "f": 1.0, "big": 1e10, "b": True, "n": None},
+            b'{"position":42,"f":1.0,"big":1.0E10,"b":true,"n":null}',
+        ),
+        (["foo", {"f": 1}], b'["foo",{"f":1}]'),
+        ("a\"\\\b\t\n\f\r/\x1f\x7f<>&'", b'"a\\"\\\\\\b\\t\\n\\f\\r/\\u001F\x7f<>&\'"'),
+        ("\u0085\u2028\u2029é日", '"\u0085\u2028\u2029é日"'.encode()),
+        ("😀", b'"\\uD83D\\uDE00"'),
+        ("\ud83d", b'"\\uD83D"'),
+        (b"\x01\x02\x03", b'"AQID"'),
+        ({1: "a", "b": 2}, b'[[1,"a"],["b",2]]'),
+        ({}, b"{}"),
+        ([], b"[]"),
+        (None, b"null"),
+        (2**63 - 1, b"9223372036854775807"),
+        (-(2**63), b"-9223372036854775808"),
+    ],
+)
+def test_values_have_these_bytes(value: Any, data: bytes) -> None:
+    assert dumps(value) == data
+
+
+@pytest.mark.parametrize("value", [2**63, object(), {"a": {1, 2}}, 1j])
+def test_what_connect_does_not_know_is_refused(value: Any) -> None:
+    with pytest.raises(ValueFormatError):
+        dumps(value)
+
+
+READ = [
+    (None, None),
+    (b"", None),
+    (b" \r\n\t", None),
+    (b"null", None),
+    (b"42", 42),
+    (b"9223372036854775808", -9223372036854775808),
+    (b"-9223372036854775809", 9223372036854775807),
+    (b"1.0", 1.0),
+    (b"1e2", 100.0),
+    (b"007", 7),
+    (b"[007,-00.5]", [7, -0.5]),
+    (b'{"a":1,"a":2}', {"a": 2}),
+    (b"{} trailing", {}),
+    (b'["a",{}].["b",{}]', ["a", {}]),
+    (b'"text"more', "text"),
+    (b"true.[..]", True),
+    (b"false.x", False),
+    (b'null.["a",{}]', None),
+    (b"12 .[..]", 12),
+    (b"\xef\xbb\xbf{}", {}),
+    (b"{} \xff\xfe", {}),
+    (b'"\\ud83d\\ude00 \\u00e9"', "😀 é"),
+    (b"[" * 1000 + b"]" * 1000, ...),
+]
+
+
+@pytest.mark.parametrize(("data", "value"), READ)
+def test_reader_is_tolerant_where_jackson_is(data: bytes | None, value: Any) -> None:
+    found = loads(data)
+    if value is not ...:
+        assert found == value
+        assert type(found) is type(value)
+
+
+REFUSED = [
+    b'1.["a"]',
+    b'1.5.["a"]',
+    b"1-2.[",
+    b"1,2",
+    b'B.["foo",{}]',
+    b"group-b.[..]",
+    b"nullx.[..]",
+    b"truE",
+    b"NaN",
+    b"[NaN]",
+    b"[-Infinity]",
+    b"/* c */ 1",
+    b"{'a':1}",
+    b"[1,]",
+    b'{"a":1,}',
+    b'{"a"}',
+    b"[1 2]",
+    b"[",
+    b'{"a":1',
+    b'"open',
+    b'"\x01"',
+    b'"\\x"',
+    b"[.5]",
+    b"[1.]",
+    b"[+1]",
+    b"\xff",
+    b'["\xff"]',
+    b"1" * 1001,
+    b"[" * 1001 + b"]" * 1001,
+]
+
+
+@pytest.mark.parametrize("data", REFUSED)
+def test_reader_is_strict_where_jackson_is(data: bytes) -> None:
+    with pytest.raises(ValueFormatError) as caught:
+        loads(data)
+    assert "B." not in str(caught.value)
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_are_read_or_refused_with_one_error(data: bytes) -> None:
+    with contextlib.suppress(ValueFormatError):
+        loads(data)
+
+
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda children: st.lists(children, max_size=4) | st.dictionaries(st.text(), children, max_size=4),
+    max_leaves=15,
+)
+
+
+@given(json_values)
+def test_what_is_written_is_read_back(value: Any) -> None:
+    assert loads(dumps(value)) == value
+
+
+@given(json_values, st.booleans())
+def test_ordinary_json_is_read_as_pythons_own_reader_does(value: Any, escaped: bool) -> None:
+    text = json.dumps(value, ensure_ascii=escaped, indent=1)
+    assert loads(text.encode("utf-8", "surrogatepass")) == json.loads(text)
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_doubles_are_the_same_number_again(value: float) -> None:
+    text = dumps(value).decode()
+    assert float(text) == value
+    assert "." in text
+    assert "+" not in text
+
+
+@pytest.mark.parametrize("order", [["topic", "partition", "cluster"], ["cluster", "topic", "partition"]])
+def test_hash_order_does_not_depend_on_insertion(order: list[str]) -> None:
+    assert list(java_hash_order(dict.fromkeys(order))) == ["cluster", "partition", "topic"]
+
+
+def test_hash_order_of_five() -> None:
+    names = ["topic", "partition", "cluster", "name", "file"]
+    assert list(java_hash_order(dict.fromkeys(names))) == ["cluster", "partition", "file", "name", "topic"]

@@ -1,0 +1,219 @@
+"""The key rule against hostile ids and names."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from connect_share.errors import ConnectShareError, InvalidClusterGroupIdError
+from connect_share.keys import (
+    CONFIG_KEY_PREFIXES,
+    KEY_PREFIXES,
+    STATUS_KEY_PREFIXES,
+    ClusterGroupId,
+    own_key,
+    prefix_key,
+    split_key,
+)
+from connect_share.murmur2 import murmur2, partition_for
+from connect_share.records import TopicType
+from connect_share.state import offset_key
+
+SEGMENTS = [
+    "a",
+    "B",
+    "connect-cluster",
+    "com",
+    "acme",
+    "session-key",
+    "connectorx",
+    "task",
+    "tasks",
+    "status",
+    "-",
+    "_",
+    "",
+    "42",
+    "x-connector-y",
+    "true",
+    "null",
+]
+NAMES = [
+    "foo",
+    "my.conn",
+    "foo.",
+    ".",
+    "a.connector-b",
+    "session-key",
+    "B.connector-foo",
+    "com.acme.connector-x",
+    "größe-😀-日本",
+    "with space:colon",
+    'x.["a",{}]',
+    "^orders\\.(eu|us)-.*$",
+    "server1.inventory.customers:connector-dbz",
+    "",
+]
+
+legal_ids = (
+    st.lists(st.sampled_from(SEGMENTS), min_size=1, max_size=5)
+    .map(".".join)
+    .filter(lambda text: bool(text) and _is_legal(text))
+    .map(ClusterGroupId)
+)
+names = st.sampled_from(NAMES) | st.text(max_size=20)
+
+
+def _is_legal(text: str) -> bool:
+    try:
+        ClusterGroupId(text)
+    except InvalidClusterGroupIdError:
+        return False
+    return True
+
+
+@st.composite
+def original_keys(draw: st.DrawFn) -> tuple[TopicType, bytes]:
+    topic_type = draw(st.sampled_from(TopicType))
+    name = draw(names)
+    if topic_type is TopicType.OFFSET:
+        assume(not any("\ud800" <= character <= "\udfff" for character in name))
+        return topic_type, offset_key(
+            name, draw(st.none() | st.dictionaries(st.sampled_from(["f", "a.b"]), st.just("x.txt")))
+        )
+    prefixes = CONFIG_KEY_PREFIXES if topic_type is TopicType.CONFIG else STATUS_KEY_PREFIXES
+    key = draw(st.sampled_from(prefixes)) + name.encode("utf-8", "replace")
+    if topic_type is TopicType.CONFIG and draw(st.integers(0, 9)) == 0:
+        key = b"session-key"
+    return topic_type, key
+
+
+@given(legal_ids | st.none(), original_keys())
+def test_a_key_comes_apart_where_it_was_put_together(
+    group: ClusterGroupId | None, typed: tuple[TopicType, bytes]
+) -> None:
+    topic_type, key = typed
+    full = key if group is None else prefix_key(group, key)
+    assert split_key(topic_type, full) == (group, key)
+    assert own_key(topic_type, full, group) == key
+
+
+@given(legal_ids, legal_ids, original_keys())
+def test_no_group_takes_anothers_key(
+    mine: ClusterGroupId, theirs: ClusterGroupId, typed: tuple[TopicType, bytes]
+) -> None:
+    topic_type, key = typed
+    assume(mine != theirs)
+    full = prefix_key(theirs, key)
+    assert own_key(topic_type, full, mine) is None
+    assert own_key(topic_type, full, None) is None
+    assert own_key(topic_type, key, mine) is None
+
+
+@given(
+    st.sampled_from(TopicType),
+    st.binary(max_size=60) | st.text(max_size=40).map(lambda t: t.encode("utf-8", "replace")),
+)
+def test_any_bytes_are_split_without_an_error(topic_type: TopicType, key: bytes) -> None:
+    found = split_key(topic_type, key)
+    if found is not None:
+        group, original = found
+        assert (original if group is None else prefix_key(group, original)) == key
+
+
+@given(legal_ids | st.none(), st.sampled_from(TopicType), st.binary(max_size=40))
+def test_the_quick_filter_agrees_with_the_full_rule(
+    group: ClusterGroupId | None, topic_type: TopicType, key: bytes
+) -> None:
+    full = key if group is None else prefix_key(group, key)
+    found = split_key(topic_type, full)
+    expected = found[1] if found is not None and found[0] == group else None
+    assert own_key(topic_type, full, group) == expected
+
+
+@given(st.text(alphabet="ABCabc019_-", min_size=1), original_keys())
+def test_everything_the_kips_rule_reads_is_read_the_same(group: str, typed: tuple[TopicType, bytes]) -> None:
+    """KIP-1173: split on the dot, exactly two parts."""
+    topic_type, key = typed
+    assume(_is_legal(group))
+    parts = prefix_key(group, key).split(b".")
+    if len(parts) == 2:
+        assert split_key(topic_type, prefix_key(group, key)) == (group, parts[1])
+
+
+@pytest.mark.parametrize("prefix", [prefix.decode() for prefix in KEY_PREFIXES])
+@pytest.mark.parametrize("shape", ["{}x", "a.{}x", "a..{}", "a.b.{}-.c"])
+def test_ids_that_look_like_keys_are_refused_with_the_reason(prefix: str, shape: str) -> None:
+    with pytest.raises(InvalidClusterGroupIdError, match=prefix):
+        ClusterGroupId(shape.format(prefix))
+
+
+@pytest.mark.parametrize("text", ["", " ", "a b", "a/b", "a:b", "ä", "a\n", "a\x00", "[", "a\u0660"])
+def test_ids_with_other_characters_are_refused(text: str) -> None:
+    with pytest.raises(InvalidClusterGroupIdError):
+        ClusterGroupId(text)
+
+
+def test_an_illegal_id_is_a_value_error_and_one_of_ours() -> None:
+    with pytest.raises(ValueError, match="cannot be a cluster group id"):
+        ClusterGroupId("connector-cluster-1")
+    assert issubclass(InvalidClusterGroupIdError, ConnectShareError)
+
+
+@pytest.mark.parametrize(
+    "text", ["connect-cluster", "session-key", "x.session-key", "a-connector-b", "..", ".", "-", "a.", "task"]
+)
+def test_plausible_ids_are_accepted(text: str) -> None:
+    assert ClusterGroupId(text) == text
+    assert isinstance(ClusterGroupId(text), str)
+
+
+def test_a_thousand_random_mixtures_lose_nothing() -> None:
+    """Records of random groups and plain ones in one topic: each belongs to exactly one owner."""
+    chance = random.Random(1173)
+    groups = [
+        group
+        for group in ("a", "a.b", "a.b.c", "b", "a-b", "session-key", "com.acme.x", "com.acme")
+        if _is_legal(group)
+    ]
+    for _ in range(1000):
+        topic_type = chance.choice(list(TopicType))
+        owner = chance.choice([None, *groups])
+        name = chance.choice(NAMES) + "".join(chance.choices("ab.-0😀[", k=chance.randint(0, 6)))
+        if topic_type is TopicType.OFFSET:
+            key = offset_key(name, {"f": name})
+        else:
+            prefixes = CONFIG_KEY_PREFIXES if topic_type is TopicType.CONFIG else STATUS_KEY_PREFIXES
+            key = chance.choice(prefixes) + name.encode()
+        full = key if owner is None else prefix_key(owner, key)
+        takers = [
+            group for group in (None, *map(ClusterGroupId, groups)) if own_key(topic_type, full, group) is not None
+        ]
+        assert takers == [owner]
+
+
+MURMUR2_VECTORS = [
+    ("status-connector-foo", 5, 3),
+    ("status-task-foo-0", 5, 1),
+    ("status-topic-tp:connector-foo", 5, 1),
+    ("B.status-connector-foo", 5, 2),
+    ("B.status-task-foo-0", 5, 2),
+    ('["foo",{"filename":"x.txt"}]', 25, 0),
+    ('B.["foo",{"filename":"x.txt"}]', 25, 10),
+]
+
+
+@pytest.mark.parametrize(("key", "partitions", "partition"), MURMUR2_VECTORS)
+def test_keys_lie_where_java_puts_them(key: str, partitions: int, partition: int) -> None:
+    assert partition_for(key.encode(), partitions) == partition
+
+
+@pytest.mark.parametrize(
+    ("text", "signed"),
+    [("21", -973932308), ("foobar", -790332482), ("a-little-bit-long-string", -985981536), ("abc", 479470107)],
+)
+def test_murmur2_is_javas(text: str, signed: int) -> None:
+    assert murmur2(text.encode()) == signed & 0xFFFFFFFF

@@ -1,0 +1,148 @@
+"""The offset topic's rules, case by case. Numbers are those of the list in docs/testing.md."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+
+from connect_share.errors import ValueFormatError
+from connect_share.keys import ClusterGroupId
+from connect_share.records import Record
+from connect_share.state import (
+    OffsetFold,
+    SkipKind,
+    offset_key,
+    offset_value,
+    parse_offset_key,
+    replay_offsets,
+    validate_offset_map,
+)
+
+
+def record(key: bytes | None, value: bytes | None, *, partition: int = 0, offset: int = 0) -> Record:
+    return Record("offsets", partition, offset, 0, key, value)
+
+
+@pytest.mark.parametrize(
+    ("key", "reason"),
+    [
+        (b"[\x00", "not JSON"),
+        (b"[i-am-not-json", "not JSON"),
+        (b'[""]', "1 elements"),
+        (b"[1,{}]", "first element"),
+        (b'["c",[]]', "second element"),
+    ],
+)
+def test_case_45_keys_that_cannot_be_read_keep_their_value_only(
+    key: bytes, reason: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    fold = OffsetFold()
+    fold.apply(record(key, b"{}"))
+    assert reason in caplog.text
+    snapshot = fold.snapshot()
+    assert (dict(snapshot.raw), snapshot.connectors()) == ({key: b"{}"}, frozenset())
+
+
+@pytest.mark.parametrize("key", [b"\x00", b"i-am-not-json", b"", b"{}"])
+def test_case_45_what_is_no_array_is_nobodys(key: bytes) -> None:
+    fold = OffsetFold()
+    fold.apply(record(key, b"{}"))
+    assert fold.skipped[SkipKind.BAD_KEY] == 1
+
+
+def test_case_45_a_null_partition_is_never_listed(caplog: pytest.LogCaptureFixture) -> None:
+    snapshot = replay_offsets([record(b'["c",null]', b'{"p":1}')])
+    assert (snapshot.connectors(), snapshot.partitions("c")) == (frozenset(), [])
+    assert snapshot.offset("c", None) == {"p": 1}
+    assert caplog.records == []
+
+
+def test_case_46_partitions_come_and_go() -> None:
+    p1, p2, other = (offset_key("c", {"f": "1"}), offset_key("c", {"f": "2"}), offset_key("d", {"f": "1"}))
+    log = [record(p1, b'{"a":1}'), record(p1, b'{"a":2}'), record(p2, b"{}"), record(other, b"{}"), record(p1, None)]
+    snapshot = replay_offsets(log)
+    assert snapshot.partitions("c") == [{"f": "2"}]
+    assert p1 not in snapshot.raw
+    assert snapshot.connectors() == {"c", "d"}
+    assert snapshot.offset("c", {"f": "1"}) is None
+    assert snapshot.offset("c", {"f": "2"}) == {}
+
+
+def test_numbers_and_booleans_are_different_partitions() -> None:
+    keys = [b'["c",{"p":1}]', b'["c",{"p":1.0}]', b'["c",{"p":true}]', b'["c",{"p":"1"}]']
+    snapshot = replay_offsets([record(key, b"{}") for key in keys])
+    assert len(snapshot.partitions("c")) == 4
+    assert snapshot.original_keys("c", {"p": 1.0}) == (keys[1],)
+
+
+def test_member_order_gives_two_keys_of_one_partition_in_any_order() -> None:
+    one, two = b'["c",{"a":1,"b":2}]', b'["c",{"b":2,"a":1}]'
+    log = [
+        record(one, b'{"o":1}', partition=0),
+        record(two, b'{"o":2}', partition=1),
+        record(one, None, partition=0, offset=1),
+    ]
+    for order in itertools.permutations(log):
+        if order.index(log[0]) < order.index(log[2]):
+            snapshot = replay_offsets(order)
+            assert len(snapshot.partitions("c")) == 1
+            assert snapshot.original_keys("c", {"a": 1, "b": 2}) == (two,)
+            assert snapshot.offset("c", {"a": 1, "b": 2}) == {"o": 2}
+
+
+@pytest.mark.parametrize("value", [b"null", b"[]", b"1", b"{garbage", b""])
+def test_a_value_that_is_no_object_is_kept_and_gives_no_offset(value: bytes) -> None:
+    snapshot = replay_offsets([record(b'["c",{}]', value)])
+    assert snapshot.partitions("c") == [{}]
+    assert snapshot.offset("c", {}) is None
+
+
+def test_groups_keep_their_plain_key_bytes() -> None:
+    log = [
+        record(b'G.["c",{}]', b"{}"),
+        record(b'H.["c",{}]', b"{garbage"),
+        record(b'["c",{}]', b"{}"),
+        record(None, b"x"),
+        record(b'G.H.["c",{}]', b"{}"),
+    ]
+    fold = OffsetFold(ClusterGroupId("G"))
+    for entry in log:
+        fold.apply(entry)
+    assert dict(fold.snapshot().raw) == {b'["c",{}]': b"{}"}
+    assert fold.skipped == {SkipKind.FOREIGN: 4}
+
+
+@pytest.mark.parametrize("value", [None, {}, {"a": None, "b": 1, "c": 1.5, "d": True, "e": "x", "f": b"x"}, {"key": 1}])
+def test_case_54_primitive_maps_are_fine(value: Any) -> None:
+    validate_offset_map(value)
+
+
+@pytest.mark.parametrize(
+    ("value", "named"),
+    [
+        ([], "list"),
+        ("x", "str"),
+        ({1: "secret"}, "int"),
+        ({"field": ["secret"]}, "field"),
+        ({"f": {"x": "secret"}}, "f"),
+    ],
+)
+def test_case_54_others_are_refused_by_name_and_type(value: Any, named: str) -> None:
+    with pytest.raises(ValueFormatError, match=named) as caught:
+        validate_offset_map(value, "partition")
+    assert "secret" not in str(caught.value)
+
+
+def test_bytes_of_keys_and_values() -> None:
+    assert offset_key("foo", {"filename": "x.txt"}) == b'["foo",{"filename":"x.txt"}]'
+    assert offset_key("foo", None) == b'["foo",null]'
+    assert offset_value({"position": 42, "big": 1e10}) == b'{"position":42,"big":1.0E10}'
+    assert offset_value({}) == b"{}"
+    assert offset_value(None) is None
+    assert parse_offset_key(offset_key("a\ud83d\ude00", {"x": 1})) == ("a😀", {"x": 1})
+
+
+def test_offsets_are_not_shown() -> None:
+    assert "hunter2" not in repr(replay_offsets([record(b'["c",{}]', b'{"lsn":"hunter2"}')]))

@@ -1,0 +1,217 @@
+"""The status topic's rules, case by case. Numbers are those of the list in docs/testing.md."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+
+from connect_share.keys import ClusterGroupId
+from connect_share.records import ConnectorTaskId, Record
+from connect_share.state import (
+    ConnectorStatus,
+    SkipKind,
+    State,
+    StatusFold,
+    TaskStatus,
+    TopicStatus,
+    connector_status_record,
+    replay_status,
+    task_status_record,
+    topic_status_record,
+)
+from tests.support.records import value_of
+
+TASK = ConnectorTaskId("foo", 0)
+
+
+def record(key: str, value: Any, *, at: int = 0, partition: int = 0, offset: int = 0) -> Record:
+    return Record("status", partition, offset, at, key.encode(), value_of(value))
+
+
+def status(state: str, generation: int, worker: str = "w1:8083") -> dict[str, Any]:
+    return {"state": state, "trace": None, "worker_id": worker, "generation": generation}
+
+
+TOPIC = {"topic": {"name": "tp", "connector": "foo", "task": 0, "discoverTimestamp": 1_729_798_381_000}}
+
+
+def test_case_39_a_task_goes_from_worker_to_worker() -> None:
+    log = [
+        record("status-task-foo-0", status("RUNNING", 10, "w1"), at=1),
+        record("status-task-foo-0", status("UNASSIGNED", 9, "w2"), at=2),
+    ]
+    seen = replay_status(log).task_status(TASK)
+    assert seen == TaskStatus(TASK, State.RUNNING, "w1", 10)
+    later = replay_status([*log, record("status-task-foo-0", status("RUNNING", 1, "w3"), at=3)]).task_status(TASK)
+    assert later == TaskStatus(TASK, State.RUNNING, "w3", 1)
+
+
+def test_case_40_unassigned_of_an_older_generation_is_stale() -> None:
+    fold = StatusFold()
+    states = []
+    for at, (state, generation) in enumerate(
+        [("RUNNING", 9), ("UNASSIGNED", 9), ("UNASSIGNED", 10), ("UNASSIGNED", 3)]
+    ):
+        fold.apply(record("status-task-foo-0", status(state, generation), at=at))
+        seen = fold.task_status(TASK)
+        assert seen is not None
+        states.append((seen.state.name, seen.generation))
+    assert states == [("RUNNING", 9), ("RUNNING", 9), ("UNASSIGNED", 10), ("UNASSIGNED", 3)]
+    assert fold.skipped[SkipKind.STALE] == 1
+
+
+def test_connector_statuses_are_replaced_whatever_their_generation() -> None:
+    log = [
+        record("status-connector-foo", status("RUNNING", 9)),
+        record("status-connector-foo", status("UNASSIGNED", 3)),
+    ]
+    seen = replay_status(log).connector_status("foo")
+    assert seen is not None
+    assert (seen.state, seen.generation) == (State.UNASSIGNED, 3)
+
+
+def test_case_41_a_connectors_tombstone_takes_its_tasks_but_not_its_topics() -> None:
+    log = [
+        record("status-connector-foo", status("RUNNING", 1), at=1),
+        record("status-task-foo-0", status("RUNNING", 1), at=2),
+        record("status-topic-tp:connector-foo", TOPIC, at=2),
+        record("status-connector-foo", None, at=3),
+    ]
+    snapshot = replay_status(log)
+    assert (snapshot.connector_status("foo"), snapshot.task_statuses("foo")) == (None, [])
+    assert snapshot.topics("foo") == {"tp"}
+
+
+def test_a_task_status_newer_than_the_connectors_tombstone_stays_in_any_order() -> None:
+    log = [
+        record("status-connector-foo", status("RUNNING", 1), at=1, partition=0),
+        record("status-task-foo-0", status("RUNNING", 1), at=1, partition=1),
+        record("status-connector-foo", None, at=5, partition=0, offset=1),
+        record("status-task-foo-1", status("RUNNING", 2), at=5, partition=2),
+        record("status-task-foo-2", status("RUNNING", 2), at=6, partition=3),
+    ]
+    results = set()
+    for order in itertools.permutations(log):
+        # Only orders that keep each partition's own order can be read.
+        if order.index(log[0]) < order.index(log[2]):
+            results.add(tuple(status.task_id.task for status in replay_status(order).task_statuses("foo")))
+    assert results == {(2,)}
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "status-unknown",
+        "status-connector-",
+        "status-task-",
+        "status-task-foo-source-#",
+        "status-topic-",
+        "status-topic-:connector-",
+        "status-topic-foo:",
+        "status-topic-foo:connector-",
+    ],
+)
+def test_case_42_bad_keys_are_discarded(key: str) -> None:
+    fold = StatusFold()
+    assert fold.apply(record(key, status("RUNNING", 1))) is None
+    snapshot = fold.snapshot()
+    assert (snapshot.connectors(), snapshot.connectors_with_tasks(), snapshot.connectors_with_topics()) == (
+        frozenset(),
+        frozenset(),
+        frozenset(),
+    )
+    assert fold.skipped[SkipKind.BAD_KEY] == 1
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"invalid",
+        b"",
+        b"null",
+        [],
+        status("running", 1),
+        {**status("RUNNING", 1), "generation": 1.0},
+        {**status("RUNNING", 1), "generation": "1"},
+        {**status("RUNNING", 1), "generation": True},
+        {"trace": None, "worker_id": "w", "generation": 1},
+    ],
+)
+@pytest.mark.parametrize("key", ["status-connector-foo", "status-task-foo-0"])
+def test_case_43_bad_values_are_discarded(key: str, value: Any) -> None:
+    fold = StatusFold()
+    fold.apply(record(key, status("RUNNING", 7)))
+    fold.apply(record(key, value, at=1))
+    seen = fold.connector_status("foo") or fold.task_status(TASK)
+    assert seen is not None
+    assert seen.generation == 7
+    assert fold.skipped[SkipKind.BAD_VALUE] == 1
+
+
+def test_case_44_a_topic_comes_and_goes() -> None:
+    fold = StatusFold()
+    fold.apply(record("status-topic-tp:connector-foo", TOPIC))
+    assert fold.topic_status("foo", "tp") == TopicStatus("tp", "foo", 0, 1_729_798_381_000)
+    fold.apply(record("status-topic-tp:connector-foo", None))
+    assert fold.snapshot().topics("foo") == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("key", "connector", "topic"),
+    [
+        ("status-topic-server1.inv.x:connector-my.conn", "my.conn", "server1.inv.x"),
+        ("status-topic-tp:connector-with:colon", "with:colon", "tp"),
+        ("status-topic-foo:xxxxxxxxxxbar", "bar", "foo"),
+    ],
+)
+def test_topic_keys_are_cut_at_the_first_colon(key: str, connector: str, topic: str) -> None:
+    fold = StatusFold()
+    fold.apply(record(key, TOPIC))
+    assert fold.topic_status(connector, topic) is not None
+
+
+@pytest.mark.parametrize(
+    "value", [{"topic": 1}, {"topic": {**TOPIC["topic"], "task": "0"}}, {"topic": {"name": "tp"}}, {}, b"null"]
+)
+def test_bad_topic_values_are_discarded(value: Any) -> None:
+    assert replay_status([record("status-topic-tp:connector-foo", value)]).topics("foo") == frozenset()
+
+
+def test_a_missing_worker_id_is_accepted() -> None:
+    seen = replay_status([record("status-connector-foo", {"state": "RUNNING", "generation": 1})]).connector_status(
+        "foo"
+    )
+    assert seen == ConnectorStatus("foo", State.RUNNING, None, 1)
+
+
+def test_foreign_keys_are_counted_and_their_values_not_looked_at(caplog: pytest.LogCaptureFixture) -> None:
+    fold = StatusFold(ClusterGroupId("G"))
+    for key in ("B.status-connector-foo", "status-connector-foo", "garbage", ""):
+        fold.apply(record(key, b"\xff{"))
+    fold.apply(Record("status", 0, 9, 0, None, b"x"))
+    fold.apply(record("G.status-connector-foo", status("RUNNING", 1)))
+    assert fold.skipped == {SkipKind.FOREIGN: 5}
+    assert fold.snapshot().connectors() == {"foo"}
+    assert caplog.records == []
+
+
+def test_written_statuses_have_five_members_in_order() -> None:
+    assert connector_status_record(ConnectorStatus("foo", State.FAILED, "w:1", 9, "t\n", "4.3.1")) == (
+        b"status-connector-foo",
+        b'{"state":"FAILED","trace":"t\\n","worker_id":"w:1","generation":9,"version":"4.3.1"}',
+    )
+    assert task_status_record(TaskStatus(TASK, State.RUNNING, "w:1", 9)) == (
+        b"status-task-foo-0",
+        b'{"state":"RUNNING","trace":null,"worker_id":"w:1","generation":9,"version":null}',
+    )
+    assert task_status_record(TaskStatus(TASK, State.DESTROYED, "w:1", 9)) == (b"status-task-foo-0", None)
+    assert topic_status_record(TopicStatus("tp", "foo", 0, 1_729_798_381_000)) == (
+        b"status-topic-tp:connector-foo",
+        b'{"topic":{"name":"tp","connector":"foo","task":0,"discoverTimestamp":1729798381000}}',
+    )
+
+
+def test_traces_are_not_shown() -> None:
+    assert "secret" not in repr(ConnectorStatus("foo", State.FAILED, "w", 1, "password=secret"))
