@@ -29,6 +29,7 @@ from connect_share.state import (
     ConfigFold,
     RestartRequest,
     SessionKey,
+    SkipKind,
     TargetState,
 )
 from connect_share.state import config_records as wire
@@ -38,7 +39,6 @@ from connect_share.stores.topic_based import (
     KafkaTopicBasedBackingStore,
     LogFactory,
     WriteGuard,
-    prefix_bytes,
 )
 from connect_share.stores.transactional_writer import TransactionalWriter
 from connect_share.worker_config import WorkerConfig
@@ -118,7 +118,7 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
             BrokerError: the cluster refused.
         """
         _logger.info("Starting config store on %s", self.topic)
-        log = self._start_log(_ConfigSink(self))
+        log = self._start_log()
         if log.partition_count != 1:
             self.stop()
             raise PartitionCountError(
@@ -356,6 +356,10 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
         state = "was not written" if written is None else "was written but not read back"
         return WriteError(f"{what} {state} within {WRITE_BUDGET_S:g} s: {error}")
 
+    def _skipped(self) -> Mapping[SkipKind, int]:
+        with self._state_lock:
+            return dict(self._fold.skipped)
+
     def _apply(self, records: Sequence[Record]) -> None:
         for record in records:
             with self._state_lock:
@@ -374,18 +378,6 @@ class _Budget:
 
     def remaining_s(self) -> float:
         return max(0.0, self._deadline - self._clock())
-
-
-class _ConfigSink:
-    """Receives what the log reads."""
-
-    def __init__(self, store: KafkaConfigBackingStore) -> None:
-        self.key_prefix = prefix_bytes(store.cluster_group_id)
-        self.apply = store._apply  # noqa: SLF001 - the sink is the store's receiving half
-        self.foreign_count = 0
-
-    def skip(self, keys: Sequence[bytes | None]) -> None:
-        self.foreign_count += len(keys)
 
 
 def _last_offset(written: Sequence[RecordMetadata]) -> int:

@@ -13,13 +13,12 @@ from connect_share.errors import ConnectShareError, KeyFormatError, StoreClosedE
 from connect_share.keys import own_key
 from connect_share.log.protocol import RecordMetadata
 from connect_share.records import Record, TopicType
-from connect_share.state import OffsetFold, OffsetSnapshot
+from connect_share.state import OffsetFold, OffsetSnapshot, SkipKind
 from connect_share.stores.offset_backing_store import SetCallback, failed
 from connect_share.stores.topic_based import (
     KafkaTopicBasedBackingStore,
     LogFactory,
     WriteGuard,
-    prefix_bytes,
 )
 from connect_share.worker_config import WorkerConfig
 
@@ -73,7 +72,7 @@ class KafkaOffsetBackingStore(KafkaTopicBasedBackingStore):
             BrokerError: the cluster refused.
         """
         _logger.info("Starting offset store on %s", self.topic)
-        self._start_log(_OffsetSink(self))
+        self._start_log()
         _logger.info("Started offset store on %s", self.topic)
 
     def stop(self) -> None:
@@ -153,23 +152,14 @@ class KafkaOffsetBackingStore(KafkaTopicBasedBackingStore):
         original = own_key(TopicType.OFFSET, key, self._group)
         return None if original is None else values.get(original)
 
+    def _skipped(self) -> Mapping[SkipKind, int]:
+        with self._state_lock:
+            return dict(self._fold.skipped)
+
     def _apply(self, records: Sequence[Record]) -> None:
         with self._state_lock:
             for record in records:
                 self._fold.apply(record)
-
-
-class _OffsetSink:
-    """Receives what the log reads."""
-
-    def __init__(self, store: KafkaOffsetBackingStore) -> None:
-        self._store = store
-        self.key_prefix = prefix_bytes(store.cluster_group_id)
-        self.apply = store._apply  # noqa: SLF001 - the sink is the store's receiving half
-        self.foreign_count = 0
-
-    def skip(self, keys: Sequence[bytes | None]) -> None:
-        self.foreign_count += len(keys)
 
 
 class _SetWrite:

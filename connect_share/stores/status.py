@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import queue
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Final
@@ -17,6 +17,7 @@ from connect_share.log.protocol import RecordMetadata
 from connect_share.records import ConnectorTaskId, Record, TopicType
 from connect_share.state import (
     ConnectorStatus,
+    SkipKind,
     StatusFold,
     StatusSnapshot,
     TaskStatus,
@@ -27,7 +28,6 @@ from connect_share.stores.topic_based import (
     KafkaTopicBasedBackingStore,
     LogFactory,
     WriteGuard,
-    prefix_bytes,
 )
 from connect_share.worker_config import WorkerConfig
 
@@ -89,7 +89,7 @@ class KafkaStatusBackingStore(KafkaTopicBasedBackingStore):
             BrokerError: the cluster refused.
         """
         _logger.info("Starting status store on %s", self.topic)
-        self._start_log(_StatusSink(self))
+        self._start_log()
         _logger.info("Started status store on %s", self.topic)
 
     def stop(self) -> None:
@@ -217,6 +217,10 @@ class KafkaStatusBackingStore(KafkaTopicBasedBackingStore):
         _ = self._log  # a stopped or not started store says so itself
         send()
 
+    def _skipped(self) -> Mapping[SkipKind, int]:
+        with self._state_lock:
+            return dict(self._fold.skipped)
+
     def _apply(self, records: Sequence[Record]) -> None:
         with self._state_lock:
             for record in records:
@@ -247,18 +251,6 @@ class _Entry:
     is_connector: bool
     sequence: int = 0
     deleted: bool = False
-
-
-class _StatusSink:
-    """Receives what the log reads."""
-
-    def __init__(self, store: KafkaStatusBackingStore) -> None:
-        self.key_prefix = prefix_bytes(store.cluster_group_id)
-        self.apply = store._apply  # noqa: SLF001 - the sink is the store's receiving half
-        self.foreign_count = 0
-
-    def skip(self, keys: Sequence[bytes | None]) -> None:
-        self.foreign_count += len(keys)
 
 
 class _RetryThread:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Final
 
@@ -12,7 +13,8 @@ from connect_share.errors import ConnectShareError, NotStartedError, StoreClosed
 from connect_share.keys import ClusterGroupId, prefix_key
 from connect_share.log import KafkaBasedLog, TopicFacts
 from connect_share.log.protocol import CompactedLog, RecordMetadata, RecordSink
-from connect_share.records import TopicType
+from connect_share.records import Record, TopicType
+from connect_share.state import SkipKind
 from connect_share.stores.offset_backing_store import wire_key
 from connect_share.topics import topic_spec
 from connect_share.worker_config import ClientSettings, WorkerConfig
@@ -63,12 +65,7 @@ def kafka_based_log(
     )
 
 
-def prefix_bytes(cluster_group_id: ClusterGroupId | None) -> bytes:
-    """Give what every key of the group begins with; nothing for plain keys."""
-    return b"" if cluster_group_id is None else prefix_key(cluster_group_id, b"")
-
-
-class KafkaTopicBasedBackingStore:
+class KafkaTopicBasedBackingStore(ABC):
     """A store over one compacted internal topic; the three stores derive from it.
 
     Args:
@@ -102,6 +99,7 @@ class KafkaTopicBasedBackingStore:
         self._compacted_log: CompactedLog | None = None
         self._stopped = False
         self._lifecycle = threading.Lock()
+        self._foreign_records = 0
 
     @property
     def topic(self) -> str:
@@ -116,6 +114,13 @@ class KafkaTopicBasedBackingStore:
     def positions(self) -> Mapping[int, int]:
         """Next offset to be read of each partition: the consumer's progress, foreign records included."""
         return self._log.positions()
+
+    def skipped(self) -> dict[SkipKind, int]:
+        """Count the records that changed nothing, by reason; those of other groups are ``SkipKind.FOREIGN``."""
+        counts = {SkipKind.FOREIGN: self._foreign_records}
+        for kind, count in self._skipped().items():
+            counts[kind] = counts.get(kind, 0) + count
+        return {kind: count for kind, count in counts.items() if count}
 
     def refresh(self, timeout_s: float = REFRESH_TIMEOUT_S) -> None:
         """Return once everything that is in the topic now was applied.
@@ -145,13 +150,24 @@ class KafkaTopicBasedBackingStore:
             raise NotStartedError(f"the {self._topic_type.value} store on {self.topic} was not started; call start()")
         return self._compacted_log
 
-    def _start_log(self, sink: RecordSink) -> CompactedLog:
+    @abstractmethod
+    def _apply(self, records: Sequence[Record]) -> None:
+        """Take the next records; called by the log, from one thread at a time."""
+
+    @abstractmethod
+    def _skipped(self) -> Mapping[SkipKind, int]:
+        """Count what the store's fold passed over."""
+
+    def _skip(self, keys: Sequence[bytes | None]) -> None:
+        self._foreign_records += len(keys)
+
+    def _start_log(self) -> CompactedLog:
         with self._lifecycle:
             if self._stopped or self._compacted_log is not None:
                 raise StoreClosedError(
                     f"the {self._topic_type.value} store on {self.topic} was started before; make a new one"
                 )
-            compacted_log = self._compacted_log = self._log_factory(sink)
+            compacted_log = self._compacted_log = self._log_factory(_Sink(self._group, self._apply, self._skip))
         try:
             compacted_log.start()
         except BaseException:
@@ -186,3 +202,17 @@ class KafkaTopicBasedBackingStore:
             future: Future[RecordMetadata] = Future()
             future.set_exception(error)
             return future
+
+
+class _Sink:
+    """A store's receiving half."""
+
+    def __init__(
+        self,
+        cluster_group_id: ClusterGroupId | None,
+        apply: Callable[[Sequence[Record]], None],
+        skip: Callable[[Sequence[bytes | None]], None],
+    ) -> None:
+        self.key_prefix = b"" if cluster_group_id is None else prefix_key(cluster_group_id, b"")
+        self.apply = apply
+        self.skip = skip

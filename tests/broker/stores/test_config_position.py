@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from connect_share.errors import InvalidClusterGroupIdError
-from connect_share.state import TargetState
+from connect_share.state import SkipKind, TargetState
 from connect_share.stores.config import KafkaConfigBackingStore
 
 pytestmark = pytest.mark.broker
@@ -90,6 +90,7 @@ def test_unparseable_values(shared: Any, caplog: Any) -> None:  # cases 6 and 7
     store.refresh(30)
     assert store.snapshot().offset == 1
     assert caplog.records == []
+    assert store.skipped() == {SkipKind.BAD_VALUE: 1, SkipKind.FOREIGN: 4}
 
 
 def test_group_that_begins_like_ours(shared: Any) -> None:  # case 8
