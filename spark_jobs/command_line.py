@@ -5,8 +5,12 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from connect_share.errors import ConnectShareError
+
+INTERRUPTED: Final = 130
+"""Exit code of a job that was interrupted, as shells expect it."""
 
 
 def parser(job: str, description: str) -> argparse.ArgumentParser:
@@ -27,7 +31,7 @@ def run(options: argparse.Namespace, body: Callable[[argparse.Namespace], int]) 
         return exc.exit_code
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
-        return 130
+        return INTERRUPTED
 
 
 def exit_with(main: Callable[[Sequence[str]], int]) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final, TextIO
 
 
 def cache_folder() -> Path:
@@ -16,11 +18,37 @@ def cache_folder() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "connect-share"
 
 
+_OWNER: Final = ".owner"
+_held: Final[dict[Path, TextIO]] = {}
+
+
 def run_folder(name: str) -> Path:
-    """Make a new folder for one run of a broker, worker or session; whoever asks removes it."""
+    """Make a new folder for one run of a broker, worker or session; whoever asks removes it.
+
+    Folders of processes that were killed before they could do so are removed first.
+    """
     parent = cache_folder() / "run"
     parent.mkdir(parents=True, exist_ok=True)
-    return Path(tempfile.mkdtemp(prefix=f"{name}-", dir=parent))
+    _remove_abandoned(parent)
+    folder = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=parent))
+    # Held for as long as this process lives; renamed once it is locked, so that nobody finds it without.
+    fresh = folder / f"{_OWNER}.new"
+    owner = fresh.open("w")
+    fcntl.flock(owner, fcntl.LOCK_EX)
+    fresh.rename(folder / _OWNER)
+    _held[folder] = owner
+    return folder
+
+
+def _remove_abandoned(parent: Path) -> None:
+    for folder in [folder for folder in _held if not folder.exists()]:
+        _held.pop(folder).close()
+    for owner_file in parent.glob(f"*/{_OWNER}"):
+        if owner_file.parent in _held:
+            continue
+        with contextlib.suppress(OSError), owner_file.open("w") as owner:
+            fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)  # fails while its process lives
+            shutil.rmtree(owner_file.parent, ignore_errors=True)
 
 
 @contextlib.contextmanager

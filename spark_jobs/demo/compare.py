@@ -11,6 +11,7 @@ from connect_share.errors import EmbeddedError
 from connect_share.storage import ConnectStorage, StoreStartup
 from connect_share.worker_config import WorkerConfig
 from spark_jobs import benchmark_startup
+from spark_jobs.command_line import INTERRUPTED
 from spark_jobs.demo.result import Benchmark, BenchmarkBar, GroupStart, StoreStart
 from spark_jobs.demo.views import GroupComparison, compare_views, view_from_storage
 from spark_jobs.demo.workers import Captured
@@ -58,6 +59,8 @@ def run_benchmark(bootstrap_servers: str, result_file: Path) -> Benchmark:
     """
     arguments = ["-B", bootstrap_servers, "--rounds", str(_ROUNDS), "--result", str(result_file)]
     code = benchmark_startup.main(arguments)
+    if code == INTERRUPTED:
+        raise KeyboardInterrupt
     if code != 0:
         raise EmbeddedError(f"the start-up benchmark ended with exit code {code}, see above")
     return benchmark_of(json.loads(result_file.read_text(encoding="utf-8")))

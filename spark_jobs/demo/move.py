@@ -8,6 +8,7 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 from migrator.cli.__main__ import main as migrate
 from migrator.cli.text import verification_lines
@@ -15,10 +16,11 @@ from migrator.errors import MigrationError
 from migrator.manifest import Manifest, manifest_path
 from migrator.plan import MigrationPlan
 from migrator.verification import Verification
+from spark_jobs.command_line import INTERRUPTED
 from spark_jobs.demo.result import Move, MovedTopic
 from spark_jobs.demo.workers import Captured
 
-_SHOWN_DIFFERENCES = 20
+_SHOWN_DIFFERENCES: Final = 20
 
 
 def make_plan(captured: Sequence[Captured], plan_file: Path) -> None:
@@ -53,6 +55,7 @@ def verify_plan(plan_file: Path) -> tuple[Move, list[str]]:
     told = io.StringIO()
     with contextlib.redirect_stdout(told):
         code = migrate(["verify", str(plan_file), "--engine", "spark", "--output", "json"])
+    _require_not_interrupted(code)
     try:
         answer = json.loads(told.getvalue())
     except ValueError as exc:
@@ -94,5 +97,11 @@ def _moved_topics(manifest: Manifest) -> tuple[MovedTopic, ...]:
 
 def _run(arguments: list[str]) -> None:
     code = migrate(arguments)
+    _require_not_interrupted(code)
     if code != 0:
         raise MigrationError(f"connect-share-migrate {arguments[0]} ended with exit code {code}, see above")
+
+
+def _require_not_interrupted(code: int) -> None:
+    if code == INTERRUPTED:  # a job turns Ctrl-C into an exit code; here it has to end everything
+        raise KeyboardInterrupt

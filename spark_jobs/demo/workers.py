@@ -132,9 +132,8 @@ def run_clusters(bootstrap_servers: str, admin: Admin, work: Path, say: Callable
             views = list(threads.map(_run_cluster, CLUSTERS, workers, [work] * len(CLUSTERS)))
         finally:
             for number, worker in enumerate(workers):
+                worker.kill()
                 (work / f"worker-{CLUSTERS[number].group_id}.log").write_text(worker.log(), encoding="utf-8")
-        for worker in workers:
-            worker.kill()
     for cluster, view in zip(CLUSTERS, views, strict=True):
         say(f"{cluster.group_id}: {len(view)} connectors, worker killed")
     return [

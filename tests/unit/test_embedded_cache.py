@@ -1,0 +1,48 @@
+"""What a killed process leaves in the cache folder is removed by the next one, what a living one uses is not."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from connect_share.embedded.cache import cache_folder, run_folder
+
+_OTHER = """
+import time
+from connect_share.embedded.cache import run_folder
+folder = run_folder("other")
+(folder / "data").write_text("x")
+print(folder, flush=True)
+time.sleep(300)
+"""
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+
+def test_the_cache_follows_the_users_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert cache_folder() == tmp_path / "connect-share"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert cache_folder() == tmp_path / ".cache" / "connect-share"
+
+
+def test_folders_of_the_living_stay_and_those_of_the_killed_go() -> None:
+    mine = run_folder("mine")
+    with subprocess.Popen([sys.executable, "-c", _OTHER], stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        theirs = Path(other.stdout.readline().strip())
+        second = run_folder("mine")
+        assert mine.exists()
+        assert second != mine
+        assert (theirs / "data").exists()
+        other.kill()
+    run_folder("mine")
+    assert mine.exists()
+    assert second.exists()
+    assert not theirs.exists()
