@@ -1,0 +1,50 @@
+"""What users hold on to: the names, and that they stay where they are."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+from typing import Any
+
+import pytest
+
+import connect_share
+import migrator
+from connect_share import errors
+
+
+def test_the_list_of_public_names_is_sorted_and_whole() -> None:
+    assert list(connect_share.__all__) == sorted(set(connect_share.__all__))
+    for name in connect_share.__all__:
+        assert getattr(connect_share, name) is not None
+
+
+def test_every_error_is_public() -> None:
+    for name, found in inspect.getmembers(errors, inspect.isclass):
+        if issubclass(found, errors.ConnectShareError):
+            assert name in connect_share.__all__
+
+
+def test_the_migrators_names_are_importable() -> None:
+    assert {"KafkaConnectTopicMigrator", "Skipped", "SkipReason"} <= set(dir(migrator))
+
+
+def _errors() -> list[type[errors.ConnectShareError]]:
+    found = [errors.ConnectShareError]
+    for kind in found:
+        found.extend(kind.__subclasses__())
+    return sorted(set(found), key=lambda kind: kind.__name__)
+
+
+@pytest.mark.parametrize("kind", _errors())
+def test_errors_survive_pickling_with_their_context(kind: type[errors.ConnectShareError]) -> None:
+    parameters = inspect.signature(kind.__init__).parameters.values()
+    context: dict[str, Any] = {
+        parameter.name: 1 for parameter in parameters if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+    }
+    error = kind("what, where, what to do", **context)
+    copy = pickle.loads(pickle.dumps(error))
+    assert type(copy) is kind
+    assert str(copy) == "what, where, what to do"
+    assert vars(copy) == vars(error)
+    assert kind.__doc__
