@@ -3,9 +3,7 @@
 from connect_share.worker_config.client_settings import ClientSettings, Isolation, is_secret_property
 from connect_share.worker_config.client_translation import (
     common_settings,
-    consumer_settings,
     is_java_client_property,
-    producer_settings,
 )
 from connect_share.worker_config.properties import load_properties, parse_properties
 from connect_share.worker_config.topic_set import TopicSet
@@ -19,10 +17,8 @@ __all__ = [
     "TopicSet",
     "WorkerConfig",
     "common_settings",
-    "consumer_settings",
     "is_java_client_property",
     "is_secret_property",
     "load_properties",
     "parse_properties",
-    "producer_settings",
 ]

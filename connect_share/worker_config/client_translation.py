@@ -207,14 +207,14 @@ def common_settings(java: Mapping[str, str], own: Mapping[str, str] | None = Non
     return ClientSettings({**out, **own})
 
 
-def consumer_settings(java: Mapping[str, str]) -> ClientSettings:
-    """Common settings and those of consumers."""
-    return common_settings(java).overlaid(_translated(java, _CONSUMER))
+def consumer_tuning(java: Mapping[str, str]) -> dict[str, str]:
+    """Settings that only consumers have, in librdkafka's names."""
+    return _translated(java, _CONSUMER)
 
 
-def producer_settings(java: Mapping[str, str]) -> ClientSettings:
-    """Common settings and those of producers."""
-    return common_settings(java).overlaid(_translated(java, _PRODUCER))
+def producer_tuning(java: Mapping[str, str]) -> dict[str, str]:
+    """Settings that only producers have, in librdkafka's names."""
+    return _translated(java, _PRODUCER)
 
 
 def is_java_client_property(name: str) -> bool:

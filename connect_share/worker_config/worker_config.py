@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 
@@ -115,7 +115,7 @@ class WorkerConfig(BaseModel):
     topic_tracking_enable: bool = True
     topic_tracking_allow_reset: bool = True
     originals: dict[str, str] = Field(default_factory=dict, repr=False)
-    _settings: dict[str, ClientSettings] = PrivateAttr(default_factory=dict)
+    _common: ClientSettings | None = PrivateAttr(default=None)
 
     @classmethod
     def from_file(cls, path: str | Path) -> WorkerConfig:
@@ -260,7 +260,10 @@ class WorkerConfig(BaseModel):
         Raises:
             ConfigError: a setting that matters has no equivalent; names it.
         """
-        return self._cached("common", client_translation.common_settings)
+        # Translating may run Java's keytool: once is enough.
+        if self._common is None:
+            self._common = client_translation.common_settings(self.originals)
+        return self._common
 
     def admin_settings(self) -> ClientSettings:
         """Settings of the admin client."""
@@ -268,17 +271,12 @@ class WorkerConfig(BaseModel):
 
     def consumer_settings(self) -> ClientSettings:
         """Settings of the internal consumers; as in Java they carry the worker's group id, which its ACLs cover."""
-        return self._cached("consumer", client_translation.consumer_settings).overlaid({"group.id": self.group_id})
+        tuning = client_translation.consumer_tuning(self.originals)
+        return self.client_settings().overlaid({**tuning, "group.id": self.group_id})
 
     def producer_settings(self) -> ClientSettings:
         """Settings of the internal producers."""
-        return self._cached("producer", client_translation.producer_settings)
-
-    def _cached(self, kind: str, translate: Any) -> ClientSettings:
-        settings: ClientSettings | None = self._settings.get(kind)
-        if settings is None:
-            settings = self._settings[kind] = translate(self.originals)
-        return settings
+        return self.client_settings().overlaid(client_translation.producer_tuning(self.originals))
 
     def shown_properties(self) -> dict[str, str]:
         """All properties, secrets hidden; for people."""
