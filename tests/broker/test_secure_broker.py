@@ -1,0 +1,164 @@
+"""An unmodified Java worker file against a broker that wants TLS, a password and a right for everything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from connect_share.admin import Admin, NewTopicRequest
+from connect_share.cli.__main__ import main
+from connect_share.embedded.secure_broker import SecureBroker
+from connect_share.errors import AuthorizationError, BrokerUnavailableError, ConnectShareError
+from connect_share.storage import ConnectStorage
+from connect_share.worker_config import WorkerConfig
+
+USERS = {"owner": "s3cr;t='$#:", "reader": "reader-pw", "mute": "mute-pw", "nobody": "nobody-pw"}
+# What a worker needs, by resource; all topics and groups of a test begin with the user's name.
+TOPIC_RIGHTS = ("CREATE", "DESCRIBE", "DESCRIBE_CONFIGS", "READ", "WRITE")
+RIGHTS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "owner": {"topic": TOPIC_RIGHTS, "group": ("READ", "DESCRIBE")},
+    "reader": {"topic": ("DESCRIBE", "READ"), "group": ("READ",)},
+    "mute": {"topic": tuple(right for right in TOPIC_RIGHTS if right != "WRITE"), "group": ("READ", "DESCRIBE")},
+    "nobody": {},
+}
+
+
+@pytest.fixture(scope="module")
+def secure() -> Iterator[SecureBroker]:
+    with SecureBroker(USERS) as broker, closing(broker.admin(timeout_s=20)) as admin:
+        bindings = [
+            AclBinding(
+                ResourceType.TOPIC if kind == "topic" else ResourceType.GROUP,
+                "shared-",
+                ResourcePatternType.PREFIXED,
+                f"User:{user}",
+                "*",
+                AclOperation[right],
+                AclPermissionType.ALLOW,
+            )
+            for user, kinds in RIGHTS.items()
+            for kind, rights in kinds.items()
+            for right in rights
+        ]
+        for future in admin._client.create_acls(bindings).values():
+            future.result(20)
+        yield broker
+
+
+def worker_file(
+    folder: Path, broker: SecureBroker, user: str, mechanism: Any = "SCRAM-SHA-512", **changes: str
+) -> Path:
+    properties = {
+        **broker.worker_properties(user, mechanism=mechanism),
+        "group.id": f"shared-{user}",
+        "connect.management.topic.sharing.support": "enabled",
+        **{
+            name: value
+            for kind in ("config", "offset", "status")
+            for name, value in {
+                f"{kind}.storage.topic": f"shared-{kind}",
+                f"{kind}.storage.replication.factor": "1",
+                f"{kind}.storage.partitions": "1",
+            }.items()
+        },
+        **{name.replace("_", "."): value for name, value in changes.items()},
+    }
+    path = folder / f"{user}.properties"
+    path.write_text("".join(f"{name}={value}\n" for name, value in properties.items()), "ascii")
+    return path
+
+
+@pytest.fixture
+def topics(secure: SecureBroker) -> Iterator[None]:
+    names = [f"shared-{kind}" for kind in ("config", "offset", "status")]
+    with closing(secure.admin(timeout_s=20)) as admin:
+        for name in names:
+            admin.create_topic(NewTopicRequest(name, 1, 1, {"cleanup.policy": "compact"}))
+        yield
+        admin.delete_topics(names)
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-512", "PLAIN"])
+def test_a_worker_file_is_enough(
+    secure: SecureBroker, tmp_path: Path, mechanism: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = worker_file(tmp_path, secure, "owner", mechanism)
+    try:
+        with ConnectStorage(WorkerConfig.from_file(path)) as storage:
+            storage.config.put_connector_config("c.1", {"name": "c.1", "connector.class": "X"})
+        with ConnectStorage(WorkerConfig.from_file(path)) as storage:
+            assert storage.config.snapshot().connectors() == {"c.1"}
+        assert main(["get", "connectors", "-w", str(path)]) == 0
+        captured = capsys.readouterr()
+        assert captured.out.splitlines()[1].split()[:2] == ["shared-owner", "c.1"]
+        assert USERS["owner"] not in captured.out + captured.err
+    finally:
+        with closing(secure.admin(timeout_s=20)) as admin:
+            admin.delete_topics([f"shared-{kind}" for kind in ("config", "offset", "status")])
+
+
+def refusal(path: Path) -> ConnectShareError:
+    with pytest.raises(ConnectShareError) as caught, ConnectStorage(WorkerConfig.from_file(path)) as storage:
+        storage.config.put_connector_config("c.1", {"name": "c.1"})
+    return caught.value
+
+
+@pytest.mark.usefixtures("topics")
+def test_without_the_right_to_write_the_right_and_the_topic_are_named(secure: SecureBroker, tmp_path: Path) -> None:
+    error = refusal(worker_file(tmp_path, secure, "mute"))
+    assert isinstance(error, AuthorizationError) or isinstance(error.__cause__, AuthorizationError)
+    assert "WRITE" in str(error)
+    assert "shared-config" in str(error)
+
+
+@pytest.mark.usefixtures("topics")
+def test_without_any_right_the_topic_is_named(secure: SecureBroker, tmp_path: Path) -> None:
+    error = refusal(worker_file(tmp_path, secure, "nobody"))
+    assert isinstance(error, AuthorizationError)
+    assert "DESCRIBE" in str(error)
+    assert "shared-" in str(error)
+
+
+@pytest.mark.usefixtures("topics")
+def test_the_console_needs_to_read_and_describe_only(
+    secure: SecureBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["get", "groups", "-w", str(worker_file(tmp_path, secure, "reader"))]) == 0
+    capsys.readouterr()
+    assert main(["get", "groups", "-w", str(worker_file(tmp_path, secure, "nobody"))]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "TOPIC_AUTHORIZATION_FAILED" in captured.err
+    assert "shared-" in captured.err
+
+
+def test_a_wrong_password_is_told_as_such(secure: SecureBroker, tmp_path: Path) -> None:
+    path = worker_file(tmp_path, secure, "reader")
+    path.write_text(path.read_text().replace("reader-pw", "zebra-pw"))
+    with pytest.raises(AuthorizationError, match="check user, password and sasl") as caught:
+        ask(path)
+    assert "zebra" not in str(caught.value)
+
+
+def test_a_broker_that_is_not_trusted_is_told_as_such(secure: SecureBroker, tmp_path: Path) -> None:
+    path = worker_file(tmp_path, secure, "reader")
+    lines = [line for line in path.read_text().splitlines() if not line.startswith("ssl.truststore")]
+    path.write_text("\n".join(lines))
+    with pytest.raises(BrokerUnavailableError, match="certificate"):
+        ask(path)
+
+
+def ask(path: Path) -> str:
+    with closing(Admin(WorkerConfig.from_file(path).admin_settings(), client_id="tests", timeout_s=3)) as admin:
+        return admin.cluster_id()
