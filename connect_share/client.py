@@ -93,6 +93,7 @@ _EVERY_CLIENT: Final[Mapping[str, str]] = {
 _DEFAULTS: Final[Mapping[str, str]] = {
     # A new client otherwise waits 50 ms in half of all starts; 0 would try a dead broker without pause.
     "reconnect.backoff.ms": "5",
+    "reconnect.backoff.max.ms": "1000",  # as Java's clients; ten seconds would be added to every restart of a broker
 }
 _CONSUMER: Final[Mapping[str, str]] = {
     "enable.auto.commit": "false",  # progress is the log itself; a committed offset would be a second truth
@@ -175,11 +176,23 @@ _RETRIABLE: Final = (
     )
 )
 _RIGHTS: Final[Mapping[int, str]] = {
-    KafkaError.TOPIC_AUTHORIZATION_FAILED: "the principal needs READ, WRITE and DESCRIBE on the topic",
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: "the principal lacks a right on the topic; workers need CREATE, DESCRIBE, "
+    "DESCRIBE_CONFIGS, READ and WRITE",
     KafkaError.GROUP_AUTHORIZATION_FAILED: "the principal needs READ on the group",
     KafkaError.CLUSTER_AUTHORIZATION_FAILED: "the principal lacks a right on the cluster, such as CREATE or DESCRIBE",
     KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "the principal needs WRITE and DESCRIBE on the transactional id",
 }
+
+# The right that was missing, by what was being done; the first that fits.
+_TOPIC_RIGHTS: Final = (
+    ("reading the settings of topic", "DESCRIBE_CONFIGS"),
+    ("reading", "READ"),
+    ("writing to", "WRITE"),
+    ("describing topic", "DESCRIBE"),
+    ("asking for", "DESCRIBE"),
+    ("creating topic", "CREATE"),
+    ("deleting topic", "DELETE"),
+)
 
 
 def _on_error(error: KafkaError) -> None:
@@ -320,6 +333,9 @@ def translate(error: KafkaError | KafkaException | BaseException, doing: str) ->
     if code in _AUTHORIZATION:
         kind = AuthorizationError
         remedy = _RIGHTS.get(code, "check user, password and sasl.mechanism")
+        if code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            right = next((right for begin, right in _TOPIC_RIGHTS if doing.startswith(begin)), None)
+            remedy = remedy if right is None else f"the principal needs the right {right} on the topic"
     elif code in _FENCED:
         kind, remedy = FencedError, "another producer with the same transactional id has taken over"
     elif code in _TIMEOUT:

@@ -118,7 +118,7 @@ def refusal(path: Path) -> ConnectShareError:
 def test_without_the_right_to_write_the_right_and_the_topic_are_named(secure: SecureBroker, tmp_path: Path) -> None:
     error = refusal(worker_file(tmp_path, secure, "mute"))
     assert isinstance(error, AuthorizationError) or isinstance(error.__cause__, AuthorizationError)
-    assert "WRITE" in str(error)
+    assert "the right WRITE on the topic" in str(error)
     assert "shared-config" in str(error)
 
 
@@ -126,7 +126,7 @@ def test_without_the_right_to_write_the_right_and_the_topic_are_named(secure: Se
 def test_without_any_right_the_topic_is_named(secure: SecureBroker, tmp_path: Path) -> None:
     error = refusal(worker_file(tmp_path, secure, "nobody"))
     assert isinstance(error, AuthorizationError)
-    assert "DESCRIBE" in str(error)
+    assert "the right DESCRIBE on the topic" in str(error)
     assert "shared-" in str(error)
 
 

@@ -80,7 +80,7 @@ def test_every_value_that_java_takes_is_taken(name: str, value: str) -> None:
 @pytest.mark.parametrize("kind", ["retry", "reconnect"])
 @pytest.mark.parametrize(
     ("first", "longest", "expected"),
-    [("5000", "1000", ("5000", "5000")), (None, "50", ("50", "50")), ("20000", None, ("20000", "20000"))],
+    [("5000", "1000", ("5000", "5000")), ("5000", None, ("5000", "5000")), ("20000", None, ("20000", "20000"))],
 )
 def test_a_first_wait_is_never_longer_than_the_longest(
     kind: str, first: str | None, longest: str | None, expected: tuple[str, str]
@@ -89,6 +89,13 @@ def test_a_first_wait_is_never_longer_than_the_longest(
     given = {name: value for name, value in zip(names, (first, longest), strict=True) if value is not None}
     settings = construct_all(given).properties
     assert tuple(settings[name] for name in names) == expected
+
+
+@pytest.mark.parametrize("longest", ["0", "1", "50"])
+@pytest.mark.parametrize("kind", ["retry", "reconnect"])
+def test_a_longest_wait_alone_is_kept(kind: str, longest: str) -> None:
+    settings = construct_all({f"{kind}.backoff.max.ms": longest}).properties
+    assert int(settings[f"{kind}.backoff.max.ms"]) == max(int(longest), 1 if kind == "retry" else 0)
 
 
 def test_a_request_does_not_outlast_its_transaction() -> None:
