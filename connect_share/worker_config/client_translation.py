@@ -105,10 +105,10 @@ def _kbytes(name: str, value: str) -> str:
     return str(max(1, int(_number(1024, 2**31 - 1)(name, value)) // 1024))
 
 
-# First and longest wait, with what our clients have by default.
+# First and longest wait, with what clients have by default (ours a shorter first one).
 _BACKOFFS: Final = (
     ("retry.backoff.ms", 100, "retry.backoff.max.ms", 1_000),
-    ("reconnect.backoff.ms", 5, "reconnect.backoff.max.ms", 1_000),
+    ("reconnect.backoff.ms", 100, "reconnect.backoff.max.ms", 1_000),
 )
 
 _Table = Mapping[str, tuple[str, Callable[[str, str], str]]]
