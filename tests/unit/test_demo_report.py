@@ -1,0 +1,170 @@
+"""The demo's report: whole, self-contained, and safe against what a topic may hold."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+from connect_share.records import TopicType
+from spark_jobs.demo.plots import Bar, Segment, bar_plot, legend
+from spark_jobs.demo.report import render_report
+from spark_jobs.demo.result import (
+    Benchmark,
+    BenchmarkBar,
+    DemoResult,
+    GroupStart,
+    Move,
+    MovedTopic,
+    Phase,
+    StoreStart,
+)
+from spark_jobs.demo.views import ConnectorLine, GroupComparison, StateCounts
+
+_HOSTILE = "<script>alert(1)</script>\"'&\u202e"
+_VOID = {"meta", "rect"}
+
+
+class _Reader(HTMLParser):
+    """Checks that tags are closed in order, collects texts and tags."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: set[str] = set()
+        self.texts: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.add(tag)
+        self.attributes += attrs
+        if tag not in _VOID or (tag == "rect" and not self.get_starttag_text().endswith("/>")):  # type: ignore[union-attr]
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.add(tag)
+        self.attributes += attrs
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+
+def _read(page: str) -> _Reader:
+    reader = _Reader()
+    reader.feed(page)
+    reader.close()
+    assert reader.open == []
+    return reader
+
+
+def _result(name: str, *, equal: bool = True) -> DemoResult:
+    counts = StateCounts(
+        connectors=1,
+        connector_states={name: 1},
+        tasks=1,
+        task_states={"FAILED": 1},
+        properties=3,
+        active_topics=1,
+        source_offsets=0,
+    )
+    line = ConnectorLine(connector=name, rest=name, stores=None, differences=() if equal else (name,))
+    return DemoResult(
+        versions={"Kafka": name},
+        seconds=61.2,
+        phases=(Phase(name=name, seconds=1.0), Phase(name="second", seconds=3.0)),
+        move=Move(
+            plan_file=name,
+            run_id="r",
+            warnings=(name,),
+            topics=tuple(
+                MovedTopic(
+                    cluster_group_id=name,
+                    topic_type=topic_type,
+                    topic=name,
+                    shared_topic=f"shared {name}",
+                    records_read=1234,
+                    records_written=1233,
+                    tombstones=2,
+                    skipped={name: 1},
+                )
+                for topic_type in TopicType
+            ),
+            verified_equal=equal,
+            differences=() if equal else (name,),
+        ),
+        starts=(
+            GroupStart(
+                cluster_group_id=name,
+                milliseconds=12.3,
+                stores=(StoreStart(topic=name, milliseconds=4.5, own_records=5, foreign_records=6789),),
+            ),
+        ),
+        groups=(GroupComparison(cluster_group_id=name, rest=counts, stores=counts, connectors=(line,)),),
+        benchmark=Benchmark(
+            workload=name,
+            bars=(
+                BenchmarkBar(
+                    what=name, milliseconds=1234.5, fastest_milliseconds=1.0, slowest_milliseconds=2000.0, runs=3
+                ),
+            ),
+        ),
+        equal=equal,
+    )
+
+
+def test_what_topics_hold_is_escaped_everywhere() -> None:
+    """As many tags as with a harmless name: no text became markup."""
+    hostile, harmless = _read(render_report(_result(_HOSTILE))), _read(render_report(_result("harmless")))
+    assert "script" not in hostile.seen
+    assert hostile.seen == harmless.seen
+    assert len(hostile.attributes) == len(harmless.attributes)
+    assert sum(_HOSTILE in text for text in hostile.texts) == sum("harmless" in text for text in harmless.texts)
+
+
+def test_the_page_needs_nothing_from_elsewhere() -> None:
+    page = render_report(_result("orders"))
+    assert not re.search(r"(src|href)\s*=|url\(|@import|://", page)
+    assert "default-src 'none'" in page.replace("&#x27;", "'")
+    assert "prefers-color-scheme: dark" in page
+    assert 'name="viewport"' in page
+
+
+def test_the_verdict_is_the_results() -> None:
+    assert 'class="no"' not in render_report(_result("orders"))
+    page = render_report(_result("orders", equal=False))
+    assert page.count('class="no"') == 2
+    assert 'class="yes"' not in page
+
+
+def test_numbers_are_shown() -> None:
+    texts = " ".join(_read(render_report(_result("orders"))).texts)
+    for shown in ("1,234", "6,789", "1,234 ms (1-2,000)", "61 seconds", "1,233 records"):
+        assert shown in texts
+
+
+def _widths(plot: str) -> list[tuple[float, float]]:
+    return [(float(x), float(w)) for x, w in re.findall(r'class="s\d" x="([\d.]+)" y="\d+" width="([\d.]+)"', plot)]
+
+
+def test_bars_share_one_scale_that_starts_at_zero() -> None:
+    plot = bar_plot(
+        "p", [Bar("a", "1", (Segment(1.0, "a"),)), Bar("b", "4", (Segment(1.0, "x"), Segment(3.0, "y", 2)))]
+    )
+    assert _widths(plot) == [(0.0, 90.0), (0.0, 90.0), (90.0, 270.0)]
+
+
+def test_a_timeline_goes_on_where_it_was() -> None:
+    plot = bar_plot("p", [Bar("a", "", (Segment(1.0, "a"),)), Bar("b", "", (Segment(3.0, "b"),))], cumulative=True)
+    assert _widths(plot) == [(0.0, 90.0), (90.0, 270.0)]
+
+
+def test_empty_plots_are_drawn() -> None:
+    assert _widths(bar_plot("p", [])) == []
+    assert _widths(bar_plot("p", [Bar("a", "0", (Segment(0.0, "a"),))])) == [(0.0, 1.0)]
+
+
+def test_a_legend_names_every_series() -> None:
+    assert legend(["a<b", "c"]).count("<li>") == 2
+    assert "a&lt;b" in legend(["a<b", "c"])

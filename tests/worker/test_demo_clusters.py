@@ -1,0 +1,96 @@
+"""The demo's clusters, moved with the local engine: Python stores show what the Java workers said; interruptions."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from connect_share.embedded.broker import LocalBroker
+from connect_share.state import TargetState
+from connect_share.storage import ConnectStorage
+from connect_share.worker_config import WorkerConfig
+from migrator.cli.__main__ import main as migrate
+from spark_jobs.demo.compare import start_stores, summary_lines
+from spark_jobs.demo.move import make_plan
+from spark_jobs.demo.workers import CLUSTERS, await_no_members, run_clusters
+from tests.support.kafka import given_broker
+from tests.support.waiting import await_that
+
+_INTERRUPT_S = 60.0
+
+
+def test_python_stores_show_what_java_workers_said(own_broker: LocalBroker, tmp_path: Path) -> None:
+    said: list[str] = []
+    with own_broker.admin(timeout_s=30.0) as admin:
+        captured = run_clusters(own_broker.bootstrap_servers, admin, tmp_path, said.append)
+        await_no_members(admin, [cluster.group_id for cluster in CLUSTERS])
+    assert len(said) == len(CLUSTERS) == 3
+    plan_file = tmp_path / "move.json"
+    make_plan(captured, plan_file)
+    assert migrate(["apply", str(plan_file), "--yes"]) == 0
+
+    for each in captured:
+        start, comparison = start_stores(each)
+        assert comparison.equal, summary_lines([comparison])
+        names = {connector.name for connector in each.cluster.connectors if connector.fate != "is deleted"}
+        assert {line.connector for line in comparison.connectors} == names
+        states = comparison.rest
+        assert states.connector_states["PAUSED"] == 1
+        assert states.task_states["FAILED"] == 1
+        assert states.source_offsets > 0
+        assert all(store.own_records and store.foreign_records for store in start.stores)
+
+    first = captured[0]
+    with ConnectStorage(WorkerConfig.from_file(first.shared_worker_file)) as storage:
+        storage.config.put_target_state("orders.eu-west.source", TargetState.STOPPED)
+    _, comparison = start_stores(first)
+    assert [line.connector for line in comparison.connectors if line.differences] == ["orders.eu-west.source"]
+    assert summary_lines([comparison])[-1] == "  equal: no"
+
+
+def _processes_with(mark: str) -> list[str]:
+    """Processes that have inherited a mark from us; Linux only."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                environment = (folder / "environ").read_bytes()
+            except OSError:
+                continue
+            if mark.encode() in environment:
+                found.append(folder.name)
+    return found
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks for processes in /proc")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_an_interrupted_demo_stops_everything(tmp_path: Path, unique: str, number: signal.Signals) -> None:
+    if given_broker() is not None:
+        pytest.skip("CONNECT_SHARE_BOOTSTRAP is set: the demo starts a broker of its own")
+    with subprocess.Popen(
+        [sys.executable, "-m", "spark_jobs.demo", "--output", str(tmp_path)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "CONNECT_SHARE_MARK": unique},
+        start_new_session=True,
+    ) as demo:
+        assert demo.stderr is not None
+        for line in demo.stderr:
+            if "Java Connect clusters" in line:
+                break
+        # The broker, three workers, a supervisor for each, and the demo itself.
+        await_that(lambda: _processes_with(unique), lambda found: len(found) >= 9, what="started")
+        demo.send_signal(number)
+        _, rest = demo.communicate(timeout=_INTERRUPT_S)
+    await_that(lambda: _processes_with(unique), lambda found: not found, what="gone", timeout_s=_INTERRUPT_S)
+    if number is signal.SIGKILL:
+        assert demo.returncode == -signal.SIGKILL
+    else:
+        assert demo.returncode == 1
+        assert rest.endswith("interrupted; everything was stopped\n")
