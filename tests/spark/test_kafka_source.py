@@ -1,0 +1,96 @@
+"""Kafka read into Spark: the same rows as the library's own reader, whatever lies in the topic."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from connect_share import client
+from connect_share.log import read_ranges
+from connect_share.records import OffsetRange, Record
+from connect_share.worker_config import Isolation
+from spark_jobs.kafka_source import read_kafka
+from spark_jobs.schemas import KAFKA_SOURCE
+from tests.support.kafka import TestBroker
+from tests.support.topics import create_topic, write_records
+
+
+def _row(record: Record) -> tuple[Any, ...]:
+    headers = [(name, value) for name, value in record.headers] or None
+    return (record.topic, record.partition, record.offset, record.timestamp_ms, record.key, record.value, headers)
+
+
+def _rows(frame: DataFrame) -> list[tuple[Any, ...]]:
+    def plain(value: Any) -> Any:
+        return bytes(value) if isinstance(value, bytearray) else value
+
+    rows = []
+    for row in frame.collect():
+        headers = None if row.headers is None else [(header.key, plain(header.value)) for header in row.headers]
+        rows.append((row.topic, row.partition, row.offset, row.timestamp_ms, plain(row.key), plain(row.value), headers))
+    return sorted(rows, key=lambda row: (row[1], row[2]))
+
+
+def _awkward(broker: TestBroker, topic: str) -> list[OffsetRange]:
+    """Tombstones, empty values, odd headers, a committed and an aborted transaction; ends in markers."""
+    create_topic(broker.client_settings, topic, 2)
+    headers = (("h", b"1"), ("h", None), ("empty", b""))
+    write_records(
+        broker.client_settings,
+        topic,
+        [
+            Record(topic, 0, 0, 1, b"a", b"value"),
+            Record(topic, 0, 0, 2, b"a", None),
+            Record(topic, 1, 0, 3, b"", b""),
+            Record(topic, 1, 0, 4, b"\xff\xfe", b"x" * 300_000, headers),
+        ],
+    )
+    writer = client.producer(
+        broker.client_settings, client_id="tests", overrides={"transactional.id": f"{topic}-writer"}
+    )
+    writer.init_transactions()
+    for ending in (writer.commit_transaction, writer.abort_transaction):
+        writer.begin_transaction()
+        writer.produce(topic, key=b"t", value=ending.__name__.encode(), partition=0)
+        writer.flush()
+        ending()
+    with broker.admin() as admin:
+        ends = admin.end_offsets([(topic, 0), (topic, 1)])
+    assert ends[(topic, 0)] == 6
+    return [OffsetRange(topic, partition, 0, ends[(topic, partition)]) for partition in (0, 1)]
+
+
+def test_both_isolations_give_the_rows_of_the_library(spark: SparkSession, broker: TestBroker, unique: str) -> None:
+    ranges = _awkward(broker, unique)
+    counts = {}
+    for isolation in Isolation:
+        frame = read_kafka(spark, broker.client_settings, ranges, isolation=isolation, client_id="tests")
+        assert frame.schema == KAFKA_SOURCE
+        expected = read_ranges(broker.client_settings, ranges, isolation=isolation, client_id="tests")
+        rows = _rows(frame)
+        assert rows == sorted(map(_row, expected), key=lambda row: (row[1], row[2]))
+        counts[isolation] = len(rows)
+    assert counts == {Isolation.READ_UNCOMMITTED: 6, Isolation.READ_COMMITTED: 5}
+
+
+def test_a_range_is_half_open_and_one_task(spark: SparkSession, broker: TestBroker, unique: str) -> None:
+    create_topic(broker.client_settings, unique)
+    write_records(broker.client_settings, unique, [Record(unique, 0, n, n, b"k%d" % n, b"v") for n in range(100)])
+    ranges = [OffsetRange(unique, 0, 10, 40)]
+    frame = read_kafka(spark, broker.client_settings, ranges, isolation=Isolation.READ_UNCOMMITTED, client_id="tests")
+    assert [row.offset for row in frame.collect()] == list(range(10, 40))
+    assert frame.rdd.getNumPartitions() == 1
+
+
+def test_no_ranges_are_no_rows(spark: SparkSession, broker: TestBroker) -> None:
+    frame = read_kafka(spark, broker.client_settings, [], isolation=Isolation.READ_UNCOMMITTED, client_id="tests")
+    assert frame.collect() == []
+
+
+def test_settings_do_not_show_in_plans(spark: SparkSession, broker: TestBroker) -> None:
+    settings = broker.client_settings.overlaid({"sasl.password": "hunter2"})
+    frame = read_kafka(spark, settings, [], isolation=Isolation.READ_UNCOMMITTED, client_id="tests")
+    plan = frame._jdf.queryExecution().toString()
+    assert "hunter2" not in plan
+    assert "aHVudGVyMg" not in plan

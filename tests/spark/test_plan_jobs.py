@@ -1,0 +1,172 @@
+"""Plans applied and verified by Spark: what real workers wrote arrives, once, in order."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from pyspark import TaskContext
+from pyspark.sql import SparkSession
+
+from connect_share.embedded.worker import worker_properties, write_properties
+from connect_share.log import read_ranges
+from connect_share.murmur2 import partition_for
+from connect_share.records import OffsetRange, Record, TopicType
+from connect_share.state import replay_config, replay_offsets, replay_status
+from connect_share.worker_config import SHARING_PROPERTY, Isolation, WorkerConfig
+from migrator.apply import apply_plan as apply_with
+from migrator.copying import CopyJob, SliceEvidence
+from migrator.manifest import Manifest, MigrationStatus, manifest_path
+from migrator.planning import make_plan
+from migrator.progress import Silent
+from spark_jobs import apply_plan, profile_topics, verify_plan
+from spark_jobs.tasks import run_as_tasks
+from tests.support.captures import captured
+from tests.support.kafka import TestBroker
+from tests.support.topics import ONE_SEGMENT, create_topic, write_records
+
+CAPTURE = "3.9.2"
+NAMES = {TopicType.CONFIG: "configs", TopicType.STATUS: "status", TopicType.OFFSET: "offsets"}
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Dedicated topics with the capture of a real worker, and a plan that moves them."""
+
+    broker: TestBroker
+    source: WorkerConfig
+    shared: WorkerConfig
+    plan: Path
+
+    def shared_records(self, topic_type: TopicType) -> list[Record]:
+        topic = self.shared.topic(topic_type)
+        with self.broker.admin() as admin:
+            partitions = range(len(admin.describe_topics([topic])[topic].partitions))
+            ends = admin.end_offsets((topic, partition) for partition in partitions)
+        ranges = [OffsetRange(topic, partition, 0, ends[(topic, partition)]) for partition in partitions]
+        settings = self.broker.client_settings
+        return list(read_ranges(settings, ranges, isolation=Isolation.READ_UNCOMMITTED, client_id="tests"))
+
+    def check_states(self) -> None:
+        group = self.shared.group_id
+        config = replay_config(self.shared_records(TopicType.CONFIG), group)
+        expected = replay_config(captured(CAPTURE, "configs"))
+        assert config.configs == expected.configs
+        assert config.task_configs == expected.task_configs
+        assert replay_status(self.shared_records(TopicType.STATUS), group) == replay_status(captured(CAPTURE, "status"))
+        offsets = replay_offsets(captured(CAPTURE, "offsets"))
+        assert replay_offsets(self.shared_records(TopicType.OFFSET), group) == offsets
+
+
+@pytest.fixture
+def scene(broker: TestBroker, unique: str, tmp_path: Path) -> Scene:
+    settings = broker.client_settings
+    plain = worker_properties(broker.bootstrap_servers, f"{unique}-old")
+    shared = {
+        **worker_properties(broker.bootstrap_servers, f"{unique}.new", f"{unique}-shared"),
+        SHARING_PROPERTY: "enabled",
+        **{f"{topic_type.value}.storage.segment.ms": ONE_SEGMENT["segment.ms"] for topic_type in TopicType},
+    }
+    source_file = write_properties(tmp_path / "source.properties", plain)
+    shared_file = write_properties(tmp_path / "shared.properties", shared)
+    source, destination = WorkerConfig.from_file(source_file), WorkerConfig.from_file(shared_file)
+    for topic_type, name in NAMES.items():
+        create_topic(settings, source.topic(topic_type), 1 if topic_type is TopicType.CONFIG else 5)
+        write_records(settings, source.topic(topic_type), captured(CAPTURE, name))
+    plan = make_plan([source_file], [shared_file], now_ms=1, progress=Silent())
+    path = tmp_path / "plan.json"
+    plan.save(path)
+    return Scene(broker, source, destination, path)
+
+
+@pytest.mark.usefixtures("spark")
+def test_apply_and_verify(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
+    assert apply_plan.main([str(scene.plan), "--output", "json"]) == 0
+    applied = json.loads(capsys.readouterr().out)
+    assert applied["manifest"]["engine"] == "spark"
+    assert Manifest.load(manifest_path(scene.plan)).status is MigrationStatus.COPIED
+    scene.check_states()
+    assert verify_plan.main([str(scene.plan), "--output", "json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["equal"], report["differences"], report["compared"]) == (True, [], 3)
+    assert Manifest.load(manifest_path(scene.plan)).status is MigrationStatus.VERIFIED
+
+
+@pytest.mark.usefixtures("spark")
+def test_order_timestamps_and_places_are_kept(scene: Scene) -> None:
+    assert apply_plan.main([str(scene.plan)]) == 0
+    for topic_type, name in NAMES.items():
+        records = scene.shared_records(topic_type)
+        partitions = 1 if topic_type is TopicType.CONFIG else 5
+        for record in records:
+            assert record.partition == partition_for(record.key or b"", partitions)
+        prefix = len(scene.shared.group_id) + 1
+        by_key: dict[bytes, list[tuple[int, bytes | None]]] = {}
+        for record in records:
+            by_key.setdefault((record.key or b"")[prefix:], []).append((record.timestamp_ms, record.value))
+        wanted: dict[bytes, list[tuple[int, bytes | None]]] = {}
+        for record in captured(CAPTURE, name):
+            key = record.key or b""
+            if key != b"session-key" and not key.startswith(b"restart-connector-"):
+                wanted.setdefault(key, []).append((record.timestamp_ms, record.value))
+        by_key.pop(b"target-state-", None)  # the marker that closes the config topic
+        assert by_key == wanted
+
+
+@pytest.mark.usefixtures("spark")
+def test_verify_finds_a_tampered_destination(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
+    assert apply_plan.main([str(scene.plan)]) == 0
+    topic = scene.shared.topic(TopicType.CONFIG)
+    key = f"{scene.shared.group_id}.connector-my.conn".encode()
+    write_records(
+        scene.broker.client_settings, topic, [Record(topic, 0, 0, 1, key, b'{"properties":{"password":"x"}}')]
+    )
+    capsys.readouterr()
+    assert verify_plan.main([str(scene.plan), "--output", "json"]) == 1
+    output = capsys.readouterr().out
+    report = json.loads(output)
+    assert not report["equal"]
+    assert {difference["connector"] for difference in report["differences"]} == {"my.conn"}
+    assert '"x"' not in output
+
+
+def fail_once_half_way(job: CopyJob) -> SliceEvidence:
+    """First attempt: copy everything, then fail as if the executor had died before it could report."""
+    context = TaskContext.get()
+    attempt = 0 if context is None else context.attemptNumber()
+    evidence = job.run(attempt=attempt)
+    if attempt == 0 and evidence.written:
+        raise RuntimeError("lost")
+    return evidence
+
+
+def test_a_repeated_task_writes_nothing_twice(scene: Scene, spark: SparkSession) -> None:
+    def engine(jobs: Sequence[CopyJob]) -> list[SliceEvidence]:
+        return run_as_tasks(spark, jobs, fail_once_half_way, progress=Silent(), what="copying with failures")
+
+    manifest = apply_with(scene.plan, engine=engine, engine_name="spark")
+    assert manifest.records_written == sum(evidence.found_present for evidence in manifest.evidence) > 0
+    for topic_type, name in NAMES.items():
+        carried = [
+            record
+            for record in captured(CAPTURE, name)
+            if record.key != b"session-key" and not (record.key or b"").startswith(b"restart-connector-")
+        ]
+        records = [r for r in scene.shared_records(topic_type) if not (r.key or b"").endswith(b".target-state-")]
+        assert len(records) == len(carried)
+    scene.check_states()
+
+
+def test_what_is_not_there_yet_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert profile_topics.main([]) == 2
+    assert "not available" in capsys.readouterr().err
+
+
+def test_a_missing_plan_is_said_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert apply_plan.main([str(tmp_path / "nowhere.json")]) != 0
+    captured_output = capsys.readouterr()
+    assert captured_output.out == ""
+    assert len([line for line in captured_output.err.splitlines() if line]) == 1
