@@ -28,6 +28,7 @@ IGNORED: Final[Mapping[str, str]] = {
     "acks": "set by the stores",
     "max.in.flight.requests.per.connection": "set by the stores",
     "delivery.timeout.ms": "set by the stores",
+    "max.request.size": "the topic's max.message.bytes decides",
     "interceptor.classes": "Java classes do not run here; sharing is built in",
     "metric.reporters": "Java classes do not run here",
     "partitioner.class": "keys are always placed by murmur2, as the Java default does",
@@ -143,7 +144,6 @@ _PRODUCER: Final[_Table] = {
     "compression.type": ("compression.type", _word("none", "gzip", "snappy", "lz4", "zstd")),
     "linger.ms": ("linger.ms", _number(0, 900_000)),
     "batch.size": ("batch.size", _number(1, 2_147_483_647)),
-    "max.request.size": ("message.max.bytes", _number(1000, 1_000_000_000)),
     "buffer.memory": ("queue.buffering.max.kbytes", _kbytes),
     "transaction.timeout.ms": ("transaction.timeout.ms", _number(1000, 2**31 - 1)),
 }

@@ -60,7 +60,6 @@ TUNING = {
     "compression.type": "zstd",
     "linger.ms": "5",
     "batch.size": "16384",
-    "max.request.size": "1048576",
     "buffer.memory": "33554432",
     "transaction.timeout.ms": "60000",
 }
@@ -359,3 +358,9 @@ def test_the_library_refuses_by_name_and_without_the_value() -> None:
             admin_client(ClientSettings({"bootstrap.servers": "127.0.0.1:1", **given}), client_id="test")
         assert caught.value.property_name == name
         assert "zebra" not in str(caught.value)
+
+
+def test_the_documentation_names_every_setting() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "worker-file.md").read_text("utf-8")
+    missing = [name for name in (*TUNING, *IGNORED) if f"`{name}`" not in text]
+    assert not missing
