@@ -36,6 +36,7 @@ _ISOLATION: Final = {
     Isolation.READ_COMMITTED: IsolationLevel.READ_COMMITTED,
 }
 _RETRY_S: Final = 0.1
+_GRACE_S: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +109,10 @@ class Admin:
         """Let go of the connections; may be called twice."""
         self.__dict__.pop("_client", None)
 
-    def describe_topics(self, names: Iterable[str]) -> dict[str, TopicDescription]:
+    def describe_topics(self, names: Iterable[str], *, timeout_s: float | None = None) -> dict[str, TopicDescription]:
         """Describe topics; those that do not exist are absent.
+
+        ``timeout_s`` may be given where a caller has a deadline of its own.
 
         Raises:
             BrokerError: not reachable, or not allowed to describe one of them.
@@ -122,23 +125,29 @@ class Admin:
             futures = self._client.describe_topics(TopicCollection(wanted), request_timeout=timeout_s)
             found = {}
             for name, future in futures.items():
-                description = _result(future, f"describing topic {name}", missing_ok=True)
+                description = _result(future, f"describing topic {name}", missing_ok=True, timeout_s=timeout_s)
                 if description is not None:
                     found[name] = _described(description)
             return found
 
-        return self._retried(ask)
+        return self._retried(ask, timeout_s)
 
     def end_offsets(
-        self, partitions: Iterable[tuple[str, int]], isolation: Isolation = Isolation.READ_UNCOMMITTED
+        self,
+        partitions: Iterable[tuple[str, int]],
+        isolation: Isolation = Isolation.READ_UNCOMMITTED,
+        *,
+        timeout_s: float | None = None,
     ) -> dict[tuple[str, int], int]:
         """Give the end of each partition: the high watermark, or with read_committed the last stable offset.
+
+        ``timeout_s`` may be given where a caller has a deadline of its own.
 
         Raises:
             BrokerError: not reachable, a topic is missing, or not allowed.
         """
         latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-        return self._offsets(partitions, latest, isolation, "end")
+        return self._offsets(partitions, latest, isolation, "end", timeout_s)
 
     def start_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
         """Give the first offset kept of each partition.
@@ -150,7 +159,12 @@ class Admin:
         return self._offsets(partitions, earliest, Isolation.READ_UNCOMMITTED, "start")
 
     def _offsets(
-        self, partitions: Iterable[tuple[str, int]], spec: Any, isolation: Isolation, what: str
+        self,
+        partitions: Iterable[tuple[str, int]],
+        spec: Any,
+        isolation: Isolation,
+        what: str,
+        timeout_s: float | None = None,
     ) -> dict[tuple[str, int], int]:
         wanted = sorted(set(partitions))
         if not wanted:
@@ -162,14 +176,27 @@ class Admin:
                 isolation_level=_ISOLATION[isolation],
                 request_timeout=timeout_s,
             )
-            return {
-                (at.topic, at.partition): _result(
-                    future, f"asking for the {what} offset of {at.topic}[{at.partition}]"
-                ).offset
-                for at, future in futures.items()
-            }
+            try:
+                return {
+                    (at.topic, at.partition): _result(
+                        future, f"asking for the {what} offset of {at.topic}[{at.partition}]", timeout_s=timeout_s
+                    ).offset
+                    for at, future in futures.items()
+                }
+            except BrokerError as exc:
+                raise self._explained(exc, wanted, timeout_s) from exc
 
-        return self._retried(ask)
+        return self._retried(ask, timeout_s)
+
+    def _explained(self, error: BrokerError, partitions: Sequence[tuple[str, int]], timeout_s: float) -> BrokerError:
+        """Say why no leader was found, which the client library calls ``_NOENT`` whatever the reason."""
+        if error.name != "_NOENT":
+            return error
+        topics = {topic for topic, _ in partitions}
+        missing = sorted(topics - self.describe_topics(topics, timeout_s=timeout_s).keys())
+        if missing:
+            return BrokerError(f"{error}; topic {missing[0]} does not exist", code=3, name="UNKNOWN_TOPIC_OR_PART")
+        return BrokerError(str(error), code=error.code, name="LEADER_NOT_AVAILABLE", retriable=True)
 
     def topic_configs(self, topic: str) -> dict[str, str]:
         """Give the effective settings of a topic.
@@ -298,9 +325,9 @@ class Admin:
             retriable=not refused,
         )
 
-    def _retried(self, ask: Callable[[float], T]) -> T:
+    def _retried(self, ask: Callable[[float], T], timeout_s: float | None = None) -> T:
         """Repeat a call while it fails with an error that passes (leaders move, a topic is just being made)."""
-        deadline_s = time.monotonic() + self._timeout_s
+        deadline_s = time.monotonic() + (self._timeout_s if timeout_s is None else min(timeout_s, self._timeout_s))
         while True:
             try:
                 return ask(max(0.1, deadline_s - time.monotonic()))
@@ -312,9 +339,12 @@ class Admin:
                 time.sleep(_RETRY_S)
 
 
-def _result(future: Future[Any], doing: str, *, missing_ok: bool = False) -> Any:
+def _result(future: Future[Any], doing: str, *, missing_ok: bool = False, timeout_s: float | None = None) -> Any:
     try:
-        return future.result()
+        # The library's own limit does not hold in every phase, such as the search for a leader without brokers.
+        return future.result(None if timeout_s is None else timeout_s + _GRACE_S)
+    except TimeoutError as exc:
+        raise BrokerTimeoutError(f"{doing} failed: no answer within {timeout_s:g} s", retriable=True) from exc
     except KafkaException as exc:
         error = translate(exc, doing)
         if missing_ok and is_unknown_topic(error):

@@ -54,7 +54,7 @@ _AWAITED_S: Final = 0.002
 _BATCH: Final = 2_000
 _IDENTITY_CHECK_S: Final = 30.0
 _STOP_S: Final = 10.0
-_WATERMARKS_S: Final = 30.0
+_ENDS_S: Final = 30.0  # at start, where the caller's limit is one for reading
 _RETRY_S: Final = 0.1
 
 
@@ -227,12 +227,14 @@ class KafkaBasedLog:
         self._check_running()
         deadline_s = time.monotonic() + timeout_s
         self.flush(max(timeout_s, 0.001))
-        self._check_identity()
+        self._check_identity(remaining_s(deadline_s))
         try:
-            ends = self._end_offsets(list(self._positions))
+            ends = self._end_offsets(list(self._positions), remaining_s(deadline_s))
         except BrokerError as exc:
             if is_unknown_topic(exc):
-                self._check_identity(at_once=True)  # the reader never tells that its topic is gone
+                self._check_identity(
+                    remaining_s(deadline_s), at_once=True
+                )  # the reader never tells that its topic is gone
             raise
         with self._changed:
             self._awaited += 1
@@ -260,13 +262,17 @@ class KafkaBasedLog:
                 f"topic {self.topic!r} of {self._spec.property_name} does not exist and was not created; create it first",
                 topic=self.topic,
             )
-        return TopicFacts(description, self._end_offsets([partition.id for partition in description.partitions]))
+        return TopicFacts(
+            description, self._end_offsets([partition.id for partition in description.partitions], _ENDS_S)
+        )
 
-    def _end_offsets(self, partitions: Sequence[int]) -> dict[int, int]:
+    def _end_offsets(self, partitions: Sequence[int], timeout_s: float) -> dict[int, int]:
         """Ask the admin client, which cannot block; old brokers: the consumer. Source: ``KafkaBasedLog.readEndOffsets``."""
         if self._admin_knows_ends:
             try:
-                found = self._admin.end_offsets((self.topic, partition) for partition in partitions)
+                found = self._admin.end_offsets(
+                    ((self.topic, partition) for partition in partitions), timeout_s=timeout_s
+                )
             except BrokerError as exc:
                 if not is_unsupported(exc):
                     raise
@@ -278,11 +284,11 @@ class KafkaBasedLog:
                 self._admin_knows_ends = False
             else:
                 return {partition: end for (_, partition), end in found.items()}
-        return self._watermarks(partitions)
+        return self._watermarks(partitions, timeout_s)
 
-    def _watermarks(self, partitions: Sequence[int]) -> dict[int, int]:
+    def _watermarks(self, partitions: Sequence[int], timeout_s: float) -> dict[int, int]:
         reader = consumer(self._consumer_settings, client_id=self._client_id, isolation=Isolation.READ_UNCOMMITTED)
-        deadline_s = time.monotonic() + _WATERMARKS_S
+        deadline_s = time.monotonic() + timeout_s
         try:
             while True:
                 try:
@@ -299,12 +305,12 @@ class KafkaBasedLog:
         finally:
             reader.close()
 
-    def _check_identity(self, *, at_once: bool = False) -> None:
+    def _check_identity(self, timeout_s: float, *, at_once: bool = False) -> None:
         """Notice within bounded time that the topic was deleted and created again (KIP-516): readers do not."""
         now = time.monotonic()
         if not at_once and (self._topic_id is None or now - self._identity_checked_s < _IDENTITY_CHECK_S):
             return
-        description = self._admin.describe_topics([self.topic]).get(self.topic)
+        description = self._admin.describe_topics([self.topic], timeout_s=timeout_s).get(self.topic)
         self._identity_checked_s = now
         new_id = None if description is None else description.topic_id
         if description is None or (new_id is not None and new_id != self._topic_id):

@@ -366,7 +366,7 @@ class _Blind:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._admin, name)
 
-    def describe_topics(self, names: Any) -> dict[str, Any]:
+    def describe_topics(self, names: Any, **_options: Any) -> dict[str, Any]:
         return {}
 
     def create_topic(self, request: Any, *, timeout_s: float | None = None) -> None:

@@ -1,0 +1,70 @@
+"""A log outlives its broker."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from connect_share.errors import BrokerError, ReadToEndTimeoutError
+from tests.broker.log.conftest import Bench, Collected
+from tests.support.waiting import await_that
+
+pytestmark = [pytest.mark.broker, pytest.mark.kills_broker]
+
+
+@pytest.mark.parametrize("crash", [False, True], ids=["stopped", "killed"])
+def test_log_goes_on_after_the_broker_is_back(own_broker: Any, unique: str, crash: bool) -> None:
+    with ExitStack() as stack:
+        bench = Bench(own_broker.bootstrap_servers, unique, stack)
+        sink = Collected()
+        log = bench.started(sink, spec=bench.spec(partitions=3))
+        for i in range(10):
+            log.send(b"k%d" % i, b"before").result(30)
+        log.read_to_end(30)
+        assert len(sink.records) == 10
+        reader = bench.started(Collected(), producer_settings=None)
+        (own_broker.kill if crash else own_broker.stop)()
+        meanwhile = log.send(b"meanwhile", b"1")
+        began = time.monotonic()
+        with pytest.raises((BrokerError, ReadToEndTimeoutError)):
+            log.read_to_end(0.5)
+        with pytest.raises((BrokerError, ReadToEndTimeoutError)):
+            reader.read_to_end(0.5)
+        assert time.monotonic() - began < 15  # the deadline holds; other limits are 30 s
+        own_broker.start()
+        meanwhile.result(60)
+        log.send(b"after", b"1").result(60)
+        await_that(lambda: _read_to_end(log), what="read to the end again", timeout_s=60)
+        keys = [record.key or b"" for record in sink.records]
+        assert sorted(set(keys)) == sorted([b"k%d" % i for i in range(10)] + [b"meanwhile", b"after"])
+        assert keys.count(b"k0") == 1
+        assert sum(log.positions().values()) == sum(
+            bench.admin.end_offsets((bench.topic, partition) for partition in range(3)).values()
+        )
+
+
+def test_stop_without_a_broker_is_bounded(own_broker: Any, unique: str) -> None:
+    with ExitStack() as stack:
+        bench = Bench(own_broker.bootstrap_servers, unique, stack)
+        log = bench.started(Collected())
+        log.send(b"k", b"v").result(30)
+        own_broker.stop()
+        lost = log.send(b"k", b"w")
+        stopping = threading.Thread(target=log.stop)
+        stopping.start()
+        stopping.join(60)
+        assert not stopping.is_alive()
+        assert isinstance(lost.exception(10), BrokerError)
+        own_broker.start()  # for the deletion of the topic
+
+
+def _read_to_end(log: Any) -> bool:
+    try:
+        log.read_to_end(5)
+    except (BrokerError, ReadToEndTimeoutError):
+        return False
+    return True

@@ -1,0 +1,134 @@
+"""Creating topics: never with fewer replicas, never twice, compact in any case."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from connect_share.admin import Admin
+from connect_share.errors import (
+    ConfigError,
+    PartitionCountError,
+    ReplicationFactorError,
+    StoreClosedError,
+    TopicNotCompactedError,
+)
+from connect_share.records import TopicType
+from connect_share.topics import TopicSpec, check_cleanup_policy, ensure_topic
+
+pytestmark = pytest.mark.broker
+
+
+def test_created_as_asked(bench: Any) -> None:
+    spec = replace(
+        bench.spec(partitions=4), configs={"segment.ms": "7777000", "cleanup.policy": "delete", "retention.ms": "1000"}
+    )
+    assert ensure_topic(bench.admin, spec) is True
+    described = bench.admin.describe_topics([bench.topic])[bench.topic]
+    assert [partition.id for partition in described.partitions] == [0, 1, 2, 3]
+    assert all(len(partition.replicas) == len(partition.isr) == 1 for partition in described.partitions)
+    configs = bench.admin.topic_configs(bench.topic)
+    assert configs["cleanup.policy"] == "compact"
+    assert configs["segment.ms"] == "7777000"
+    assert configs["retention.ms"] == "1000"
+    assert ensure_topic(bench.admin, spec) is False
+
+
+def test_broker_defaults(bench: Any) -> None:
+    assert ensure_topic(bench.admin, bench.spec(partitions=-1, replicas=-1)) is True
+    described = bench.admin.describe_topics([bench.topic])[bench.topic]
+    assert len(described.partitions) >= 1
+    assert bench.admin.topic_configs(bench.topic)["cleanup.policy"] == "compact"
+
+
+def test_more_replicas_than_brokers(bench: Any, caplog: pytest.LogCaptureFixture) -> None:  # case 60
+    brokers = bench.admin.broker_count()
+    began = time.monotonic()
+    with caplog.at_level(logging.INFO, "connect_share.topics"), pytest.raises(ReplicationFactorError) as caught:
+        ensure_topic(bench.admin, bench.spec(replicas=brokers + 2), timeout_s=1.0)
+    assert time.monotonic() - began >= 0.3  # it was tried again
+    for word in (bench.topic, f"{brokers + 2} replicas", f"{brokers} brokers", "status.storage.replication.factor"):
+        assert word in str(caught.value)
+    assert caught.value.topic == bench.topic
+    assert bench.admin.describe_topics([bench.topic]) == {}
+    told = [record.getMessage() for record in caplog.records]
+    assert len(told) == 1
+    assert f"needs {brokers + 2} brokers, {brokers} are up" in told[0]
+
+
+def test_wait_for_brokers_can_be_ended(bench: Any) -> None:
+    stopping = threading.Event()
+    with ThreadPoolExecutor(1) as thread:
+        waiting = thread.submit(ensure_topic, bench.admin, bench.spec(replicas=99), timeout_s=120.0, stopping=stopping)
+        stopping.set()
+        with pytest.raises(StoreClosedError, match=bench.topic):
+            waiting.result(30)
+
+
+def test_setting_the_broker_does_not_take(bench: Any) -> None:
+    spec = replace(bench.spec(), configs={"segment.ms": "soon"})
+    with pytest.raises(ConfigError, match=bench.topic) as caught:
+        ensure_topic(bench.admin, spec)
+    assert caught.value.property_name == "status.storage.topic"
+    assert bench.admin.describe_topics([bench.topic]) == {}
+
+
+def test_several_workers_create_the_same_topic(bench: Any) -> None:
+    gate = threading.Barrier(6)
+
+    def create(number: int) -> list[bool]:
+        created = []
+        with Admin(bench.settings, client_id=f"{bench.unique}-{number}") as admin:
+            for turn in range(8):
+                gate.wait(60)
+                created.append(ensure_topic(admin, bench.spec(topic=f"{bench.topic}-{turn}", partitions=3)))
+                assert f"{bench.topic}-{turn}" in admin.describe_topics([f"{bench.topic}-{turn}"])
+        return created
+
+    try:
+        with ThreadPoolExecutor(6) as threads:
+            outcomes = list(threads.map(create, range(6)))
+        assert [sum(turn) for turn in zip(*outcomes, strict=True)] == [1] * 8
+    finally:
+        bench.admin.delete_topics([f"{bench.topic}-{turn}" for turn in range(8)])
+
+
+@pytest.mark.parametrize(
+    ("topic_type", "property_name"),
+    [
+        (TopicType.CONFIG, "config.storage.topic"),
+        (TopicType.OFFSET, "offset.storage.topic"),
+        (TopicType.STATUS, "status.storage.topic"),
+    ],
+)
+def test_policy_has_to_be_exactly_compact(bench: Any, topic_type: TopicType, property_name: str) -> None:  # case 59
+    for policy, shown in (("delete", "'delete'"), ("delete,compact", "'compact,delete'")):
+        topic = f"{bench.topic}-{policy.replace(',', '-')}"
+        bench.create(topic=topic, configs={"cleanup.policy": policy})
+        with pytest.raises(TopicNotCompactedError) as caught:
+            ensure_topic(bench.admin, TopicSpec(topic, topic_type))
+        for word in (topic, property_name, "cleanup.policy=compact", shown):
+            assert word in str(caught.value)
+    bench.create()
+    assert ensure_topic(bench.admin, TopicSpec(bench.topic, topic_type)) is False
+
+
+def test_policy_of_a_topic_that_is_not_there(bench: Any, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "connect_share.topics"):
+        check_cleanup_policy(bench.admin, bench.spec())
+    assert "could not be verified" in caplog.text
+
+
+def test_only_the_config_topic_needs_a_single_partition(bench: Any) -> None:
+    bench.create(3)
+    assert ensure_topic(bench.admin, bench.spec(kind=TopicType.OFFSET)) is False
+    with pytest.raises(PartitionCountError) as caught:
+        ensure_topic(bench.admin, bench.spec(kind=TopicType.CONFIG))
+    for word in (bench.topic, "config.storage.topic", "3 partitions"):
+        assert word in str(caught.value)

@@ -1,0 +1,158 @@
+"""Errors of the client library as ours; settings nobody can change."""
+
+from __future__ import annotations
+
+import pytest
+
+from connect_share import client
+from connect_share.errors import (
+    AuthorizationError,
+    BrokerError,
+    BrokerTimeoutError,
+    BrokerUnavailableError,
+    FencedError,
+)
+from connect_share.worker_config.client_settings import ClientSettings, Isolation
+
+ALL_CODES = sorted(
+    {
+        value
+        for name, value in vars(client.KafkaError).items()
+        if isinstance(value, int) and not isinstance(value, bool) and name.strip("_").isupper()
+    }
+)
+NOWHERE = ClientSettings({"bootstrap.servers": "127.0.0.1:1"})
+
+
+def test_there_are_codes() -> None:
+    assert len(ALL_CODES) > 150
+
+
+@pytest.mark.parametrize("code", ALL_CODES)
+def test_every_code_has_a_translation(code: int) -> None:
+    for error in (client.KafkaError(code), client.KafkaException(client.KafkaError(code))):
+        found = client.translate(error, "reading topic some-topic")
+        assert isinstance(found, BrokerError)
+        assert found.code == code
+        assert found.name
+        assert found.name in str(found)
+        assert str(found).startswith("reading topic some-topic failed")
+        name = found.name.strip("_")
+        if "AUTHORIZATION_FAILED" in name or "AUTHENTICATION" in name:
+            assert isinstance(found, AuthorizationError)
+            assert not found.retriable
+        elif "TIMED_OUT" in name:
+            assert isinstance(found, BrokerTimeoutError)
+            assert found.retriable
+        elif name in ("TRANSPORT", "ALL_BROKERS_DOWN", "RESOLVE"):
+            assert isinstance(found, BrokerUnavailableError)
+        elif name in ("FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"):
+            assert isinstance(found, FencedError)
+            assert not found.retriable
+
+
+@pytest.mark.parametrize(
+    ("name", "right"),
+    [
+        ("TOPIC_AUTHORIZATION_FAILED", "the right WRITE on the topic"),
+        ("GROUP_AUTHORIZATION_FAILED", "READ on the group"),
+        ("CLUSTER_AUTHORIZATION_FAILED", "cluster"),
+        ("TRANSACTIONAL_ID_AUTHORIZATION_FAILED", "transactional id"),
+    ],
+)
+def test_missing_right_is_named(name: str, right: str) -> None:
+    found = client.translate(client.KafkaError(getattr(client.KafkaError, name)), "writing to topic t")
+    assert right in str(found)
+
+
+def test_anything_else_is_a_broker_error_too() -> None:
+    found = client.translate(RuntimeError("odd"), "closing")
+    assert type(found) is BrokerError
+    assert (found.code, found.name, found.retriable) == (None, None, False)
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        (client.KafkaError.UNKNOWN_TOPIC_OR_PART, True),
+        (client.KafkaError._UNKNOWN_TOPIC, True),
+        (client.KafkaError.UNKNOWN_TOPIC_ID, True),
+        (client.KafkaError.LEADER_NOT_AVAILABLE, False),
+    ],
+)
+def test_unknown_topics(code: int, expected: bool) -> None:
+    assert client.is_unknown_topic(client.translate(client.KafkaError(code), "x")) is expected
+
+
+@pytest.mark.parametrize("name", ["UNSUPPORTED_VERSION", "_UNSUPPORTED_FEATURE"])
+def test_unsupported(name: str) -> None:
+    assert client.is_unsupported(client.translate(client.KafkaError(getattr(client.KafkaError, name)), "x"))
+
+
+def test_end_of_partition() -> None:
+    assert client.is_end_of_partition(client.KafkaError(client.KafkaError._PARTITION_EOF))
+    assert not client.is_end_of_partition(client.KafkaError(client.KafkaError._TIMED_OUT))
+
+
+@pytest.fixture
+def configs(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, object]]:
+    """What the library's constructors are given."""
+    seen: list[dict[str, object]] = []
+    for name in ("Consumer", "Producer", "AdminClient"):
+        monkeypatch.setattr(client, name, lambda config, **_: seen.append(config))
+    return seen
+
+
+HOSTILE = {
+    "enable.auto.commit": "true",
+    "isolation.level": "read_committed",
+    "allow.auto.create.topics": "true",
+    "partitioner": "random",
+    "acks": "0",
+    "enable.idempotence": "true",
+    "max.in.flight.requests.per.connection": "9",
+}
+
+
+def test_forced_settings_win(configs: list[dict[str, object]]) -> None:
+    settings = NOWHERE.overlaid(HOSTILE)
+    client.consumer(settings, client_id="c", isolation=Isolation.READ_UNCOMMITTED, overrides=HOSTILE)
+    client.producer(settings, client_id="p", overrides=HOSTILE)
+    client.producer(settings, client_id="i", overrides=HOSTILE, idempotent=True)
+    client.producer(settings, client_id="t", overrides={"transactional.id": "x", "enable.idempotence": "false"})
+    client.admin_client(settings, client_id="a")
+    consumer, plain, idempotent, transactional, admin = configs
+    assert consumer["enable.auto.commit"] == "false"
+    assert consumer["isolation.level"] == "read_uncommitted"
+    assert consumer["allow.auto.create.topics"] == "false"
+    assert consumer["auto.offset.reset"] == "error"
+    assert str(consumer["group.id"]).startswith("connect-share-")
+    for producer in (plain, idempotent, transactional):
+        assert producer["partitioner"] == "murmur2_random"
+        assert producer["acks"] == "all"
+    assert plain["enable.idempotence"] == "false"
+    assert plain["max.in.flight.requests.per.connection"] == "1"
+    assert plain["message.timeout.ms"] == "0"
+    assert idempotent["enable.idempotence"] == "true"
+    assert idempotent["max.in.flight.requests.per.connection"] == "5"
+    assert transactional["enable.idempotence"] == "true"
+    assert [config["client.id"] for config in configs] == ["c", "p", "i", "t", "a"]
+    assert admin["bootstrap.servers"] == "127.0.0.1:1"
+
+
+def test_defaults_can_be_overridden(configs: list[dict[str, object]]) -> None:
+    client.consumer(
+        NOWHERE.overlaid({"group.id": "mine"}),
+        client_id="c",
+        isolation=Isolation.READ_COMMITTED,
+        overrides={"auto.offset.reset": "earliest"},
+    )
+    client.producer(NOWHERE, client_id="p", overrides={"linger.ms": "5", "message.timeout.ms": "120000"})
+    consumer, producer = configs
+    assert (consumer["group.id"], consumer["auto.offset.reset"]) == ("mine", "earliest")
+    assert consumer["isolation.level"] == "read_committed"
+    assert (producer["linger.ms"], producer["message.timeout.ms"]) == ("5", "120000")
+
+
+def test_versions() -> None:
+    assert set(client.library_versions()) == {"confluent_kafka", "librdkafka"}
