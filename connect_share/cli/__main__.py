@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-from connect_share.cli import commands
+from connect_share.cli import commands, describe
 from connect_share.cli.arguments import NOT_YET, build_parser
 from connect_share.cli.output import Output, printable
 from connect_share.errors import ConnectShareError, UsageError
@@ -21,7 +21,7 @@ _COMMANDS: Final[dict[tuple[str, str], Callable[[argparse.Namespace, Output], in
     ("get", "tasks"): commands.get_tasks,
     ("get", "offsets"): commands.get_offsets,
     ("get", "statuses"): commands.get_statuses,
-    ("describe", "connector"): commands.describe_connector,
+    ("describe", "connector"): describe.describe_connector,
 }
 
 
