@@ -223,6 +223,8 @@ def load_workers(plan: MigrationPlan) -> tuple[list[WorkerConfig], list[WorkerCo
         PlanRejectedError: a file says something else than when the plan was made.
     """
     sources, destinations = [], []
+    # One file for several sources names none of them; otherwise the destination's group.id is the prefix.
+    paired = len({source.destination_worker_config_file for source in plan.sources}) == len(plan.sources)
     shared = {topic_type: topic.topic for topic_type, topic in plan.destination.topics.items()}
     for source in plan.sources:
         worker = load_worker_file(source.worker_config_file)
@@ -236,7 +238,11 @@ def load_workers(plan: MigrationPlan) -> tuple[list[WorkerConfig], list[WorkerCo
         sources.append(worker)
         destination = load_worker_file(source.destination_worker_config_file)
         require_worker_file_as_planned(
-            destination, source.destination_worker_config_file, group_id=None, topics=shared, sharing=True
+            destination,
+            source.destination_worker_config_file,
+            group_id=source.cluster_group_id if paired else None,
+            topics=shared,
+            sharing=True,
         )
         destinations.append(destination)
     return sources, destinations

@@ -347,6 +347,11 @@ def make_plan(
             warnings += _warn_about(move, destination_cluster)
         _require_groups_absent(moves, existing, progress)
     warnings += _colliding_connectors(moves)
+    warnings += [
+        f"{move.source_file}: none of its records would be moved; are these the topics of this cluster?"
+        for move in moves
+        if not any(topic.counts.to_write for topic in move.planned.values())
+    ]
     if len(moves) > 1 and len(destination_paths) == 1:
         warnings.append(
             f"several sources, one destination worker file: each keeps its own group.id as prefix; "

@@ -56,6 +56,7 @@ from migrator.verification import VerifyJob, verify_plan
 from migrator.verify import Difference, Problem
 from tests.support.captures import VERSIONS, captured
 from tests.support.connect_member import ConnectMember
+from tests.support.waiting import await_that
 
 pytestmark = pytest.mark.broker
 
@@ -91,14 +92,20 @@ class Site:
     ) -> None:
         with self.admin() as admin:
             for topic_type in TopicType:
-                admin.create_topic(
-                    NewTopicRequest(
-                        topic=self.topic(who, topic_type),
-                        partitions=(partitions or PARTITIONS)[topic_type],
-                        replication_factor=1,
-                        configs={"cleanup.policy": "compact", **(configs or {})},
-                    )
+                self.create_topic(
+                    admin, self.topic(who, topic_type), (partitions or PARTITIONS)[topic_type], configs or {}
                 )
+
+    def create_topic(self, admin: Admin, topic: str, partitions: int, configs: dict[str, str]) -> None:
+        """Create a topic and wait until the broker knows it everywhere: the controller answers first."""
+        settings = {"cleanup.policy": "compact", **configs}
+        admin.create_topic(NewTopicRequest(topic=topic, partitions=partitions, replication_factor=1, configs=settings))
+
+        def leaders() -> list[int | None]:
+            found = admin.describe_topics([topic]).get(topic)
+            return [] if found is None else [part.leader for part in found.partitions]
+
+        await_that(leaders, lambda found: len(found) == partitions and None not in found, what=f"{topic} usable")
 
     def worker_file(self, who: str, group: str, *, sharing: bool, **extra: str) -> Path:
         path = self.folder / f"{who}-{group}.properties"
@@ -316,6 +323,17 @@ def test_awkward_records(site: Site) -> None:
     assert verify_plan(plan_path).equal
 
 
+def settled(site: Site, topic: str) -> None:
+    """Wait for the transaction's marker: the coordinator answers before it is written."""
+    with site.admin() as admin:
+
+        def open_records() -> int:
+            end = admin.end_offsets([(topic, 0)])[(topic, 0)]
+            return end - admin.end_offsets([(topic, 0)], Isolation.READ_COMMITTED)[(topic, 0)]
+
+        await_that(open_records, lambda count: count == 0, what=f"{topic} without an open transaction")
+
+
 def transactional(site: Site, topic: str, keys: Sequence[str], *, end: str) -> Any:
     """Write keys in a transaction and commit it, abort it or leave it open."""
     producer = client.producer(
@@ -336,6 +354,8 @@ def transactional(site: Site, topic: str, keys: Sequence[str], *, end: str) -> A
         producer.commit_transaction(30)
     elif end == "abort":
         producer.abort_transaction(30)
+    if end != "open":
+        settled(site, topic)
     return producer
 
 
@@ -371,6 +391,7 @@ def test_an_open_transaction_is_refused(site: Site, support: str) -> None:
     assert "6" in str(caught.value)
     assert "7" in str(caught.value)
     producer.abort_transaction(30)
+    settled(site, topic)
     plan_path = site.plan(source, shared(site))
     producer.begin_transaction()
     producer.produce(site.topic("own", TopicType.STATUS), key=b"status-connector-x", value=b"{}", partition=0)
@@ -405,6 +426,7 @@ def test_gaps_left_by_compaction(site: Site) -> None:
 def test_empty_topics(site: Site) -> None:
     site.create("own")
     plan_path = site.plan(site.worker_file("own", "orders", sharing=False), shared(site))
+    assert any("none of its records" in warning for warning in MigrationPlan.load(plan_path).warnings)
     manifest = apply_plan(plan_path)
     assert manifest.records_written == 0
     assert verify_plan(plan_path).equal
@@ -552,23 +574,20 @@ def test_what_changed_since_the_plan_is_refused(site: Site) -> None:
     topic = site.topic("own", TopicType.CONFIG)
     with site.admin() as admin:
         admin.delete_topics([topic])
-        deadline = time.monotonic() + 30
-        while topic in admin.describe_topics([topic]):
-            assert time.monotonic() < deadline
-        admin.create_topic(
-            NewTopicRequest(
-                topic=topic,
-                partitions=1,
-                replication_factor=1,
-                configs={"cleanup.policy": "compact"},
-            )
-        )
+        await_that(lambda: topic not in admin.describe_topics([topic]), what="deleted")
+        site.create_topic(admin, topic, 1, {})
     lay_down(site, "own", TopicType.CONFIG, SMALL[TopicType.CONFIG])
     with pytest.raises(TopicRecreatedError):
         apply_plan(plan_path)
 
     plan_path = site.plan(source, shared(site))
     source.write_text(source.read_text().replace("group.id=orders", "group.id=others"))
+    with pytest.raises(PlanRejectedError, match=r"group\.id"):
+        apply_plan(plan_path)
+
+    plan_path = site.plan(source, shared(site))
+    destination = shared(site)
+    destination.write_text(destination.read_text().replace(f"group.id={GROUP}", "group.id=somebody.else"))
     with pytest.raises(PlanRejectedError, match=r"group\.id"):
         apply_plan(plan_path)
     with site.admin() as admin:
@@ -642,11 +661,13 @@ def test_kill_in_the_middle_and_a_second_apply(site: Site) -> None:
         stderr=subprocess.DEVNULL,
     )
     topic = site.topic("shared", TopicType.CONFIG)
-    deadline = time.monotonic() + 120
     with site.admin() as admin:
-        while admin.end_offsets([(topic, 0)])[(topic, 0)] == 0:
-            assert time.monotonic() < deadline
+
+        def end() -> int:
             assert process.poll() is None
+            return admin.end_offsets([(topic, 0)])[(topic, 0)]
+
+        await_that(end, what="begun to copy", timeout_s=120)
     os.kill(process.pid, signal.SIGKILL)
     process.wait(30)
 
