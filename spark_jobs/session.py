@@ -52,6 +52,21 @@ def _embedded_settings(folder: Path) -> dict[str, str]:
     }
 
 
+def _wheel() -> Path | None:
+    """Find the wheel this code runs from, if it does (``--py-files`` puts it on the driver's path)."""
+    for parent in Path(__file__).parents:
+        if parent.suffix == ".whl" and parent.is_file():
+            return parent
+    return None
+
+
+def _ship_wheel(session: SparkSession, folder: Path) -> None:
+    """Give executors the wheel under a name they import: Spark sends ``.whl`` files but puts only ``.zip`` on the path."""
+    wheel = _wheel()
+    if wheel is not None:
+        session.sparkContext.addPyFile(str(shutil.copyfile(wheel, folder / f"{wheel.stem}.zip")))
+
+
 @contextmanager
 def spark_session(app_name: str, *, master: str = MASTER) -> Iterator[SparkSession]:
     """Give a session and stop it afterwards; a session that is there already is used and left alone.
@@ -69,7 +84,8 @@ def spark_session(app_name: str, *, master: str = MASTER) -> Iterator[SparkSessi
         return
     builder = SparkSession.builder.appName(app_name)
     builder = builder.config("spark.sql.session.timeZone", "UTC").config("spark.sql.shuffle.partitions", "2")
-    folder: Path | None = None
+    folder = run_folder("spark")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     if not under_spark_submit():
         home = java_home_for_spark()
         if home is not None:
@@ -78,15 +94,13 @@ def spark_session(app_name: str, *, master: str = MASTER) -> Iterator[SparkSessi
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        folder = run_folder("spark")
-        atexit.register(shutil.rmtree, folder, ignore_errors=True)
         builder = builder.master(master)
         for name, value in _embedded_settings(folder).items():
             builder = builder.config(name, value)
     session = builder.getOrCreate()
     try:
+        _ship_wheel(session, folder)
         yield session
     finally:
         session.stop()
-        if folder is not None:
-            shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,110 @@
+"""What a real cluster does: executors in processes of their own that get the packages from the wheel alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+import venv
+from pathlib import Path
+
+import pyspark
+import pytest
+
+from connect_share.embedded.java import java_home_for_spark
+from connect_share.embedded.worker import worker_properties, write_properties
+from connect_share.worker_config import SHARING_PROPERTY
+from tests.support.kafka import TestBroker
+
+CHECKOUT = Path(__file__).parents[2]
+JOB = """
+import json, sys
+from spark_jobs import generate_workload
+from spark_jobs.session import spark_session
+
+def where(_):
+    import connect_share, os
+    return [connect_share.__file__, os.getpid()]
+
+with spark_session("cluster test") as spark:
+    found = spark.sparkContext.parallelize(range(8), 8).map(where).collect()
+    code = generate_workload.main(sys.argv[2:])
+    with open(sys.argv[1], "w") as file:
+        json.dump({"master": spark.sparkContext.master, "found": found, "code": code}, file)
+"""
+
+
+def _told(log: str) -> str:
+    """Leave out what Spark says of itself."""
+    return "\n".join(line for line in log.splitlines() if " INFO " not in line and not line.startswith("\tat "))[-4000:]
+
+
+@pytest.fixture
+def wheel(tmp_path: Path) -> Path:
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--quiet",
+        "--no-deps",
+        "-w",
+        str(tmp_path / "wheel"),
+        str(CHECKOUT),
+    ]
+    subprocess.run([*command, "--disable-pip-version-check"], check=True, timeout=240)
+    return next((tmp_path / "wheel").glob("*.whl"))
+
+
+@pytest.fixture
+def bare_python(tmp_path: Path) -> Path:
+    """An interpreter that sees the installed libraries, but not this project."""
+    venv.create(tmp_path / "bare", with_pip=False, symlinks=True)
+    python = tmp_path / "bare" / "bin" / "python"
+    asked = [str(python), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
+    site = Path(subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip())
+    # A path file inside the folder that is added here, such as the editable install's, is not followed.
+    (site / "libraries.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    seen = subprocess.run([str(python), "-c", "import connect_share"], capture_output=True, cwd=tmp_path, check=False)
+    assert seen.returncode != 0, "the project is importable without the wheel: this test would prove nothing"
+    return python
+
+
+@pytest.mark.timeout(400)
+def test_a_job_runs_on_executors_that_have_only_the_wheel(
+    broker: TestBroker, unique: str, tmp_path: Path, wheel: Path, bare_python: Path
+) -> None:
+    properties = {**worker_properties(broker.bootstrap_servers, unique), SHARING_PROPERTY: "enabled"}
+    worker_file = write_properties(tmp_path / "worker.properties", properties)
+    job, result = tmp_path / "job.py", tmp_path / "result.json"
+    job.write_text(JOB)
+    home = Path(pyspark.__file__).parent
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PYSPARK", "SPARK"))
+    }
+    environment |= {
+        "SPARK_HOME": str(home),
+        "PYSPARK_PYTHON": str(bare_python),
+        "PYSPARK_DRIVER_PYTHON": str(bare_python),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+    java_home = java_home_for_spark()
+    if java_home is not None:
+        environment["JAVA_HOME"] = str(java_home)
+    command = [str(home / "bin" / "spark-submit"), "--master", "local-cluster[2,1,512]"]
+    command += ["--conf", "spark.executor.memory=512m", "--conf", "spark.ui.enabled=false"]
+    command += ["--conf", f"spark.local.dir={tmp_path / 'spark'}", "--py-files", str(wheel), str(job), str(result)]
+    command += ["-w", str(worker_file), "--groups", "4", "--jobs", "1", "--config-records", "40"]
+    command += ["--status-records", "20", "--offset-records", "20", "--config-bytes", "20000"]
+    done = subprocess.run(
+        command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=350, check=False
+    )
+    assert done.returncode == 0, _told(done.stderr)
+    report = json.loads(result.read_text())
+    assert report["master"] == "local-cluster[2,1,512]"
+    assert report["code"] == 0
+    assert all(".zip" in file and str(CHECKOUT) not in file for file, _ in report["found"]), report["found"]
+    with broker.admin() as admin:
+        assert admin.end_offsets([(f"{unique}-configs", 0)]) == {(f"{unique}-configs", 0): 40}
