@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import contextlib
+import contextlib
 import time
 import warnings
 from collections import deque
@@ -36,7 +38,10 @@ _ISOLATION: Final = {
     Isolation.READ_COMMITTED: IsolationLevel.READ_COMMITTED,
 }
 _RETRY_S: Final = 0.1
+# After a broker came back the client library goes on asking with the leader epoch it knew before, for minutes.
+_STALE_METADATA: Final = frozenset({"FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH", "NOT_LEADER_FOR_PARTITION"})
 _GRACE_S: Final = 0.5
+_STALE_LEADER: Final = ("FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH", "NOT_LEADER_FOR_PARTITION")
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +195,9 @@ class Admin:
 
     def _explained(self, error: BrokerError, partitions: Sequence[tuple[str, int]], timeout_s: float) -> BrokerError:
         """Say why no leader was found, which the client library calls ``_NOENT`` whatever the reason."""
+        if error.name in _STALE_LEADER:
+            # The library would keep the leader, and the epoch, it knows for half a minute.
+            self._refresh_leaders({topic for topic, _ in partitions}, timeout_s)
         if error.name != "_NOENT":
             return error
         topics = {topic for topic, _ in partitions}
@@ -197,6 +205,11 @@ class Admin:
         if missing:
             return BrokerError(f"{error}; topic {missing[0]} does not exist", code=3, name="UNKNOWN_TOPIC_OR_PART")
         return BrokerError(str(error), code=error.code, name="LEADER_NOT_AVAILABLE", retriable=True)
+
+    def _refresh_leaders(self, topics: Iterable[str], timeout_s: float) -> None:
+        for topic in topics:
+            with contextlib.suppress(KafkaException):  # the next try says what is wrong
+                self._client.list_topics(topic, timeout=timeout_s)
 
     def topic_configs(self, topic: str) -> dict[str, str]:
         """Give the effective settings of a topic.
@@ -337,6 +350,9 @@ class Admin:
                 if not exc.retriable or time.monotonic() + _RETRY_S > deadline_s:
                     raise
                 time.sleep(_RETRY_S)
+                if exc.name in _STALE_METADATA:
+                    with contextlib.suppress(KafkaException):
+                        self._client.list_topics(timeout=max(0.1, deadline_s - time.monotonic()))
 
 
 def _result(future: Future[Any], doing: str, *, missing_ok: bool = False, timeout_s: float | None = None) -> Any:
