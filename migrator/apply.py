@@ -22,7 +22,7 @@ from connect_share.admin import Admin
 from connect_share.records import TopicType
 from connect_share.topics import check_cleanup_policy, check_partition_count, ensure_topic, topic_spec
 from connect_share.worker_config import WorkerConfig
-from migrator.copying import CopyJob, Producers, SliceEvidence
+from migrator.copying import CopyJob, SliceEvidence
 from migrator.errors import (
     AlreadyAppliedError,
     CopyError,
@@ -47,6 +47,7 @@ from migrator.inspection import (
 from migrator.manifest import Manifest, MigrationStatus, WrittenTopic, manifest_path
 from migrator.plan import MigrationPlan, SourceCluster
 from migrator.progress import Progress, Silent
+from migrator.writing import Producers
 
 LOCAL_ENGINE: Final = "local"
 LOCAL_THREADS: Final = 2
