@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import contextlib
 import time
 import warnings
 from collections import deque
@@ -38,8 +37,6 @@ _ISOLATION: Final = {
     Isolation.READ_COMMITTED: IsolationLevel.READ_COMMITTED,
 }
 _RETRY_S: Final = 0.1
-# After a broker came back the client library goes on asking with the leader epoch it knew before, for minutes.
-_STALE_METADATA: Final = frozenset({"FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH", "NOT_LEADER_FOR_PARTITION"})
 _GRACE_S: Final = 0.5
 _STALE_LEADER: Final = ("FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH", "NOT_LEADER_FOR_PARTITION")
 
@@ -350,9 +347,6 @@ class Admin:
                 if not exc.retriable or time.monotonic() + _RETRY_S > deadline_s:
                     raise
                 time.sleep(_RETRY_S)
-                if exc.name in _STALE_METADATA:
-                    with contextlib.suppress(KafkaException):
-                        self._client.list_topics(timeout=max(0.1, deadline_s - time.monotonic()))
 
 
 def _result(future: Future[Any], doing: str, *, missing_ok: bool = False, timeout_s: float | None = None) -> Any:
