@@ -337,6 +337,7 @@ def apply_plan(
         )
         manifest.save(path)
         _logger.info("run %s: copying %d slices with the %s engine", plan.run_id, len(jobs), engine_name)
+        progress.phase(f"starting the {engine_name} engine", 0)
         for evidence in engine(jobs):
             manifest = manifest.model_copy(update={"evidence": (*manifest.evidence, evidence)})
             manifest.save(path)

@@ -23,7 +23,7 @@ from connect_share.records import OffsetRange, Record, TopicType
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
 from migrator.plan import CopySlice
 from migrator.rewrite import KafkaConnectTopicMigrator, Skipped, SkipReason
-from migrator.writing import CheckedWriter, Producers
+from migrator.writing import PROCESS_PRODUCERS, CheckedWriter, Producers
 
 MARKER_KEY: Final = b"target-state-"
 MARKER_VALUE: Final = b"null"
@@ -166,7 +166,7 @@ def copy_slice(
         consumer_settings: of the source's worker.
         producer_settings: of the destination's worker.
         client_id: for both clients.
-        producers: kept producers of the caller, none by default.
+        producers: kept producers of the caller, by default those of the process.
         present: what earlier attempts of the same task left at the destination; not written again.
         on_progress: called now and then with the number of records read since the last call.
         idle_timeout_s: seconds without a record after which reading is given up.
@@ -179,7 +179,7 @@ def copy_slice(
     tally = _Tally()
     left = Counter(present or ())
     reported = 0
-    writer = CheckedWriter(producers or Producers(), producer_settings, slice_.destination_topic, client_id)
+    writer = CheckedWriter(producers or PROCESS_PRODUCERS, producer_settings, slice_.destination_topic, client_id)
     records: Iterator[Record] = read_ranges(
         consumer_settings,
         [slice_.offset_range],
@@ -213,8 +213,9 @@ def copy_slice(
         if marker:
             _write_marker(writer, slice_, tally.last_offset)
         writer.finish()
-    finally:
+    except BaseException:
         writer.abandon()
+        raise
     if on_progress is not None:
         on_progress(tally.read - reported)
     return SliceEvidence(

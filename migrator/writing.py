@@ -42,6 +42,10 @@ class Producers(threading.local):
             )
         return self._made[at]
 
+    def forget(self, producer: client.Producer) -> None:
+        """Let go of a producer that failed: the next slice gets a new one."""
+        self._made = {at: made for at, made in self._made.items() if made is not producer}
+
 
 class CheckedWriter:
     """A producer whose every delivery is looked at; the first failure ends the copy.
@@ -117,11 +121,16 @@ class CheckedWriter:
             )
 
     def abandon(self) -> None:
-        """Drop what is still queued, so that closing does not wait for it."""
-        if self._producer is not None and len(self._producer):
+        """Drop what is still queued, and the producer: its state is not known."""
+        if self._producer is not None:
+            self._producers.forget(self._producer)
             self._producer.purge()
             self._producer.poll(0)
 
     def _raise_failure(self) -> None:
         if self._failure is not None:
             raise client.translate(self._failure, doing=f"writing to {self._topic}")
+
+
+PROCESS_PRODUCERS: Final = Producers()
+"""Kept by every thread of this process; Spark's workers live on from task to task."""

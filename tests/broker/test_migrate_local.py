@@ -745,6 +745,12 @@ def test_a_refused_record_ends_the_copy(site: Site) -> None:
     manifest = Manifest.load(manifest_path(plan_path))
     assert (manifest.status, manifest.evidence) == (MigrationStatus.PLANNED, ())
 
+    def in_this_thread(jobs: Sequence[CopyJob]) -> Iterator[SliceEvidence]:
+        yield from (job.run() for job in jobs)
+
+    assert apply_plan(plan_path, engine=in_this_thread).status is MigrationStatus.COPIED  # the shared topics are empty
+    assert verify_plan(plan_path).equal
+
 
 def test_jobs_travel_and_hide_their_secrets(site: Site) -> None:
     """What Spark sends to its workers; a secret in it is not shown when one is printed or logged."""
