@@ -28,6 +28,9 @@ REFRESH_TIMEOUT_S: Final = 30.0
 _ENDLESS_DELIVERY: Final = {"message.timeout.ms": "0"}
 # The status store retries itself, because a status that is outdated meanwhile must not be written any more.
 _NO_RETRIES: Final = {"message.send.max.retries": "0", "message.timeout.ms": "120000"}
+# Java's default. A record larger than this is sent alone; the broker refuses whole batches, and librdkafka's
+# batches of a megabyte would let one record too large for the topic take others with it.
+_SMALL_BATCHES: Final = {"batch.size": "16384"}
 # Only the leader's producer has transactions.
 _NEVER_ORDINARY: Final = frozenset({"transactional.id", "transaction.timeout.ms"})
 
@@ -58,7 +61,7 @@ def kafka_based_log(
         sink=sink,
         admin=admin,
         consumer_settings=worker_config.consumer_settings(),
-        producer_settings=ClientSettings({**ordinary, **delivery}),
+        producer_settings=ClientSettings({**_SMALL_BATCHES, **ordinary, **delivery}),
         isolation=worker_config.isolation(topic_type),
         client_id=worker_config.client_id(_CLIENT_SUFFIXES[topic_type]),
         facts=facts,

@@ -22,8 +22,8 @@ pytestmark = pytest.mark.broker
 GROUPS = pytest.mark.parametrize("group", ["group-a", None], ids=["shared", "plain"])
 FILE = {"filename": "x.txt"}
 # Larger than the limit the failing topics are made with.
-LONG = "l" * 3000
-SMALL_TOPIC = {"offset_storage_max_message_bytes": "1000"}
+LONG = "l" * 30_000
+SMALL_TOPIC = {"offset_storage_max_message_bytes": "20000"}
 
 
 def done(flush: Any) -> None:
@@ -116,6 +116,19 @@ def test_first_failed_record_ends_the_write_once(shared: Any) -> None:  # case 4
     assert len(outcomes) == 1
     assert isinstance(outcomes[0], ConnectShareError)
     assert LONG not in str(outcomes[0])
+
+
+def test_record_that_is_too_large_fails_alone(shared: Any) -> None:
+    """The broker refuses whole batches: what shares one with a record too large would fail with it."""
+    store = shared.offset_store(worker=shared.worker(offset_storage_partitions="1", **SMALL_TOPIC))
+    small = [store.set({b'group-a.["foo",{"n":%d}]' % number: b"{}"}) for number in range(50)]
+    large = store.set({b'group-a.["foo",{"large":1}]': LONG.encode()})
+    small += [store.set({b'group-a.["foo",{"n":%d}]' % number: b"{}"}) for number in range(50, 100)]
+    with pytest.raises(ConnectShareError):
+        large.result(30)
+    for outcome in small:
+        outcome.result(30)
+    assert len(shared.read("offset")) == 100
 
 
 def test_writing_nothing_completes(shared: Any) -> None:
