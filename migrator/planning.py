@@ -138,7 +138,7 @@ class _Counting:
         self._to_write += 1
         self._bytes += size
         self._tombstones += rewritten.value is None
-        self.undated += rewritten.timestamp_ms <= 0
+        self.undated += rewritten.timestamp_ms == 0  # the client library takes 0 for "now"
         headers = sum(len(name.encode()) + len(value or b"") + 10 for name, value in rewritten.headers)
         if size + headers + RECORD_OVERHEAD_BYTES > self._limit_bytes:
             raise PlanRejectedError(
@@ -211,7 +211,7 @@ def _plan_source(admin: Admin, move: Move, limits: dict[TopicType, int], progres
         ]
         if counting.undated:
             warnings.append(
-                f"{found.topic}: {counting.undated} record(s) have no timestamp and will get that of the write"
+                f"{found.topic}: {counting.undated} record(s) have the timestamp 0 (1970) and will get that of the write"
             )
     return warnings
 

@@ -728,6 +728,17 @@ def test_a_repeated_task_writes_nothing_twice(site: Site) -> None:
     assert verify_plan(plan_path).equal
 
 
+def test_timestamps(site: Site) -> None:
+    """None (-1) and 1 stay; 0 cannot be written, which the plan says."""
+    site.create("own")
+    topic = site.topic("own", TopicType.CONFIG)
+    site.produce([Record(topic, 0, 0, timestamp_ms, b"connector-a", b"{}") for timestamp_ms in (-1, 1)])
+    plan_path = site.plan(site.worker_file("own", "orders", sharing=False), shared(site))
+    assert not any("timestamp" in warning for warning in MigrationPlan.load(plan_path).warnings)
+    apply_plan(plan_path)
+    assert [record.timestamp_ms for record in site.read(site.topic("shared", TopicType.CONFIG))] == [-1, 1]
+
+
 def test_a_refused_record_ends_the_copy(site: Site) -> None:
     """The limit of the destination was lowered after the plan was made: nothing counts as copied."""
     site.create("own")
