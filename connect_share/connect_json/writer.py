@@ -94,8 +94,8 @@ def dumps(value: Any) -> bytes:
     r"""Serialise a schemaless value, byte for byte as Connect does.
 
     Compact, UTF-8, members in the mapping's order; ``"\u001F"`` with upper-case hex, characters above U+FFFF as two
-    escapes; doubles in Java's form (``1.0E7``), NaN and infinities as strings, bytes as base64, a map whose keys
-    are not all strings as an array of pairs. ``None`` gives ``null``; a tombstone is the absence of a value, not of this text.
+    escapes; doubles in Java's form (``1.0E7``), NaN and infinities as strings, bytes as base64, a map whose keys are
+    not all strings as an array of pairs. ``None`` gives ``null``; a tombstone is the absence of a value.
 
     Raises:
         ValueFormatError: a type or an integer Connect does not know, or nesting too deep.

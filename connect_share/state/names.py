@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
+import unicodedata
 from typing import Final, TypeGuard
 
 from connect_share.records import ConnectorTaskId
 
 _INT32_MAX: Final = (1 << 31) - 1
-_JAVA_INT: Final = re.compile(r"\+?\d+")
 
 
 def key_text(key: bytes) -> str:
@@ -39,12 +38,24 @@ def parse_task_id(key: str, prefix_pieces: int) -> ConnectorTaskId | None:
     pieces = key.split("-")
     while pieces and not pieces[-1]:
         pieces.pop()
-    if len(pieces) < prefix_pieces + 2 or not _JAVA_INT.fullmatch(pieces[-1]):
+    if len(pieces) < prefix_pieces + 2:
         return None
-    number = int(pieces[-1]) if len(pieces[-1]) < 100 else _INT32_MAX + 1
-    if number > _INT32_MAX:
-        return None
-    return ConnectorTaskId("-".join(pieces[prefix_pieces:-1]), number)
+    number = _java_int(pieces[-1])
+    return None if number is None else ConnectorTaskId("-".join(pieces[prefix_pieces:-1]), number)
+
+
+def _java_int(text: str) -> int | None:
+    """Parse what ``Integer.parseInt`` does; there is no minus sign, the text was split on it."""
+    digits = text.removeprefix("+")
+    number = 0
+    for digit in digits:
+        # Java looks at UTF-16 units, so digits above U+FFFF are none.
+        if not digit.isdecimal() or digit > "\uffff":
+            return None
+        number = number * 10 + unicodedata.decimal(digit)
+        if number > _INT32_MAX:
+            return None
+    return number if digits else None
 
 
 def to_int32(number: int) -> int:
