@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -19,7 +20,7 @@ from confluent_kafka.admin import (
 from connect_share.admin import Admin, NewTopicRequest
 from connect_share.cli.__main__ import main
 from connect_share.embedded.secure_broker import SecureBroker
-from connect_share.errors import AuthorizationError, BrokerUnavailableError, ConnectShareError
+from connect_share.errors import AuthorizationError, BrokerUnavailableError, ConnectShareError, TopicMissingError
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig
 
@@ -141,6 +142,25 @@ def test_the_console_needs_to_read_and_describe_only(
     assert captured.out == ""
     assert "TOPIC_AUTHORIZATION_FAILED" in captured.err
     assert "shared-" in captured.err
+
+
+@pytest.mark.usefixtures("topics")
+def test_a_policy_that_may_not_be_seen_is_accepted(
+    secure: SecureBroker, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:  # case 59
+    with (
+        caplog.at_level(logging.INFO, "connect_share.topics"),
+        ConnectStorage(WorkerConfig.from_file(worker_file(tmp_path, secure, "reader"))),
+    ):
+        pass
+    assert caplog.text.count("could not be verified: not allowed") == 3
+
+
+def test_a_missing_topic_that_may_not_be_created_is_told_as_such(secure: SecureBroker, tmp_path: Path) -> None:
+    error = refusal(worker_file(tmp_path, secure, "reader"))
+    assert isinstance(error, TopicMissingError)
+    assert "may not be created" in str(error)
+    assert ".storage.topic" in str(error)
 
 
 def test_a_wrong_password_is_told_as_such(secure: SecureBroker, tmp_path: Path) -> None:
