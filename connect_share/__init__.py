@@ -53,7 +53,7 @@ from connect_share.state import (
     replay_offsets,
     replay_status,
 )
-from connect_share.storage import ConnectStorage
+from connect_share.storage import ConnectStorage, StorageStartup, StoreStartup
 from connect_share.stores import (
     ConfigUpdateListener,
     ConnectorOffsetBackingStore,
@@ -63,6 +63,7 @@ from connect_share.stores import (
     OffsetBackingStore,
     OffsetStorageReader,
     OffsetStorageWriter,
+    TransactionalWriter,
     alter_offsets,
     reset_offsets,
 )
@@ -112,8 +113,10 @@ __all__ = [
     "SessionKey",
     "State",
     "StatusSnapshot",
+    "StorageStartup",
     "StoreClosedError",
     "StoreError",
+    "StoreStartup",
     "TargetState",
     "TaskStatus",
     "TopicError",
@@ -122,6 +125,7 @@ __all__ = [
     "TopicRecreatedError",
     "TopicStatus",
     "TopicType",
+    "TransactionalWriter",
     "UsageError",
     "ValueFormatError",
     "WorkerConfig",

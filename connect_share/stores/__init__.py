@@ -9,6 +9,7 @@ from connect_share.stores.offset_reader import OffsetStorageReader
 from connect_share.stores.offset_writer import OffsetStorageWriter
 from connect_share.stores.offsets import KafkaOffsetBackingStore
 from connect_share.stores.status import KafkaStatusBackingStore
+from connect_share.stores.transactional_writer import TransactionalWriter
 
 __all__ = [
     "ConfigUpdateListener",
@@ -19,6 +20,7 @@ __all__ = [
     "OffsetBackingStore",
     "OffsetStorageReader",
     "OffsetStorageWriter",
+    "TransactionalWriter",
     "alter_offsets",
     "reset_offsets",
 ]
