@@ -9,7 +9,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final, TextIO
+from typing import Final
 
 
 def cache_folder() -> Path:
@@ -19,7 +19,8 @@ def cache_folder() -> Path:
 
 
 _OWNER: Final = ".owner"
-_held: Final[dict[Path, TextIO]] = {}
+_held: Final[dict[Path, int]] = {}
+"""Descriptors, not file objects: they are meant to stay open until the process ends."""
 
 
 def run_folder(name: str) -> Path:
@@ -33,7 +34,7 @@ def run_folder(name: str) -> Path:
     folder = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=parent))
     # Held for as long as this process lives; renamed once it is locked, so that nobody finds it without.
     fresh = folder / f"{_OWNER}.new"
-    owner = fresh.open("w")
+    owner = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
     fcntl.flock(owner, fcntl.LOCK_EX)
     fresh.rename(folder / _OWNER)
     _held[folder] = owner
@@ -42,7 +43,7 @@ def run_folder(name: str) -> Path:
 
 def _remove_abandoned(parent: Path) -> None:
     for folder in [folder for folder in _held if not folder.exists()]:
-        _held.pop(folder).close()
+        os.close(_held.pop(folder))
     for owner_file in parent.glob(f"*/{_OWNER}"):
         if owner_file.parent in _held:
             continue
