@@ -1,4 +1,4 @@
-"""The config position on a shared topic: config-position cases 1 to 17 on the store, and what it means."""
+"""The config position on a shared topic: position cases 1 to 17 of docs/testing.md on the store, and what it means."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The config store on a real broker: writers of section 7.6, cases 2 to 4, 14 to 24."""
+"""The config store on a real broker: what its writers do, cases 2 to 4 and 14 to 24 of docs/testing.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A connector's own offsets topic in front of the worker's: section 6.8, cases 52 to 53; resets (6.9)."""
+"""A connector's own offsets topic in front of the worker's, and resets: cases 52 to 53 of docs/testing.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The status store on a real broker: section 8, cases 34 and 36 to 38."""
+"""The status store on a real broker: cases 34 and 36 to 38 of docs/testing.md."""
 
 from __future__ import annotations
 
