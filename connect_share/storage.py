@@ -6,9 +6,10 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from functools import partial
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -192,16 +193,35 @@ class ConnectStorage:
         began = time.monotonic()
         worker = self._worker_config
         admin = stack.enter_context(Admin(worker.admin_settings(), client_id=worker.client_id("shared-admin")))
-        guard = None if self._allow_live_members else _LiveMembersGuard(admin, worker.group_id)
+        live_members = None if self._allow_live_members else _LiveMembersGuard(admin, worker.group_id)
         found = gather_facts(admin, [worker.topic(topic_type) for topic_type in TopicType])
         admin_seconds = time.monotonic() - began
         counted: dict[TopicType, _CountingSink] = {}
+        policies: Future[None] = Future()
+        all_ready = threading.Event()
+        stack.callback(all_ready.set)
+
+        def check_policies() -> None:
+            """Runs beside the reads; a topic that is made now needs no look."""
+            try:
+                for topic_type in TopicType:
+                    if worker.topic(topic_type) in found:
+                        check_cleanup_policy(admin, topic_spec(worker, topic_type))
+            except BaseException as error:
+                policies.set_exception(error)
+                raise
+            policies.set_result(None)
+
+        def guard() -> None:
+            policies.result()  # nothing is written to a topic that will be refused
+            if live_members is not None:
+                live_members()
 
         def log_of(topic_type: TopicType) -> Callable[[RecordSink], CompactedLog]:
             def make(sink: RecordSink) -> CompactedLog:
                 counting = counted[topic_type] = _CountingSink(sink, topic_type)
                 known = found.get(worker.topic(topic_type))
-                return kafka_based_log(worker, topic_type, sink=counting, admin=admin, facts=known)
+                return kafka_based_log(worker, topic_type, sink=counting, admin=admin, facts=known, hold_tail=all_ready)
 
             return make
 
@@ -230,13 +250,17 @@ class ConnectStorage:
         for store in stores.values():
             stack.callback(store.stop)
 
-        def start(topic_type: TopicType) -> float:
-            if worker.topic(topic_type) in found:  # a topic that is made now needs no look at its policy
-                check_cleanup_policy(admin, topic_spec(worker, topic_type))
-            stores[topic_type].start()
-            return time.monotonic() - began
+        seconds: dict[TopicType, float] = {}
 
-        seconds = _side_by_side(start, stop=lambda: [store.stop() for store in stores.values()])
+        def start(topic_type: TopicType) -> None:
+            stores[topic_type].start()
+            seconds[topic_type] = time.monotonic() - began
+
+        _side_by_side(
+            [*(partial(start, topic_type) for topic_type in TopicType), check_policies],
+            stop=lambda: [store.stop() for store in stores.values()],
+        )
+        all_ready.set()
         if self._group is not None and not self._allow_empty:
             self._refuse_plain_topics(counted)
         facts = {
@@ -284,7 +308,7 @@ class _Parts:
         config: KafkaConfigBackingStore,
         status: KafkaStatusBackingStore,
         offsets: KafkaOffsetBackingStore,
-        write_guard: Callable[[], None] | None,
+        write_guard: Callable[[], None],
     ) -> None:
         self.config = config
         self.status = status
@@ -292,18 +316,17 @@ class _Parts:
         self.write_guard = write_guard
 
 
-def _side_by_side(start: Callable[[TopicType], float], stop: Callable[[], object]) -> dict[TopicType, float]:
-    """Start all stores at once; the first failure stops the others and is raised."""
-    with ThreadPoolExecutor(len(TopicType), thread_name_prefix="connect-storage-start") as threads:
-        starts = {topic_type: threads.submit(start, topic_type) for topic_type in TopicType}
+def _side_by_side(tasks: Sequence[Callable[[], None]], stop: Callable[[], object]) -> None:
+    """Run all tasks at once; the first failure stops the others and is raised."""
+    with ThreadPoolExecutor(len(tasks), thread_name_prefix="connect-storage-start") as threads:
+        running = [threads.submit(task) for task in tasks]
         try:
-            done, _ = wait(starts.values(), return_when=FIRST_EXCEPTION)
+            done, _ = wait(running, return_when=FIRST_EXCEPTION)
             for ended in done:
                 ended.result()
         except BaseException:
             stop()
             raise
-        return {topic_type: ended.result() for topic_type, ended in starts.items()}
 
 
 class _CountingSink:

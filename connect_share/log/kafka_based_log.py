@@ -51,6 +51,7 @@ _TAIL_SETTINGS: Final[Mapping[str, str]] = {
 }
 _IDLE_S: Final = 0.2  # how late a marker that nobody waits for is noticed
 _AWAITED_S: Final = 0.002
+_HELD_S: Final = 0.005
 _BATCH: Final = 2_000
 _IDENTITY_CHECK_S: Final = 30.0
 _STOP_S: Final = 10.0
@@ -70,6 +71,8 @@ class KafkaBasedLog:
         isolation: which records of transactions are seen.
         client_id: shown in the broker's logs.
         facts: what a common admin round found out about the topic, if there was one.
+        hold_tail: until it is set, or somebody waits for the end, nothing is followed: making another client takes time
+            from the first reads of others.
         start_timeout_s: limit of the first read to the end.
         create_timeout_s: limit of creating the topic.
 
@@ -88,6 +91,7 @@ class KafkaBasedLog:
         isolation: Isolation = Isolation.READ_UNCOMMITTED,
         client_id: str = "connect-share",
         facts: TopicFacts | None = None,
+        hold_tail: threading.Event | None = None,
         start_timeout_s: float = START_TIMEOUT_S,
         create_timeout_s: float = CREATE_TIMEOUT_S,
     ) -> None:
@@ -98,6 +102,7 @@ class KafkaBasedLog:
         self._isolation = isolation
         self._client_id = client_id
         self._facts = facts
+        self._hold_tail = hold_tail
         self._start_timeout_s = start_timeout_s
         self._create_timeout_s = create_timeout_s
         self._writer = (
@@ -350,6 +355,9 @@ class KafkaBasedLog:
         """Body of the tail thread."""
         reader: Consumer | None = None
         try:
+            while self._hold_tail is not None and not self._awaited and not self._stopping.is_set():
+                if self._hold_tail.wait(_HELD_S):
+                    break
             reader = consumer(
                 self._consumer_settings, client_id=self._client_id, isolation=self._isolation, overrides=_TAIL_SETTINGS
             )

@@ -48,10 +48,12 @@ def kafka_based_log(
     sink: RecordSink,
     admin: Admin,
     facts: TopicFacts | None = None,
+    hold_tail: threading.Event | None = None,
 ) -> KafkaBasedLog:
     """Make the log of one of the three topics, with the client settings Connect gives it.
 
-    ``facts`` is what a common admin round found out about the topic; its policy must have been checked.
+    ``facts`` is what a common admin round found out about the topic; its policy is checked by whoever asked.
+    ``hold_tail`` keeps the log from following until others have been read, too.
     """
     producer = worker_config.producer_settings()
     ordinary = {name: value for name, value in producer.properties.items() if name not in _NEVER_ORDINARY}
@@ -65,6 +67,7 @@ def kafka_based_log(
         isolation=worker_config.isolation(topic_type),
         client_id=worker_config.client_id(_CLIENT_SUFFIXES[topic_type]),
         facts=facts,
+        hold_tail=hold_tail,
     )
 
 
