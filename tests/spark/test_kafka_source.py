@@ -14,6 +14,7 @@ from spark_jobs.kafka_source import read_kafka
 from spark_jobs.schemas import KAFKA_SOURCE
 from tests.support.kafka import TestBroker
 from tests.support.topics import create_topic, write_records
+from tests.support.waiting import await_that
 
 
 def _row(record: Record) -> tuple[Any, ...]:
@@ -56,8 +57,10 @@ def _awkward(broker: TestBroker, topic: str) -> list[OffsetRange]:
         writer.flush()
         ending()
     with broker.admin() as admin:
-        ends = admin.end_offsets([(topic, 0), (topic, 1)])
-    assert ends[(topic, 0)] == 6
+        # A marker follows the answer to its commit or abort.
+        ends = await_that(
+            lambda: admin.end_offsets([(topic, 0), (topic, 1)]), lambda found: found[(topic, 0)] == 6, what="complete"
+        )
     return [OffsetRange(topic, partition, 0, ends[(topic, partition)]) for partition in (0, 1)]
 
 

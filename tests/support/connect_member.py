@@ -6,11 +6,14 @@ from __future__ import annotations
 
 import socket
 import struct
+import time
 from types import TracebackType
 from typing import Final, Self
 
 _JOIN_GROUP: Final = 11
 _LEAVE_GROUP: Final = 13
+_FIND_COORDINATOR: Final = 10
+_NO_COORDINATOR_YET: Final = (14, 15, 16)  # loading, not available, not this broker
 _VERSION: Final = 2  # the oldest that brokers of 4.x take, and the last that gives a member id at once
 _SESSION_TIMEOUT_MS: Final = 30_000
 
@@ -39,9 +42,7 @@ class ConnectMember:
             + _text("sessioned")
             + struct.pack(">i", 0)
         )
-        answer = self._ask(_JOIN_GROUP, body)
-        (error,) = struct.unpack_from(">h", answer, 4)
-        assert error == 0, f"joining {self._group} failed with error code {error}"
+        answer = self._joined(body)
         position = 4 + 2 + 4
         for _ in range(2):  # protocol name, leader
             position += 2 + struct.unpack_from(">h", answer, position)[0]
@@ -55,9 +56,22 @@ class ConnectMember:
         with self._socket:
             self._ask(_LEAVE_GROUP, _text(self._group) + _text(self._member))
 
-    def _ask(self, api: int, body: bytes) -> bytes:
+    def _joined(self, body: bytes) -> bytes:
+        """Join, again while the broker has no coordinator yet: the first group of all makes it create a topic."""
+        deadline_s = time.monotonic() + 60
+        while True:
+            answer = self._ask(_JOIN_GROUP, body)
+            (error,) = struct.unpack_from(">h", answer, 4)
+            if error == 0:
+                return answer
+            assert error in _NO_COORDINATOR_YET, f"joining {self._group} failed with error code {error}"
+            assert time.monotonic() < deadline_s, f"{self._group} had no coordinator for a minute"
+            self._ask(_FIND_COORDINATOR, _text(self._group) + b"\0", version=1)
+            time.sleep(0.05)
+
+    def _ask(self, api: int, body: bytes, *, version: int = _VERSION) -> bytes:
         """Send one request; give the answer after its correlation id."""
-        request = struct.pack(">hhi", api, _VERSION, 1) + _text("connect-member") + body
+        request = struct.pack(">hhi", api, version, 1) + _text("connect-member") + body
         self._socket.sendall(struct.pack(">i", len(request)) + request)
         (size,) = struct.unpack(">i", self._receive(4))
         return self._receive(size)[4:]

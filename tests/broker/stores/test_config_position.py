@@ -231,7 +231,7 @@ def test_no_marker_without_sharing(shared: Any) -> None:
     assert len(shared.read("config")) == 2
 
 
-def test_aborted_own_record_at_the_end(shared: Any) -> None:  # case 16
+def test_aborted_own_record_at_the_end(shared: Any, until: Any) -> None:  # case 16
     shared.config_store().stop()
     shared.write("config", [CONNECTOR], group="group-a")
     shared.write(
@@ -241,6 +241,7 @@ def test_aborted_own_record_at_the_end(shared: Any) -> None:  # case 16
         transactional_id=f"{shared.unique}-t",
         commit=False,
     )
+    until(lambda: shared.end_offset("config") == 3, "the marker is there")  # it follows the answer to the abort
     uncommitted = shared.config_store()
     assert uncommitted.snapshot().offset == 2
     assert uncommitted.snapshot().connectors() == {"a", "b"}
@@ -251,9 +252,10 @@ def test_aborted_own_record_at_the_end(shared: Any) -> None:  # case 16
 
 
 @pytest.mark.parametrize("mode", ["disabled", "preparing", "enabled"])
-def test_transaction_marker_last_in_the_log(shared: Any, mode: Any) -> None:  # case 17
+def test_transaction_marker_last_in_the_log(shared: Any, until: Any, mode: Any) -> None:  # case 17
     shared.config_store().stop()
     shared.write("config", [CONNECTOR], group="group-a", transactional_id=f"{shared.unique}-t")
+    until(lambda: shared.end_offset("config") == 2, "the marker is there")  # it follows the answer to the commit
     store = shared.config_store(worker=shared.worker(exactly_once_source_support=mode))
     assert store.snapshot().offset == 1
     assert store.positions() == {0: 2}
