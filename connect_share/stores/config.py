@@ -281,8 +281,10 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
 
         Raises:
             StoreError: the claim failed; nothing is held.
+            LiveMembersError: Java workers of the group are alive, whose leader it would fence.
         """
         if self._leader is not None:
+            self._check_write_allowed()
             self._leader.claim()
 
     def _write_marker(self) -> None:

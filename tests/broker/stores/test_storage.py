@@ -205,6 +205,17 @@ def test_writes_are_refused_while_java_members_live(shared: Any, monkeypatch: An
         assert storage.config.snapshot().connectors() == {"foo", "late", "later"}
 
 
+def test_claim_does_not_fence_live_java_members(shared: Any) -> None:
+    """A claim would fence the Java leader, which is as bad as writing."""
+    group = f"{shared.unique}-g"
+    with (
+        ConnectStorage(worker(shared, group, exactly_once_source_support="enabled")) as storage,
+        ConnectMember(shared.bootstrap_servers, group),
+        pytest.raises(LiveMembersError),
+    ):
+        storage.config.claim_write_privileges()
+
+
 def test_other_groups_members_do_not_matter(shared: Any) -> None:
     with (
         ConnectStorage(worker(shared, f"{shared.unique}-g")) as storage,
