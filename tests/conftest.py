@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
@@ -19,6 +20,10 @@ from tests.support.kafka import TOPIC_PREFIX, TestBroker, any_broker, delete_own
 settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", parent=settings.get_profile("default"), derandomize=True, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "default")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell starts what runs in its background with SIGINT ignored, and every program started from here would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _NEEDS_BROKER = {"broker", "worker_factory"}
 _shared = pytest.StashKey[tuple[ExitStack, TestBroker]]()

@@ -16,12 +16,10 @@ from tests.support.waiting import await_that
 
 _DEADLINE_S = 30.0
 _PARENT = """
-import signal, sys, time
+import sys, time
 from pathlib import Path
 from connect_share.embedded.processes import ChildProcess
 
-# A test run in the background of a shell hands down that SIGINT is ignored; a user's terminal does not.
-signal.signal(signal.SIGINT, signal.default_int_handler)
 folder = Path(sys.argv[1])
 child = ChildProcess(["sleep", "300"], log_path=folder / "child.log", grace_s=5, remove=folder / "data")
 print(child.pid, flush=True)
