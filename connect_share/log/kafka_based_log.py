@@ -33,7 +33,6 @@ from connect_share.errors import (
     WriteError,
 )
 from connect_share.log.catch_up import CatchUp, catch_up, catch_up_consumer, not_at_end, raise_unless_passing
-from connect_share.log.collector import paused_collector
 from connect_share.log.facts import TopicFacts
 from connect_share.log.protocol import RecordMetadata, RecordSink
 from connect_share.log.writer import LogWriter, remaining_s
@@ -158,16 +157,15 @@ class KafkaBasedLog:
         self._identity_checked_s = began
         self._reader = catch_up_consumer(self._consumer_settings, client_id=self._client_id, isolation=self._isolation)
         try:
-            with paused_collector():
-                self.caught_up = catch_up(
-                    self._reader,
-                    self.topic,
-                    facts.end_offsets,
-                    self._sink,
-                    timeout_s=max(0.0, self._start_timeout_s - (time.monotonic() - began)),
-                    isolation=self._isolation,
-                    go_on=self._check_not_stopped,
-                )
+            self.caught_up = catch_up(
+                self._reader,
+                self.topic,
+                facts.end_offsets,
+                self._sink,
+                timeout_s=max(0.0, self._start_timeout_s - (time.monotonic() - began)),
+                isolation=self._isolation,
+                go_on=self._check_not_stopped,
+            )
         except BaseException:
             self._reader.close()
             self._reader = None
