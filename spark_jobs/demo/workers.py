@@ -120,6 +120,7 @@ def run_clusters(bootstrap_servers: str, admin: Admin, work: Path, say: Callable
     Raises:
         EmbeddedError: a worker or connector did not get where it should.
     """
+    work = work.resolve()  # the workers run in folders of their own
     for topic in sorted({connector.topic for cluster in CLUSTERS for connector in cluster.connectors}):
         admin.create_topic(NewTopicRequest(topic, partitions=1, replication_factor=1))
     # Left in this order: workers first, which ends the threads that wait for them, also after Ctrl-C.

@@ -24,10 +24,15 @@ from tests.support.waiting import await_that
 _INTERRUPT_S = 60.0
 
 
-def test_python_stores_show_what_java_workers_said(own_broker: LocalBroker, tmp_path: Path) -> None:
+def test_python_stores_show_what_java_workers_said(
+    own_broker: LocalBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     said: list[str] = []
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "relative").mkdir()
     with own_broker.admin(timeout_s=30.0) as admin:
-        captured = run_clusters(own_broker.bootstrap_servers, admin, tmp_path, said.append)
+        # A relative folder, as `make demo` gives one: workers run in folders of their own.
+        captured = run_clusters(own_broker.bootstrap_servers, admin, Path("relative"), said.append)
         await_no_members(admin, [cluster.group_id for cluster in CLUSTERS])
     assert len(said) == len(CLUSTERS) == 3
     plan_file = tmp_path / "move.json"
