@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 PYTEST_WORKERS ?= 2
 MINUTES ?= 10
 
-.PHONY: setup check format test demo bench compat soak drill-topic-ids clean
+.PHONY: setup check jar format test demo bench compat soak drill-topic-ids clean
 
 setup: $(STAMP)
 
@@ -22,6 +22,10 @@ check: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m connect_share.embedded.plugin_jar --check
+
+jar: $(STAMP)
+	$(BIN)/python -m connect_share.embedded.plugin_jar
 
 format: $(STAMP)
 	$(BIN)/ruff format .

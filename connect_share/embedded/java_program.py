@@ -18,12 +18,11 @@ from typing import Any, Final
 from connect_share.embedded.artifacts import class_path, ensure_artifacts
 from connect_share.embedded.broker import DEFAULT_VERSION
 from connect_share.embedded.cache import cache_folder, locked, run_folder
-from connect_share.embedded.java import java_command
 from connect_share.embedded.jvm import STEADY, java_arguments, write_log_settings
+from connect_share.embedded.plugin_jar import compile_java
 from connect_share.errors import EmbeddedError
 
 _SOURCES: Final = Path(__file__).with_name("java")
-_COMPILE_S: Final = 180
 _RUN_S: Final = 900
 
 
@@ -41,18 +40,9 @@ def compiled(name: str, version: str = DEFAULT_VERSION) -> Path:
             folder.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(prefix=".compile-", dir=folder.parent) as temporary:
                 out = Path(temporary) / "out"
-                _compile(source, out, class_path(ensure_artifacts(f"kafka-{version}")))
+                compile_java([source], out, class_path(ensure_artifacts(f"kafka-{version}")), options=["-nowarn"])
                 shutil.move(str(out), folder)
     return folder
-
-
-def _compile(source: Path, out: Path, libraries: str) -> None:
-    compiler = next(iter(ensure_artifacts("ecj").glob("*.jar")))
-    options = ["-17", "-nowarn", "-encoding", "UTF-8", "-cp", libraries, "-d", str(out)]
-    command = [str(java_command()), "-jar", str(compiler), *options, str(source)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=_COMPILE_S, check=False)
-    if done.returncode != 0:
-        raise EmbeddedError(f"{source.name} does not compile: {(done.stdout + done.stderr)[-2_000:]}")
 
 
 def run_program(

@@ -23,12 +23,19 @@ appender.out.layout.pattern = [%d] %p %m (%c)%n
 rootLogger.level = {level}
 rootLogger.appenderRef.out.ref = out
 """
+# Kafka before 4.0 logs with log4j 1, or a continuation of it.
+_LOG4J_1: Final = """log4j.rootLogger={level}, out
+log4j.appender.out=org.apache.log4j.ConsoleAppender
+log4j.appender.out.layout=org.apache.log4j.PatternLayout
+log4j.appender.out.layout.ConversionPattern=[%d] %p %m (%c)%n
+"""
 
 
 def write_log_settings(folder: Path, level: str = "info") -> Path:
-    """Write the log4j2 settings of one JVM."""
+    """Write the log settings of one JVM, for log4j2 and for log4j 1; gives the former."""
     path = folder / "log4j2.properties"
     path.write_text(_LOG4J.format(level=level))
+    path.with_name("log4j.properties").write_text(_LOG4J_1.format(level=level.upper()))
     return path
 
 
@@ -41,6 +48,7 @@ def java_arguments(
         *options,
         "-Djava.awt.headless=true",
         f"-Dlog4j2.configurationFile={log_settings}",
+        f"-Dlog4j.configuration=file:{log_settings.with_name('log4j.properties')}",
         "-cp",
         class_path(libraries),
         main_class,

@@ -61,6 +61,14 @@ class ConnectRest:
             return False
         return True
 
+    def answers(self) -> bool:
+        """Tell whether the worker answers at all; it may know nothing yet."""
+        try:
+            self.call("GET", "/connectors", timeout_s=5.0)
+        except RestError:
+            return False
+        return True
+
     def connectors(self) -> list[str]:
         """Names of all connectors."""
         names: list[str] = self.call("GET", "/connectors")

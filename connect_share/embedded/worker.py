@@ -99,6 +99,7 @@ class ConnectWorker:
         self._wait = wait
         self._folder: Path | None = None
         self._process: ChildProcess | None = None
+        self._log_start = 0
         self.rest = ConnectRest("")
 
     def __enter__(self) -> Self:
@@ -147,18 +148,24 @@ class ConnectWorker:
                 return
 
     def await_healthy(self, timeout_s: float = _START_S) -> None:
-        """Wait until the worker has read its topics and joined its group (``GET /health``).
+        """Wait until the worker has read its topics and joined its group.
 
         Raises:
             EmbeddedError: it ended, or was not healthy in time.
         """
         deadline_s = time.monotonic() + timeout_s
-        while not self.rest.healthy():
+        while not self._is_healthy():
             if not self.running:
                 raise EmbeddedError(f"the worker ended with exit code {self.exit_code}: {self.log()[-2_000:]}")
             if time.monotonic() > deadline_s:
                 raise EmbeddedError(f"the worker was not healthy within {timeout_s:g} s: {self.log()[-2_000:]}")
             time.sleep(0.1)
+
+    def _is_healthy(self) -> bool:
+        # GET /health came with 3.9; before, lists are answered while the topics are still being read.
+        if tuple(map(int, self._version.split(".")[:2])) >= (3, 9):
+            return self.rest.healthy()
+        return "Herder started" in self.log()[self._log_start :] and self.rest.answers()
 
     def stop(self) -> None:
         """Shut it down in order (SIGTERM)."""
@@ -190,6 +197,7 @@ class ConnectWorker:
         if self._folder is None:
             self._folder = run_folder("worker")
             write_log_settings(self._folder)
+        self._log_start = len(self.log())
         port = free_ports(1)[0]
         self.rest = ConnectRest(f"http://127.0.0.1:{port}")
         settings = write_properties(

@@ -1,0 +1,126 @@
+"""Builds the worker's jar from its Java source: the same bytes on every machine.
+
+The compiler is always the locked batch compiler, never a ``javac`` that happens to be there: two compilers make two jars.
+Entries are sorted, stored and dated alike, because compressors differ too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import io
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final
+
+from connect_share.embedded.artifacts import class_path, ensure_artifacts
+from connect_share.embedded.java import java_command
+from connect_share.errors import EmbeddedError
+from connect_share.worker_plugin import JAVA_SOURCES, jar_path
+
+OLDEST_KAFKA: Final = "2.8.2"
+"""What is compiled against; the class files run on everything later."""
+
+_COMPILE_S: Final = 180
+_DATE: Final = (1980, 1, 1, 0, 0, 0)
+_REMEDY: Final = "build it with: make jar"
+
+
+def compile_java(
+    sources: Sequence[Path], folder: Path, libraries: str, *, release: str = "17", options: Sequence[str] = ()
+) -> None:
+    """Compile Java files into a folder with the locked batch compiler, which needs a plain JRE only.
+
+    Args:
+        sources: files.
+        folder: made if absent.
+        libraries: class path.
+        release: of the language and the class files, such as ``1.8``.
+        options: further ones of the compiler.
+
+    Raises:
+        EmbeddedError: they do not compile; has the compiler's words.
+    """
+    compiler = next(iter(ensure_artifacts("ecj").glob("*.jar")))
+    arguments = [f"-{release}", "-encoding", "UTF-8", *options, "-cp", libraries, "-d", str(folder)]
+    command = [str(java_command()), "-jar", str(compiler), *arguments, *map(str, sources)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=_COMPILE_S, check=False)
+    if done.returncode != 0:
+        raise EmbeddedError(f"{sources[0].name} does not compile: {(done.stdout + done.stderr)[-2_000:]}")
+
+
+def build_jar() -> bytes:
+    """Compile the plugin and give the jar's bytes.
+
+    Raises:
+        EmbeddedError: it does not compile, or a part to compile it with cannot be had.
+    """
+    sources = sorted(JAVA_SOURCES.rglob("*.java"))
+    kafka = ensure_artifacts(f"kafka-{OLDEST_KAFKA}")
+    libraries = [kafka / f"kafka-clients-{OLDEST_KAFKA}.jar", *kafka.glob("slf4j-api-*.jar")]
+    number = version("connect-share")
+    with tempfile.TemporaryDirectory() as temporary:
+        classes = Path(temporary)
+        compile_java(
+            sources,
+            classes,
+            ":".join(map(str, libraries)),
+            release="1.8",
+            options=[
+                "-g:lines,source",
+                "-proc:none",
+                "-failOnWarning",
+                "-warn:unusedLocal,unusedPrivate,unusedImport,nullDereference,resource,fallthrough,raw,unchecked",
+            ],
+        )
+        entries = {path.relative_to(classes).as_posix(): path.read_bytes() for path in classes.rglob("*.class")}
+    entries["connectshare/version.properties"] = f"version={number}\n".encode()
+    manifest = (
+        f"Manifest-Version: 1.0\r\nImplementation-Title: connect-share\r\nImplementation-Version: {number}\r\n\r\n"
+    )
+    return _archive({"META-INF/MANIFEST.MF": manifest.encode(), **dict(sorted(entries.items()))})
+
+
+def _archive(entries: dict[str, bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+        for name, data in entries.items():
+            entry = zipfile.ZipInfo(name, _DATE)
+            entry.create_system = 3  # the same on every system
+            entry.external_attr = 0o644 << 16
+            archive.writestr(entry, data)
+    return buffer.getvalue()
+
+
+def class_path_of(version_of_kafka: str) -> str:
+    """Give the class path of a version of Kafka with our jar in front."""
+    return f"{jar_path()}:{class_path(ensure_artifacts(f'kafka-{version_of_kafka}'))}"
+
+
+def main(argv: Sequence[str]) -> int:
+    """Build the jar in its place, or compare what is there (``--check``: 1 if it is another one)."""
+    parser = argparse.ArgumentParser(prog="python -m connect_share.embedded.plugin_jar", description=__doc__)
+    parser.add_argument("--check", action="store_true", help="build, compare with the jar that is there, write nothing")
+    options = parser.parse_args(argv)
+    try:
+        built = build_jar()
+    except EmbeddedError as exc:
+        print(exc, file=sys.stderr)
+        return exc.exit_code
+    path = jar_path()
+    if not options.check:
+        path.write_bytes(built)
+    elif not path.exists() or path.read_bytes() != built:
+        print(f"{path.name} is not what its source gives; {_REMEDY}", file=sys.stderr)
+        return 1
+    print(f"{path.name}: {len(built)} bytes, sha256 {hashlib.sha256(built).hexdigest()}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,87 @@
+package connectshare;
+
+import java.nio.charset.StandardCharsets;
+import java.util.HashSet;
+import java.util.Set;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Looks at the configurations of the group's own connectors for what would make their clients bypass the interceptor.
+ *
+ * <p>Nobody can refuse it at that place, so it is said in the log: once for each connector and property.
+ */
+final class ConnectorWatch {
+    private static final Logger LOG = LoggerFactory.getLogger(TopicSharingInterceptor.class);
+    private static final String CONNECTOR = "connector-";
+    private static final String[] OVERRIDES = {"producer.override.interceptor.classes", "consumer.override.interceptor.classes"};
+    private static final String OWN_OFFSETS = "offsets.storage.topic";
+    private static final int MOST_SAID = 10_000;
+
+    private final Settings settings;
+    private final Set<String> said = new HashSet<>();
+
+    ConnectorWatch(Settings settings) {
+        this.settings = settings;
+    }
+
+    /** Takes note of one own record of the config topic. Never throws for its content; values are not shown. */
+    void see(Object originalKey, Object value) {
+        if (!(originalKey instanceof String) || !(value instanceof byte[]) || !((String) originalKey).startsWith(CONNECTOR)) {
+            return;
+        }
+        String connector = ((String) originalKey).substring(CONNECTOR.length());
+        String json = new String((byte[]) value, StandardCharsets.UTF_8);
+        if (settings.exactlyOnce) {
+            for (String property : OVERRIDES) {
+                String found = property(json, property);
+                if (found != null && !found.contains(TopicSharingInterceptor.NAME)) {
+                    say(connector, property, "replaces the worker's interceptor: with exactly-once its offsets bypass topic sharing; "
+                        + "add " + TopicSharingInterceptor.NAME + " to it");
+                }
+            }
+        }
+        if (!settings.reachesConnectors) {
+            String topic = property(json, OWN_OFFSETS);
+            if (topic != null && settings.topics.containsKey(topic)) {
+                say(connector, OWN_OFFSETS, "names an internal topic of the worker: its client writes keys without the group's "
+                    + "prefix there; remove it, or name a topic of its own");
+            }
+        }
+    }
+
+    private void say(String connector, String property, String trouble) {
+        synchronized (said) {
+            if (said.size() < MOST_SAID && said.add(property + " " + connector)) {
+                LOG.error("Connector '{}': {} {}", Texts.shown(connector), property, trouble);
+            }
+        }
+    }
+
+    /** The text value of a member of a JSON object, found without a parser; null if there is none. */
+    private static String property(String json, String name) {
+        String quoted = "\"" + name + "\"";
+        int at = json.indexOf(quoted);
+        if (at < 0) {
+            return null;
+        }
+        int colon = skipBlanks(json, at + quoted.length());
+        if (colon >= json.length() || json.charAt(colon) != ':') {
+            return null;
+        }
+        int open = skipBlanks(json, colon + 1);
+        if (open >= json.length() || json.charAt(open) != '"') {
+            return null;
+        }
+        int close = json.indexOf('"', open + 1);
+        return close < 0 ? null : json.substring(open + 1, close);
+    }
+
+    private static int skipBlanks(String json, int at) {
+        int i = at;
+        while (i < json.length() && Character.isWhitespace(json.charAt(i))) {
+            i++;
+        }
+        return i;
+    }
+}

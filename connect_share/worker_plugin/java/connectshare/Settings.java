@@ -1,0 +1,161 @@
+package connectshare;
+
+import connectshare.GroupKeys.TopicType;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import org.apache.kafka.common.config.ConfigException;
+
+/** What a worker's own properties say about sharing; everything that can be wrong in them is found here, at start. */
+final class Settings {
+    static final String SHARING = "connect.management.topic.sharing.support";
+    static final String INTERCEPTORS = "interceptor.classes";
+    private static final String EXACTLY_ONCE = "exactly.once.source.support";
+    private static final String[] TOPICS = {"config.storage.topic", "status.storage.topic", "offset.storage.topic"};
+    private static final TopicType[] TYPES = {TopicType.CONFIG, TopicType.STATUS, TopicType.OFFSET};
+    private static final String[] CONNECTOR_CLIENTS = {"producer.", "consumer."};
+
+    final boolean enabled;
+    final String group;
+    /** Topics by name; empty when sharing is off. */
+    final Map<String, TopicType> topics;
+    /** Exactly-once source support is enabled. */
+    final boolean exactlyOnce;
+    /** Clients of connectors have the interceptor too. */
+    final boolean reachesConnectors;
+
+    private Settings(
+            boolean enabled, String group, Map<String, TopicType> topics, boolean exactlyOnce, boolean reachesConnectors) {
+        this.enabled = enabled;
+        this.group = group;
+        this.topics = topics;
+        this.exactlyOnce = exactlyOnce;
+        this.reachesConnectors = reachesConnectors;
+    }
+
+    /**
+     * Tells whether these are a worker's own properties.
+     *
+     * <p>Clients of connectors get what begins with {@code producer.} or {@code consumer.} only, never these.
+     */
+    static boolean areOfWorker(Map<String, ?> properties) {
+        for (String name : TOPICS) {
+            if (properties.containsKey(name)) {
+                return true;
+            }
+        }
+        return properties.containsKey(SHARING);
+    }
+
+    /**
+     * Reads a worker's properties.
+     *
+     * @throws ConfigException something is missing or wrong; says what to do
+     */
+    static Settings of(Map<String, ?> properties) {
+        if (!flag(properties)) {
+            return new Settings(false, "", new LinkedHashMap<>(), false, false);
+        }
+        String group = text(properties, "group.id");
+        if (group.isEmpty()) {
+            throw new ConfigException("group.id is missing; with " + SHARING + "=enabled it is the prefix of all keys");
+        }
+        String objection = GroupKeys.objection(group);
+        if (objection != null) {
+            throw new ConfigException("group.id '" + Texts.shown(group) + "' cannot be a cluster group id with " + SHARING
+                + "=enabled: " + objection + "; choose another group.id");
+        }
+        Map<String, TopicType> topics = new LinkedHashMap<>();
+        for (int i = 0; i < TOPICS.length; i++) {
+            String topic = text(properties, TOPICS[i]);
+            if (topic.isEmpty()) {
+                throw new ConfigException(TOPICS[i] + " is missing; a distributed worker's file has it");
+            }
+            if (topics.put(topic, TYPES[i]) != null) {
+                throw new ConfigException(TOPICS[i] + " names topic '" + Texts.shown(topic)
+                    + "', which another of the three properties names too; each needs a topic of its own");
+            }
+        }
+        requireOnce(properties, INTERCEPTORS);
+        boolean exactlyOnce = text(properties, EXACTLY_ONCE).toLowerCase(Locale.ROOT).equals("enabled");
+        boolean reachesConnectors = true;
+        for (String clients : CONNECTOR_CLIENTS) {
+            int times = times(properties, clients + INTERCEPTORS);
+            if (times > 1 || exactlyOnce && times == 0) {
+                requireOnce(properties, clients + INTERCEPTORS);
+            }
+            reachesConnectors &= times == 1;
+        }
+        return new Settings(true, group, topics, exactlyOnce, reachesConnectors);
+    }
+
+    private static boolean flag(Map<String, ?> properties) {
+        String word = text(properties, SHARING).toLowerCase(Locale.ROOT);
+        if (word.isEmpty() || word.equals("disabled")) {
+            return false;
+        }
+        if (word.equals("enabled")) {
+            return true;
+        }
+        throw new ConfigException(SHARING + " has to be enabled or disabled");
+    }
+
+    private static void requireOnce(Map<String, ?> properties, String name) {
+        int times = times(properties, name);
+        if (times == 0) {
+            throw new ConfigException(name + " does not have " + TopicSharingInterceptor.NAME + "; add the line " + name + "="
+                + TopicSharingInterceptor.NAME + " to the worker file, else keys would be written without the group's prefix");
+        }
+        if (times > 1) {
+            throw new ConfigException(name + " has " + TopicSharingInterceptor.NAME + " " + times
+                + " times; it has to be there once, else keys would get the prefix again");
+        }
+    }
+
+    private static int times(Map<String, ?> properties, String name) {
+        int times = 0;
+        for (String entry : list(properties.get(name))) {
+            if (entry.equals(TopicSharingInterceptor.NAME)) {
+                times++;
+            }
+        }
+        return times;
+    }
+
+    private static List<String> list(Object value) {
+        List<String> found = new ArrayList<>();
+        if (value instanceof Collection) {
+            for (Object entry : (Collection<?>) value) {
+                found.add(entry instanceof Class ? ((Class<?>) entry).getName() : String.valueOf(entry).trim());
+            }
+        } else if (value != null) {
+            for (String entry : value.toString().split(",")) {
+                found.add(entry.trim());
+            }
+        }
+        return found;
+    }
+
+    private static String text(Map<String, ?> properties, String name) {
+        Object value = properties.get(name);
+        return value == null ? "" : value.toString().trim();
+    }
+
+    @Override
+    public boolean equals(Object other) {
+        if (!(other instanceof Settings)) {
+            return false;
+        }
+        Settings that = (Settings) other;
+        return enabled == that.enabled && group.equals(that.group) && topics.equals(that.topics)
+            && exactlyOnce == that.exactlyOnce && reachesConnectors == that.reachesConnectors;
+    }
+
+    @Override
+    public int hashCode() {
+        return group.hashCode() * 31 + topics.hashCode();
+    }
+}

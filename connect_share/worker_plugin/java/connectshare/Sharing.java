@@ -1,0 +1,120 @@
+package connectshare;
+
+import connectshare.GroupKeys.TopicType;
+import java.lang.management.ManagementFactory;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import javax.management.JMException;
+import javax.management.ObjectName;
+import org.apache.kafka.common.config.ConfigException;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * What all clients of one worker have in common: settings, counters, latch.
+ *
+ * <p>There are six clients with the worker's own properties, and with exactly-once some more for each connector, which are
+ * not told the worker's properties: those take the only worker of this JVM.
+ */
+final class Sharing {
+    private static final Logger LOG = LoggerFactory.getLogger(TopicSharingInterceptor.class);
+    private static final Map<Settings, Sharing> WORKERS = new HashMap<>();
+
+    final Settings settings;
+    final GroupKeys keys;
+    final Latch latch = new Latch("this worker");
+    final ConnectorWatch watch;
+    private final Map<String, TopicCounters> counters = new LinkedHashMap<>();
+    private int clients;
+
+    private Sharing(Settings settings) {
+        this.settings = settings;
+        keys = settings.enabled ? new GroupKeys(settings.group) : null;
+        watch = new ConnectorWatch(settings);
+        for (String topic : settings.topics.keySet()) {
+            counters.put(topic, new TopicCounters(latch));
+        }
+    }
+
+    /** Gives what belongs to these settings to one more client, which has to {@link #release} it. */
+    static Sharing acquire(Settings settings) {
+        synchronized (WORKERS) {
+            Sharing sharing = WORKERS.get(settings);
+            if (sharing == null) {
+                sharing = new Sharing(settings);
+                WORKERS.put(settings, sharing);
+                sharing.announce();
+            }
+            sharing.clients++;
+            return sharing;
+        }
+    }
+
+    /**
+     * Gives the only worker of this JVM, for a client of a connector.
+     *
+     * @throws ConfigException there is none, or more than one
+     */
+    static Sharing ofOnlyWorker() {
+        synchronized (WORKERS) {
+            if (WORKERS.size() == 1) {
+                return WORKERS.values().iterator().next();
+            }
+            if (WORKERS.isEmpty()) {
+                throw new ConfigException(TopicSharingInterceptor.NAME + " is set for the clients of connectors but not for the "
+                    + "worker's own; add the line " + Settings.INTERCEPTORS + "=" + TopicSharingInterceptor.NAME
+                    + " to the worker file (a distributed worker's)");
+            }
+            throw new ConfigException("several workers with topic sharing run in this JVM, and a connector's client cannot tell "
+                + "which one is its own; run each in a JVM of its own");
+        }
+    }
+
+    /** Takes back what {@link #acquire} gave; the last one to do so removes the counters. */
+    void release() {
+        synchronized (WORKERS) {
+            clients--;
+            if (clients == 0) {
+                WORKERS.remove(settings);
+                for (String topic : counters.keySet()) {
+                    try {
+                        ManagementFactory.getPlatformMBeanServer().unregisterMBean(name(topic));
+                    } catch (JMException gone) {
+                        LOG.debug("No counters to remove for topic {}", topic);
+                    }
+                }
+            }
+        }
+    }
+
+    /** The counters of a topic, null if it is none of the three. */
+    TopicCounters counters(String topic) {
+        return counters.get(topic);
+    }
+
+    TopicType type(String topic) {
+        return settings.topics.get(topic);
+    }
+
+    private void announce() {
+        if (!settings.enabled) {
+            LOG.info("Topic sharing is off: {} is not 'enabled', records pass unchanged", Settings.SHARING);
+            return;
+        }
+        LOG.info("Topic sharing is on (version {}): keys of topics {} get the prefix '{}.', records of other groups are dropped",
+            TopicSharingInterceptor.version(), settings.topics.keySet(), settings.group);
+        for (Map.Entry<String, TopicCounters> entry : counters.entrySet()) {
+            try {
+                ManagementFactory.getPlatformMBeanServer().registerMBean(entry.getValue(), name(entry.getKey()));
+            } catch (JMException trouble) {
+                LOG.warn("No counters in JMX for topic {}: {}", entry.getKey(), trouble.toString());
+            }
+        }
+    }
+
+    // Group ids and names of topics have no character that an object name would take for its own.
+    private ObjectName name(String topic) throws JMException {
+        return new ObjectName("connectshare:type=TopicCounters,group=" + settings.group + ",topic=" + topic);
+    }
+}

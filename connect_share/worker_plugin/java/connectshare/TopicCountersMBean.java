@@ -1,0 +1,16 @@
+package connectshare;
+
+/** JMX: what the interceptor did to the records of one internal topic, since the worker's start. */
+public interface TopicCountersMBean {
+    /** Records of this group that were read and passed on; a record counts once for each client that reads it. */
+    long getOwnRecords();
+
+    /** Records of others that were read and dropped. */
+    long getForeignRecords();
+
+    /** Records of this group that got their prefix and were sent. */
+    long getRewrittenRecords();
+
+    /** The interceptor met something it cannot handle and has stopped all traffic of this worker's internal topics. */
+    boolean isStopped();
+}

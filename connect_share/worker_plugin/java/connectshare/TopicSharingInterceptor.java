@@ -1,0 +1,211 @@
+package connectshare;
+
+import connectshare.GroupKeys.TopicType;
+import java.io.InputStream;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Properties;
+import org.apache.kafka.clients.consumer.ConsumerInterceptor;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.ConsumerRecords;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.clients.producer.ProducerInterceptor;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.clients.producer.RecordMetadata;
+import org.apache.kafka.common.TopicPartition;
+
+/**
+ * KIP-1173 for Connect workers that do not know it: many clusters share one set of internal topics.
+ *
+ * <p>A worker's file has {@code connect.management.topic.sharing.support=enabled} and
+ * {@code interceptor.classes=connectshare.TopicSharingInterceptor}; that reaches the clients of the three internal topics and
+ * no others. Keys get {@code <group.id>.} before them on the way out; on the way in, records of other groups are dropped and
+ * the prefix is cut off. On the config topic a tombstone goes out as JSON null: the newest record of a group must stay there
+ * for ever, else a worker that starts later counts another position than its peers.
+ *
+ * <p>Kafka's clients swallow exceptions of interceptors and let the record through unchanged, so everything that can be wrong
+ * is found in {@link #configure}; later, whatever is not expected ends in an {@link Error} and a closed latch.
+ */
+public final class TopicSharingInterceptor
+        implements ProducerInterceptor<Object, Object>, ConsumerInterceptor<Object, Object> {
+    /** Name of this class as worker files have it. */
+    static final String NAME = "connectshare.TopicSharingInterceptor";
+    private static final byte[] JSON_NULL = "null".getBytes(StandardCharsets.US_ASCII);
+
+    private Sharing sharing;
+    private boolean acquired;
+    private Latch latch;
+
+    /** For Kafka, which makes one instance for each client. */
+    public TopicSharingInterceptor() {
+    }
+
+    /** Version of this jar. */
+    static String version() {
+        Properties properties = new Properties();
+        try (InputStream in = TopicSharingInterceptor.class.getResourceAsStream("/connectshare/version.properties")) {
+            if (in != null) {
+                properties.load(in);
+            }
+        } catch (java.io.IOException unreadable) {
+            return "unknown";
+        }
+        return properties.getProperty("version", "unknown");
+    }
+
+    /**
+     * Takes the client's properties.
+     *
+     * @throws org.apache.kafka.common.config.ConfigException something is missing or wrong; the worker stops
+     */
+    @Override
+    public void configure(Map<String, ?> properties) {
+        // Loads the look-ups now: a client that they do not fit has to fail here.
+        RecordCopies.ready();
+        if (Settings.areOfWorker(properties)) {
+            sharing = Sharing.acquire(Settings.of(properties));
+            acquired = true;
+            latch = sharing.latch;
+        } else {
+            sharing = Sharing.ofOnlyWorker();
+            // What a connector's client does must not stop the worker.
+            latch = new Latch("this client of a connector");
+        }
+    }
+
+    @Override
+    public ProducerRecord<Object, Object> onSend(ProducerRecord<Object, Object> record) {
+        try {
+            TopicType type = type(record.topic());
+            return type == null ? record : outgoing(type, record);
+        } catch (TopicSharingError refused) {
+            throw refused;
+        } catch (Throwable unexpected) {
+            throw latch.close("a record could not be given the group's prefix", unexpected);
+        }
+    }
+
+    private ProducerRecord<Object, Object> outgoing(TopicType type, ProducerRecord<Object, Object> record) {
+        if (latch.closed() || sharing.latch.closed()) {
+            throw (latch.closed() ? latch : sharing.latch).refusal();
+        }
+        Object key = prefixed(type, record.key());
+        if (key == null) {
+            throw latch.close("a record for topic " + Texts.shown(record.topic()) + " has a key that Connect is not known to write: "
+                + described(type, record.key()) + "; this jar may be older than the worker", null);
+        }
+        Object value = record.value() == null && type == TopicType.CONFIG ? JSON_NULL.clone() : record.value();
+        ProducerRecord<Object, Object> sent = new ProducerRecord<>(
+            record.topic(), record.partition(), record.timestamp(), key, value, record.headers());
+        sharing.counters(record.topic()).rewritten.increment();
+        return sent;
+    }
+
+    private Object prefixed(TopicType type, Object key) {
+        if (key instanceof String) {
+            return GroupKeys.isOriginal(type, (String) key, 0) ? sharing.keys.prefixed((String) key) : null;
+        }
+        if (key instanceof byte[]) {
+            return GroupKeys.isOriginal(type, (byte[]) key, 0) ? sharing.keys.prefixed((byte[]) key) : null;
+        }
+        return null;
+    }
+
+    // Keys of the offset topic name what a connector reads; they are not shown.
+    private static String described(TopicType type, Object key) {
+        if (key == null) {
+            return "none";
+        }
+        return key instanceof String && type != TopicType.OFFSET ? "'" + Texts.shown((String) key) + "'" : key.getClass().getName();
+    }
+
+    @Override
+    public ConsumerRecords<Object, Object> onConsume(ConsumerRecords<Object, Object> records) {
+        try {
+            return incoming(records);
+        } catch (Throwable unexpected) {
+            throw latch.close("records could not be told apart by group", unexpected);
+        }
+    }
+
+    private ConsumerRecords<Object, Object> incoming(ConsumerRecords<Object, Object> polled) throws ReflectiveOperationException {
+        Map<TopicPartition, List<ConsumerRecord<Object, Object>>> kept =
+            new HashMap<>();
+        boolean changed = false;
+        for (TopicPartition partition : polled.partitions()) {
+            List<ConsumerRecord<Object, Object>> records = polled.records(partition);
+            TopicType type = type(partition.topic());
+            if (type != null) {
+                changed = true;
+                records = own(type, records, sharing.counters(partition.topic()));
+            }
+            if (!records.isEmpty()) {
+                kept.put(partition, records);
+            }
+        }
+        return changed ? RecordCopies.withRecords(polled, kept) : polled;
+    }
+
+    private List<ConsumerRecord<Object, Object>> own(
+            TopicType type, List<ConsumerRecord<Object, Object>> records, TopicCounters counters)
+            throws ReflectiveOperationException {
+        List<ConsumerRecord<Object, Object>> kept = new ArrayList<>();
+        if (latch.closed() || sharing.latch.closed()) {
+            (latch.closed() ? latch : sharing.latch).remind();
+            return kept;
+        }
+        for (ConsumerRecord<Object, Object> record : records) {
+            Object original = original(type, record.key());
+            if (original != null) {
+                kept.add(RecordCopies.withKey(record, original, sharing.keys.prefixLength()));
+                if (type == TopicType.CONFIG) {
+                    sharing.watch.see(original, record.value());
+                }
+            }
+        }
+        counters.own.add(kept.size());
+        counters.foreign.add(records.size() - kept.size());
+        return kept;
+    }
+
+    private Object original(TopicType type, Object key) {
+        if (key == null) {
+            return null;
+        }
+        if (key instanceof String) {
+            return sharing.keys.own(type, (String) key);
+        }
+        if (key instanceof byte[]) {
+            return sharing.keys.own(type, (byte[]) key);
+        }
+        throw new IllegalStateException("keys of a shared topic are read as " + key.getClass().getName()
+            + "; the worker's internal clients read texts and bytes");
+    }
+
+    /** The type of a topic for this client: connectors' clients have to do with the offset topic only. */
+    private TopicType type(String topic) {
+        TopicType type = sharing.type(topic);
+        return acquired || type == TopicType.OFFSET ? type : null;
+    }
+
+    @Override
+    public void onAcknowledgement(RecordMetadata metadata, Exception exception) {
+        // Nothing to do: the record was rewritten before it was placed.
+    }
+
+    @Override
+    public void onCommit(Map<TopicPartition, OffsetAndMetadata> offsets) {
+        // Internal consumers never commit; those of sink connectors are not our concern.
+    }
+
+    @Override
+    public void close() {
+        if (acquired) {
+            acquired = false;
+            sharing.release();
+        }
+    }
+}
