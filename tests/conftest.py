@@ -92,8 +92,12 @@ def own_broker() -> Iterator[LocalBroker]:
 def worker_factory() -> Iterator[Callable[..., ConnectWorker]]:
     """Start real Java workers; all are stopped at the end of the test."""
     with ExitStack() as stack:
+        started: list[ConnectWorker] = []
 
         def start(properties: Mapping[str, str], **options: Any) -> ConnectWorker:
-            return stack.enter_context(ConnectWorker(properties, **options))
+            started.append(stack.enter_context(ConnectWorker(properties, **options)))
+            return started[-1]
 
         yield start
+        for worker in started:
+            worker.kill()  # nobody looks at them any more, and an orderly end takes seconds

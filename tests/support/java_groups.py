@@ -1,0 +1,217 @@
+"""Unmodified Java workers with our jar, several groups on one set of shared topics."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import count
+
+from connect_share import client
+from connect_share.admin import Admin, NewTopicRequest
+from connect_share.embedded.rest import RestError
+from connect_share.embedded.worker import ConnectWorker, worker_properties
+from connect_share.keys import split_key
+from connect_share.log import read_ranges
+from connect_share.records import OffsetRange, Record, TopicType
+from connect_share.worker_config import SHARING_PROPERTY, ClientSettings, Isolation
+from connect_share.worker_plugin import INTERCEPTOR_CLASS, jar_path
+from tests.support.waiting import await_that
+
+# Segments roll and are cleaned as fast as a broker can.
+COMPACT_NOW = {
+    "cleanup.policy": "compact",
+    "segment.ms": "500",
+    "min.cleanable.dirty.ratio": "0.0001",
+    "max.compaction.lag.ms": "200",
+    "delete.retention.ms": "0",
+    "file.delete.delay.ms": "100",
+}
+JAR = (jar_path(),)
+_TOPIC_ENDINGS = {TopicType.CONFIG: "configs", TopicType.STATUS: "status", TopicType.OFFSET: "offsets"}
+QUICK_MEMBERS = {"session.timeout.ms": "6000", "heartbeat.interval.ms": "1500", "rebalance.timeout.ms": "10000"}
+
+# What plain workers say about records they cannot place, and what a worker says whose position differs.
+_ABOUT_FOREIGN = re.compile(
+    r"Discarding|Ignoring (?:offset partition|task configuration)|nextOffsets\(\) returned empty|Invalid data for"
+)
+
+
+@dataclass(frozen=True)
+class SharedTopics:
+    """The three topics of all groups of a test."""
+
+    settings: ClientSettings
+    bootstrap_servers: str
+    prefix: str
+
+    def topic(self, topic_type: TopicType) -> str:
+        return f"{self.prefix}-{_TOPIC_ENDINGS[topic_type]}"
+
+    def create(self, config_topic: Mapping[str, str] | None = None) -> None:
+        with Admin(self.settings, client_id="tests") as admin:
+            for topic_type, partitions in ((TopicType.CONFIG, 1), (TopicType.STATUS, 5), (TopicType.OFFSET, 5)):
+                extra = (config_topic or {}) if topic_type is TopicType.CONFIG else {}
+                admin.create_topic(
+                    NewTopicRequest(self.topic(topic_type), partitions, 1, {"cleanup.policy": "compact", **extra})
+                )
+
+    def create_data_topic(self, name: str) -> str:
+        topic = f"{self.prefix}-{name}"
+        with Admin(self.settings, client_id="tests") as admin:
+            admin.create_topic(NewTopicRequest(topic, 1, 1))
+        return topic
+
+    def properties(self, group: str, **more: str) -> dict[str, str]:
+        """The worker file of a group with the jar; underscores in names are dots."""
+        return {
+            **worker_properties(self.bootstrap_servers, group, self.prefix),
+            **QUICK_MEMBERS,
+            SHARING_PROPERTY: "enabled",
+            "interceptor.classes": INTERCEPTOR_CLASS,
+            **{name.replace("_", "."): value for name, value in more.items()},
+        }
+
+    def records(self, topic: str, *, isolation: Isolation = Isolation.READ_UNCOMMITTED) -> list[Record]:
+        with Admin(self.settings, client_id="tests") as admin:
+            partitions = range(len(admin.describe_topics([topic])[topic].partitions))
+            pairs = [(topic, partition) for partition in partitions]
+            starts, ends = admin.start_offsets(pairs), admin.end_offsets(pairs, isolation)
+        ranges = [
+            OffsetRange(topic, partition, starts[topic, partition], ends[topic, partition]) for _, partition in pairs
+        ]
+        return list(read_ranges(self.settings, ranges, isolation=isolation, client_id="tests"))
+
+    def plain_keys(self) -> list[tuple[str, bytes | None]]:
+        """Keys in the three topics that carry no group's prefix."""
+        found = []
+        for topic_type in TopicType:
+            for record in self.records(self.topic(topic_type)):
+                split = split_key(topic_type, record.key or b"")
+                if split is None or split[0] is None:
+                    found.append((record.topic, record.key))
+        return found
+
+
+def write(settings: ClientSettings, topic: str, records: list[tuple[bytes, bytes | None]]) -> None:
+    """Write records and wait for the broker."""
+    producer = client.producer(settings, client_id="tests")
+    for key, value in records:
+        producer.produce(topic, key=key, value=value)
+    assert producer.flush(30) == 0
+
+
+@contextmanager
+def foreign_records(settings: ClientSettings, topic: str, per_second: int) -> Iterator[None]:
+    """Write another group's records to a config topic for as long as the block runs."""
+    tick_s = 0.02
+    ended = threading.Event()
+    producer = client.producer(settings, client_id="tests", overrides={"linger.ms": "5"})
+
+    def run() -> None:
+        written, ticks = count(), 0
+        sent = 0
+        while not ended.wait(tick_s):
+            ticks += 1
+            while sent < ticks * tick_s * per_second:
+                number = next(written)
+                producer.produce(
+                    topic, key=b"other.group.commit-connector-%d" % (number % 500), value=b'{"tasks":%d}' % number
+                )
+                sent += 1
+            producer.poll(0)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+        assert producer.flush(30) == 0
+
+
+class LogLines:
+    """What a worker has logged from now on."""
+
+    def __init__(self, worker: ConnectWorker, *, from_start: bool = False) -> None:
+        self._worker = worker
+        self._begin = 0 if from_start else len(worker.log())
+
+    def text(self) -> str:
+        return self._worker.log()[self._begin :]
+
+    def count(self, words: str) -> int:
+        return self.text().count(words)
+
+    @property
+    def mismatches(self) -> int:
+        return self.count("does not match group assignment")
+
+    @property
+    def joins(self) -> int:
+        return self.count("Joined group at generation")
+
+    @property
+    def catch_ups(self) -> int:
+        return self.count("Catching up to assignment's config offset")
+
+    def about_foreign(self) -> list[str]:
+        return [line for line in self.text().splitlines() if _ABOUT_FOREIGN.search(line)]
+
+    def last_assignment(self) -> tuple[int, int]:
+        """Generation and config offset of the last assignment."""
+        found = re.findall(r"Joined group at generation (\d+) .*?offset=(-?\d+)", self.text())
+        generation, offset = found[-1] if found else (-1, -1)
+        return int(generation), int(offset)
+
+
+def await_settled(workers: list[ConnectWorker], *, calm_s: float = 1.6, timeout_s: float = 60.0) -> tuple[int, int]:
+    """Wait until all members have the same generation and offset and keep them for a heartbeat; gives them."""
+    since_s, last = time.monotonic(), set[tuple[int, int]]()
+
+    def assignments() -> tuple[set[tuple[int, int]], float]:
+        nonlocal since_s, last
+        found = {LogLines(worker, from_start=True).last_assignment() for worker in workers}
+        if found != last:
+            since_s, last = time.monotonic(), found
+        return found, time.monotonic() - since_s
+
+    found, _ = await_that(
+        assignments,
+        lambda seen: len(seen[0]) == 1 and min(seen[0])[0] >= 0 and seen[1] >= calm_s,
+        what="in one generation",
+        timeout_s=timeout_s,
+    )
+    return next(iter(found))
+
+
+def put(worker: ConnectWorker, name: str, config: Mapping[str, str], *, timeout_s: float = 60.0) -> None:
+    """Create or change a connector; a rebalance under way (409, 500 from a killed leader) is waited for."""
+    _when_possible(lambda: worker.rest.put_config(name, config), timeout_s)
+
+
+def delete(worker: ConnectWorker, name: str, *, timeout_s: float = 60.0) -> None:
+    _when_possible(lambda: worker.rest.delete(name), timeout_s, gone_is_fine=True)
+
+
+def _when_possible(action: object, timeout_s: float, *, gone_is_fine: bool = False) -> None:
+    tries = 0
+
+    def attempt() -> str:
+        nonlocal tries
+        tries += 1
+        try:
+            action()  # type: ignore[operator]
+        except RestError as error:
+            if gone_is_fine and tries > 1 and error.status == 404:
+                return "done"
+            if error.status in (409, 500) or error.status == 0:
+                return str(error)
+            raise
+        return "done"
+
+    await_that(attempt, lambda said: said == "done", what="accepted", timeout_s=timeout_s)

@@ -1,0 +1,172 @@
+"""The config position with the jar on real workers: position cases 19 to 25 of docs/testing.md."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from connect_share.embedded.worker import ConnectWorker
+from connect_share.records import TopicType
+from tests.support.java_groups import (
+    COMPACT_NOW,
+    JAR,
+    LogLines,
+    SharedTopics,
+    await_settled,
+    delete,
+    foreign_records,
+    put,
+    write,
+)
+from tests.support.kafka import TestBroker
+from tests.support.waiting import await_that
+
+pytestmark = [pytest.mark.broker, pytest.mark.worker]
+
+Start = Callable[..., ConnectWorker]
+GROUP = "com.acme.team-1"
+OTHERS = b'{"properties":{}}'
+
+
+@pytest.fixture
+def topics(broker: TestBroker, unique: str) -> SharedTopics:
+    shared = SharedTopics(broker.client_settings, broker.bootstrap_servers, unique)
+    shared.create(COMPACT_NOW)
+    return shared
+
+
+@pytest.fixture
+def sink(topics: SharedTopics, tmp_path: Path) -> dict[str, str]:
+    """A connector that needs nothing and does nothing."""
+    data = topics.create_data_topic("data")
+    return {
+        "connector.class": "FileStreamSink",
+        "tasks.max": "1",
+        "file": str(tmp_path / "out.txt"),
+        "topics": data,
+    }
+
+
+def start_all(start: Start, properties: dict[str, str], version: str, number: int) -> list[ConnectWorker]:
+    workers = [start(properties, version=version, class_path=JAR, wait=False) for _ in range(number)]
+    with ThreadPoolExecutor(number) as threads:
+        list(threads.map(ConnectWorker.await_healthy, workers))
+    await_settled(workers)
+    return workers
+
+
+def compacted(topics: SharedTopics, gone: Callable[[list[tuple[bytes | None, bytes | None]]], bool]) -> None:
+    """Let foreign writes roll segments until the cleaner has removed what it may."""
+    topic = topics.topic(TopicType.CONFIG)
+
+    def rest() -> list[tuple[bytes | None, bytes | None]]:
+        write(topics.settings, topic, [(b"other.connector-x", OTHERS)])
+        return [(record.key, record.value) for record in topics.records(topic)]
+
+    await_that(rest, gone, what="compacted", timeout_s=60)
+
+
+def own(name: str) -> bytes:
+    return f"{GROUP}.{name}".encode()
+
+
+@pytest.mark.parametrize(
+    ("version", "protocol"),
+    [("2.8.2", "compatible"), ("3.9.2", "sessioned"), ("4.3.1", "compatible"), ("4.3.1", "sessioned")],
+)
+def test_a_late_worker_and_a_killed_leader_after_compaction(
+    topics: SharedTopics, sink: dict[str, str], worker_factory: Start, version: str, protocol: str
+) -> None:  # cases 19 and 20
+    properties = topics.properties(GROUP, connect_protocol=protocol)
+    first, third = start_all(worker_factory, properties, version, 2)
+    put(first, "keep", sink)
+    put(third, "gone", sink)
+    first.rest.await_state("gone", "RUNNING", tasks=1)
+    first.rest.pause("gone")
+    first.rest.await_state("gone", "PAUSED", tasks=1)
+    delete(first, "gone")
+    await_that(third.rest.connectors, lambda names: names == ["keep"], what="gone everywhere")
+    # What superseded them is there, as JSON null: the newest own record stays for ever.
+    compacted(
+        topics,
+        lambda records: (
+            [value for key, value in records if key == own("connector-gone")] == [b"null"]
+            and [value for key, value in records if key == own("target-state-gone")] == [b"null"]
+            and sum(key == b"other.connector-x" for key, _ in records) < 20
+        ),
+    )
+    before = [LogLines(worker) for worker in (first, third)]
+    late = worker_factory(properties, version=version, class_path=JAR)
+    logs = [*before, LogLines(late, from_start=True)]
+    _, position = await_settled([first, third, late])
+    assert [log.mismatches for log in logs] == [0, 0, 0]
+    assert logs[2].joins <= 3  # of its own, and what it took over from the others
+    put(late, "new", sink)
+    late.rest.await_state("new", "RUNNING", tasks=1)
+    assert await_settled([first, third, late])[1] >= position
+
+    leader_url = next(line for line in reversed(first.log().splitlines()) if "leaderUrl='" in line).split(
+        "leaderUrl='"
+    )[1]
+    leader = next(worker for worker in (first, third, late) if leader_url.startswith(worker.rest_url))
+    rest = [worker for worker in (first, third, late) if worker is not leader]
+    after = [LogLines(worker) for worker in rest]
+    leader.kill()
+    for number, worker in enumerate(rest):
+        put(worker, f"after-{number}", sink)
+        worker.rest.await_state(f"after-{number}", "RUNNING", tasks=1)
+    await_settled(rest)
+    assert [log.mismatches for log in after] == [0, 0]
+    assert [log.about_foreign() for log in (*logs, *after)] == [[]] * 5
+
+
+@pytest.mark.parametrize(("version", "number", "per_second"), [("4.3.1", 2, 500), ("2.8.2", 2, 500), ("4.3.1", 5, 200)])
+def test_foreign_writes_disturb_no_rebalance(
+    topics: SharedTopics, sink: dict[str, str], worker_factory: Start, version: str, number: int, per_second: int
+) -> None:  # cases 21 and 22
+    properties = topics.properties(GROUP)
+    workers = start_all(worker_factory, properties, version, number)
+    with foreign_records(topics.settings, topics.topic(TopicType.CONFIG), per_second):
+        logs = [LogLines(worker) for worker in workers]
+        for name in ("one", "two"):
+            put(workers[0], name, sink)
+            workers[-1].rest.await_state(name, "RUNNING", tasks=1)
+            await_settled(workers)
+        delete(workers[-1], "one")
+        await_that(workers[0].rest.connectors, lambda names: names == ["two"], what="gone everywhere")
+        await_settled(workers)
+        late = worker_factory(properties, version=version, class_path=JAR)
+        logs.append(LogLines(late, from_start=True))
+        await_settled([*workers, late])
+        assert [log.mismatches for log in logs] == [0] * len(logs)
+        assert logs[-1].joins <= 3
+        assert logs[-1].catch_ups <= 1
+        assert [log.about_foreign() for log in logs] == [[]] * len(logs)
+
+
+def test_the_marker_heals_a_group_that_real_tombstones_have_stuck(
+    topics: SharedTopics, sink: dict[str, str], worker_factory: Start
+) -> None:  # case 25
+    properties = topics.properties(GROUP, connect_protocol="compatible")
+    (first,) = start_all(worker_factory, properties, "4.3.1", 1)
+    put(first, "keep", sink)
+    first.rest.await_state("keep", "RUNNING", tasks=1)
+    # A tool that does not know the rule: tombstones, which the cleaner removes although the live worker counts them.
+    config_topic = topics.topic(TopicType.CONFIG)
+    write(topics.settings, config_topic, [(own("connector-gone"), OTHERS), (own("connector-gone"), None)])
+    compacted(topics, lambda records: all(key != own("connector-gone") for key, _ in records))
+    late = worker_factory(properties, version="4.3.1", class_path=JAR, wait=False)
+    stuck = LogLines(late, from_start=True)
+    await_that(lambda: stuck.mismatches, lambda found: found > 100, what="stuck", timeout_s=60)
+    write(topics.settings, config_topic, [(own("target-state-"), b"null")])
+    await_settled([first, late])
+    put(late, "new", sink)
+    late.rest.await_state("new", "RUNNING", tasks=1)
+    calm = [LogLines(first), LogLines(late)]
+    put(first, "newer", sink)
+    first.rest.await_state("newer", "RUNNING", tasks=1)
+    await_settled([first, late])
+    assert [log.mismatches for log in calm] == [0, 0]
