@@ -61,20 +61,16 @@ final class ConnectorWatch {
     /** The text value of a member of a JSON object, found without a parser; null if there is none. */
     private static String property(String json, String name) {
         String quoted = "\"" + name + "\"";
-        int at = json.indexOf(quoted);
-        if (at < 0) {
-            return null;
+        for (int at = json.indexOf(quoted); at >= 0; at = json.indexOf(quoted, at + 1)) {
+            int colon = skipBlanks(json, at + quoted.length());
+            // Without a colon it is the value of another member.
+            if (colon < json.length() && json.charAt(colon) == ':') {
+                int open = skipBlanks(json, colon + 1);
+                int close = open < json.length() && json.charAt(open) == '"' ? json.indexOf('"', open + 1) : -1;
+                return close < 0 ? null : json.substring(open + 1, close);
+            }
         }
-        int colon = skipBlanks(json, at + quoted.length());
-        if (colon >= json.length() || json.charAt(colon) != ':') {
-            return null;
-        }
-        int open = skipBlanks(json, colon + 1);
-        if (open >= json.length() || json.charAt(open) != '"') {
-            return null;
-        }
-        int close = json.indexOf('"', open + 1);
-        return close < 0 ? null : json.substring(open + 1, close);
+        return null;
     }
 
     private static int skipBlanks(String json, int at) {

@@ -39,12 +39,8 @@ final class GroupKeys {
         if (text.isEmpty()) {
             return "it is empty";
         }
-        for (int i = 0; i < text.length(); i++) {
-            char c = text.charAt(i);
-            boolean legal = c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '.' || c == '_' || c == '-';
-            if (!legal) {
-                return "only the characters A-Z a-z 0-9 . _ - are allowed";
-            }
+        if (!hasLegalCharacters(text)) {
+            return "only the characters A-Z a-z 0-9 . _ - are allowed";
         }
         int position = 0;
         while (true) {
@@ -62,6 +58,18 @@ final class GroupKeys {
             }
             position = dot + 1;
         }
+    }
+
+    /** Tells whether all characters are those that names of topics, too, are made of. */
+    static boolean hasLegalCharacters(String text) {
+        for (int i = 0; i < text.length(); i++) {
+            char c = text.charAt(i);
+            boolean legal = c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '.' || c == '_' || c == '-';
+            if (!legal) {
+                return false;
+            }
+        }
+        return true;
     }
 
     private static String startingAt(String[] prefixes, String text, int position) {

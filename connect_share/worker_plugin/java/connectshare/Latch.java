@@ -29,7 +29,12 @@ final class Latch {
             + "find the cause and restart it";
         if (reason.compareAndSet(null, message)) {
             remindedAt.set(System.nanoTime());
-            LOG.error("Topic sharing stopped: {}", message, cause);
+            try {
+                LOG.error("Topic sharing stopped: {}", message, cause);
+            } catch (RuntimeException unwritten) {
+                // Kafka would swallow it, and the record would pass unchanged.
+                return new TopicSharingError(message, unwritten);
+            }
         }
         return new TopicSharingError(message, cause);
     }

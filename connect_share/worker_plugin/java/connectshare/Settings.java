@@ -74,6 +74,10 @@ final class Settings {
             if (topic.isEmpty()) {
                 throw new ConfigException(TOPICS[i] + " is missing; a distributed worker's file has it");
             }
+            if (!GroupKeys.hasLegalCharacters(topic)) {
+                throw new ConfigException(TOPICS[i] + " is '" + Texts.shown(topic)
+                    + "', which is no legal name of a topic: only the characters A-Z a-z 0-9 . _ - are allowed");
+            }
             if (topics.put(topic, TYPES[i]) != null) {
                 throw new ConfigException(TOPICS[i] + " names topic '" + Texts.shown(topic)
                     + "', which another of the three properties names too; each needs a topic of its own");

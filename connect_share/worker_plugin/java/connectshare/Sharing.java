@@ -2,8 +2,10 @@ package connectshare;
 
 import connectshare.GroupKeys.TopicType;
 import java.lang.management.ManagementFactory;
+import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import javax.management.JMException;
 import javax.management.ObjectName;
@@ -26,6 +28,8 @@ final class Sharing {
     final Latch latch = new Latch("this worker");
     final ConnectorWatch watch;
     private final Map<String, TopicCounters> counters = new LinkedHashMap<>();
+    // Not those of another worker of the same group in this JVM.
+    private final List<ObjectName> registered = new ArrayList<>();
     private int clients;
 
     private Sharing(Settings settings) {
@@ -42,13 +46,27 @@ final class Sharing {
         synchronized (WORKERS) {
             Sharing sharing = WORKERS.get(settings);
             if (sharing == null) {
+                if (!settings.enabled && anyEnabled()) {
+                    throw new ConfigException("this client's properties say that topic sharing is off, the worker's own say that it "
+                        + "is on; remove " + Settings.SHARING + " and the names of the internal topics from the worker file's "
+                        + "producer. and consumer. lines and from the connector's overrides");
+                }
                 sharing = new Sharing(settings);
-                WORKERS.put(settings, sharing);
                 sharing.announce();
+                WORKERS.put(settings, sharing);
             }
             sharing.clients++;
             return sharing;
         }
+    }
+
+    private static boolean anyEnabled() {
+        for (Settings settings : WORKERS.keySet()) {
+            if (settings.enabled) {
+                return true;
+            }
+        }
+        return false;
     }
 
     /**
@@ -64,7 +82,8 @@ final class Sharing {
             if (WORKERS.isEmpty()) {
                 throw new ConfigException(TopicSharingInterceptor.NAME + " is set for the clients of connectors but not for the "
                     + "worker's own; add the line " + Settings.INTERCEPTORS + "=" + TopicSharingInterceptor.NAME
-                    + " to the worker file (a distributed worker's)");
+                    + " to the worker file (a distributed worker's), and keep the jar out of plugin.path: a second copy there does "
+                    + "not know the worker");
             }
             throw new ConfigException("several workers with topic sharing run in this JVM, and a connector's client cannot tell "
                 + "which one is its own; run each in a JVM of its own");
@@ -77,11 +96,11 @@ final class Sharing {
             clients--;
             if (clients == 0) {
                 WORKERS.remove(settings);
-                for (String topic : counters.keySet()) {
+                for (ObjectName name : registered) {
                     try {
-                        ManagementFactory.getPlatformMBeanServer().unregisterMBean(name(topic));
+                        ManagementFactory.getPlatformMBeanServer().unregisterMBean(name);
                     } catch (JMException gone) {
-                        LOG.debug("No counters to remove for topic {}", topic);
+                        LOG.debug("No counters to remove: {}", name);
                     }
                 }
             }
@@ -106,7 +125,9 @@ final class Sharing {
             TopicSharingInterceptor.version(), settings.topics.keySet(), settings.group);
         for (Map.Entry<String, TopicCounters> entry : counters.entrySet()) {
             try {
-                ManagementFactory.getPlatformMBeanServer().registerMBean(entry.getValue(), name(entry.getKey()));
+                ObjectName name = name(entry.getKey());
+                ManagementFactory.getPlatformMBeanServer().registerMBean(entry.getValue(), name);
+                registered.add(name);
             } catch (JMException trouble) {
                 LOG.warn("No counters in JMX for topic {}: {}", entry.getKey(), trouble.toString());
             }

@@ -4,7 +4,7 @@ import connectshare.GroupKeys.TopicType;
 import java.io.InputStream;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
-import java.util.HashMap;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
@@ -36,8 +36,10 @@ public final class TopicSharingInterceptor
     private static final byte[] JSON_NULL = "null".getBytes(StandardCharsets.US_ASCII);
 
     private Sharing sharing;
+    // Stays when the client is closed: not even then does a plain key pass.
+    private boolean ofWorker;
     private boolean acquired;
-    private Latch latch;
+    private Latch latch = new Latch("this client");
 
     /** For Kafka, which makes one instance for each client. */
     public TopicSharingInterceptor() {
@@ -67,6 +69,7 @@ public final class TopicSharingInterceptor
         RecordCopies.ready();
         if (Settings.areOfWorker(properties)) {
             sharing = Sharing.acquire(Settings.of(properties));
+            ofWorker = true;
             acquired = true;
             latch = sharing.latch;
         } else {
@@ -132,8 +135,8 @@ public final class TopicSharingInterceptor
     }
 
     private ConsumerRecords<Object, Object> incoming(ConsumerRecords<Object, Object> polled) throws ReflectiveOperationException {
-        Map<TopicPartition, List<ConsumerRecord<Object, Object>>> kept =
-            new HashMap<>();
+        // Partitions stay in the order in which they were fetched.
+        Map<TopicPartition, List<ConsumerRecord<Object, Object>>> kept = new LinkedHashMap<>();
         boolean changed = false;
         for (TopicPartition partition : polled.partitions()) {
             List<ConsumerRecord<Object, Object>> records = polled.records(partition);
@@ -188,7 +191,7 @@ public final class TopicSharingInterceptor
     /** The type of a topic for this client: connectors' clients have to do with the offset topic only. */
     private TopicType type(String topic) {
         TopicType type = sharing.type(topic);
-        return acquired || type == TopicType.OFFSET ? type : null;
+        return ofWorker || type == TopicType.OFFSET ? type : null;
     }
 
     @Override
@@ -202,7 +205,7 @@ public final class TopicSharingInterceptor
     }
 
     @Override
-    public void close() {
+    public synchronized void close() {
         if (acquired) {
             acquired = false;
             sharing.release();
