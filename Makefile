@@ -40,7 +40,10 @@ demo: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python -m spark_jobs.benchmark_startup --embedded --result build/bench/startup.json
 
-compat soak drill-topic-ids: $(STAMP)
+soak: $(STAMP)
+	CONNECT_SHARE_SOAK_MINUTES=$(MINUTES) $(BIN)/python -m pytest -s tests/worker/test_shared_groups.py
+
+compat drill-topic-ids: $(STAMP)
 	@echo "make $@ does not exist yet; docs/skipped.md lists what is still missing" >&2; exit 2
 
 clean:

@@ -114,7 +114,10 @@ def main(argv: Sequence[str]) -> int:
         return exc.exit_code
     path = jar_path()
     if not options.check:
-        path.write_bytes(built)
+        # Renamed into place: a worker that runs with the old one keeps it.
+        beside = path.with_suffix(".new")
+        beside.write_bytes(built)
+        beside.replace(path)
     elif not path.exists() or path.read_bytes() != built:
         print(f"{path.name} is not what its source gives; {_REMEDY}", file=sys.stderr)
         return 1

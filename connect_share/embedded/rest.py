@@ -103,6 +103,19 @@ class ConnectRest:
         found: list[dict[str, Any]] = self.call("GET", f"/connectors/{_quoted(name)}/offsets")["offsets"]
         return found
 
+    def alter_offsets(self, name: str, offsets: list[dict[str, Any]]) -> None:
+        """Set offsets of a stopped connector; entries as :meth:`offsets` gives them (3.6 and later)."""
+        self.call("PATCH", f"/connectors/{_quoted(name)}/offsets", {"offsets": offsets})
+
+    def reset_offsets(self, name: str) -> None:
+        """Forget all offsets of a stopped connector (3.6 and later)."""
+        self.call("DELETE", f"/connectors/{_quoted(name)}/offsets")
+
+    def restart(self, name: str, *, tasks: bool = False) -> None:
+        """Restart a connector, with ``tasks`` its tasks too (3.0 and later)."""
+        options = "?includeTasks=true&onlyFailed=false" if tasks else ""
+        self.call("POST", f"/connectors/{_quoted(name)}/restart{options}")
+
     def pause(self, name: str) -> None:
         """Ask for the target state PAUSED."""
         self.call("PUT", f"/connectors/{_quoted(name)}/pause")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
@@ -191,21 +191,22 @@ def await_settled(workers: list[ConnectWorker], *, calm_s: float = 1.6, timeout_
 
 def put(worker: ConnectWorker, name: str, config: Mapping[str, str], *, timeout_s: float = 60.0) -> None:
     """Create or change a connector; a rebalance under way (409, 500 from a killed leader) is waited for."""
-    _when_possible(lambda: worker.rest.put_config(name, config), timeout_s)
+    when_possible(lambda: worker.rest.put_config(name, config), timeout_s)
 
 
 def delete(worker: ConnectWorker, name: str, *, timeout_s: float = 60.0) -> None:
-    _when_possible(lambda: worker.rest.delete(name), timeout_s, gone_is_fine=True)
+    when_possible(lambda: worker.rest.delete(name), timeout_s, gone_is_fine=True)
 
 
-def _when_possible(action: object, timeout_s: float, *, gone_is_fine: bool = False) -> None:
+def when_possible(action: Callable[[], object], timeout_s: float = 60.0, *, gone_is_fine: bool = False) -> None:
+    """Do something over REST as soon as the group is not rebalancing."""
     tries = 0
 
     def attempt() -> str:
         nonlocal tries
         tries += 1
         try:
-            action()  # type: ignore[operator]
+            action()
         except RestError as error:
             if gone_is_fine and tries > 1 and error.status == 404:
                 return "done"

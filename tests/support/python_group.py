@@ -1,0 +1,115 @@
+"""A runtime of one cluster group in a process of its own, told what to do on stdin; it may be killed at any time.
+
+usage: python -m tests.support.python_group WORKER_FILE
+Each line is ``{"do": ..., ...}``; each answer is ``{"done": ...}``, given when the change is acknowledged.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import IO, Any
+
+from connect_share import ConnectStorage, WorkerConfig
+from connect_share.state import ConnectorStatus, State, TargetState
+from connect_share.stores import reset_offsets
+
+
+def view(storage: ConnectStorage) -> dict[str, Any]:
+    """Everything the stores believe, as JSON."""
+    storage.config.refresh(30)
+    config, offsets = storage.config.snapshot(), {}
+    storage.offsets.get(()).result(30)
+    for name in sorted(storage.offsets.snapshot().connectors()):
+        pairs = storage.offset_reader(name).offsets(storage.offsets.connector_partitions(name))
+        offsets[name] = [[partition, offset] for partition, offset in pairs]
+    connectors = {}
+    for name in sorted(config.connectors()):
+        target = config.target_state(name)
+        connectors[name] = {
+            "config": config.connector_config(name),
+            "target": "STARTED" if target is None else target.name,
+            "tasks": len(config.tasks(name)),
+        }
+    return {"connectors": connectors, "offsets": {name: pairs for name, pairs in offsets.items() if pairs}}
+
+
+def _carry_out(storage: ConnectStorage, order: dict[str, Any]) -> Any:
+    name = order.get("connector", "")
+    match order["do"]:
+        case "put":
+            storage.config.put_connector_config(name, order["config"])
+            storage.config.put_task_configs(name, [{**order["config"], "task.class": "x"}] * order["tasks"])
+            storage.status.put(ConnectorStatus(name, State.RUNNING, "python:1", 1, None, None))
+        case "target":
+            storage.config.put_target_state(name, TargetState[order["state"]])
+        case "delete":
+            storage.config.remove_connector_config(name)
+        case "offset":
+            writer = storage.offset_writer(name)
+            writer.offset(order["partition"], order["offset"])
+            writer.begin_flush()
+            flushed = writer.do_flush()
+            assert flushed is not None
+            flushed.result(30)
+        case "reset":
+            reset_offsets(storage.offsets, name)
+        case "view":
+            return view(storage)
+        case other:
+            raise ValueError(other)
+    return True
+
+
+def serve(worker_file: Path, orders: Iterable[str], answers: IO[str]) -> None:
+    with ConnectStorage(WorkerConfig.from_file(worker_file), allow_empty=True) as storage:
+        print(json.dumps({"done": "started"}), file=answers, flush=True)
+        for line in orders:
+            print(json.dumps({"done": _carry_out(storage, json.loads(line))}), file=answers, flush=True)
+
+
+class PythonGroup:
+    """The other end: starts, orders, kills."""
+
+    def __init__(self, worker_file: Path) -> None:
+        self._worker_file = worker_file
+        self._process: subprocess.Popen[str] | None = None
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "tests.support.python_group", str(self._worker_file)]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert self._answer() == "started"
+
+    def order(self, **order: Any) -> Any:
+        assert self._process is not None
+        assert self._process.stdin is not None
+        print(json.dumps(order), file=self._process.stdin, flush=True)
+        return self._answer()
+
+    def kill(self) -> None:
+        self._end(kill=True)
+
+    def stop(self) -> None:
+        self._end(kill=False)
+
+    def _answer(self) -> Any:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        assert line, "the process of a Python group has ended"
+        return json.loads(line)["done"]
+
+    def _end(self, *, kill: bool) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        with process:  # closes the pipes, which ends it in order, and waits
+            if kill:
+                process.kill()
+
+
+if __name__ == "__main__":
+    serve(Path(sys.argv[1]), sys.stdin, sys.stdout)
