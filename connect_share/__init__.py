@@ -33,6 +33,7 @@ from connect_share.errors import (
     TopicRecreatedError,
     UsageError,
     ValueFormatError,
+    WorkerPluginError,
     WriteError,
 )
 from connect_share.keys import ClusterGroupId, prefix_key, split_key
@@ -129,6 +130,7 @@ __all__ = [
     "UsageError",
     "ValueFormatError",
     "WorkerConfig",
+    "WorkerPluginError",
     "WriteError",
     "alter_offsets",
     "murmur2",

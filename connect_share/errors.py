@@ -31,6 +31,7 @@
     │  │  └─ PrivilegedWriteError           the leader lost, or never had, the right to write
     │  ├─ PlainTopicsError                  sharing is on, the topics hold plain records only
     │  └─ LiveMembersError                  Java workers of the same group are alive
+    ├─ WorkerPluginError                    the jar for Java workers is missing or cannot be written
     └─ EmbeddedError                        a local broker, worker or artifact could not be had
 
 ``migrator.errors`` adds the branch ``MigrationError``.
@@ -238,6 +239,10 @@ class PlainTopicsError(StoreError):
 
 class LiveMembersError(StoreError):
     """Java workers of the same Connect group are alive: two writers would overwrite each other."""
+
+
+class WorkerPluginError(ConnectShareError):
+    """The jar for Java workers is missing from this installation, or cannot be written where it is wanted."""
 
 
 class EmbeddedError(ConnectShareError):

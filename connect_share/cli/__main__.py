@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-from connect_share.cli import commands, describe
+from connect_share.cli import check, commands, describe, worker_jar
 from connect_share.cli.arguments import NOT_YET, build_parser
 from connect_share.cli.output import Output, printable
 from connect_share.errors import ConnectShareError, UsageError
@@ -22,6 +22,8 @@ _COMMANDS: Final[dict[tuple[str, str], Callable[[argparse.Namespace, Output], in
     ("get", "offsets"): commands.get_offsets,
     ("get", "statuses"): commands.get_statuses,
     ("describe", "connector"): describe.describe_connector,
+    ("check", "worker-config"): check.check_worker_config,
+    ("worker-jar", ""): worker_jar.worker_jar,
 }
 
 
@@ -33,7 +35,8 @@ class _EscapingFormatter(logging.Formatter):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; 0 ok, 1 failed, 2 wrong usage."""
     given = list(sys.argv[1:] if argv is None else argv)
-    out = Output(" ".join(given[:2]) if given[:1] in (["get"], ["describe"]) else " ".join(given[:1]), _form(given))
+    words = given[:2] if given[:1] in (["get"], ["describe"], ["check"]) else given[:1]
+    out = Output(" ".join(words), _form(given))
     try:
         return _run(given, out)
     except SystemExit as ended:  # argparse: --help
@@ -52,6 +55,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(given: Sequence[str], out: Output) -> int:
     if given and given[0] in NOT_YET and not {"-h", "--help"} & set(given):
         raise UsageError(f"not available in this version: {given[0]}; {NOT_YET[given[0]]}")
+    if given[:1] == ["check"] and given[1:] and not given[1].startswith("-") and given[1] != "worker-config":
+        raise UsageError(f"not available in this version: check {given[1]}; check worker-config FILE is")
     arguments = build_parser().parse_args(given)
     if arguments.verb in NOT_YET:
         raise UsageError(f"not available in this version: {arguments.verb}; {NOT_YET[arguments.verb]}")

@@ -14,6 +14,7 @@ from connect_share.worker_config import TopicSet
 
 PROGRAM: Final = "connect-share"
 DEFAULT_TIMEOUT_S: Final = 15.0
+CHECK_TIMEOUT_S: Final = 5.0
 
 EXAMPLES: Final = """\
 examples:
@@ -22,6 +23,8 @@ examples:
   connect-share get connectors -w worker.properties
   connect-share get offsets -w worker.properties --all-groups --output json
   connect-share describe connector orders.sink -w worker.properties --show-values
+  connect-share worker-jar --to /opt/kafka/libs
+  connect-share check worker-config worker.properties --libs /opt/kafka/libs
 """
 PRECEDENCE: Final = """\
 precedence, highest first:
@@ -29,12 +32,10 @@ precedence, highest first:
 """
 NOT_YET: Final = {
     "create": "create the topics with a worker, or with ConnectStorage",
-    "check": "get groups shows what the topics hold",
     "repair": "nothing is repaired yet",
     "export": "get ... --output json shows what is there, without secrets",
     "restore": "stop the workers and put the connectors through Connect's REST interface",
     "delete": "delete connectors through Connect's REST interface",
-    "worker-jar": "the jar for unmodified Java workers does not exist yet",
 }
 TOPIC_FLAGS: Final = {
     TopicType.CONFIG: "--config-storage-topic",
@@ -75,6 +76,10 @@ def build_parser() -> argparse.ArgumentParser:
     connector = nouns.add_parser("connector", help="configuration, statuses, active topics and offsets of a connector")
     connector.add_argument("connector", metavar="NAME", help="name of the connector")
     _add_common(connector, "connector")
+    checker = verbs.add_parser("check", help="check a worker file for topic sharing")
+    nouns = checker.add_subparsers(dest="noun", metavar="NOUN", required=True, parser_class=_Parser)
+    _add_check_worker_config(nouns)
+    _add_worker_jar(verbs)
     for verb in NOT_YET:
         verbs.add_parser(verb, help="not available in this version")
     return parser
@@ -111,15 +116,53 @@ def _add_common(parser: argparse.ArgumentParser, noun: str) -> None:
         what.add_argument(
             "--show-values", action="store_true", help="show values of configurations and traces; they hold secrets"
         )
+    _add_form(parser, DEFAULT_TIMEOUT_S)
+
+
+def _add_form(parser: argparse.ArgumentParser, timeout_s: float | None = None) -> None:
+    """Add what all commands have; a timeout only where a cluster is asked."""
     parser.add_argument("--output", choices=("text", "json"), default="text", help="form of the result")
-    parser.add_argument(
-        "--timeout",
-        metavar="SECONDS",
-        type=_seconds,
-        default=DEFAULT_TIMEOUT_S,
-        help=f"longest wait for the cluster, {DEFAULT_TIMEOUT_S:g} by default",
-    )
+    if timeout_s is not None:
+        parser.add_argument(
+            "--timeout",
+            metavar="SECONDS",
+            type=_seconds,
+            default=timeout_s,
+            help=f"longest wait for the cluster, {timeout_s:g} by default",
+        )
     parser.add_argument("-v", "--verbose", action="store_true", help="show what the libraries log")
+
+
+def _add_check_worker_config(nouns: argparse._SubParsersAction[_Parser]) -> None:
+    parser = nouns.add_parser(
+        "worker-config",
+        help="is a Java worker's file right for topic sharing?",
+        description="Tell whether a Java worker's file is right for topic sharing, and what to add. "
+        "Reads only; exit code 1 if something is wrong, warnings allowed.",
+    )
+    parser.add_argument("file", metavar="FILE", type=Path, help="properties file of a Java worker")
+    parser.add_argument(
+        "--libs",
+        metavar="DIR",
+        type=Path,
+        action="append",
+        default=[],
+        help="folder with the jars of the worker's own class path, may be repeated; "
+        "$KAFKA_HOME/libs by default; CLASSPATH is looked at too",
+    )
+    parser.add_argument("--offline", action="store_true", help="do not ask the cluster for the group's connectors")
+    _add_form(parser, CHECK_TIMEOUT_S)
+
+
+def _add_worker_jar(verbs: argparse._SubParsersAction[_Parser]) -> None:
+    parser = verbs.add_parser(
+        "worker-jar",
+        help="hand out the jar that gives topic sharing to Java workers",
+        description="Print where the jar for unmodified Java workers (2.8 to 4.3) is, or copy it to where they find it.",
+    )
+    parser.add_argument("--to", metavar="DIR", type=Path, help="copy the jar into this folder, such as Kafka's libs")
+    parser.set_defaults(noun="")
+    _add_form(parser)
 
 
 def _seconds(text: str) -> float:

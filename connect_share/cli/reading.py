@@ -36,6 +36,7 @@ class TopicReading(Generic[State_co]):
     Attributes:
         groups: state by group; only groups that have a record there.
         records: number of records by group.
+        others: records of groups that were not asked for.
         unrecognized: records whose key is no legal key of Connect.
         notes: what the reader should know, for stderr.
     """
@@ -43,6 +44,7 @@ class TopicReading(Generic[State_co]):
     topic: str
     groups: dict[Group, State_co] = field(default_factory=dict)
     records: dict[Group, int] = field(default_factory=dict)
+    others: int = 0
     unrecognized: int = 0
     notes: list[str] = field(default_factory=list)
 
@@ -168,6 +170,7 @@ def _fold(
             continue
         group = owner[0]
         if groups is not None and group not in groups:
+            reading.others += 1
             continue
         if group not in folds:
             folds[group] = new_fold(group)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import sysconfig
 import venv
+import zipfile
 from pathlib import Path
 
 import pyspark
@@ -16,6 +17,7 @@ import pytest
 from connect_share.embedded.java import java_home_for_spark
 from connect_share.embedded.worker import worker_properties, write_properties
 from connect_share.worker_config import SHARING_PROPERTY
+from connect_share.worker_plugin import JAR_NAME, jar_path
 from tests.support.kafka import TestBroker
 
 CHECKOUT = Path(__file__).parents[2]
@@ -41,8 +43,9 @@ def _told(log: str) -> str:
     return "\n".join(line for line in log.splitlines() if " INFO " not in line and not line.startswith("\tat "))[-4000:]
 
 
-@pytest.fixture
-def wheel(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
     command = [
         sys.executable,
         "-m",
@@ -51,11 +54,11 @@ def wheel(tmp_path: Path) -> Path:
         "--quiet",
         "--no-deps",
         "-w",
-        str(tmp_path / "wheel"),
+        str(folder),
         str(CHECKOUT),
     ]
     subprocess.run([*command, "--disable-pip-version-check"], check=True, timeout=240)
-    return next((tmp_path / "wheel").glob("*.whl"))
+    return next(folder.glob("*.whl"))
 
 
 @pytest.fixture
@@ -70,6 +73,11 @@ def bare_python(tmp_path: Path) -> Path:
     seen = subprocess.run([str(python), "-c", "import connect_share"], capture_output=True, cwd=tmp_path, check=False)
     assert seen.returncode != 0, "the project is importable without the wheel: this test would prove nothing"
     return python
+
+
+def test_the_wheel_holds_the_jar_for_java_workers(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        assert archive.read(f"connect_share/worker_plugin/{JAR_NAME}") == jar_path().read_bytes()
 
 
 @pytest.mark.timeout(400)

@@ -16,7 +16,18 @@ from connect_share.records import TopicType
 HELP = Path(__file__).parent.parent / "vectors" / "help"
 
 
-@pytest.mark.parametrize("words", [(), ("get",), ("get", "groups"), ("get", "statuses"), ("describe", "connector")])
+@pytest.mark.parametrize(
+    "words",
+    [
+        (),
+        ("get",),
+        ("get", "groups"),
+        ("get", "statuses"),
+        ("describe", "connector"),
+        ("check", "worker-config"),
+        ("worker-jar",),
+    ],
+)
 def test_help_is_as_it_was(
     words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -50,6 +61,13 @@ def test_what_does_not_exist_yet_is_refused(verb: str, form: str, capsys: pytest
         (["get", "nothing"], "invalid choice: 'nothing'"),
         (["shout"], "invalid choice: 'shout'"),
         (["describe", "connector"], "required: NAME"),
+        (["check"], "required: NOUN"),
+        (["check", "topics"], "not available in this version: check topics; check worker-config FILE is"),
+        (["check", "worker-config"], "required: FILE"),
+        (["check", "worker-config", "/nowhere/w.properties"], "cannot read /nowhere/w.properties"),
+        (["check", "worker-config", "x", "--libs", "/nowhere"], "--libs: /nowhere is not a folder"),
+        (["worker-jar", "--to", "/nowhere"], "/nowhere is not a folder"),
+        (["worker-jar", "--to"], "--to: expected one argument"),
         (["get", "groups"], "use -w FILE or -B HOST:PORT"),
         (["get", "groups", "-B", "x:1"], "--config-storage-topic or --offset-storage-topic or --status-storage-topic"),
         (["get", "connectors", "-B", "x:1", "--offset-storage-topic", "o"], "this needs --config-storage-topic"),

@@ -1,0 +1,69 @@
+"""The command that hands out the jar for Java workers."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from connect_share.cli.output import Output
+from connect_share.worker_plugin import INTERCEPTOR_CLASS
+from connect_share.worker_plugin.jar_check import compared
+from connect_share.worker_plugin.jar_file import HandedOut, JarFile, find_jars, folder_jars, hand_out, own_jar
+from connect_share.worker_plugin.worker_file_check import EXACTLY_ONCE, worker_lines
+
+
+def worker_jar(arguments: argparse.Namespace, out: Output) -> int:
+    """``worker-jar``."""
+    if arguments.to is None:
+        jar = own_jar()
+        if out.is_json:
+            out.json(_members(jar))
+        else:
+            out.lines(str(jar.path))
+        return 0
+    done = hand_out(arguments.to)
+    others = [jar for jar in find_jars(folder_jars(arguments.to)) if jar.path.resolve() != done.jar.path.resolve()]
+    for other in others:
+        out.note(f"{other.path} has the interceptor too, and one hides the other: remove it")
+    if out.is_json:
+        replaced = done.replaced
+        out.json(
+            {
+                **_members(done.jar),
+                "written": done.written,
+                "replaced": None if replaced is None else {"version": replaced.version, "sha256": replaced.sha256},
+            }
+        )
+        return 0
+    lines, more = worker_lines(exactly_once=False), worker_lines(exactly_once=True)
+    out.lines(
+        f"{done.jar.path}: {_story(done)}",
+        "",
+        "add to the worker file:",
+        *lines,
+        "",
+        f"with {EXACTLY_ONCE}=enabled or preparing also:",
+        *more[len(lines) :],
+    )
+    return 0
+
+
+def _story(done: HandedOut) -> str:
+    if not done.written:
+        return f"version {done.jar.version} is there already, nothing was written"
+    if done.replaced is None:
+        return f"version {done.jar.version} written"
+    return f"version {done.jar.version} written, in place of {compared(done.replaced, done.jar)}"
+
+
+def _members(jar: JarFile) -> dict[str, Any]:
+    return {
+        "path": str(jar.path),
+        "sha256": jar.sha256,
+        "version": jar.version,
+        "class": INTERCEPTOR_CLASS,
+        "written": False,
+        "replaced": None,
+        "lines": list(worker_lines(exactly_once=False)),
+        "lines_exactly_once": list(worker_lines(exactly_once=True)),
+    }

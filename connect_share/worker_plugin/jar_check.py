@@ -1,0 +1,95 @@
+"""Does the worker find the jar, and is it this version's? Pure: what was found in, findings out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from connect_share.worker_plugin.jar_file import UNKNOWN_VERSION, JarFile
+from connect_share.worker_plugin.worker_file_check import INTERCEPTORS, Finding, Severity
+
+PLUGIN_PATH: Final = "plugin.path"
+_REMEDY: Final = "connect-share worker-jar --to DIR puts it there"
+
+
+@dataclass(frozen=True)
+class JarSearch:
+    """Where was looked for the jar, and what was there.
+
+    Attributes:
+        looked_in: folders and class paths, for people.
+        told: the caller named the folders, so nothing else is on the worker's class path.
+        class_path: jars with the interceptor on the class path.
+        plugin_path: those under ``plugin.path``.
+    """
+
+    looked_in: tuple[str, ...]
+    told: bool
+    class_path: tuple[JarFile, ...]
+    plugin_path: tuple[JarFile, ...]
+
+
+def check_jars(search: JarSearch, ours: JarFile) -> tuple[Finding, ...]:
+    """Check what was found against the jar of this installation."""
+    return tuple(_findings(search, ours))
+
+
+def _findings(search: JarSearch, ours: JarFile) -> Iterable[Finding]:
+    found = search.class_path
+    if not search.looked_in:
+        yield Finding(
+            Severity.WARNING,
+            INTERCEPTORS,
+            f"the jar was not looked for: neither --libs, KAFKA_HOME nor CLASSPATH says what the worker's class path is; "
+            f"{_REMEDY}",
+        )
+    elif not found:
+        yield Finding(
+            Severity.ERROR if search.told else Severity.WARNING,
+            INTERCEPTORS,
+            f"no jar in {' and '.join(search.looked_in)} has the interceptor; {_REMEDY}",
+        )
+    elif len(found) > 1:
+        yield Finding(
+            Severity.ERROR,
+            INTERCEPTORS,
+            f"{len(found)} jars on the class path have the interceptor, and one hides the others: {_paths(found)}; keep one",
+        )
+    for jar in found:
+        if jar.sha256 != ours.sha256:
+            yield Finding(
+                Severity.WARNING,
+                INTERCEPTORS,
+                f"{jar.path} is {compared(jar, ours)}; {_REMEDY}, for all workers of the group at once",
+            )
+    if search.plugin_path:
+        yield Finding(
+            Severity.WARNING,
+            PLUGIN_PATH,
+            f"{PLUGIN_PATH} has the jar ({_paths(search.plugin_path)}), where a worker does not look for interceptors; "
+            f"it belongs on the worker's own class path, such as the libs folder of Kafka",
+        )
+
+
+def _paths(jars: Sequence[JarFile]) -> str:
+    return ", ".join(str(path) for path in sorted(Path(jar.path) for jar in jars))
+
+
+def compared(jar: JarFile, ours: JarFile) -> str:
+    """Say how another jar differs from the one of this installation."""
+    if jar.version == ours.version:
+        return f"another build of version {ours.version} than the one of this installation"
+    kind = "another version"
+    if UNKNOWN_VERSION not in (jar.version, ours.version):
+        there, here = _numbers(jar.version), _numbers(ours.version)
+        if there and here and there != here:
+            kind = "an older version" if there < here else "a newer version"
+    return f"{kind} ({jar.version}) than the one of this installation ({ours.version})"
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """Numbers of a version, empty if it is not made of numbers alone."""
+    parts = version.split(".")
+    return tuple(map(int, parts)) if all(part.isdecimal() and part.isascii() for part in parts) else ()

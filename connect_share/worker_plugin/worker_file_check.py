@@ -1,0 +1,269 @@
+"""Is a worker file right for topic sharing? Pure: properties in, findings out.
+
+The jar itself refuses at start what would go wrong for certain; this tells it before the worker is stopped, and more:
+what is not for the jar to see. Values are never in a finding, names of classes and topics apart.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from connect_share.errors import ConfigError, InvalidClusterGroupIdError
+from connect_share.records import TopicType
+from connect_share.worker_config import SHARING_PROPERTY, TOPIC_PROPERTIES, WorkerConfig
+from connect_share.worker_config.config_providers import VARIABLE, resolve_variables
+from connect_share.worker_plugin import INTERCEPTOR_CLASS
+
+INTERCEPTORS: Final = "interceptor.classes"
+EXACTLY_ONCE: Final = "exactly.once.source.support"
+POLICY: Final = "connector.client.config.override.policy"
+_ALLOWLIST: Final = "connector.client.config.override.allowlist"
+CLIENT_KINDS: Final = ("producer", "consumer")
+"""Clients of connectors; the worker's lines for them begin so."""
+
+WORKER_ONLY: Final = (*TOPIC_PROPERTIES.values(), SHARING_PROPERTY)
+"""Properties by which the interceptor knows that a client is the worker's own."""
+
+_SHARING_LINE: Final = f"{SHARING_PROPERTY}=enabled"
+_GROUP_ID: Final = "group.id"
+_BOOTSTRAP: Final = "bootstrap.servers"
+# Without these nothing can be said about sharing; what else cannot be followed here may be right where the worker runs.
+_DECIDING: Final = frozenset(
+    {
+        *(_GROUP_ID, _BOOTSTRAP, EXACTLY_ONCE, *WORKER_ONLY),
+        *(INTERCEPTORS, *(f"{kind}.{INTERCEPTORS}" for kind in CLIENT_KINDS)),
+    }
+)
+_SECURITY: Final = ("sasl.", "ssl.", "security.")
+_POLICY_PACKAGE: Final = "org.apache.kafka.connect.connector.policy."
+_POLICY_ENDING: Final = "ConnectorClientConfigOverridePolicy"
+_STRICT_POLICIES: Final = frozenset({"None", "Principal"})
+_CLASS_NAME: Final = re.compile(r"[\w$]+(?:\.[\w$]+)*")
+
+
+class Severity(enum.Enum):
+    """How bad a finding is; only errors make a file wrong."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing to know about a worker file.
+
+    Attributes:
+        property_name: of the worker, or of the connector if there is one; empty: the whole file.
+        message: begins with what it is about, and says what to do.
+        add: lines for the end of the worker file; of several lines for one name the last one counts.
+        connector: whose configuration it is about; ``None``: the worker file.
+    """
+
+    severity: Severity
+    property_name: str
+    message: str
+    add: tuple[str, ...] = ()
+    connector: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give it as plain values, for JSON."""
+        return {
+            "severity": self.severity.value,
+            "property": self.property_name or None,
+            "message": self.message,
+            "add": list(self.add),
+            "connector": self.connector,
+        }
+
+
+@dataclass(frozen=True)
+class CheckedFile:
+    """What the properties say.
+
+    Attributes:
+        config: as the worker would be with sharing on; ``None`` if that cannot be told. What was found wrong has
+            stand-ins in it.
+        sharing_enabled: the property is there and says so.
+        reachable: group, config topic and the way to the brokers are not among the findings.
+    """
+
+    findings: tuple[Finding, ...]
+    config: WorkerConfig | None
+    sharing_enabled: bool
+    reachable: bool
+
+
+def class_names(value: str) -> tuple[str, ...]:
+    """Part a list of classes as Kafka does."""
+    return tuple(name for part in value.split(",") if (name := part.strip()))
+
+
+def worker_lines(*, exactly_once: bool) -> tuple[str, ...]:
+    """Give the lines a worker file needs."""
+    names = [INTERCEPTORS, *(f"{kind}.{INTERCEPTORS}" for kind in CLIENT_KINDS if exactly_once)]
+    return (_SHARING_LINE, *(f"{name}={INTERCEPTOR_CLASS}" for name in names))
+
+
+def refuses_overrides(properties: Mapping[str, str]) -> bool:
+    """Tell whether the worker lets no connector replace an interceptor."""
+    word = properties.get(POLICY, "").strip().removeprefix(_POLICY_PACKAGE).removesuffix(_POLICY_ENDING)
+    if word == "Allowlist":
+        return not {INTERCEPTORS, *WORKER_ONLY}.intersection(class_names(properties.get(_ALLOWLIST, "")))
+    return word in _STRICT_POLICIES
+
+
+def check_properties(properties: Mapping[str, str]) -> CheckedFile:
+    """Check a worker's properties, config providers not yet resolved."""
+    config, found = _validated(properties)
+    told = {finding.property_name for finding in found}
+    try:
+        given: Mapping[str, str] = resolve_variables(properties)
+    except ConfigError:
+        given = properties
+    word = given.get(SHARING_PROPERTY, "").strip().lower()
+    if word != "enabled" and SHARING_PROPERTY not in told:
+        trouble = "is missing" if not word else "is disabled" if word == "disabled" else "has to be enabled or disabled"
+        found.append(
+            Finding(Severity.ERROR, SHARING_PROPERTY, f"{SHARING_PROPERTY} {trouble}", add=(_SHARING_LINE,)),
+        )
+    exactly_once = "disabled" if config is None else config.exactly_once_source_support
+    found += [
+        finding for finding in _interceptors(properties, given, exactly_once) if finding.property_name not in told
+    ]
+    found += _worker_only_lines(given)
+    if exactly_once == "enabled" and not refuses_overrides(given):
+        found.append(
+            Finding(
+                Severity.WARNING,
+                POLICY,
+                f"{POLICY} lets connectors replace the interceptor, and the offsets of one that does get plain keys; "
+                f"None, Principal, or an Allowlist without {INTERCEPTORS} prevents it, if connectors need no other override",
+            )
+        )
+    unusable = {finding.property_name for finding in found if finding.severity is not Severity.NOTE}
+    reachable = config is not None and not any(
+        name in (_GROUP_ID, _BOOTSTRAP, TOPIC_PROPERTIES[TopicType.CONFIG]) or name.startswith(_SECURITY)
+        for name in unusable
+    )
+    return CheckedFile(tuple(found), config, word == "enabled", reachable)
+
+
+def _validated(properties: Mapping[str, str]) -> tuple[WorkerConfig | None, list[Finding]]:
+    """Tell everything that is wrong, not the first thing only: what was told gets a stand-in, and the rest is read again."""
+    given = {**properties, SHARING_PROPERTY: "enabled"}
+    found: list[Finding] = []
+    while True:
+        try:
+            return WorkerConfig.from_properties(given), found
+        except InvalidClusterGroupIdError as exc:
+            name, message = _GROUP_ID, str(exc)
+        except ConfigError as exc:
+            name, message = exc.property_name or "", str(exc)
+        if not name or any(finding.property_name == name for finding in found):
+            if not name:
+                found.append(Finding(Severity.ERROR, name, message))
+            return None, found
+        found.append(_invalid(name, message, properties))
+        if name in (_GROUP_ID, *TOPIC_PROPERTIES.values()):
+            given[name] = name  # a legal name, and nobody else's
+        elif name == _BOOTSTRAP:
+            given[name] = "localhost:9092"
+        elif name.startswith(_SECURITY):
+            given = {other: value for other, value in given.items() if not other.startswith(_SECURITY)}
+        else:
+            given.pop(name, None)
+
+
+def _invalid(name: str, message: str, properties: Mapping[str, str]) -> Finding:
+    text = message if message.startswith(name) else f"{name}: {message}"
+    elsewhere = name not in _DECIDING and (VARIABLE.search(properties.get(name, "")) or name.startswith(_SECURITY))
+    if elsewhere:
+        return Finding(Severity.WARNING, name, f"{text} (this command cannot follow it; the worker may)")
+    return Finding(Severity.ERROR, name, text)
+
+
+def _interceptors(raw: Mapping[str, str], given: Mapping[str, str], exactly_once: str) -> Iterable[Finding]:
+    yield from _one_list(INTERCEPTORS, raw, given, Severity.ERROR, "keys would be written without the group's prefix")
+    yield from _neighbours(given)
+    for kind in CLIENT_KINDS:
+        name = f"{kind}.{INTERCEPTORS}"
+        if exactly_once == "enabled":
+            does = "write" if kind == "producer" else "read"
+            why = f"with {EXACTLY_ONCE}=enabled the {kind}s of connectors {does} offsets in the worker's topic"
+            yield from _one_list(name, raw, given, Severity.ERROR, why)
+        elif exactly_once == "preparing":
+            why = f"it has to be there before {EXACTLY_ONCE} becomes enabled"
+            yield from _one_list(name, raw, given, Severity.WARNING, why)
+        else:
+            yield from _one_list(name, raw, given, None, "")
+
+
+def _one_list(
+    name: str, raw: Mapping[str, str], given: Mapping[str, str], missing: Severity | None, why: str
+) -> Iterable[Finding]:
+    times = class_names(given.get(name, "")).count(INTERCEPTOR_CLASS)
+    if times == 0 and missing is not None:
+        yield Finding(missing, name, f"{name} does not have {INTERCEPTOR_CLASS}: {why}", add=(_line(name, raw),))
+    elif times > 1:
+        yield Finding(
+            Severity.ERROR,
+            name,
+            f"{name} has {INTERCEPTOR_CLASS} {times} times: keys would get the prefix again, and the worker does not start",
+            add=(_line(name, raw),),
+        )
+
+
+def _line(name: str, raw: Mapping[str, str]) -> str:
+    """Write the line as it has to be: what is there, references as they are, and the interceptor once at the end."""
+    others = [text for text in class_names(raw.get(name, "")) if text != INTERCEPTOR_CLASS]
+    shown = [text for text in others if _CLASS_NAME.fullmatch(text) or VARIABLE.fullmatch(text)]
+    kept = shown if len(shown) == len(others) else ["(what is there)"]
+    return f"{name}={','.join([*kept, INTERCEPTOR_CLASS])}"
+
+
+def _neighbours(given: Mapping[str, str]) -> Iterable[Finding]:
+    names = class_names(given.get(INTERCEPTORS, ""))
+    if names.count(INTERCEPTOR_CLASS) != 1 or len(names) == 1:
+        return
+    # Kafka runs the list from its front in both directions: for what is sent and for what is read.
+    place = names.index(INTERCEPTOR_CLASS)
+    parts = []
+    if place:
+        parts.append(
+            f"the {place} in front of it see{'' if place > 1 else 's'} plain keys of what is sent, and when reading "
+            f"the records of all groups with their prefixes"
+        )
+    behind = len(names) - place - 1
+    if behind:
+        parts.append(
+            f"the {behind} behind it see{'' if behind > 1 else 's'} prefixed keys of what is sent, and when reading "
+            f"this group's records alone with plain keys"
+        )
+    yield Finding(
+        Severity.NOTE,
+        INTERCEPTORS,
+        f"{INTERCEPTORS} has other interceptors too: {'; '.join(parts)}; none of them may change keys",
+    )
+
+
+def _worker_only_lines(given: Mapping[str, str]) -> Iterable[Finding]:
+    for kind in CLIENT_KINDS:
+        if INTERCEPTOR_CLASS in class_names(given.get(f"{kind}.{INTERCEPTORS}", "")):
+            for name in WORKER_ONLY:
+                if f"{kind}.{name}" in given:
+                    yield Finding(
+                        Severity.ERROR,
+                        f"{kind}.{name}",
+                        f"{kind}.{name} makes the interceptor take the clients of connectors for the worker's own; "
+                        f"remove this line",
+                    )
+
+
+def lines_to_add(findings: Sequence[Finding]) -> tuple[str, ...]:
+    """Give the lines of all findings, each once."""
+    return tuple(dict.fromkeys(line for finding in findings for line in finding.add))
