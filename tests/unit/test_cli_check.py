@@ -1,0 +1,200 @@
+"""``check worker-config`` and ``worker-jar`` on the command line, without a cluster."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import zipfile
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connect_share.cli.__main__ import main
+from connect_share.embedded.worker import worker_properties, write_properties
+from connect_share.worker_config import SHARING_PROPERTY
+from connect_share.worker_plugin import INTERCEPTOR_CLASS, JAR_NAME, jar_path
+
+LINES = {SHARING_PROPERTY: "enabled", "interceptor.classes": INTERCEPTOR_CLASS}
+
+
+@dataclass(frozen=True)
+class Ran:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Any:
+    for name in ("KAFKA_HOME", "CLASSPATH"):
+        monkeypatch.delenv(name, raising=False)
+
+    def call(*words: str | Path) -> Ran:
+        capsys.readouterr()
+        code = main([str(word) for word in words])
+        captured = capsys.readouterr()
+        assert all(line.isprintable() for line in (captured.out + captured.err).split("\n"))
+        return Ran(code, captured.out, captured.err)
+
+    return call
+
+
+@pytest.fixture
+def libs(tmp_path: Path) -> Path:
+    folder = tmp_path / "kafka" / "libs"
+    folder.mkdir(parents=True)
+    shutil.copy(jar_path(), folder / JAR_NAME)
+    return folder
+
+
+def worker_file(tmp_path: Path, **more: str) -> Path:
+    lines = {name.replace("__", "."): value for name, value in more.items()}
+    return write_properties(
+        tmp_path / "worker.properties", {**worker_properties("127.0.0.1:1", "com.acme"), **LINES, **lines}
+    )
+
+
+def test_a_right_file(run: Any, tmp_path: Path, libs: Path) -> None:
+    file = worker_file(tmp_path)
+    ran = run("check", "worker-config", file, "--offline", "--libs", libs)
+    assert (ran.code, ran.out, ran.err) == (0, f"{file}: right for topic sharing\n", "")
+    told = run("check", "worker-config", file, "--offline", "--libs", libs, "--output", "json").json
+    assert told["_command"] == "check worker-config"
+    assert told["_version"] == version("connect-share")
+    assert (told["ok"], told["findings"], told["add"]) == (True, [], [])
+    assert (told["connectors_checked"], told["connectors"]) == (False, None)
+    assert [jar["path"] for jar in told["jars"]] == [str(libs / JAR_NAME)]
+
+
+def test_a_plain_file_is_told_what_to_add(run: Any, tmp_path: Path, libs: Path) -> None:
+    file = write_properties(tmp_path / "w.properties", worker_properties("127.0.0.1:1", "com.acme"))
+    ran = run("check", "worker-config", file, "--offline", "--libs", libs)
+    assert ran.code == 1
+    lines = [f"{name}={value}" for name, value in LINES.items()]
+    told = ran.out.splitlines()
+    block = told.index(f"add to {file} (at its end: of several lines for one name the last one counts):")
+    assert told[block + 1 : block + 3] == lines
+    assert told[-1] == f"{file}: wrong for topic sharing (2 errors)"
+    assert [line.split(":")[0] for line in told[:2]] == ["error", "error"]
+    assert all(f"; add {line}" in one for line, one in zip(lines, told, strict=False))
+    found = run("check", "worker-config", file, "--offline", "--libs", libs, "--output", "json").json
+    assert found["add"] == lines
+    assert {finding["severity"] for finding in found["findings"]} == {"error"}
+
+
+def test_warnings_do_not_fail(run: Any, tmp_path: Path) -> None:
+    ran = run("check", "worker-config", worker_file(tmp_path), "--offline")
+    assert ran.code == 0
+    assert ran.out.startswith("warning: the jar was not looked for")
+    assert ran.out.endswith("right for topic sharing (1 warning)\n")
+
+
+def test_where_the_jar_is_looked_for(run: Any, tmp_path: Path, libs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, empty = worker_file(tmp_path), tmp_path / "empty"
+    empty.mkdir()
+
+    def found(*words: str | Path) -> tuple[int, int, list[str]]:
+        ran = run("check", "worker-config", file, "--offline", "--output", "json", *words)
+        return ran.code, len(ran.json["jars"]), [one["severity"] for one in ran.json["findings"]]
+
+    assert found("--libs", empty) == (1, 0, ["error"])
+    assert found("--libs", empty, "--libs", libs) == (0, 1, [])
+    monkeypatch.setenv("KAFKA_HOME", str(libs.parent))
+    assert found() == (0, 1, [])
+    assert found("--libs", empty) == (1, 0, ["error"])
+    monkeypatch.setenv("KAFKA_HOME", str(empty))
+    assert found() == (0, 0, ["warning"])
+    monkeypatch.setenv("CLASSPATH", f"/nowhere/x.jar:{libs}/*:{libs / JAR_NAME}")
+    assert found() == (0, 1, [])
+    second = tmp_path / "second.jar"
+    shutil.copy(jar_path(), second)
+    monkeypatch.setenv("CLASSPATH", f"{second}:{libs}/*")
+    assert found("--libs", libs) == (1, 2, ["error"])
+
+
+def test_the_jar_under_plugin_path(run: Any, tmp_path: Path, libs: Path) -> None:
+    file = worker_file(tmp_path, plugin__path=f"/nowhere, {libs.parent}")
+    ran = run("check", "worker-config", file, "--offline", "--libs", libs)
+    assert ran.code == 0
+    assert ran.out.startswith(f"warning: plugin.path has the jar ({libs / JAR_NAME})")
+
+
+def test_nobody_listens(run: Any, tmp_path: Path, libs: Path) -> None:
+    words = ["check", "worker-config", worker_file(tmp_path), "--libs", libs, "--timeout", "1"]
+    ran = run(*words)
+    assert ran.code == 0
+    assert "connect-share: connectors were not checked: no answer from 127.0.0.1:1" in ran.err
+    told = run(*words, "--output", "json")
+    assert (told.code, told.json["connectors_checked"], told.json["findings"]) == (0, False, [])
+
+
+def test_a_file_that_does_not_say_where_is_not_asked(run: Any, tmp_path: Path, libs: Path) -> None:
+    ran = run("check", "worker-config", worker_file(tmp_path, config__storage__topic="\x1b[2J"), "--libs", libs)
+    assert ran.code == 1
+    assert ran.out.startswith("error: config.storage.topic: ")
+    assert "connectors were not checked: what is wrong in the file" in ran.err
+
+
+def test_a_file_that_java_cannot_read_either(run: Any, tmp_path: Path) -> None:
+    file = tmp_path / "w.properties"
+    file.write_text("group.id=\\u00zebra\n")
+    ran = run("check", "worker-config", file)
+    assert ran.code == 1
+    assert ran.out.startswith(f"error: {file}: line 1: malformed \\uXXXX")
+    assert "zebra" not in ran.out + ran.err
+    (finding,) = run("check", "worker-config", file, "--output", "json").json["findings"]
+    assert (finding["severity"], finding["property"]) == ("error", None)
+
+
+def test_the_jar_is_handed_out(run: Any, tmp_path: Path) -> None:
+    assert run("worker-jar").out == f"{jar_path()}\n"
+    where = run("worker-jar", "--output", "json").json
+    assert (where["_command"], where["path"], where["class"]) == ("worker-jar", str(jar_path()), INTERCEPTOR_CLASS)
+    target = tmp_path / JAR_NAME
+    first = run("worker-jar", "--to", tmp_path)
+    assert first.code == 0
+    number = version("connect-share")
+    assert first.out.splitlines()[:4] == [
+        f"{target}: version {number} written",
+        "",
+        "add to the worker file:",
+        f"{SHARING_PROPERTY}=enabled",
+    ]
+    assert f"\nconsumer.interceptor.classes={INTERCEPTOR_CLASS}\n" in first.out
+    again = run("worker-jar", "--to", tmp_path)
+    assert again.out.startswith(f"{target}: version {number} is there already, nothing was written\n")
+    same = run("worker-jar", "--to", tmp_path, "--output", "json").json
+    assert (same["path"], same["written"], same["replaced"]) == (str(target), False, None)
+    assert same["sha256"] == where["sha256"]
+    for form in ("text", "json"):
+        with zipfile.ZipFile(target, "w") as archive:
+            archive.writestr("connectshare/TopicSharingInterceptor.class", b"x")
+            archive.writestr("connectshare/version.properties", "version=0.0.1\n")
+        ran = run("worker-jar", "--to", tmp_path, "--output", form)
+        if form == "json":
+            assert (ran.json["written"], ran.json["replaced"]["version"]) == (True, "0.0.1")
+        else:
+            words = "in place of an older version (0.0.1) than the one of this installation"
+            assert ran.out.startswith(f"{target}: version {number} written, {words} ({number})\n")
+    assert target.read_bytes() == jar_path().read_bytes()
+
+
+def test_a_second_jar_beside_it_is_told(run: Any, tmp_path: Path) -> None:
+    shutil.copy(jar_path(), tmp_path / "connect-share-0.0.1.jar")
+    ran = run("worker-jar", "--to", tmp_path)
+    assert ran.code == 0
+    assert f"{tmp_path / 'connect-share-0.0.1.jar'} has the interceptor too" in ran.err
+
+
+def test_a_folder_that_cannot_be_written(run: Any, tmp_path: Path) -> None:
+    (tmp_path / JAR_NAME).mkdir()
+    ran = run("worker-jar", "--to", tmp_path, "--output", "json")
+    assert (ran.code, ran.out) == (1, "")
+    assert json.loads(ran.err)["error"]["type"] == "WorkerPluginError"
