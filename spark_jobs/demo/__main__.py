@@ -1,7 +1,8 @@
 """``python -m spark_jobs.demo``: the whole move on what real Java workers wrote.
 
-Real Connect clusters write dedicated topics, the Spark job moves them onto shared ones, and the Python stores of every
-cluster group have to show exactly what the Java workers said. Everything runs on this machine and is stopped again.
+Real Connect clusters write dedicated topics, the Spark job moves them onto shared ones, the Python stores of every
+cluster group have to show exactly what the Java workers said, and the same workers have to go on where they were, with
+the jar. Everything runs on this machine and is stopped again.
 """
 
 from __future__ import annotations
@@ -25,11 +26,13 @@ from connect_share.embedded.artifacts import ensure_artifacts
 from connect_share.embedded.broker import DEFAULT_VERSION, LocalBroker
 from connect_share.embedded.java import java_command, java_version
 from connect_share.errors import ConnectShareError
+from spark_jobs.demo.clusters import CLUSTERS
 from spark_jobs.demo.compare import run_benchmark, start_stores, summary_lines
 from spark_jobs.demo.move import apply_plan, make_plan, verify_plan
 from spark_jobs.demo.report import render_report
-from spark_jobs.demo.result import DemoResult, Phase
-from spark_jobs.demo.workers import CLUSTERS, await_no_members, run_clusters
+from spark_jobs.demo.restart import look_at_shared_topics, run_again
+from spark_jobs.demo.result import DemoResult, Phase, all_equal
+from spark_jobs.demo.workers import await_no_members, run_clusters
 from spark_jobs.machine import describe_machine
 from spark_jobs.session import spark_session
 
@@ -87,6 +90,9 @@ def run_demo(output_folder: Path) -> DemoResult:
             output.lines(*words)
         with phases.phase("starting the Python stores of every group"):
             started = [start_stores(each) for each in captured]
+        with phases.phase("starting the same Java workers again, on the shared topics with the jar"):
+            again = run_again(captured, admin, work, output.note)
+            shared_topics = look_at_shared_topics(captured[0], admin)
         with phases.phase("benchmark: starts of Java's and our stores"):
             benchmark = run_benchmark(broker.bootstrap_servers, work / "benchmark.json")
         groups = tuple(comparison for _, comparison in started)
@@ -97,8 +103,10 @@ def run_demo(output_folder: Path) -> DemoResult:
             move=move,
             starts=tuple(start for start, _ in started),
             groups=groups,
+            again=tuple(again),
+            shared_topics=tuple(shared_topics),
             benchmark=benchmark,
-            equal=move.verified_equal and all(group.equal for group in groups),
+            equal=all_equal(move, groups, again, shared_topics),
         )
     (output_folder / "result.json").write_text(result.model_dump_json(indent=2) + "\n", encoding="utf-8")
     (output_folder / "report.html").write_text(render_report(result), encoding="utf-8")
@@ -144,7 +152,7 @@ def main(argv: Sequence[str]) -> int:
     output.lines(
         "", f"{options.output / 'report.html'}, {options.output / 'result.json'} ({result.seconds:.0f} s in all)", ""
     )
-    output.lines(*summary_lines(result.groups))
+    output.lines(*summary_lines(result.groups, result.again, result.shared_topics))
     return 0 if result.equal else 1
 
 

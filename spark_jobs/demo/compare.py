@@ -12,7 +12,7 @@ from connect_share.storage import ConnectStorage, StoreStartup
 from connect_share.worker_config import WorkerConfig
 from spark_jobs import benchmark_startup
 from spark_jobs.command_line import INTERRUPTED
-from spark_jobs.demo.result import Benchmark, BenchmarkBar, GroupStart, StoreStart
+from spark_jobs.demo.result import Benchmark, BenchmarkBar, GroupAgain, GroupStart, SharedTopic, StoreStart
 from spark_jobs.demo.views import GroupComparison, compare_views, view_from_storage
 from spark_jobs.demo.workers import Captured
 
@@ -87,19 +87,45 @@ def benchmark_of(report: dict[str, Any]) -> Benchmark:
     )
 
 
-def summary_lines(groups: Sequence[GroupComparison]) -> list[str]:
-    """Give per group what REST said, what the stores say, and whether that is equal; the demo's last lines."""
-    lines = []
+def summary_lines(
+    groups: Sequence[GroupComparison], again: Sequence[GroupAgain] = (), shared_topics: Sequence[SharedTopic] = ()
+) -> list[str]:
+    """Give per group what REST said, what the stores say, what REST says again, and whether all is equal.
+
+    These are the demo's last lines. What is wrong with the shared topics themselves stands before them.
+    """
+    second = {group.cluster_group_id: group for group in again}
+    lines = [
+        f"differs: {topic.topic}: {topic.plain_keys} of {topic.records} keys without a group's prefix"
+        for topic in shared_topics
+        if topic.plain_keys
+    ]
     for group in groups:
+        back = second.get(group.cluster_group_id)
         lines += [
             f"{group.cluster_group_id}",
             f"  REST said:         {group.rest}",
             f"  Python stores say: {group.stores}",
-            *(
-                f"  differs: {line.connector!r}: {difference}"
-                for line in group.connectors
-                for difference in line.differences
-            ),
-            f"  equal: {'yes' if group.equal else 'no'}",
         ]
+        if back is not None:
+            lines += [f"  REST says again:   {back.again}", f"  and since then:    {_since(back)}"]
+        lines += [
+            f"  differs: {line.connector!r}: {difference}"
+            for line in group.connectors
+            for difference in line.differences
+        ]
+        lines += [f"  differs: {difference}" for difference in (back.differences if back else ())]
+        equal = group.equal and (back is None or back.equal)
+        lines.append(f"  equal: {'yes' if equal else 'no'}")
     return lines
+
+
+def _since(group: GroupAgain) -> str:
+    appended = sum(topic.lines_appended for topic in group.topics)
+    arrived = sum(topic.lines_arrived for topic in group.topics)
+    in_files = sum(file.lines_arrived for file in group.files)
+    twice = sum(max(topic.records_at_end - topic.records_before - topic.lines_appended, 0) for topic in group.topics)
+    return (
+        f"{appended} lines appended to source files, {arrived} arrived in topics, {in_files} in sink files; "
+        f"{twice} records read twice; Python stores beside it: {'equal' if group.stores.equal else 'not equal'}"
+    )

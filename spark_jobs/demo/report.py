@@ -11,7 +11,7 @@ from typing import Final
 
 from connect_share.records import TopicType
 from spark_jobs.demo.plots import Bar, Segment, bar_plot, legend
-from spark_jobs.demo.result import DemoResult
+from spark_jobs.demo.result import DemoResult, GroupAgain
 from spark_jobs.demo.views import GroupComparison
 
 # Everything is inside the page; the policy makes the browser refuse what a forgotten escape would let in.
@@ -51,6 +51,8 @@ def render_report(result: DemoResult) -> str:
             _head(result),
             _section("What REST said, what the Python stores say", _groups(result.groups)),
             *(_section(f"Connectors of {group.cluster_group_id}", _connectors(group)) for group in result.groups),
+            _section("The same Java workers again, on the shared topics with the jar", _again(result)),
+            *(_section(f"{group.cluster_group_id} goes on", _went_on(group)) for group in result.again),
             _section("What was moved", _moved(result)),
             _section("Start-up, medians of all three stores", _benchmark(result)),
             _section("The Python stores of each group on the shared topics", _starts(result)),
@@ -68,14 +70,15 @@ def render_report(result: DemoResult) -> str:
 
 def _head(result: DemoResult) -> str:
     verdict = (
-        '<span class="yes">equal</span>: the stores show exactly what the Java workers said'
+        '<span class="yes">equal</span>: the stores show exactly what the Java workers said, and the workers went on'
         if result.equal
         else '<span class="no">not equal</span>: see the differences below'
     )
     return (
         f"<h1>{len(result.groups)} Connect clusters, one set of topics</h1><p>{verdict}.</p>"
-        f'<p class="dim">Java workers wrote dedicated topics, the Spark job moved them onto shared ones, and Python stores '
-        f"started from those. {result.seconds:.0f} seconds in all.</p>"
+        f'<p class="dim">Java workers wrote dedicated topics, the Spark job moved them onto shared ones, Python stores '
+        "started from those, and so did the same Java workers with the jar on their class path. "
+        f"{result.seconds:.0f} seconds in all.</p>"
     )
 
 
@@ -116,6 +119,74 @@ def _connectors(group: GroupComparison) -> str:
             for line in group.connectors
         ),
     )
+
+
+def _again(result: DemoResult) -> str:
+    rows = (
+        row
+        for group in result.again
+        for row in (
+            (group.cluster_group_id, "REST, dedicated topics", str(group.before), ""),
+            ("", "REST, shared topics", str(group.again), f"{group.seconds:.1f}"),
+            ("", "REST, at the end", str(group.stores.rest), ""),
+            ("", "Python stores beside it", str(group.stores.stores), ""),
+        )
+    )
+    topics = _table(
+        ("shared topic", "records", "keys without a group's prefix"),
+        ((topic.topic, topic.records, topic.plain_keys) for topic in result.shared_topics),
+        frozenset({1, 2}),
+    )
+    return _table(("cluster group", "who", "says", "all back after s"), rows, frozenset({3})) + topics
+
+
+def _went_on(group: GroupAgain) -> str:
+    connectors = _table(
+        ("connector", "before the move", "on the shared topics", "differs in"),
+        (
+            (line.connector, line.before or "absent", line.again or "absent", "; ".join(line.differences) or "nothing")
+            for line in group.connectors
+        ),
+    )
+    titles = ("before", "after the start", "at the end", "lines appended", "arrived", "wrong")
+    topics = _table(
+        ("records of data topic", *titles),
+        (
+            (
+                topic.topic,
+                topic.records_before,
+                topic.records_after_start,
+                topic.records_at_end,
+                topic.lines_appended,
+                topic.lines_arrived,
+                "; ".join(topic.differences) or "nothing",
+            )
+            for topic in group.topics
+        ),
+        frozenset(range(1, 6)),
+    )
+    files = _table(
+        ("lines in the file of sink", titles[0], *titles[2:]),
+        (
+            (
+                file.connector,
+                file.lines_before,
+                file.lines_at_end,
+                file.lines_appended,
+                file.lines_arrived,
+                "; ".join(file.differences) or "nothing",
+            )
+            for file in group.files
+        ),
+        frozenset(range(1, 5)),
+    )
+    verdict = (
+        '<span class="yes">goes on as it was</span>'
+        if group.equal
+        else '<span class="no">does not go on as it was</span>'
+    )
+    differences = "".join(f"<p>{escape(difference)}</p>" for difference in group.differences)
+    return connectors + topics + files + f"<p>This cluster {verdict}.</p>{differences}"
 
 
 def _moved(result: DemoResult) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pydantic import BaseModel, ConfigDict
 
 from connect_share.records import TopicType
-from spark_jobs.demo.views import GroupComparison
+from spark_jobs.demo.views import GroupComparison, StateCounts
 
 RESULT_FORMAT = "connect-share/demo-result/1"
 
@@ -62,6 +64,95 @@ class GroupStart(_Part):
     stores: tuple[StoreStart, ...]
 
 
+class ConnectorAgain(_Part):
+    """One connector before the move and after the workers' second start; ``None`` where it is absent."""
+
+    connector: str
+    before: str | None
+    again: str | None
+    differences: tuple[str, ...]
+
+
+class TopicAgain(_Part):
+    """A data topic around the workers' second start.
+
+    Attributes:
+        records_before: when the workers were gone.
+        records_after_start: when every connector was back, before anything was appended.
+        records_at_end: when the workers had been stopped again.
+        lines_appended: to the file of its source, if that runs.
+        lines_arrived: how many of the new records are such a line.
+    """
+
+    topic: str
+    records_before: int
+    records_after_start: int
+    records_at_end: int
+    lines_appended: int
+    lines_arrived: int
+    differences: tuple[str, ...]
+
+
+class FileAgain(_Part):
+    """A sink's file around the workers' second start; in lines."""
+
+    connector: str
+    lines_before: int
+    lines_at_end: int
+    lines_appended: int
+    lines_arrived: int
+    differences: tuple[str, ...]
+
+
+class GroupAgain(_Part):
+    """A cluster's Java workers, started again on the shared topics with the jar.
+
+    Attributes:
+        seconds: until every connector was in its place.
+        before: what REST said before the move.
+        again: what REST said after the second start, before anything was appended.
+        stores: what REST said at the end, beside the Python stores started while the workers ran.
+        foreign_log_lines: warnings and errors in the worker's log that speak of records it cannot place.
+    """
+
+    cluster_group_id: str
+    seconds: float
+    before: StateCounts
+    again: StateCounts
+    connectors: tuple[ConnectorAgain, ...]
+    topics: tuple[TopicAgain, ...]
+    files: tuple[FileAgain, ...]
+    stores: GroupComparison
+    foreign_log_lines: int
+
+    @property
+    def differences(self) -> tuple[str, ...]:
+        """Name everything that is not as it should be."""
+        named = [
+            *((f"{line.connector!r} on the shared topics", line.differences) for line in self.connectors),
+            *((f"data topic {topic.topic!r}", topic.differences) for topic in self.topics),
+            *((f"file of sink {file.connector!r}", file.differences) for file in self.files),
+            *((f"{line.connector!r} in the stores beside Java", line.differences) for line in self.stores.connectors),
+        ]
+        found = [f"{what}: {difference}" for what, differences in named for difference in differences]
+        if self.foreign_log_lines:
+            found.append(f"the worker's log: {self.foreign_log_lines} warnings or errors about records of others")
+        return tuple(found)
+
+    @property
+    def equal(self) -> bool:
+        """Tell whether everything went on as it was."""
+        return not self.differences
+
+
+class SharedTopic(_Part):
+    """A shared topic after everything, and how many keys in it carry no group's prefix."""
+
+    topic: str
+    records: int
+    plain_keys: int
+
+
 class BenchmarkBar(_Part):
     """One median of the start-up benchmark.
 
@@ -93,5 +184,22 @@ class DemoResult(_Part):
     move: Move
     starts: tuple[GroupStart, ...]
     groups: tuple[GroupComparison, ...]
+    again: tuple[GroupAgain, ...]
+    shared_topics: tuple[SharedTopic, ...]
     benchmark: Benchmark
     equal: bool
+
+
+def all_equal(
+    move: Move,
+    groups: Sequence[GroupComparison],
+    again: Sequence[GroupAgain],
+    shared_topics: Sequence[SharedTopic],
+) -> bool:
+    """Tell whether everything is as it should be: the demo's verdict."""
+    return (
+        move.verified_equal
+        and all(group.equal for group in groups)
+        and [group.cluster_group_id for group in again if group.equal] == [group.cluster_group_id for group in groups]
+        and not any(topic.plain_keys for topic in shared_topics)
+    )

@@ -10,7 +10,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict
 
@@ -19,6 +19,9 @@ from connect_share.storage import ConnectStorage
 
 # REST shows no target state of its own; a connector's state tells it, and nothing else is STARTED.
 _TARGET_OF_STATE = {"PAUSED": "PAUSED", "STOPPED": "STOPPED"}
+
+
+STATUS_FIELDS: Final = ("state", "worker_id", "version", "trace")
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +198,8 @@ def _state_text(status: StatusView | None) -> str:
     return "no status" if status is None else status.state
 
 
-def _line(connector: ConnectorView | None) -> str | None:
+def line_of(connector: ConnectorView | None) -> str | None:
+    """Give one connector in numbers and states; ``None`` if it is absent."""
     if connector is None:
         return None
     tasks = Counter(_state_text(status) for status in connector.tasks.values())
@@ -210,20 +214,33 @@ def compare_views(cluster_group_id: str, rest: ClusterView, stores: ClusterView)
     lines = []
     for name in sorted(rest.keys() | stores.keys()):
         there, here = rest.get(name), stores.get(name)
+        differences = view_differences(there, here, ("REST", "the stores"))
         lines.append(
-            ConnectorLine(
-                connector=name, rest=_line(there), stores=_line(here), differences=tuple(_differences(there, here))
-            )
+            ConnectorLine(connector=name, rest=line_of(there), stores=line_of(here), differences=tuple(differences))
         )
     return GroupComparison(
         cluster_group_id=cluster_group_id, rest=count(rest), stores=count(stores), connectors=tuple(lines)
     )
 
 
-def _differences(there: ConnectorView | None, here: ConnectorView | None) -> list[str]:
-    """Name what differs, values never."""
+def view_differences(
+    there: ConnectorView | None,
+    here: ConnectorView | None,
+    sides: tuple[str, str],
+    status_fields: Sequence[str] = STATUS_FIELDS,
+) -> list[str]:
+    """Name what differs between two views of a connector, values never.
+
+    Args:
+        there: on one side, ``None`` if it is absent.
+        here: on the other side.
+        sides: what the two are called.
+        status_fields: what of a status has to be the same.
+    """
     if there is None or here is None:
-        return ["the stores do not have it" if here is None else "only the stores have it"]
+        if there is here:
+            return []
+        return [f"missing in {sides[1]}" if here is None else f"only in {sides[1]}"]
     found = [
         f"property {name}"
         for name in sorted(there.config.keys() | here.config.keys())
@@ -231,12 +248,20 @@ def _differences(there: ConnectorView | None, here: ConnectorView | None) -> lis
     ]
     if there.target_state != here.target_state:
         found.append(f"target state {there.target_state} / {here.target_state}")
-    found += _status_differences("connector status", there.status, here.status)
+
+    def compare_status(what: str, one: StatusView | None, other: StatusView | None) -> None:
+        if one is None or other is None:
+            if one is not other:
+                found.append(f"{what} missing in {sides[1] if other is None else sides[0]}")
+            return
+        found.extend(f"{what}: {field}" for field in status_fields if getattr(one, field) != getattr(other, field))
+
+    compare_status("connector status", there.status, here.status)
     for task in sorted(there.tasks.keys() | here.tasks.keys()):
         if task not in there.tasks or task not in here.tasks:
             found.append(f"task {task}")
         else:
-            found += _status_differences(f"status of task {task}", there.tasks[task], here.tasks[task])
+            compare_status(f"status of task {task}", there.tasks[task], here.tasks[task])
     if there.topics != here.topics:
         found.append(f"{len(there.topics ^ here.topics)} active topics")
     unequal = [
@@ -245,13 +270,3 @@ def _differences(there: ConnectorView | None, here: ConnectorView | None) -> lis
     if unequal:
         found.append(f"{len(unequal)} source offsets")
     return found
-
-
-def _status_differences(what: str, there: StatusView | None, here: StatusView | None) -> list[str]:
-    if there is None or here is None:
-        return [] if there is here else [f"{what} missing {'in the stores' if here is None else 'in REST'}"]
-    return [
-        f"{what}: {field}"
-        for field in ("state", "worker_id", "version", "trace")
-        if getattr(there, field) != getattr(here, field)
-    ]

@@ -4,108 +4,45 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 from connect_share.admin import Admin, NewTopicRequest
-from connect_share.embedded.worker import ConnectWorker, worker_properties, write_properties
+from connect_share.embedded.worker import ConnectWorker, write_properties
 from connect_share.errors import EmbeddedError
-from connect_share.worker_config.worker_config import SHARING_PROPERTY
+from spark_jobs.demo.clusters import (
+    CLUSTERS,
+    Cluster,
+    Connector,
+    connector_config,
+    data_file,
+    dedicated_properties,
+    shared_properties,
+)
 from spark_jobs.demo.views import ClusterView, view_from_rest
 
-Fate = Literal["runs", "is paused", "is stopped", "fails", "is deleted"]
+DEADLINE_S: Final = 45.0
+"""How long the demo waits for any one thing."""
 
-_SHARED_TOPICS: Final = "shared"
-_DEADLINE_S: Final = 45.0
 _LINES: Final = 200
 _ROUNDS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Connector:
-    """A file source (reads a file into a topic) or file sink (writes topics into a file)."""
-
-    name: str
-    kind: Literal["source", "sink"]
-    topic: str
-    fate: Fate = "runs"
-    extra: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Cluster:
-    """A Connect cluster on dedicated topics of its own."""
-
-    group_id: str
-    connectors: tuple[Connector, ...]
-
-
-# Names are chosen to be hard to split: dots, dashes, an emoji, names that look like keys of the internal topics, and
-# the same name in several clusters.
-CLUSTERS: Final = (
-    Cluster(
-        "orders",
-        (
-            Connector("orders.eu-west.source", "source", "orders.raw"),
-            Connector("orders.eu-west.archive", "sink", "orders.raw"),
-            Connector("🚚-deliveries.v2", "source", "orders.deliveries", extra={"batch.size": "1000"}),
-            Connector("returns.paused-1", "source", "orders.returns", "is paused"),
-            Connector("broken.disk-sink", "sink", "orders.raw", "fails"),
-            Connector("gone.for-good-2", "source", "orders.gone", "is deleted"),
-        ),
-    ),
-    Cluster(
-        "billing.eu-west",
-        (
-            Connector("invoices.source", "source", "billing.invoices"),
-            Connector("connector-task-invoices-1", "sink", "billing.invoices", extra={"tasks.max": "2"}),
-            Connector("commit-🧾.paused", "sink", "billing.invoices", "is paused"),
-            Connector("stopped.source-1", "source", "billing.stopped", "is stopped"),
-            Connector("broken.disk-sink", "sink", "billing.invoices", "fails"),
-            Connector("gone.for-good-2", "sink", "billing.invoices", "is deleted"),
-        ),
-    ),
-    Cluster(
-        "connect-cluster",
-        (
-            Connector("orders.eu-west.source", "source", "other.raw"),
-            Connector("other.archive", "sink", "other.raw"),
-            Connector("orders.source-1", "source", "other.paused", "is paused"),
-            Connector("broken.disk-sink", "sink", "other.raw", "fails"),
-            Connector("orders", "source", "other.gone", "is deleted"),
-        ),
-    ),
-)
-
-
-def dedicated_properties(bootstrap_servers: str, cluster: Cluster) -> dict[str, str]:
-    """Give the worker file of a cluster as it runs before the move."""
-    return {
-        **worker_properties(bootstrap_servers, cluster.group_id),
-        # A killed worker stays a member until then, and the migrator refuses a group with members.
-        "session.timeout.ms": "6000",
-        "heartbeat.interval.ms": "1500",
-        "rebalance.timeout.ms": "10000",
-    }
-
-
-def shared_properties(bootstrap_servers: str, cluster: Cluster) -> dict[str, str]:
-    """Give the worker file of a cluster as it runs after the move."""
-    return {
-        **worker_properties(bootstrap_servers, cluster.group_id, _SHARED_TOPICS),
-        SHARING_PROPERTY: "enabled",
-    }
-
-
-@dataclass(frozen=True, slots=True)
 class Captured:
-    """What the demo goes on with after the workers are gone."""
+    """What the demo goes on with after the workers are gone.
+
+    Attributes:
+        folder: has the files that the connectors read and write.
+        view: what REST said last.
+    """
 
     cluster: Cluster
+    folder: Path
     worker_file: Path
     shared_worker_file: Path
     view: ClusterView
@@ -140,6 +77,7 @@ def run_clusters(bootstrap_servers: str, admin: Admin, work: Path, say: Callable
     return [
         Captured(
             cluster=cluster,
+            folder=_folder(work, cluster),
             worker_file=write_properties(
                 work / f"{cluster.group_id}.properties", dedicated_properties(bootstrap_servers, cluster)
             ),
@@ -159,30 +97,34 @@ def await_no_members(admin: Admin, groups: Iterable[str]) -> None:
         EmbeddedError: a group still has members at the deadline.
     """
     wanted = set(groups)
-    for _ in _until(lambda: f"groups {', '.join(sorted(wanted))} without members"):
+    for _ in until(lambda: f"groups {', '.join(sorted(wanted))} without members"):
         alive = admin.connect_groups()
         if not any(alive.get(group) for group in wanted):
             return
 
 
-def _until(what: Callable[[], str], worker: ConnectWorker | None = None) -> Iterator[None]:
+def until(what: Callable[[], str], worker: ConnectWorker | None = None) -> Iterator[None]:
     """Go round until the caller leaves the loop.
 
     Raises:
         EmbeddedError: the deadline has passed, or the worker that is waited for has ended.
     """
-    deadline_s = time.monotonic() + _DEADLINE_S
+    deadline_s = time.monotonic() + DEADLINE_S
     while time.monotonic() < deadline_s:
         if worker is not None and not worker.running:
             raise EmbeddedError(f"the worker ended with exit code {worker.exit_code} before: {what()}")
         yield
         time.sleep(0.1)
-    raise EmbeddedError(f"not within {_DEADLINE_S:g} s: {what()}")
+    raise EmbeddedError(f"not within {DEADLINE_S:g} s: {what()}")
+
+
+def _folder(work: Path, cluster: Cluster) -> Path:
+    return work / "files" / cluster.group_id
 
 
 def _run_cluster(cluster: Cluster, worker: ConnectWorker, work: Path) -> ClusterView:
     worker.await_healthy()
-    folder = work / "files" / cluster.group_id
+    folder = _folder(work, cluster)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     rest, connectors = worker.rest, cluster.connectors
@@ -190,7 +132,7 @@ def _run_cluster(cluster: Cluster, worker: ConnectWorker, work: Path) -> Cluster
         if connector.kind == "source":
             _append_lines(folder, connector, 0)
     for connector in connectors:
-        rest.put_config(connector.name, _config(folder, connector))
+        rest.put_config(connector.name, connector_config(folder, connector))
     for connector in connectors:
         _await_started(worker, connector)
     for number in range(1, _ROUNDS):
@@ -207,40 +149,17 @@ def _run_cluster(cluster: Cluster, worker: ConnectWorker, work: Path) -> Cluster
             rest.delete(connector.name)
     for connector in connectors:
         if connector.fate == "is paused":
-            _await_states(worker, connector.name, "PAUSED", ["PAUSED"] * int(_config(folder, connector)["tasks.max"]))
+            _await_states(
+                worker, connector.name, "PAUSED", ["PAUSED"] * int(connector_config(folder, connector)["tasks.max"])
+            )
         elif connector.fate == "is stopped":
             _await_states(worker, connector.name, "STOPPED", [])
-    return _capture(worker, {connector.name for connector in connectors if connector.fate != "is deleted"})
-
-
-def _config(folder: Path, connector: Connector) -> dict[str, str]:
-    base = {"tasks.max": "1", **connector.extra}
-    if connector.kind == "source":
-        return {
-            "connector.class": "FileStreamSource",
-            "file": str(_file(folder, connector)),
-            "topic": connector.topic,
-            **base,
-        }
-    return {
-        "connector.class": "FileStreamSink",
-        "file": str(_file(folder, connector)),
-        "topics": connector.topic,
-        **base,
-    }
-
-
-def _file(folder: Path, connector: Connector) -> Path:
-    if connector.fate == "fails":
-        return folder / "no-such-folder" / "out.txt"
-    # Java cannot open names with an emoji where the locale is a plain C one.
-    name = connector.name.encode("ascii", "replace").decode("ascii").replace("?", "emoji")
-    return folder / f"{name}.{'in' if connector.kind == 'source' else 'out'}.txt"
+    return capture(worker, {connector.name for connector in connectors if connector.fate != "is deleted"})
 
 
 def _append_lines(folder: Path, connector: Connector, round_number: int) -> None:
     # ASCII: the source's position counts characters, a file's size counts bytes.
-    with _file(folder, connector).open("a", encoding="utf-8") as file:
+    with data_file(folder, connector).open("a", encoding="utf-8") as file:
         file.writelines(f"{connector.topic} round {round_number} line {line}\n" for line in range(_LINES))
 
 
@@ -258,7 +177,7 @@ def _await_states(worker: ConnectWorker, name: str, state: str, task_states: lis
     def what() -> str:
         return f"connector {name!r} {state} with tasks {task_states}; last seen: {seen}"
 
-    for _ in _until(what, worker):
+    for _ in until(what, worker):
         # Read from the list: right after its creation a connector has no status yet, which is a 404 of its own.
         answer = worker.rest.call("GET", "/connectors?expand=status").get(name)
         if answer is None:
@@ -271,37 +190,56 @@ def _await_states(worker: ConnectWorker, name: str, state: str, task_states: lis
 
 
 def _await_work_done(worker: ConnectWorker, folder: Path, connectors: Iterable[Connector]) -> None:
-    """Wait until every source has committed the end of its file, and every sink has written all lines of its topic."""
+    """Wait until every source has committed the end of its file, and every sink has written and committed its topic."""
     for connector in connectors:
         if connector.fate != "fails":
             name = connector.name
-            for _ in _until(lambda name=name: f"the work of connector {name!r} done", worker):  # type: ignore[misc]
+            for _ in until(lambda name=name: f"the work of connector {name!r} done", worker):  # type: ignore[misc]
                 if _is_done(worker, folder, connector):
                     break
 
 
 def _is_done(worker: ConnectWorker, folder: Path, connector: Connector) -> bool:
-    file = _file(folder, connector)
+    file = data_file(folder, connector)
     if connector.kind == "source":
-        committed = [each["offset"].get("position") for each in worker.rest.offsets(connector.name)]
-        return committed == [file.stat().st_size]
-    return file.exists() and file.read_bytes().count(b"\n") >= _LINES * _ROUNDS
+        return source_position(worker, connector.name) == file.stat().st_size
+    if not file.exists() or file.read_bytes().count(b"\n") < _LINES * _ROUNDS:
+        return False
+    # What a sink has not committed when it is killed, it rightly writes again when it is back.
+    committed = [each["offset"].get("kafka_offset") for each in worker.rest.offsets(connector.name)]
+    return committed == [_LINES * _ROUNDS]
 
 
-def _capture(worker: ConnectWorker, expected: set[str]) -> ClusterView:
-    """Ask REST until two answers in a row are the same: then nothing is being written any more."""
+def source_position(worker: ConnectWorker, connector: str) -> int | None:
+    """Give how far a file source has committed, in characters; ``None`` before it has."""
+    positions = [each["offset"].get("position") for each in worker.rest.offsets(connector)]
+    return positions[0] if len(positions) == 1 else None
+
+
+def view_of(worker: ConnectWorker) -> ClusterView:
+    """Ask REST for everything it says about all connectors."""
+    rest = worker.rest
+    expanded = rest.call("GET", "/connectors?expand=info&expand=status")
+    return view_from_rest(
+        expanded,
+        {name: rest.topics(name) for name in expanded},
+        {name: rest.offsets(name) for name in expanded},
+    )
+
+
+def capture(worker: ConnectWorker, expected: set[str]) -> ClusterView:
+    """Ask REST until two answers in a row are the same: then nothing is being written any more.
+
+    Raises:
+        EmbeddedError: that did not come about in time, or the worker has ended.
+    """
     last: ClusterView | None = None
-    for _ in _until(lambda: "two equal answers of REST in a row", worker):
-        rest = worker.rest
-        expanded = rest.call("GET", "/connectors?expand=info&expand=status")
-        if set(expanded) != expected:
+    for _ in until(lambda: "two equal answers of REST in a row", worker):
+        view = view_of(worker)
+        if set(view) != expected:
+            last = None
             continue
-        view = view_from_rest(
-            expanded,
-            {name: rest.topics(name) for name in expanded},
-            {name: rest.offsets(name) for name in expanded},
-        )
         if view == last:
             return view
         last = view
-    raise AssertionError("_until raises")
+    raise AssertionError("until raises")

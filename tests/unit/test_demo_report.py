@@ -13,12 +13,18 @@ from spark_jobs.demo.report import render_report
 from spark_jobs.demo.result import (
     Benchmark,
     BenchmarkBar,
+    ConnectorAgain,
     DemoResult,
+    FileAgain,
+    GroupAgain,
     GroupStart,
     Move,
     MovedTopic,
     Phase,
+    SharedTopic,
     StoreStart,
+    TopicAgain,
+    all_equal,
 )
 from spark_jobs.demo.views import ConnectorLine, GroupComparison, StateCounts
 
@@ -72,6 +78,38 @@ def _result(name: str, *, equal: bool = True) -> DemoResult:
         source_offsets=0,
     )
     line = ConnectorLine(connector=name, rest=name, stores=None, differences=() if equal else (name,))
+    differences = () if equal else (name,)
+    comparison = GroupComparison(cluster_group_id=name, rest=counts, stores=counts, connectors=(line,))
+    again = GroupAgain(
+        cluster_group_id=name,
+        seconds=7.5,
+        before=counts,
+        again=counts,
+        connectors=(ConnectorAgain(connector=name, before=name, again=None, differences=differences),),
+        topics=(
+            TopicAgain(
+                topic=name,
+                records_before=2001,
+                records_after_start=2002,
+                records_at_end=2003,
+                lines_appended=1,
+                lines_arrived=1,
+                differences=differences,
+            ),
+        ),
+        files=(
+            FileAgain(
+                connector=name,
+                lines_before=3001,
+                lines_at_end=3002,
+                lines_appended=1,
+                lines_arrived=1,
+                differences=differences,
+            ),
+        ),
+        stores=comparison,
+        foreign_log_lines=0,
+    )
     return DemoResult(
         versions={"Kafka": name},
         seconds=61.2,
@@ -103,7 +141,9 @@ def _result(name: str, *, equal: bool = True) -> DemoResult:
                 stores=(StoreStart(topic=name, milliseconds=4.5, own_records=5, foreign_records=6789),),
             ),
         ),
-        groups=(GroupComparison(cluster_group_id=name, rest=counts, stores=counts, connectors=(line,)),),
+        groups=(comparison,),
+        again=(again,),
+        shared_topics=(SharedTopic(topic=name, records=4001, plain_keys=4002),),
         benchmark=Benchmark(
             workload=name,
             bars=(
@@ -138,14 +178,33 @@ def test_the_page_needs_nothing_from_elsewhere() -> None:
 def test_the_verdict_is_the_results() -> None:
     assert 'class="no"' not in render_report(_result("orders"))
     page = render_report(_result("orders", equal=False))
-    assert page.count('class="no"') == 2
+    assert page.count('class="no"') == 3
     assert 'class="yes"' not in page
 
 
 def test_numbers_are_shown() -> None:
     texts = " ".join(_read(render_report(_result("orders"))).texts)
-    for shown in ("1,234", "6,789", "1,234 ms (1-2,000)", "61 seconds", "1,233 records"):
+    for shown in ("1,234", "6,789", "1,234 ms (1-2,000)", "61 seconds", "1,233 records", "7.5"):
         assert shown in texts
+    for number in (2001, 2002, 2003, 3001, 3002, 4001, 4002):
+        assert f"{number:,}" in texts
+
+
+def test_every_difference_after_the_second_start_is_shown() -> None:
+    page = render_report(_result("orders", equal=False))
+    for told in ("&#x27;orders&#x27; on the shared topics: orders", "file of sink", "data topic", "beside Java"):
+        assert told in page
+
+
+def test_the_demo_succeeds_only_if_every_part_is_right() -> None:
+    right, wrong = _result("orders"), _result("orders", equal=False)
+    clean = tuple(topic.model_copy(update={"plain_keys": 0}) for topic in right.shared_topics)
+    assert all_equal(right.move, right.groups, right.again, clean)
+    assert not all_equal(wrong.move, right.groups, right.again, clean)
+    assert not all_equal(right.move, wrong.groups, right.again, clean)
+    assert not all_equal(right.move, right.groups, wrong.again, clean)
+    assert not all_equal(right.move, right.groups, (), clean)
+    assert not all_equal(right.move, right.groups, right.again, right.shared_topics)
 
 
 def _widths(plot: str) -> list[tuple[float, float]]:

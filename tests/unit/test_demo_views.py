@@ -107,7 +107,7 @@ def test_both_sides_without_a_status_are_equal() -> None:
 
 @pytest.mark.parametrize(
     ("rest", "stores", "told"),
-    [({"a.b": _VIEW}, {}, "the stores do not have it"), ({}, {"a.b": _VIEW}, "only the stores have it")],
+    [({"a.b": _VIEW}, {}, "missing in the stores"), ({}, {"a.b": _VIEW}, "only in the stores")],
 )
 def test_a_connector_on_one_side_only_is_a_difference(
     rest: dict[str, ConnectorView], stores: dict[str, ConnectorView], told: str

@@ -1,4 +1,4 @@
-"""The demo's clusters, moved with the local engine: Python stores show what the Java workers said; interruptions."""
+"""The demo's clusters, moved with the local engine: Python stores show what Java workers said, which go on; interruptions."""
 
 from __future__ import annotations
 
@@ -6,26 +6,33 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from connect_share.admin import Admin
 from connect_share.embedded.broker import LocalBroker
 from connect_share.state import TargetState
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig
 from migrator.cli.__main__ import main as migrate
+from spark_jobs.demo.clusters import CLUSTERS
 from spark_jobs.demo.compare import start_stores, summary_lines
 from spark_jobs.demo.move import make_plan
-from spark_jobs.demo.workers import CLUSTERS, await_no_members, run_clusters
+from spark_jobs.demo.restart import look_at_shared_topics, run_again
+from spark_jobs.demo.result import GroupAgain
+from spark_jobs.demo.workers import Captured, await_no_members, run_clusters
+from tests.support.java_groups import write
 from tests.support.kafka import given_broker
 from tests.support.waiting import await_that
 
 _INTERRUPT_S = 60.0
+_SEES_PROCESSES = Path("/proc/self/environ").exists()
 
 
-def test_python_stores_show_what_java_workers_said(
-    own_broker: LocalBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_stores_and_workers_on_shared_topics_show_what_java_workers_said(
+    own_broker: LocalBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unique: str
 ) -> None:
     said: list[str] = []
     monkeypatch.chdir(tmp_path)
@@ -56,6 +63,48 @@ def test_python_stores_show_what_java_workers_said(
     _, comparison = start_stores(first)
     assert [line.connector for line in comparison.connectors if line.differences] == ["orders.eu-west.source"]
     assert summary_lines([comparison])[-1] == "  equal: no"
+    with ConnectStorage(WorkerConfig.from_file(first.shared_worker_file)) as storage:
+        storage.config.put_target_state("orders.eu-west.source", TargetState.STARTED)
+
+    with own_broker.admin(timeout_s=30.0) as admin:
+        if _SEES_PROCESSES:
+            monkeypatch.setenv("CONNECT_SHARE_MARK", unique)  # inherited by what is started from here on
+            _check_interrupted_restart(captured, admin, unique)
+        said.clear()
+        again = run_again(captured, admin, Path("relative"), said.append)
+        assert len(said) == 1 + len(CLUSTERS)
+        for group, each in zip(again, captured, strict=True):
+            _check_again(group, each)
+        for topic in look_at_shared_topics(first, admin):
+            assert topic.records > topic.plain_keys == 0
+        write(own_broker.client_settings, "shared-status", [(b"status-connector-plain", b"{}")])
+        assert [topic.plain_keys for topic in look_at_shared_topics(first, admin)] == [0, 1, 0]
+    assert not _SEES_PROCESSES or _processes_with(unique) == []
+
+
+def _check_interrupted_restart(captured: Sequence[Captured], admin: Admin, mark: str) -> None:
+    def interrupt(_said: str) -> None:
+        assert _processes_with(mark)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_again(captured, admin, Path("relative"), interrupt)
+    assert _processes_with(mark) == []
+
+
+def _check_again(group: GroupAgain, captured: Captured) -> None:
+    assert group.differences == ()
+    assert group.equal
+    assert group.again == group.before
+    running = [connector for connector in captured.cluster.connectors if connector.fate == "runs"]
+    sources = {connector.topic for connector in running if connector.kind == "source"}
+    assert {topic.topic for topic in group.topics if topic.lines_arrived == topic.lines_appended == 1} == sources
+    for topic in group.topics:
+        assert topic.records_before == topic.records_after_start == 600
+        assert topic.records_at_end == 600 + topic.lines_appended
+    sinks = {connector.name for connector in running if connector.kind == "sink"}
+    assert {file.connector for file in group.files if file.lines_arrived == 1} == sinks
+    assert {file.lines_at_end - file.lines_before for file in group.files if file.connector in sinks} == {1}
 
 
 def _processes_with(mark: str) -> list[str]:
@@ -72,7 +121,7 @@ def _processes_with(mark: str) -> list[str]:
     return found
 
 
-@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks for processes in /proc")
+@pytest.mark.skipif(not _SEES_PROCESSES, reason="looks for processes in /proc")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_an_interrupted_demo_stops_everything(tmp_path: Path, unique: str, number: signal.Signals) -> None:
     if given_broker() is not None:

@@ -1,0 +1,211 @@
+"""The way back for the same Java workers: started again, now on the shared topics with the jar, nothing else changed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from connect_share.admin import Admin
+from connect_share.embedded.rest import RestError
+from connect_share.embedded.worker import ConnectWorker
+from connect_share.errors import EmbeddedError
+from connect_share.log import read_ranges
+from connect_share.records import OffsetRange, TopicType
+from connect_share.storage import ConnectStorage
+from connect_share.worker_config import WorkerConfig
+from connect_share.worker_config.client_settings import Isolation
+from connect_share.worker_plugin import jar_path
+from spark_jobs.demo.clusters import data_file
+from spark_jobs.demo.restart_checks import (
+    DataState,
+    compare_files,
+    compare_restart,
+    compare_topics,
+    count_plain_keys,
+    foreign_log_lines,
+)
+from spark_jobs.demo.result import ConnectorAgain, GroupAgain, SharedTopic
+from spark_jobs.demo.views import ClusterView, GroupComparison, compare_views, count, view_from_storage
+from spark_jobs.demo.workers import DEADLINE_S, Captured, capture, source_position, view_of
+
+T = TypeVar("T")
+
+_CLIENT_ID = "demo"
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """What was seen while a cluster's worker ran again."""
+
+    seconds: float
+    again: ClusterView
+    connectors: tuple[ConnectorAgain, ...]
+    started: DataState
+    appended: Mapping[str, bytes]
+    stores: GroupComparison
+
+
+def run_again(captured: Sequence[Captured], admin: Admin, work: Path, say: Callable[[str], None]) -> list[GroupAgain]:
+    """Start all workers again side by side, let each do one more piece of work, and stop them in order.
+
+    What is not as it should be is in the result, by name.
+
+    Raises:
+        EmbeddedError: a worker could not be started, or ended by itself.
+        ConnectShareError: the broker or the stores could not be read.
+    """
+    before = [_data_state(admin, each) for each in captured]
+    # Left in this order: workers first, which ends the threads that wait for them, also after Ctrl-C.
+    with ThreadPoolExecutor(len(captured)) as threads, ExitStack() as stack:
+        workers = [
+            stack.enter_context(
+                ConnectWorker(
+                    WorkerConfig.from_file(each.shared_worker_file).originals, class_path=(jar_path(),), wait=False
+                )
+            )
+            for each in captured
+        ]
+        try:
+            say(f"{len(workers)} workers started with {jar_path().name}")
+            runs = list(threads.map(_run_cluster, [admin] * len(captured), captured, workers, before))
+        finally:
+            _stop(workers)
+            logs = [worker.log() for worker in workers]
+            for each, log in zip(captured, logs, strict=True):
+                (work / f"worker-{each.cluster.group_id}-shared.log").write_text(log, encoding="utf-8")
+    found = []
+    for each, data, run, log in zip(captured, before, runs, logs, strict=True):
+        # Looked at when all have been stopped: nothing comes late any more.
+        at_end = _data_state(admin, each)
+        group = GroupAgain(
+            cluster_group_id=each.cluster.group_id,
+            seconds=run.seconds,
+            before=count(each.view),
+            again=count(run.again),
+            connectors=run.connectors,
+            topics=compare_topics(data, run.started, at_end, run.appended, _values_since(each, data, at_end)),
+            files=compare_files(each.cluster.connectors, data, run.started, at_end, run.appended),
+            stores=run.stores,
+            foreign_log_lines=foreign_log_lines(log),
+        )
+        say(f"{group.cluster_group_id}: {group.again.connectors} connectors back after {run.seconds:.1f} s")
+        found.append(group)
+    return found
+
+
+def look_at_shared_topics(captured: Captured, admin: Admin) -> list[SharedTopic]:
+    """Read the three shared topics whole and count the keys without a group's prefix.
+
+    Raises:
+        BrokerError, ReadToEndTimeoutError: a topic could not be read.
+    """
+    worker = WorkerConfig.from_file(captured.shared_worker_file)
+    found = []
+    for topic_type in TopicType:
+        topic = worker.topic(topic_type)
+        partitions = [(topic, partition.id) for partition in admin.describe_topics([topic])[topic].partitions]
+        starts, ends = admin.start_offsets(partitions), admin.end_offsets(partitions)
+        ranges = [OffsetRange(*at, starts[at], ends[at]) for at in partitions]
+        records = read_ranges(
+            worker.client_settings(), ranges, isolation=Isolation.READ_UNCOMMITTED, client_id=_CLIENT_ID
+        )
+        found.append(count_plain_keys(topic, topic_type, records))
+    return found
+
+
+def _stop(workers: Sequence[ConnectWorker]) -> None:
+    with ThreadPoolExecutor(len(workers)) as threads:
+        list(threads.map(ConnectWorker.stop, workers))
+
+
+def _run_cluster(admin: Admin, captured: Captured, worker: ConnectWorker, before: DataState) -> _Run:
+    began_s = time.monotonic()
+    worker.await_healthy()
+    worker_id = worker.rest_url.removeprefix("http://")
+
+    def look() -> tuple[ClusterView, tuple[ConnectorAgain, ...]]:
+        view = view_of(worker)
+        return view, compare_restart(captured.view, view, worker_id)
+
+    again, connectors = _last_of(look, lambda seen: not any(line.differences for line in seen[1]), worker)
+    seconds = round(time.monotonic() - began_s, 2)
+    started = _data_state(admin, captured)
+    appended = _append_lines(captured)
+    _last_of(lambda: _all_arrived(admin, captured, worker, before, appended), bool, worker)
+    now = capture(worker, set(again))
+    with ConnectStorage(WorkerConfig.from_file(captured.shared_worker_file), allow_live_members=True) as storage:
+        stores = compare_views(captured.cluster.group_id, now, view_from_storage(storage))
+    return _Run(seconds, again, connectors, started, appended, stores)
+
+
+def _last_of(ask: Callable[[], T], accept: Callable[[T], bool], worker: ConnectWorker) -> T:
+    """Ask until the answer is accepted; at the deadline the last one is given, and what it lacks is named later.
+
+    Raises:
+        EmbeddedError: the worker has ended, or does not answer at the deadline.
+    """
+    deadline_s = time.monotonic() + DEADLINE_S
+    while True:
+        if not worker.running:
+            raise EmbeddedError(f"a worker ended with exit code {worker.exit_code}: {worker.log()[-2_000:]}")
+        late = time.monotonic() > deadline_s
+        try:
+            answer = ask()
+        except RestError:  # a rebalance under way
+            if late:
+                raise
+        else:
+            if late or accept(answer):
+                return answer
+        time.sleep(0.1)
+
+
+def _append_lines(captured: Captured) -> dict[str, bytes]:
+    appended = {}
+    for connector in captured.cluster.connectors:
+        if connector.kind == "source" and connector.fate == "runs":
+            line = f"{connector.topic} appended after the move"
+            with data_file(captured.folder, connector).open("a", encoding="utf-8") as file:
+                file.write(line + "\n")
+            appended[connector.topic] = line.encode()
+    return appended
+
+
+def _all_arrived(
+    admin: Admin, captured: Captured, worker: ConnectWorker, before: DataState, appended: Mapping[str, bytes]
+) -> bool:
+    """Tell whether each line is in its topic and in its sinks' files, and the sources have committed it."""
+    data = _data_state(admin, captured)
+    return all(
+        data.ends[connector.topic] > before.ends[connector.topic]
+        and source_position(worker, connector.name) == data_file(captured.folder, connector).stat().st_size
+        if connector.kind == "source"
+        else data.files[connector.name].endswith(appended.get(connector.topic, b"") + b"\n")
+        for connector in captured.cluster.connectors
+        if connector.fate == "runs"
+    )
+
+
+def _data_state(admin: Admin, captured: Captured) -> DataState:
+    topics = sorted({connector.topic for connector in captured.cluster.connectors})
+    ends = admin.end_offsets((topic, 0) for topic in topics)
+    files = {}
+    for connector in captured.cluster.connectors:
+        if connector.kind == "sink":
+            file = data_file(captured.folder, connector)
+            files[connector.name] = file.read_bytes() if file.exists() else b""
+    return DataState({topic: ends[topic, 0] for topic in topics}, files)
+
+
+def _values_since(captured: Captured, before: DataState, at_end: DataState) -> dict[str, list[bytes | None]]:
+    settings = WorkerConfig.from_file(captured.shared_worker_file).client_settings()
+    ranges = [OffsetRange(topic, 0, before.ends[topic], at_end.ends[topic]) for topic in before.ends]
+    values: dict[str, list[bytes | None]] = {topic: [] for topic in before.ends}
+    for record in read_ranges(settings, ranges, isolation=Isolation.READ_UNCOMMITTED, client_id=_CLIENT_ID):
+        values[record.topic].append(record.value)
+    return values

@@ -1,0 +1,260 @@
+"""The demo's checks of workers that are back: each one sees what it is for, and names it without a value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from connect_share.records import Record, TopicType
+from spark_jobs.demo.clusters import Connector
+from spark_jobs.demo.compare import summary_lines
+from spark_jobs.demo.restart_checks import (
+    DataState,
+    compare_files,
+    compare_restart,
+    compare_topics,
+    count_plain_keys,
+    foreign_log_lines,
+)
+from spark_jobs.demo.result import FileAgain, GroupAgain, SharedTopic, TopicAgain
+from spark_jobs.demo.views import ConnectorView, StatusView, compare_views, count
+
+_OLD, _NEW = "127.0.0.1:1111", "127.0.0.1:2222"
+_LINE = b"swordfish"
+
+
+def _view(worker_id: str) -> ConnectorView:
+    running = StatusView("RUNNING", worker_id, "4.3.1", None)
+    return ConnectorView(
+        config={"name": "a.b", "password": "hunter2"},
+        target_state="STARTED",
+        status=running,
+        tasks={0: running, 1: replace(running, state="FAILED", trace=f"at {worker_id}")},
+        topics=frozenset({"t"}),
+        offsets={'{"file": "x"}': '{"position": 4711}'},
+    )
+
+
+_BEFORE, _AGAIN = {"a.b": _view(_OLD)}, {"a.b": _view(_NEW)}
+
+
+def test_statuses_written_anew_are_compared_by_state() -> None:
+    (line,) = compare_restart(_BEFORE, _AGAIN, _NEW)
+    assert line.differences == ()
+    assert line.before == line.again is not None
+
+
+_CHANGES: list[tuple[Callable[[ConnectorView], ConnectorView | None], str]] = [
+    (lambda _: None, "missing in REST again"),
+    (lambda view: replace(view, config={**view.config, "password": "other"}), "property password"),
+    (lambda view: replace(view, target_state="PAUSED"), "target state STARTED / PAUSED"),
+    (lambda view: replace(view, status=replace(view.tasks[1], state="PAUSED")), "connector status: state"),  # type: ignore[type-var]
+    (lambda view: replace(view, tasks={**view.tasks, 1: view.tasks[0]}), "status of task 1: state"),
+    (lambda view: replace(view, tasks={**view.tasks, 1: None}), "status of task 1 missing in REST again"),
+    (lambda view: replace(view, tasks={0: view.tasks[0]}), "task 1"),
+    (lambda view: replace(view, topics=frozenset()), "1 active topics"),
+    (lambda view: replace(view, offsets={'{"file": "x"}': '{"position": 0}'}), "1 source offsets"),
+    (
+        lambda view: replace(view, status=StatusView("RUNNING", _OLD, "4.3.1", None)),
+        "connector status not written by the worker that runs",
+    ),
+    (
+        lambda view: replace(view, tasks={**view.tasks, 0: StatusView("RUNNING", _OLD, "4.3.1", None)}),
+        "status of task 0 not written by the worker that runs",
+    ),
+]
+
+
+@pytest.mark.parametrize(("change", "told"), _CHANGES)
+def test_what_is_not_as_it_was_is_named(change: Callable[[ConnectorView], ConnectorView | None], told: str) -> None:
+    changed = change(_AGAIN["a.b"])
+    (line,) = compare_restart(_BEFORE, {} if changed is None else {"a.b": changed}, _NEW)
+    assert line.differences == (told,)
+
+
+def test_a_deleted_connector_that_is_back_is_named() -> None:
+    (line,) = compare_restart({}, _AGAIN, _NEW)
+    assert line.differences == ("only in REST again",)
+
+
+_STATE = DataState(ends={"t": 600, "idle": 600}, files={"sink": b"one\ntwo\n", "paused": b"one\n"})
+_AT_END = DataState(ends={"t": 601, "idle": 600}, files={"sink": b"one\ntwo\nswordfish\n", "paused": b"one\n"})
+_SINKS = (
+    Connector("source", "source", "t"),
+    Connector("sink", "sink", "t"),
+    Connector("paused", "sink", "t", "is paused"),
+)
+_APPENDED = {"t": _LINE}
+
+
+def _topics(
+    started: DataState = _STATE, t: tuple[bytes | None, ...] = (_LINE,), idle: tuple[bytes, ...] = ()
+) -> dict[str, TopicAgain]:
+    found = compare_topics(_STATE, started, _AT_END, _APPENDED, {"t": t, "idle": idle})
+    return {topic.topic: topic for topic in found}
+
+
+def test_a_line_that_arrives_once_is_right() -> None:
+    topics = _topics()
+    assert {name: topic.differences for name, topic in topics.items()} == {"t": (), "idle": ()}
+    assert (topics["t"].lines_appended, topics["t"].lines_arrived) == (1, 1)
+    assert (topics["idle"].lines_appended, topics["idle"].lines_arrived) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ((), "the appended line arrived 0 times"),
+        ((_LINE, _LINE), "the appended line arrived 2 times"),
+        ((b"read before", None, _LINE), "2 records that nobody appended"),
+    ],
+)
+def test_wrong_records_of_a_running_source_are_named(values: tuple[bytes | None, ...], told: str) -> None:
+    assert _topics(t=values)["t"].differences == (told,)
+
+
+def test_records_of_a_source_that_does_not_run_are_named() -> None:
+    assert _topics(idle=(_LINE,))["idle"].differences == ("1 records that nobody appended",)
+
+
+def test_records_written_by_the_start_are_named() -> None:
+    started = replace(_STATE, ends={"t": 1200, "idle": 600})
+    assert _topics(started=started)["t"].differences == ("600 records written by the start",)
+
+
+def _files(started: DataState = _STATE, **files: bytes) -> dict[str, FileAgain]:
+    at_end = replace(_AT_END, files={**_AT_END.files, **files})
+    return {file.connector: file for file in compare_files(_SINKS, _STATE, started, at_end, _APPENDED)}
+
+
+def test_a_sink_that_goes_on_is_right() -> None:
+    files = _files()
+    assert {name: file.differences for name, file in files.items()} == {"sink": (), "paused": ()}
+    assert (files["sink"].lines_before, files["sink"].lines_at_end, files["sink"].lines_arrived) == (2, 3, 1)
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"one\ntwo\n", "the appended line is in it 0 times"),
+        (b"one\ntwo\nswordfish\nswordfish\n", "the appended line is in it 2 times"),
+        (b"one\ntwo\none\ntwo\nswordfish\n", "2 lines that nobody appended"),
+        (b"ONE\ntwo\nswordfish\n", "what was in it before is not in it any more"),
+    ],
+)
+def test_wrong_content_of_a_sinks_file_is_named(content: bytes, told: str) -> None:
+    assert _files(sink=content)["sink"].differences == (told,)
+
+
+def test_what_a_paused_sink_writes_is_named() -> None:
+    assert _files(paused=b"one\nswordfish\n")["paused"].differences == ("1 lines that nobody appended",)
+
+
+def test_a_file_changed_by_the_start_is_named() -> None:
+    started = replace(_STATE, files={**_STATE.files, "sink": b"one\ntwo\none\n"})
+    assert _files(started=started)["sink"].differences == ("changed by the start",)
+
+
+# As the measured workers log them; the last ones are what a healthy worker says too.
+_LOG = """[2026-01-01 00:00:00,000] ERROR Discarding config update record with invalid key: B.x (org.apache.kafka.X)
+[2026-01-01 00:00:00,000] WARN Discarding record with invalid key B.status-connector-my.conn (org.apache.kafka.X)
+[2026-01-01 00:00:00,000] WARN Ignoring offset partition key with unknown serialization. Expected json. (org.X)
+org.apache.kafka.connect.errors.DataException: invalid key
+\tat org.apache.kafka.X.invalid(X.java:1)
+[2026-01-01 00:00:00,000] ERROR Ignoring task configuration because a couldn't be parsed as a task config key (org.X)
+[2026-01-01 00:00:00,000] ERROR Invalid data for config for connector 'x.session-key': 'properties' (org.X)
+[2026-01-01 00:00:00,000] WARN Catching up to assignment's config offset. (org.X)
+[2026-01-01 00:00:00,000] INFO Discarding nothing (org.X)
+[2026-01-01 00:00:00,000] ERROR WorkerSinkTask{id=broken-0} Task threw an uncaught exception (org.X)
+"""
+
+
+def test_log_lines_about_records_of_others_are_counted() -> None:
+    assert foreign_log_lines(_LOG) == 5
+    assert foreign_log_lines("\n".join(_LOG.splitlines()[-3:])) == 0
+
+
+def test_plain_and_unknown_keys_are_counted() -> None:
+    def record(key: bytes | None) -> Record:
+        return Record("shared-configs", 0, 0, 0, key, b"{}")
+
+    keys = [b"g.connector-a", b"a.b.session-key", b"connector-a", b"session-key", b"nothing known", None]
+    found = count_plain_keys("shared-configs", TopicType.CONFIG, map(record, keys))
+    assert found == SharedTopic(topic="shared-configs", records=6, plain_keys=4)
+
+
+def _group() -> GroupAgain:
+    return GroupAgain(
+        cluster_group_id="g",
+        seconds=1.0,
+        before=count(_BEFORE),
+        again=count(_AGAIN),
+        connectors=compare_restart(_BEFORE, _AGAIN, _NEW),
+        topics=tuple(_topics().values()),
+        files=tuple(_files().values()),
+        stores=compare_views("g", _AGAIN, _AGAIN),
+        foreign_log_lines=0,
+    )
+
+
+_RIGHT = compare_views("g", _BEFORE, _BEFORE)
+_PLAIN = SharedTopic(topic="shared-configs", records=6, plain_keys=4)
+
+
+def test_the_last_lines_say_that_all_is_equal() -> None:
+    said = str(count(_BEFORE))
+    since = (
+        "1 lines appended to source files, 1 arrived in topics, 1 in sink files; 0 records read twice; "
+        "Python stores beside it: equal"
+    )
+    assert summary_lines([_RIGHT], [_group()], [_PLAIN.model_copy(update={"plain_keys": 0})]) == [
+        "g",
+        f"  REST said:         {said}",
+        f"  Python stores say: {said}",
+        f"  REST says again:   {said}",
+        f"  and since then:    {since}",
+        "  equal: yes",
+    ]
+
+
+_WRONG = [
+    (
+        {"connectors": compare_restart(_BEFORE, {}, _NEW)},
+        "'a.b' on the shared topics: missing in REST again",
+    ),
+    ({"topics": tuple(_topics(t=()).values())}, "data topic 't': the appended line arrived 0 times"),
+    (
+        {"files": tuple(_files(sink=b"one\ntwo\n").values())},
+        "file of sink 'sink': the appended line is in it 0 times",
+    ),
+    ({"stores": compare_views("g", _AGAIN, {})}, "'a.b' in the stores beside Java: missing in the stores"),
+    ({"foreign_log_lines": 3}, "the worker's log: 3 warnings or errors about records of others"),
+]
+
+
+@pytest.mark.parametrize(("wrong", "told"), _WRONG)
+def test_each_part_that_is_wrong_makes_the_group_unequal(wrong: dict[str, object], told: str) -> None:
+    group = _group().model_copy(update=wrong)
+    assert group.differences == (told,)
+    assert not group.equal
+    assert summary_lines([_RIGHT], [group])[-2:] == [f"  differs: {told}", "  equal: no"]
+
+
+def test_plain_keys_are_named_before_the_groups() -> None:
+    lines = summary_lines([_RIGHT], [_group()], [_PLAIN])
+    assert lines[0] == "differs: shared-configs: 4 of 6 keys without a group's prefix"
+
+
+def test_no_value_leaves_the_checks() -> None:
+    wrong = _group().model_copy(
+        update={
+            "connectors": compare_restart(_BEFORE, {"a.b": replace(_AGAIN["a.b"], offsets={}, config={})}, _NEW),
+            "topics": tuple(_topics(t=(_LINE, b"hunter2")).values()),
+            "files": tuple(_files(sink=b"hunter2").values()),
+        }
+    )
+    told = wrong.model_dump_json() + "".join(wrong.differences) + repr(_STATE)
+    for secret in ("hunter2", "swordfish", "4711"):
+        assert secret not in told
