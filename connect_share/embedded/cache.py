@@ -7,6 +7,7 @@ import fcntl
 import os
 import shutil
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -21,6 +22,7 @@ def cache_folder() -> Path:
 _OWNER: Final = ".owner"
 _held: Final[dict[Path, int]] = {}
 """Descriptors, not file objects: they are meant to stay open until the process ends."""
+_held_lock: Final = threading.Lock()
 
 
 def run_folder(name: str) -> Path:
@@ -30,14 +32,16 @@ def run_folder(name: str) -> Path:
     """
     parent = cache_folder() / "run"
     parent.mkdir(parents=True, exist_ok=True)
-    _remove_abandoned(parent)
+    with _held_lock:
+        _remove_abandoned(parent)
     folder = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=parent))
     # Held for as long as this process lives; renamed once it is locked, so that nobody finds it without.
     fresh = folder / f"{_OWNER}.new"
     owner = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
     fcntl.flock(owner, fcntl.LOCK_EX)
-    fresh.rename(folder / _OWNER)
-    _held[folder] = owner
+    with _held_lock:
+        fresh.rename(folder / _OWNER)
+        _held[folder] = owner
     return folder
 
 

@@ -30,6 +30,11 @@ COMPACT_NOW = {
     "delete.retention.ms": "0",
     "file.delete.delay.ms": "100",
 }
+EXACTLY_ONCE = {
+    "exactly.once.source.support": "enabled",
+    "producer.interceptor.classes": INTERCEPTOR_CLASS,
+    "consumer.interceptor.classes": INTERCEPTOR_CLASS,
+}
 JAR = (jar_path(),)
 _TOPIC_ENDINGS = {TopicType.CONFIG: "configs", TopicType.STATUS: "status", TopicType.OFFSET: "offsets"}
 QUICK_MEMBERS = {"session.timeout.ms": "6000", "heartbeat.interval.ms": "1500", "rebalance.timeout.ms": "10000"}

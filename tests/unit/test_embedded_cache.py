@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -46,3 +48,12 @@ def test_folders_of_the_living_stay_and_those_of_the_killed_go() -> None:
     assert mine.exists()
     assert second.exists()
     assert not theirs.exists()
+
+
+def test_threads_make_and_remove_folders_side_by_side() -> None:
+    def make_and_remove(_: int) -> None:
+        shutil.rmtree(run_folder("threaded"))
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(make_and_remove, range(800)))
+    assert run_folder("last").exists()

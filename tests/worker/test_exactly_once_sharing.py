@@ -15,7 +15,7 @@ from connect_share.embedded.rest import RestError
 from connect_share.embedded.worker import ConnectWorker
 from connect_share.worker_config import Isolation
 from connect_share.worker_plugin import INTERCEPTOR_CLASS
-from tests.support.java_groups import JAR, LogLines, SharedTopics, delete, put, when_possible, write
+from tests.support.java_groups import EXACTLY_ONCE, JAR, LogLines, SharedTopics, delete, put, when_possible, write
 from tests.support.kafka import TestBroker
 from tests.support.waiting import await_that
 
@@ -23,11 +23,6 @@ pytestmark = [pytest.mark.broker, pytest.mark.worker]
 
 GROUP = "com.acme.exact"
 LINE = "a line of text\n"
-EXACTLY_ONCE = {
-    "exactly.once.source.support": "enabled",
-    "producer.interceptor.classes": INTERCEPTOR_CLASS,
-    "consumer.interceptor.classes": INTERCEPTOR_CLASS,
-}
 
 
 @pytest.fixture

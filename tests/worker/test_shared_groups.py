@@ -22,16 +22,17 @@ from connect_share.keys import split_key
 from connect_share.records import TopicType
 from connect_share.state import TargetState
 from connect_share.storage import ConnectStorage
-from connect_share.worker_config import WorkerConfig
+from connect_share.worker_config import Isolation, WorkerConfig
 from tests.support.java_group_model import NAMES, JavaGroup
-from tests.support.java_groups import LogLines, SharedTopics
+from tests.support.java_groups import EXACTLY_ONCE, LogLines, SharedTopics
 from tests.support.kafka import TestBroker
 from tests.support.python_group import PythonGroup
 
 pytestmark = [pytest.mark.broker, pytest.mark.worker]
 
 _MINUTES = float(os.environ.get("CONNECT_SHARE_SOAK_MINUTES", "0.4"))
-_JAVA_GROUPS = {"com.acme": "2.8.2", "com.acme.orders": "3.9.2", "team-7": "4.3.1"}
+_VERSIONS = {"com.acme": "2.8.2", "com.acme.orders": "3.9.2", "team-7": "4.3.1"}
+_EXACTLY_ONCE_GROUPS = {"com.acme.orders": "4.3.1", "team-7": "4.3.1"}
 _PYTHON_GROUPS = ("com", "com.acme.orders.my.conn")
 
 
@@ -114,15 +115,22 @@ def foreign_trouble(group: JavaGroup, ids: list[str]) -> list[str]:
 
 
 @pytest.mark.timeout(int(_MINUTES * 60) + 420)
-def test_every_group_is_what_its_own_operations_made_it(broker: TestBroker, unique: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("versions", "extra"),
+    [(_VERSIONS, {}), (_EXACTLY_ONCE_GROUPS, EXACTLY_ONCE)],
+    ids=["three-versions", "exactly-once"],
+)
+def test_every_group_is_what_its_own_operations_made_it(
+    broker: TestBroker, unique: str, tmp_path: Path, versions: dict[str, str], extra: dict[str, str]
+) -> None:
     seed = int(os.environ.get("CONNECT_SHARE_SOAK_SEED", str(random.randrange(10**6))))
     print(f"CONNECT_SHARE_SOAK_SEED={seed}")
     topics = SharedTopics(broker.client_settings, broker.bootstrap_servers, unique)
     topics.create()
     deadline_s = time.monotonic() + _MINUTES * 60
     groups = [
-        JavaGroup(topics, group, version, tmp_path / group, random.Random(f"{seed}{group}"))
-        for group, version in _JAVA_GROUPS.items()
+        JavaGroup(topics, group, version, tmp_path / group, random.Random(f"{seed}{group}"), extra)
+        for group, version in versions.items()
     ]
     files = {
         group: write_properties(tmp_path / f"{group}.properties", topics.properties(group)) for group in _PYTHON_GROUPS
@@ -134,9 +142,9 @@ def test_every_group_is_what_its_own_operations_made_it(broker: TestBroker, uniq
             for group, file in files.items()
         ]
         steps = [run.result() for run in java] + [run.result()[0] for run in python]
-        print("steps by group:", dict(zip((*_JAVA_GROUPS, *_PYTHON_GROUPS), steps, strict=True)))
+        print("steps by group:", dict(zip((*versions, *_PYTHON_GROUPS), steps, strict=True)))
         assert min(steps) >= 3
-        ids = [*_JAVA_GROUPS, *_PYTHON_GROUPS]
+        ids = [*versions, *_PYTHON_GROUPS]
         for group in groups:
             group.await_model()
             assert foreign_trouble(group, ids) == []
@@ -154,7 +162,7 @@ def test_every_group_is_what_its_own_operations_made_it(broker: TestBroker, uniq
             for name, lines in group.expected_lines.items():
                 topic = f"{unique}-{group.group}-{name}"
                 paused = name not in group.model or group.model[name].target != "RUNNING"
-                found = len(topics.records(topic))
+                found = len(topics.records(topic, isolation=Isolation.READ_COMMITTED))
                 assert found <= lines if paused else found == lines, (group.group, name)
         for run, group_id in zip(python, _PYTHON_GROUPS, strict=True):
             with ConnectStorage(WorkerConfig.from_file(files[group_id]), allow_empty=True) as storage:
@@ -165,4 +173,4 @@ def test_every_group_is_what_its_own_operations_made_it(broker: TestBroker, uniq
         for record in topics.records(topics.topic(TopicType.CONFIG))
         if (split := split_key(TopicType.CONFIG, record.key or b""))
     }
-    assert set(_JAVA_GROUPS) <= seen
+    assert set(versions) <= seen
