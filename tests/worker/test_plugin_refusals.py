@@ -1,0 +1,159 @@
+"""Real workers whose set-up is wrong stop before they read or write; an odd interceptor beside ours ends the traffic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from connect_share.embedded.artifacts import class_path, ensure_artifacts
+from connect_share.embedded.plugin_jar import OLDEST_KAFKA, compile_java
+from connect_share.embedded.rest import RestError
+from connect_share.embedded.worker import ConnectWorker
+from connect_share.records import TopicType
+from connect_share.worker_config import SHARING_PROPERTY
+from connect_share.worker_plugin import INTERCEPTOR_CLASS
+from tests.support.java_groups import JAR, SharedTopics, write
+from tests.support.kafka import TestBroker
+from tests.support.waiting import await_that
+
+# What is wrong: lines of the worker file, and the words of the log that say what to do. {configs} is the config topic.
+WRONG: dict[str, tuple[dict[str, str], str]] = {
+    "illegal id": (
+        {"group.id": "connector-x"},
+        "it starts with 'connector-', which is how keys of Connect begin; choose",
+    ),
+    "same topic": ({"status.storage.topic": "{configs}"}, "each needs a topic of its own"),
+    "twice": ({"interceptor.classes": f"{INTERCEPTOR_CLASS},{INTERCEPTOR_CLASS}"}, "it has to be there once"),
+    "word": ({SHARING_PROPERTY: "true"}, f"{SHARING_PROPERTY} has to be enabled or disabled"),
+    "exactly once": (
+        {"exactly.once.source.support": "enabled"},
+        f"add the line producer.interceptor.classes={INTERCEPTOR_CLASS} to the worker file",
+    ),
+    "no jar": ({}, f"Class {INTERCEPTOR_CLASS} cannot be found"),
+}
+# Every case meets all three client libraries in tests/worker_plugin; here it is how workers take a refusal.
+CASES = {
+    "2.8.2": ("illegal id", "twice", "no jar"),
+    "3.9.2": ("same topic", "exactly once"),
+    "4.3.1": ("illegal id", "word", "exactly once", "no jar"),
+}
+STOPPED = "Topic sharing stopped: records could not be told apart by group"
+PLAIN = b'{"properties":{"connector.class":"FileStreamSource","name":"plain","topic":"none","file":"/none"}}'
+
+
+@pytest.fixture
+def topics(broker: TestBroker, unique: str) -> SharedTopics:
+    made = SharedTopics(broker.client_settings, broker.bootstrap_servers, unique)
+    made.create()
+    return made
+
+
+def await_refusal(worker: ConnectWorker, words: str) -> None:
+    """Wait for the words and for the end of REST; the later exit of 3.9 and 4.x, 40 s, is not waited for."""
+    await_that(worker.log, lambda log: words in log, what=f"logged: {words}", timeout_s=60)
+    await_that(worker.log, lambda log: "Uncaught exception in herder work thread, exiting" in log, what="given up")
+    await_that(worker.rest.answers, lambda answers: not answers, what="without REST")
+    assert "Herder started" not in worker.log()
+
+
+@pytest.mark.parametrize("version", CASES)
+def test_wrong_files_stop_the_worker(
+    topics: SharedTopics, unique: str, worker_factory: Callable[..., ConnectWorker], version: str
+) -> None:
+    workers = {}
+    for name in CASES[version]:
+        lines = {
+            key: value.format(configs=topics.topic(TopicType.CONFIG)) if key.endswith(".topic") else value
+            for key, value in WRONG[name][0].items()
+        }
+        workers[name] = worker_factory(
+            {**topics.properties(unique), **lines},
+            version=version,
+            class_path=() if name == "no jar" else JAR,
+            wait=False,
+        )
+    for name, worker in workers.items():
+        await_refusal(worker, WRONG[name][1])
+        if version == "2.8.2":
+            await_that(lambda worker=worker: worker.exit_code, lambda code: code == 1, what="ended with code 1")  # type: ignore[misc]
+        worker.kill()
+    for topic_type in TopicType:
+        assert topics.records(topics.topic(topic_type)) == []
+
+
+@pytest.fixture(scope="module")
+def neighbour(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give the classes of somebody else's interceptor."""
+    source = Path(__file__).parents[1] / "worker_plugin" / "java" / "neighbour" / "NeighbourInterceptor.java"
+    classes = tmp_path_factory.mktemp("neighbour")
+    compile_java([source], classes, class_path(ensure_artifacts(f"kafka-{OLDEST_KAFKA}")), release="1.8")
+    return classes
+
+
+def source_config(topic: str) -> dict[str, str]:
+    return {"connector.class": "FileStreamSource", "tasks.max": "1", "file": "/none", "topic": topic}
+
+
+@pytest.mark.parametrize("version", ["2.8.2", "4.3.1"])
+def test_position_23(
+    topics: SharedTopics,
+    unique: str,
+    worker_factory: Callable[..., ConnectWorker],
+    neighbour: Path,
+    version: str,
+) -> None:
+    configs = topics.topic(TopicType.CONFIG)
+    planted = [b"connector-plain", b"other.connector-throws"]
+    write(topics.settings, configs, [(key, PLAIN) for key in planted])
+    file = {**topics.properties(unique), "interceptor.classes": f"neighbour.NeighbourInterceptor,{INTERCEPTOR_CLASS}"}
+    options = {"version": version, "class_path": (*JAR, neighbour)}
+
+    # An interceptor in front of ours that throws: Kafka goes on with what was polled, and ours still filters it.
+    worker = worker_factory(file, **options)
+    assert "the neighbour throws" in worker.log()
+    assert worker.rest.connectors() == []
+    worker.rest.put_config("mine", source_config(f"{unique}-data"))
+    worker.rest.await_state("mine", "RUNNING", tasks=1)
+    assert worker.rest.connectors() == ["mine"]
+
+    # One that makes the keys what no internal client reads: nothing comes in any more, nothing goes out.
+    later = [b"other.connector-integers", b"connector-plain", f"{unique}.connector-unseen".encode()]
+    write(topics.settings, configs, [(key, PLAIN) for key in later])
+    await_that(worker.log, lambda log: STOPPED in log, what="stopped")
+    assert "keys of a shared topic are read as java.lang.Integer" in worker.log()
+    before = [record.key for record in topics.records(configs)]
+    with pytest.raises(RestError) as caught:
+        worker.rest.put_config("second", source_config(f"{unique}-data"))
+    assert caught.value.status == 500
+    assert worker.rest.connectors() == ["mine"]
+    assert [record.key for record in topics.records(configs)] == before
+    assert worker.log().count(STOPPED) == 1
+    worker.kill()
+    assert {key for _, key in topics.plain_keys()} == {b"connector-plain"}
+
+
+@pytest.mark.parametrize("version", ["2.8.2", "4.3.1"])
+def test_position_23_at_start(
+    topics: SharedTopics,
+    unique: str,
+    worker_factory: Callable[..., ConnectWorker],
+    neighbour: Path,
+    version: str,
+) -> None:
+    planted = [b"connector-plain", b"other.connector-integers"]
+    write(topics.settings, topics.topic(TopicType.CONFIG), [(key, PLAIN) for key in planted])
+    worker = worker_factory(
+        {**topics.properties(unique), "interceptor.classes": f"neighbour.NeighbourInterceptor,{INTERCEPTOR_CLASS}"},
+        version=version,
+        class_path=(*JAR, neighbour),
+        wait=False,
+    )
+
+    await_refusal(worker, STOPPED)
+
+    worker.kill()
+    for topic_type in TopicType:
+        expected = planted if topic_type is TopicType.CONFIG else []
+        assert [record.key for record in topics.records(topics.topic(topic_type))] == expected
