@@ -94,9 +94,9 @@ def own_jar() -> JarFile:
 
 def find_jars(files: Iterable[Path]) -> tuple[JarFile, ...]:
     """Give those of the files that hold the interceptor, each once however many ways lead to it."""
-    found: dict[Path, JarFile] = {}
+    found: dict[str, JarFile] = {}
     for path in files:
-        real = path.resolve()
+        real = os.path.realpath(path)  # Path.resolve raises for a link to itself
         if real not in found and (jar := read_jar(path)) is not None:
             found[real] = jar
     return tuple(found.values())

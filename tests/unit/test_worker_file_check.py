@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import zipfile
 from collections.abc import Mapping
@@ -216,6 +217,7 @@ def test_what_other_interceptors_see_is_told(names: list[str], words: list[str])
     [
         ({}, True),
         ({SHARING_PROPERTY: "disabled", "offset.flush.interval.ms": "x", "status.storage.topic": ""}, True),
+        ({"offset.storage.topic": "", "status.storage.topic": ""}, True),
         ({"group.id": "a/b"}, False),
         ({"bootstrap.servers": ""}, False),
         ({"config.storage.topic": "a b"}, False),
@@ -285,6 +287,8 @@ def test_offsets_in_the_workers_own_topic_need_both_lines() -> None:
     for there, missing in itertools.permutations(lines):
         assert of_connector(connector, {there: INTERCEPTOR_CLASS}) == [("error", name, (lines[missing],))]
     assert of_connector(connector, CLIENT_LINES) == []
+    # Only sources have such a property, whatever else is there.
+    assert of_connector({**connector, "topics": "a"}, CLIENT_LINES | {f"producer.{LIST}": OTHER})[0][0] == "error"
     assert of_connector({**connector, OVERRIDES[0]: OTHER}, CLIENT_LINES) == [("error", OVERRIDES[0], ())]
     kept = {f"producer.{LIST}": OTHER, f"consumer.{LIST}": INTERCEPTOR_CLASS}
     assert of_connector(connector, kept) == [("error", name, (f"producer.{LIST}={OTHER},{INTERCEPTOR_CLASS}",))]
@@ -319,6 +323,7 @@ def test_our_jar_is_known_by_what_is_in_it(tmp_path: Path) -> None:
     renamed = a_jar(libs / "renamed.JAR", number=None)
     (libs / "gone.jar").symlink_to(libs / "nowhere")
     (libs / "again.jar").symlink_to(renamed)
+    (libs / "loop.jar").symlink_to(libs / "loop.jar")
     found = find_jars([*folder_jars(libs), *class_path_files(f"{libs}/*:{renamed}:{libs}:/nowhere/x.jar::")])
     assert [jar.version for jar in found] == ["unknown"]
     assert found[0].path.resolve() == renamed
@@ -402,4 +407,16 @@ def test_handing_out_to_where_it_cannot_go(tmp_path: Path) -> None:
     (tmp_path / JAR_NAME).mkdir()
     with pytest.raises(WorkerPluginError, match=r"cannot write .*nothing was changed"):
         hand_out(tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == [JAR_NAME, "file.jar"]
+
+
+def test_nothing_is_left_of_a_copy_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    there = a_jar(tmp_path / JAR_NAME, number="0.0.9").read_bytes()
+
+    def full(_path: Path, _target: Path) -> Path:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", full)
+    with pytest.raises(WorkerPluginError, match="No space left on device; nothing was changed"):
+        hand_out(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [JAR_NAME]
+    assert (tmp_path / JAR_NAME).read_bytes() == there
