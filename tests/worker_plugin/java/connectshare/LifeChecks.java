@@ -91,6 +91,17 @@ final class LifeChecks {
         equal(beans().size(), 0, beans());
     }
 
+    /** The first reason stays, and is said once however many threads meet trouble at a time. */
+    public static void aLatchClosesOnce() {
+        Latch latch = new Latch("this worker");
+        that(!latch.closed(), "open");
+        that(latch.close("first trouble", null).getMessage().startsWith("first trouble; nothing is read"), "first");
+        latch.close("second trouble", new IllegalStateException());
+        latch.remind();
+        that(latch.closed() && latch.refusal().getMessage().contains("first trouble"), latch.refusal().getMessage());
+        equal(CapturedLog.lines("ERROR").size(), 1, CapturedLog.lines(""));
+    }
+
     /** What stops a connector's client does not stop the worker; what stops the worker stops them all. */
     public static void latches() {
         try (Worker worker = new Worker()) {
