@@ -1,4 +1,4 @@
-"""Start-up read on shared topics: our stores, the real Java stores and a plain client, side by side in one run.
+"""Start-up read on shared topics: our stores, Java's with and without the jar and a plain client, side by side in one run.
 
 Reproduces the table of KIP-1173 (20 clusters of 5 sink jobs; config topic 32 MB, status topic 3 MB) on a real broker.
 Every round measures each contender once, in turn, so that a machine whose speed drifts harms all alike.
@@ -9,49 +9,53 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
-import statistics
 import subprocess
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
 from connect_share.admin import Admin
 from connect_share.cli.output import Output
-from connect_share.client import TopicPartition, consumer, library_versions
-from connect_share.embedded.broker import DEFAULT_VERSION, LocalBroker
+from connect_share.client import TopicPartition, consumer
+from connect_share.embedded.broker import LocalBroker
 from connect_share.embedded.cache import run_folder
 from connect_share.embedded.java_program import compiled, time_java_stores
 from connect_share.embedded.worker import worker_properties, write_properties
 from connect_share.errors import ConfigError, EmbeddedError
 from connect_share.records import TopicType
 from connect_share.worker_config import SHARING_PROPERTY, Isolation, WorkerConfig
+from connect_share.worker_plugin import INTERCEPTOR_CLASS, jar_path
 from migrator.cli.progress_line import ProgressLine
 from migrator.progress import Progress
 from spark_jobs import command_line
 from spark_jobs.generate_workload import add_size_arguments, generate
-from spark_jobs.machine import describe_machine
 from spark_jobs.session import spark_session
+from spark_jobs.startup_report import PARTS, startup_report, startup_table
 from spark_jobs.workload import WorkloadSize
 
 WARM_STARTS: Final = 3
 """Warm starts of each contender in each round, after the cold one of the same process."""
 
-TARGETS: Final = {"warm": 3.0, "cold": 12.0}
+CONTENDERS: Final = ("python", "java", "java-jar", "java-foreign", "plain-client")
 _PROBE_S: Final = 300
 _PARTITIONS: Final = {"offset.storage.partitions": "25", "status.storage.partitions": "5"}
 
 
-def _worker_file(folder: Path, bootstrap_servers: str, group_id: str, prefix: str, *, sharing: bool) -> Path:
+def _worker_file(
+    folder: Path, bootstrap_servers: str, group_id: str, prefix: str, *, sharing: bool, jar: bool = False
+) -> Path:
     properties = {
         **worker_properties(bootstrap_servers, group_id, prefix),
         **_PARTITIONS,
         SHARING_PROPERTY: "enabled" if sharing else "disabled",
+        **({"interceptor.classes": INTERCEPTOR_CLASS} if jar else {}),
     }
-    return write_properties(folder / f"{prefix}-{group_id}.properties", properties)
+    return write_properties(folder / f"{prefix}-{group_id}{'-jar' if jar else ''}.properties", properties)
 
 
 def _python_starts(worker_file: Path, starts: int) -> list[dict[str, Any]]:
@@ -84,38 +88,36 @@ def _plain_client_read(worker: WorkerConfig) -> float:
     return time.perf_counter() - began
 
 
-def _measure(shared: Path, plain: Path, rounds: int, progress: Progress) -> dict[str, dict[str, list[float]]]:
+def _measure(
+    files: Mapping[str, Path], contenders: Collection[str], rounds: int, progress: Progress
+) -> dict[str, dict[str, list[float]]]:
     """Give seconds by contender and part (``total_s``, ``config_s``, ...)."""
     found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    shared_worker = WorkerConfig.from_file(shared)
     compiled("TimeStores")
     progress.phase("measuring rounds", rounds)
 
-    def note(contender: str, values: dict[str, Any]) -> None:
-        for part in ("total_s", "config_s", "status_s", "offsets_s"):
+    def note(contender: str, values: Mapping[str, Any]) -> None:
+        for part in PARTS:
             found[contender][part].append(float(values[part]))
 
+    def java(contender: str, worker_file: Path, jars: Sequence[Path] = ()) -> None:
+        for start in time_java_stores(worker_file, 1 + WARM_STARTS, jars=jars):
+            note(f"{contender}_cold" if start.run == 0 else f"{contender}_warm", asdict(start))
+
     for _ in range(rounds):
-        for start in _python_starts(shared, 1 + WARM_STARTS):
-            note("python_cold" if start["run"] == 0 else "python_warm", start)
-        for java in time_java_stores(plain, 1 + WARM_STARTS):
-            values = {part: getattr(java, part) for part in ("total_s", "config_s", "status_s", "offsets_s")}
-            note("java_cold" if java.run == 0 else "java_warm", values)
-        for java in time_java_stores(shared, 1 + WARM_STARTS):
-            values = {part: getattr(java, part) for part in ("total_s", "config_s", "status_s", "offsets_s")}
-            note("java_foreign_cold" if java.run == 0 else "java_foreign_warm", values)
-        found["plain_client"]["total_s"].append(_plain_client_read(shared_worker))
+        if "python" in contenders:
+            for start in _python_starts(files["shared"], 1 + WARM_STARTS):
+                note("python_cold" if start["run"] == 0 else "python_warm", start)
+        if "java" in contenders:
+            java("java", files["plain"])
+        if "java-jar" in contenders:
+            java("java_jar", files["jar"], [jar_path()])
+        if "java-foreign" in contenders:
+            java("java_foreign", files["shared"])
+        if "plain-client" in contenders:
+            found["plain_client"]["total_s"].append(_plain_client_read(WorkerConfig.from_file(files["shared"])))
         progress.advance(1)
     return {contender: dict(parts) for contender, parts in found.items()}
-
-
-def _summary(values: Sequence[float]) -> dict[str, float | int]:
-    return {
-        "n": len(values),
-        "median_s": round(statistics.median(values), 6),
-        "min_s": round(min(values), 6),
-        "max_s": round(max(values), 6),
-    }
 
 
 def _topic_facts(worker: WorkerConfig) -> dict[str, dict[str, int]]:
@@ -128,73 +130,6 @@ def _topic_facts(worker: WorkerConfig) -> dict[str, dict[str, int]]:
             ends = admin.end_offsets((topic, partition) for partition in range(partitions))
             facts[topic_type.value] = {"partitions": partitions, "records": sum(ends.values())}
     return facts
-
-
-def _report(seconds: dict[str, dict[str, list[float]]], size: WorkloadSize, facts: dict[str, Any]) -> dict[str, Any]:
-    medians = {contender: statistics.median(parts["total_s"]) for contender, parts in seconds.items()}
-    ratios = {
-        "warm_java_to_python": round(medians["java_warm"] / medians["python_warm"], 2),
-        "cold_java_to_python": round(medians["java_cold"] / medians["python_cold"], 2),
-        "plain_client_to_python_warm": round(medians["plain_client"] / medians["python_warm"], 2),
-    }
-    return {
-        "workload": {
-            "groups": size.groups,
-            "jobs": size.jobs,
-            "config_bytes": size.config_bytes,
-            "status_bytes": size.status_bytes,
-            "topics": facts,
-        },
-        "ratios": ratios,
-        "targets": {
-            "warm_java_to_python": TARGETS["warm"],
-            "cold_java_to_python": TARGETS["cold"],
-            "met": ratios["warm_java_to_python"] >= TARGETS["warm"]
-            and ratios["cold_java_to_python"] >= TARGETS["cold"],
-        },
-        "seconds": {
-            contender: {part: _summary(values) for part, values in parts.items()}
-            for contender, parts in seconds.items()
-        },
-        "machine": describe_machine(),
-        "versions": {**library_versions(), "kafka": DEFAULT_VERSION},
-        "measured_at_ms": int(time.time() * 1000),
-    }
-
-
-_TITLES: Final = {
-    "python_warm": "Python stores, shared topics, one group's records (warm)",
-    "python_cold": "Python stores, first start of a process",
-    "java_warm": "Java stores, plain keys (warm JVM)",
-    "java_cold": "Java stores, first start of a JVM",
-    "java_foreign_warm": "Java stores, every record foreign (warm JVM)",
-    "java_foreign_cold": "Java stores, every record foreign, first start",
-    "plain_client": "plain client, default settings, records only read",
-}
-
-
-def table(report: dict[str, Any]) -> list[str]:
-    """Give the report as lines: ratios first, then milliseconds."""
-    ratios, seconds = report["ratios"], report["seconds"]
-    lines = [
-        f"warm: Java needs {ratios['warm_java_to_python']:.1f} times as long as Python",
-        f"cold: Java needs {ratios['cold_java_to_python']:.1f} times as long as Python",
-        "",
-        f"{'milliseconds, median (min-max)':<58}{'all three':>20}{'config':>9}{'status':>9}{'offsets':>9}",
-    ]
-    for contender, title in _TITLES.items():
-        if contender not in seconds:
-            continue
-        parts = seconds[contender]
-        total = parts["total_s"]
-        spread = f"{total['median_s'] * 1e3:.0f} ({total['min_s'] * 1e3:.0f}-{total['max_s'] * 1e3:.0f})"
-        cells = "".join(
-            f"{parts[part]['median_s'] * 1e3:>9.0f}" if part in parts else f"{'':>9}"
-            for part in ("config_s", "status_s", "offsets_s")
-        )
-        lines.append(f"{title:<58}{spread:>20}{cells}")
-    lines += ["", "KIP-1173's own figures: config about 500 ms, status 400-500 ms"]
-    return lines
 
 
 def _body(options: argparse.Namespace) -> int:
@@ -212,16 +147,20 @@ def _body(options: argparse.Namespace) -> int:
             servers = stack.enter_context(LocalBroker("bench")).bootstrap_servers
         prefix = f"connect-share-benchmark-{int(time.time())}"
         group = WorkloadSize(**size).group_id(min(3, size["groups"] - 1))
-        shared = _worker_file(folder, servers, group, f"{prefix}-shared", sharing=True)
-        plain = _worker_file(folder, servers, "benchmark", f"{prefix}-plain", sharing=False)
-        shared_worker, plain_worker = WorkerConfig.from_file(shared), WorkerConfig.from_file(plain)
-        stack.callback(_delete_topics, shared_worker, plain_worker)
+        files = {
+            "shared": _worker_file(folder, servers, group, f"{prefix}-shared", sharing=True),
+            "jar": _worker_file(folder, servers, group, f"{prefix}-shared", sharing=True, jar=True),
+            "plain": _worker_file(folder, servers, "benchmark", f"{prefix}-plain", sharing=False),
+        }
+        workers = {name: WorkerConfig.from_file(file) for name, file in files.items()}
+        stack.callback(_delete_topics, workers["shared"], workers["plain"])
         with spark_session("connect-share benchmark_startup") as spark:
-            generate(spark, shared_worker, WorkloadSize(**size, prefixed=True), progress=progress)
-            generate(spark, plain_worker, WorkloadSize(**size, prefixed=False), progress=progress)
-        facts = _topic_facts(shared_worker)
-        seconds = _measure(shared, plain, options.rounds, progress)
-    report = _report(seconds, WorkloadSize(**size), facts)
+            generate(spark, workers["shared"], WorkloadSize(**size, prefixed=True), progress=progress)
+            if "java" in options.contenders:
+                generate(spark, workers["plain"], WorkloadSize(**size, prefixed=False), progress=progress)
+        facts = _topic_facts(workers["shared"])
+        seconds = _measure(files, options.contenders, options.rounds, progress)
+    report = startup_report(seconds, WorkloadSize(**size), facts)
     if options.result is not None:
         options.result.parent.mkdir(parents=True, exist_ok=True)
         options.result.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
@@ -229,7 +168,7 @@ def _body(options: argparse.Namespace) -> int:
     if output.is_json:
         output.json(report)
     else:
-        output.lines(*table(report))
+        output.lines(*startup_table(report))
     return 0
 
 
@@ -237,6 +176,13 @@ def _delete_topics(*workers: WorkerConfig) -> None:
     for worker in workers:
         with Admin(worker.admin_settings(), client_id="benchmark") as admin:
             admin.delete_topics([worker.topic(topic_type) for topic_type in TopicType])
+
+
+def _contenders(text: str) -> frozenset[str]:
+    names = frozenset(name.strip() for name in text.split(","))
+    if not names <= set(CONTENDERS):
+        raise argparse.ArgumentTypeError(f"only {', '.join(CONTENDERS)}")
+    return names
 
 
 _SIZE_OPTIONS: Final = (
@@ -258,6 +204,12 @@ def main(argv: Sequence[str]) -> int:
     where.add_argument("--embedded", action="store_true", help="on a local broker of its own")
     where.add_argument("-B", "--bootstrap-servers", help="on this cluster, in topics of its own that are deleted after")
     arguments.add_argument("--rounds", type=int, default=5, help="default 5")
+    arguments.add_argument(
+        "--contenders",
+        type=_contenders,
+        default=frozenset(CONTENDERS),
+        help=f"comma list of {', '.join(CONTENDERS)}; all by default",
+    )
     arguments.add_argument("--result", type=Path, help="file for the whole report as JSON")
     arguments.add_argument("--output", choices=("text", "json"), default="text")
     add_size_arguments(arguments)

@@ -46,9 +46,23 @@ def compiled(name: str, version: str = DEFAULT_VERSION) -> Path:
 
 
 def run_program(
-    name: str, arguments: Sequence[str], *, heap: str = "2g", version: str = DEFAULT_VERSION, timeout_s: float = _RUN_S
+    name: str,
+    arguments: Sequence[str],
+    *,
+    heap: str = "2g",
+    version: str = DEFAULT_VERSION,
+    jars: Sequence[Path] = (),
+    timeout_s: float = _RUN_S,
 ) -> str:
     """Compile if needed, run, and give what the program printed.
+
+    Args:
+        name: of the program.
+        arguments: for it.
+        heap: of the JVM.
+        version: of Kafka.
+        jars: in front of Kafka's own.
+        timeout_s: until it is ended.
 
     Raises:
         EmbeddedError: it ended with an error or not in time.
@@ -62,7 +76,7 @@ def run_program(
             libraries, name, arguments, options=options, log_settings=write_log_settings(folder, "error")
         )
         at = command.index("-cp") + 1
-        command[at] = f"{classes}:{command[at]}"
+        command[at] = ":".join([str(classes), *map(str, jars), command[at]])
         done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
     except subprocess.TimeoutExpired as exc:
         raise EmbeddedError(f"{name} did not end within {timeout_s:g} s") from exc
@@ -90,12 +104,14 @@ class JavaStart:
     config_offset: int
 
 
-def time_java_stores(worker_file: Path, runs: int, *, version: str = DEFAULT_VERSION) -> list[JavaStart]:
+def time_java_stores(
+    worker_file: Path, runs: int, *, version: str = DEFAULT_VERSION, jars: Sequence[Path] = ()
+) -> list[JavaStart]:
     """Time the real Java stores on the topics of a worker file, several starts in one JVM.
 
     Raises:
         EmbeddedError: the program failed.
     """
-    output = run_program("TimeStores", [str(worker_file), str(runs)], version=version)
+    output = run_program("TimeStores", [str(worker_file), str(runs)], version=version, jars=jars)
     lines: list[dict[str, Any]] = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
     return [JavaStart(**line) for line in lines]
