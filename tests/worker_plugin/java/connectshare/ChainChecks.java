@@ -13,6 +13,7 @@ import java.util.Queue;
 import java.util.Random;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.kafka.clients.consumer.ConsumerInterceptor;
@@ -199,7 +200,7 @@ final class ChainChecks {
                     }));
                 }
                 threads.forEach(Thread::start);
-                running.await();
+                that(running.await(30, TimeUnit.SECONDS), "threads ended before they were to: " + wrong);
                 stops(() -> worker.first.onSend(Worker.toSend(Worker.STATUS, 7, null)), "hostile");
                 closed.set(true);
                 equal(worker.first.onConsume(Worker.poll(Worker.read(Worker.STATUS, 0, 0, 7, null))).count(), 0, "hostile");
