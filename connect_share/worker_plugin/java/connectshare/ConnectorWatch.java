@@ -1,5 +1,6 @@
 package connectshare;
 
+import connectshare.GroupKeys.TopicType;
 import java.nio.charset.StandardCharsets;
 import java.util.HashSet;
 import java.util.Set;
@@ -32,20 +33,22 @@ final class ConnectorWatch {
         }
         String connector = ((String) originalKey).substring(CONNECTOR.length());
         String json = new String((byte[]) value, StandardCharsets.UTF_8);
-        if (settings.exactlyOnce) {
-            for (String property : OVERRIDES) {
-                String found = property(json, property);
-                if (found != null && !found.contains(TopicSharingInterceptor.NAME)) {
-                    say(connector, property, "replaces the worker's interceptor: with exactly-once its offsets bypass topic sharing; "
-                        + "add " + TopicSharingInterceptor.NAME + " to it");
-                }
-            }
+        String offsets = property(json, OWN_OFFSETS);
+        TopicType internal = offsets == null || offsets.isEmpty() ? null : settings.topics.get(offsets);
+        if (internal == TopicType.CONFIG || internal == TopicType.STATUS || internal != null && !settings.reachesConnectors) {
+            say(connector, OWN_OFFSETS, "names an internal topic of the worker: its client writes keys without the group's "
+                + "prefix there; remove it, or name a topic of its own");
         }
-        if (!settings.reachesConnectors) {
-            String topic = property(json, OWN_OFFSETS);
-            if (topic != null && settings.topics.containsKey(topic)) {
-                say(connector, OWN_OFFSETS, "names an internal topic of the worker: its client writes keys without the group's "
-                    + "prefix there; remove it, or name a topic of its own");
+        boolean sink = property(json, "topics") != null || property(json, "topics.regex") != null;
+        boolean writesToWorkersTopic = offsets == null || offsets.isEmpty() ? settings.exactlyOnce : internal == TopicType.OFFSET;
+        if (sink || !writesToWorkersTopic || !settings.reachesConnectors) {
+            return;
+        }
+        for (String property : OVERRIDES) {
+            String found = property(json, property);
+            if (found != null && !found.contains(TopicSharingInterceptor.NAME)) {
+                say(connector, property, "replaces the worker's interceptor: its offsets bypass topic sharing; "
+                    + "add " + TopicSharingInterceptor.NAME + " to it");
             }
         }
     }

@@ -173,6 +173,32 @@ final class SettingsChecks {
         }
     }
 
+    /** Only what puts plain keys into a shared topic is said; a sink's or an own topic's client may have what it likes. */
+    public static void onlyRealBypassesAreLogged() {
+        String override = "\"producer.override.interceptor.classes\":\"org.Tracing\"";
+        String[] linesForConnectors = {"producer.interceptor.classes", NAME, "consumer.interceptor.classes", NAME};
+        String[] exactlyOnce = {"exactly.once.source.support", "enabled", linesForConnectors[0], NAME, linesForConnectors[2], NAME};
+        try (Worker worker = new Worker(exactlyOnce)) {
+            see(worker, "sink", "{\"properties\":{\"topics\":\"a\"," + override + "}}");
+            see(worker, "pattern", "{\"properties\":{\"topics.regex\":\"a.*\"," + override + "}}");
+            see(worker, "own", "{\"properties\":{\"offsets.storage.topic\":\"its-own\"," + override + "}}");
+            see(worker, "fine", "{\"properties\":{\"offsets.storage.topic\":\"" + Worker.OFFSET + "\"}}");
+            equal(CapturedLog.lines("ERROR").size(), 0, CapturedLog.lines(""));
+            see(worker, "config", "{\"properties\":{\"offsets.storage.topic\":\"" + Worker.CONFIG + "\"}}");
+            see(worker, "both", "{\"properties\":{\"offsets.storage.topic\":\"" + Worker.OFFSET + "\"," + override + "}}");
+            equal(CapturedLog.lines("ERROR Connector 'config'").size(), 1, CapturedLog.lines(""));
+            equal(CapturedLog.lines("ERROR Connector 'both'").size(), 1, CapturedLog.lines(""));
+        }
+        CapturedLog.clear();
+        try (Worker worker = new Worker(linesForConnectors)) {
+            see(worker, "source", "{\"properties\":{" + override + "}}");
+            see(worker, "fine", "{\"properties\":{\"offsets.storage.topic\":\"" + Worker.OFFSET + "\"}}");
+            equal(CapturedLog.lines("ERROR").size(), 0, CapturedLog.lines(""));
+            see(worker, "both", "{\"properties\":{\"offsets.storage.topic\":\"" + Worker.OFFSET + "\"," + override + "}}");
+            equal(CapturedLog.lines("ERROR Connector 'both'").size(), 1, CapturedLog.lines(""));
+        }
+    }
+
     private static void see(Worker worker, String connector, String json) {
         equal(worker.first.onConsume(Worker.poll(
             Worker.read(Worker.CONFIG, 0, 0, "com.acme.connector-" + connector, Worker.bytes(json)))).count(), 1, connector);
