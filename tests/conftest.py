@@ -89,12 +89,16 @@ def own_broker() -> Iterator[LocalBroker]:
 
 
 @pytest.fixture
-def worker_factory() -> Iterator[Callable[..., ConnectWorker]]:
+def worker_factory(request: pytest.FixtureRequest, unique: str) -> Iterator[Callable[..., ConnectWorker]]:
     """Start real Java workers; all are stopped at the end of the test."""
+    shared = request.getfixturevalue("broker").bootstrap_servers if "broker" in request.fixturenames else None
     with ExitStack() as stack:
         started: list[ConnectWorker] = []
 
         def start(properties: Mapping[str, str], **options: Any) -> ConnectWorker:
+            if properties["bootstrap.servers"] == shared:
+                tag = unique.rsplit("-", 1)[-1]
+                assert tag in properties["group.id"], "workers of two tests with one group id would form one group"
             started.append(stack.enter_context(ConnectWorker(properties, **options)))
             return started[-1]
 

@@ -53,6 +53,10 @@ class SharedTopics:
     bootstrap_servers: str
     prefix: str
 
+    def group(self, name: str) -> str:
+        """A group id of this test alone: workers of two tests with the same one would form one group."""
+        return f"{self.prefix.rsplit('-', 1)[-1]}.{name}"
+
     def topic(self, topic_type: TopicType) -> str:
         return f"{self.prefix}-{_TOPIC_ENDINGS[topic_type]}"
 

@@ -27,7 +27,6 @@ from tests.support.waiting import await_that
 pytestmark = [pytest.mark.broker, pytest.mark.worker]
 
 Start = Callable[..., ConnectWorker]
-GROUP = "com.acme.team-1"
 OTHERS = b'{"properties":{}}'
 
 
@@ -69,8 +68,12 @@ def compacted(topics: SharedTopics, gone: Callable[[list[tuple[bytes | None, byt
     await_that(rest, gone, what="compacted", timeout_s=60)
 
 
-def own(name: str) -> bytes:
-    return f"{GROUP}.{name}".encode()
+def group_of(topics: SharedTopics) -> str:
+    return topics.group("com.acme.team-1")
+
+
+def own(topics: SharedTopics, name: str) -> bytes:
+    return f"{group_of(topics)}.{name}".encode()
 
 
 @pytest.mark.parametrize(
@@ -80,7 +83,7 @@ def own(name: str) -> bytes:
 def test_a_late_worker_and_a_killed_leader_after_compaction(
     topics: SharedTopics, sink: dict[str, str], worker_factory: Start, version: str, protocol: str
 ) -> None:  # cases 19 and 20
-    properties = topics.properties(GROUP, connect_protocol=protocol)
+    properties = topics.properties(group_of(topics), connect_protocol=protocol)
     first, third = start_all(worker_factory, properties, version, 2)
     put(first, "keep", sink)
     put(third, "gone", sink)
@@ -93,8 +96,8 @@ def test_a_late_worker_and_a_killed_leader_after_compaction(
     compacted(
         topics,
         lambda records: (
-            [value for key, value in records if key == own("connector-gone")] == [b"null"]
-            and [value for key, value in records if key == own("target-state-gone")] == [b"null"]
+            [value for key, value in records if key == own(topics, "connector-gone")] == [b"null"]
+            and [value for key, value in records if key == own(topics, "target-state-gone")] == [b"null"]
             and sum(key == b"other.connector-x" for key, _ in records) < 20
         ),
     )
@@ -127,7 +130,7 @@ def test_a_late_worker_and_a_killed_leader_after_compaction(
 def test_foreign_writes_disturb_no_rebalance(
     topics: SharedTopics, sink: dict[str, str], worker_factory: Start, version: str, number: int, per_second: int
 ) -> None:  # cases 21 and 22
-    properties = topics.properties(GROUP)
+    properties = topics.properties(group_of(topics))
     workers = start_all(worker_factory, properties, version, number)
     with foreign_records(topics.settings, topics.topic(TopicType.CONFIG), per_second):
         logs = [LogLines(worker) for worker in workers]
@@ -150,18 +153,20 @@ def test_foreign_writes_disturb_no_rebalance(
 def test_the_marker_heals_a_group_that_real_tombstones_have_stuck(
     topics: SharedTopics, sink: dict[str, str], worker_factory: Start
 ) -> None:  # case 25
-    properties = topics.properties(GROUP, connect_protocol="compatible")
+    properties = topics.properties(group_of(topics), connect_protocol="compatible")
     (first,) = start_all(worker_factory, properties, "4.3.1", 1)
     put(first, "keep", sink)
     first.rest.await_state("keep", "RUNNING", tasks=1)
     # A tool that does not know the rule: tombstones, which the cleaner removes although the live worker counts them.
     config_topic = topics.topic(TopicType.CONFIG)
-    write(topics.settings, config_topic, [(own("connector-gone"), OTHERS), (own("connector-gone"), None)])
-    compacted(topics, lambda records: all(key != own("connector-gone") for key, _ in records))
+    write(
+        topics.settings, config_topic, [(own(topics, "connector-gone"), OTHERS), (own(topics, "connector-gone"), None)]
+    )
+    compacted(topics, lambda records: all(key != own(topics, "connector-gone") for key, _ in records))
     late = worker_factory(properties, version="4.3.1", class_path=JAR, wait=False)
     stuck = LogLines(late, from_start=True)
     await_that(lambda: stuck.mismatches, lambda found: found > 100, what="stuck", timeout_s=60)
-    write(topics.settings, config_topic, [(own("target-state-"), b"null")])
+    write(topics.settings, config_topic, [(own(topics, "target-state-"), b"null")])
     await_settled([first, late])
     put(late, "new", sink)
     late.rest.await_state("new", "RUNNING", tasks=1)

@@ -21,7 +21,6 @@ from tests.support.waiting import await_that
 
 pytestmark = [pytest.mark.broker, pytest.mark.worker]
 
-GROUP = "com.acme.exact"
 LINE = "a line of text\n"
 
 
@@ -30,11 +29,14 @@ def topics(broker: TestBroker, unique: str) -> SharedTopics:
     """Shared topics that hold another group's records already, offsets of connectors of the same name among them."""
     shared = SharedTopics(broker.client_settings, broker.bootstrap_servers, unique)
     shared.create()
-    foreign = [(b'com.acme.["my.conn",{"filename":"/%d"}]' % number, b'{"position":7}') for number in range(200)]
+    other = shared.group("com.acme")
+    foreign = [(f'{other}.["my.conn",{{"filename":"/{number}"}}]'.encode(), b'{"position":7}') for number in range(200)]
     write(shared.settings, shared.topic(TopicType.OFFSET), [*foreign])
-    config: list[tuple[bytes, bytes | None]] = [(b"com.acme.tasks-fencing-my.conn", b'{"task-count":9}')]
+    config: list[tuple[bytes, bytes | None]] = [(f"{other}.tasks-fencing-my.conn".encode(), b'{"task-count":9}')]
     write(
-        shared.settings, shared.topic(TopicType.CONFIG), [*config, (b"com.acme.connector-other", b'{"properties":{}}')]
+        shared.settings,
+        shared.topic(TopicType.CONFIG),
+        [*config, (f"{other}.connector-other".encode(), b'{"properties":{}}')],
     )
     return shared
 
@@ -67,7 +69,8 @@ def append(file: Path, lines: int) -> None:
 def test_offsets_are_prefixed_and_nothing_is_read_twice(
     topics: SharedTopics, worker_factory: Callable[..., ConnectWorker], tmp_path: Path
 ) -> None:
-    worker = worker_factory({**topics.properties(GROUP), **EXACTLY_ONCE}, class_path=JAR)
+    group = topics.group("com.acme.exact")
+    worker = worker_factory({**topics.properties(group), **EXACTLY_ONCE}, class_path=JAR)
     log = LogLines(worker, from_start=True)
     data, own_data = topics.create_data_topic("data"), topics.create_data_topic("own-data")
     file, own_file, out = tmp_path / "in.txt", tmp_path / "own.txt", tmp_path / "out.txt"
@@ -113,10 +116,10 @@ def test_offsets_are_prefixed_and_nothing_is_read_twice(
 
     assert topics.plain_keys() == []
     config_keys = {record.key for record in topics.records(topics.topic(TopicType.CONFIG))}
-    assert {f"{GROUP}.tasks-fencing-my.conn".encode(), f"{GROUP}.session-key".encode()} <= config_keys
+    assert {f"{group}.tasks-fencing-my.conn".encode(), f"{group}.session-key".encode()} <= config_keys
     offset_topic = topics.topic(TopicType.OFFSET)
     records = topics.records(offset_topic, isolation=Isolation.READ_COMMITTED)
-    own = [record for record in records if (record.key or b"").startswith(f'{GROUP}.["my.conn"'.encode())]
+    own = [record for record in records if (record.key or b"").startswith(f'{group}.["my.conn"'.encode())]
     assert own[-1].value is None
     # The last thing in the partition is the marker of the transaction that wrote it.
     with Admin(topics.settings, client_id="tests") as admin:
@@ -126,7 +129,7 @@ def test_offsets_are_prefixed_and_nothing_is_read_twice(
     key = json.dumps(["own.offsets", {"filename": str(own_file)}], separators=(",", ":")).encode()
     own_offsets = replay_offsets(topics.records(own_topic, isolation=Isolation.READ_COMMITTED))
     assert own_offsets.raw.keys() == {key}
-    assert replay_offsets(records, GROUP).raw.keys() == {key}
+    assert replay_offsets(records, group).raw.keys() == {key}
     assert log.about_foreign() == []
     assert log.count("Topic sharing stopped") == 0
 
@@ -134,8 +137,8 @@ def test_offsets_are_prefixed_and_nothing_is_read_twice(
 def test_connectors_that_bypass_the_interceptor_are_named_in_the_log(
     topics: SharedTopics, worker_factory: Callable[..., ConnectWorker], tmp_path: Path
 ) -> None:
-    exact = worker_factory({**topics.properties(GROUP), **EXACTLY_ONCE}, class_path=JAR)
-    plain = worker_factory(topics.properties("com.acme.plain"), class_path=JAR)
+    exact = worker_factory({**topics.properties(topics.group("com.acme.exact")), **EXACTLY_ONCE}, class_path=JAR)
+    plain = worker_factory(topics.properties(topics.group("com.acme.plain")), class_path=JAR)
     data, file = topics.create_data_topic("data"), tmp_path / "in.txt"
     file.touch()
     override = {"producer.override.interceptor.classes": "org.example.Nothing"}

@@ -28,32 +28,33 @@ def test_each_sees_its_own_and_only_the_old_one_speaks_of_others(
     topics.create()
     data = topics.create_data_topic("data")
     sink = {"connector.class": "FileStreamSink", "tasks.max": "1", "topics": data}
-    old = worker_factory(worker_properties(broker.bootstrap_servers, "old", unique), wait=False)
+    plain, acme, orders, library = (topics.group(name) for name in ("old", "com.acme", "com.acme.orders", "python"))
+    old = worker_factory(worker_properties(broker.bootstrap_servers, plain, unique), wait=False)
     news = {
-        "com.acme": worker_factory(topics.properties("com.acme"), version="2.8.2", class_path=JAR, wait=False),
-        "com.acme.orders": worker_factory(topics.properties("com.acme.orders"), class_path=JAR, wait=False),
+        acme: worker_factory(topics.properties(acme), version="2.8.2", class_path=JAR, wait=False),
+        orders: worker_factory(topics.properties(orders), class_path=JAR, wait=False),
     }
     with ThreadPoolExecutor(3) as threads:
         list(threads.map(ConnectWorker.await_healthy, [old, *news.values()]))
-    python = WorkerConfig.from_properties(topics.properties("python"))
+    python = WorkerConfig.from_properties(topics.properties(library))
     with ConnectStorage(python, allow_empty=True) as storage:
         storage.config.put_connector_config(CONNECTOR, {"name": CONNECTOR})
         storage.config.put_connector_config("python-only", {"name": "python-only"})
-        for group, worker in {"old": old, **news}.items():
+        for group, worker in {plain: old, **news}.items():
             put(worker, CONNECTOR, {**sink, "file": str(tmp_path / f"{group}.txt")})
             put(worker, f"{group}-only", {**sink, "file": str(tmp_path / f"{group}-only.txt")})
             worker.rest.await_state(CONNECTOR, "RUNNING", tasks=1)
         # The same name goes in one group, and is paused in another.
-        delete(news["com.acme"], CONNECTOR)
-        news["com.acme.orders"].rest.pause(CONNECTOR)
-        news["com.acme.orders"].rest.await_state(CONNECTOR, "PAUSED", tasks=1)
+        delete(news[acme], CONNECTOR)
+        news[orders].rest.pause(CONNECTOR)
+        news[orders].rest.await_state(CONNECTOR, "PAUSED", tasks=1)
         old.kill()
         before = LogLines(old)
         old.start()
         old.rest.await_state(CONNECTOR, "RUNNING", tasks=1)
-        await_that(old.rest.connectors, lambda names: sorted(names) == [CONNECTOR, "old-only"], what="its own")
-        assert news["com.acme"].rest.connectors() == ["com.acme-only"]
-        assert sorted(news["com.acme.orders"].rest.connectors()) == ["com.acme.orders-only", CONNECTOR]
+        await_that(old.rest.connectors, lambda names: set(names) == {CONNECTOR, f"{plain}-only"}, what="its own")
+        assert news[acme].rest.connectors() == [f"{acme}-only"]
+        assert set(news[orders].rest.connectors()) == {f"{orders}-only", CONNECTOR}
         storage.config.refresh(30)
         assert storage.config.snapshot().connectors() == {CONNECTOR, "python-only"}
 
@@ -68,4 +69,4 @@ def test_each_sees_its_own_and_only_the_old_one_speaks_of_others(
         assert before.count("Discarding record with invalid key") > 0  # statuses
     assert [LogLines(worker, from_start=True).about_foreign() for worker in news.values()] == [[], []]
     groups = {each[0] for each in split if each is not None}
-    assert groups == {None, "com.acme", "com.acme.orders", "python"}
+    assert groups == {None, acme, orders, library}

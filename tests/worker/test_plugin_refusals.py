@@ -18,10 +18,11 @@ from tests.support.java_groups import JAR, SharedTopics, write
 from tests.support.kafka import TestBroker
 from tests.support.waiting import await_that
 
-# What is wrong: lines of the worker file, and the words of the log that say what to do. {configs} is the config topic.
+# What is wrong: lines of the worker file, and the words of the log that say what to do. {configs} is the config topic,
+# {unique} what no other test has in its names.
 WRONG: dict[str, tuple[dict[str, str], str]] = {
     "illegal id": (
-        {"group.id": "connector-x"},
+        {"group.id": "connector-{unique}"},
         "it starts with 'connector-', which is how keys of Connect begin; choose",
     ),
     "same topic": ({"status.storage.topic": "{configs}"}, "each needs a topic of its own"),
@@ -65,7 +66,7 @@ def test_wrong_files_stop_the_worker(
     workers = {}
     for name in CASES[version]:
         lines = {
-            key: value.format(configs=topics.topic(TopicType.CONFIG)) if key.endswith(".topic") else value
+            key: value.format(configs=topics.topic(TopicType.CONFIG), unique=unique)
             for key, value in WRONG[name][0].items()
         }
         workers[name] = worker_factory(

@@ -129,22 +129,22 @@ def test_every_group_is_what_its_own_operations_made_it(
     topics.create()
     deadline_s = time.monotonic() + _MINUTES * 60
     groups = [
-        JavaGroup(topics, group, version, tmp_path / group, random.Random(f"{seed}{group}"), extra)
-        for group, version in versions.items()
+        JavaGroup(topics, topics.group(name), version, tmp_path / name, random.Random(f"{seed}{name}"), extra)
+        for name, version in versions.items()
     ]
     files = {
-        group: write_properties(tmp_path / f"{group}.properties", topics.properties(group)) for group in _PYTHON_GROUPS
+        name: write_properties(tmp_path / f"{name}.properties", topics.properties(topics.group(name)))
+        for name in _PYTHON_GROUPS
     }
     with java_groups(groups), ThreadPoolExecutor(len(groups) + len(files)) as threads:
         java = [threads.submit(run_java, group, deadline_s) for group in groups]
         python = [
-            threads.submit(run_python, file, random.Random(f"{seed}{group}"), deadline_s)
-            for group, file in files.items()
+            threads.submit(run_python, file, random.Random(f"{seed}{name}"), deadline_s) for name, file in files.items()
         ]
         steps = [run.result() for run in java] + [run.result()[0] for run in python]
         print("steps by group:", dict(zip((*versions, *_PYTHON_GROUPS), steps, strict=True)))
         assert min(steps) >= 3
-        ids = [*versions, *_PYTHON_GROUPS]
+        ids = [topics.group(name) for name in (*versions, *_PYTHON_GROUPS)]
         for group in groups:
             group.await_model()
             assert foreign_trouble(group, ids) == []
@@ -164,8 +164,8 @@ def test_every_group_is_what_its_own_operations_made_it(
                 paused = name not in group.model or group.model[name].target != "RUNNING"
                 found = len(topics.records(topic, isolation=Isolation.READ_COMMITTED))
                 assert found <= lines if paused else found == lines, (group.group, name)
-        for run, group_id in zip(python, _PYTHON_GROUPS, strict=True):
-            with ConnectStorage(WorkerConfig.from_file(files[group_id]), allow_empty=True) as storage:
+        for run, name in zip(python, _PYTHON_GROUPS, strict=True):
+            with ConnectStorage(WorkerConfig.from_file(files[name]), allow_empty=True) as storage:
                 assert storage.config.snapshot().connectors() == run.result()[1].keys()
     assert topics.plain_keys() == []
     seen = {
@@ -173,4 +173,4 @@ def test_every_group_is_what_its_own_operations_made_it(
         for record in topics.records(topics.topic(TopicType.CONFIG))
         if (split := split_key(TopicType.CONFIG, record.key or b""))
     }
-    assert set(versions) <= seen
+    assert {topics.group(name) for name in versions} <= seen
