@@ -6,168 +6,81 @@ producer. A key lives in one source partition, so order per key holds at the des
 
 from __future__ import annotations
 
-import hashlib
 import time
-import zlib
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Final
 
-from pydantic import BaseModel, ConfigDict
-
 from connect_share.admin import Admin
-from connect_share.keys import SEPARATOR
 from connect_share.log.ranges import read_ranges
-from connect_share.records import OffsetRange, Record, TopicType
+from connect_share.records import Record, TopicType
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
+from migrator.canonical import fold_state
+from migrator.evidence import SliceEvidence, Tally
 from migrator.plan import CopySlice
-from migrator.rewrite import KafkaConnectTopicMigrator, Skipped, SkipReason
+from migrator.reading_back import Present, Skipping, ranges_since
+from migrator.transform import Skipped
 from migrator.writing import PROCESS_PRODUCERS, CheckedWriter, Producers
 
 MARKER_KEY: Final = b"target-state-"
 MARKER_VALUE: Final = b"null"
 IDLE_TIMEOUT_S: Final = 60.0
-PROGRESS_EVERY: Final = 1_000
-_SUM_MODULUS: Final = 2**64
 
 
-class SliceEvidence(BaseModel):
-    """What was done to one slice; one per source partition, never per record.
+def read_slice(
+    slice_: CopySlice, settings: ClientSettings, *, client_id: str, idle_timeout_s: float = IDLE_TIMEOUT_S
+) -> Iterator[Record]:
+    """Yield the records of a slice as its own worker reads them.
 
-    Attributes:
-        slice_name: ``CopySlice.name``.
-        first_offset: of the first record read, ``None`` when there was none.
-        last_offset: of the last record read.
-        read: records read.
-        written: records acknowledged by this and, for a repeated task, by earlier attempts.
-        found_present: how many of those an earlier attempt of the same task had written.
-        tombstones: how many of the written have no value.
-        bytes_written: keys and values.
-        skipped: per reason.
-        digest: sum modulo 2**64 over the written of a hash of key and value: independent of order.
-        crc32: over keys and values in the order written.
-        marker_written: the group's marker closes the config topic, see decision 2.
-        destination_offsets: per destination partition the first and last offset acknowledged.
+    Raises:
+        BrokerError: reading was refused.
+        ReadToEndTimeoutError: the end of the range was not reached.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    slice_name: str
-    source_index: int
-    cluster_group_id: str
-    topic_type: TopicType
-    topic: str
-    partition: int
-    start: int
-    end: int
-    destination_topic: str
-    first_offset: int | None
-    last_offset: int | None
-    read: int
-    written: int
-    found_present: int
-    tombstones: int
-    bytes_written: int
-    skipped: dict[SkipReason, int]
-    digest: str
-    crc32: int
-    marker_written: bool
-    destination_offsets: dict[int, tuple[int, int]]
-
-
-def record_digest(key: bytes, value: bytes | None) -> int:
-    """Hash key and value into 64 bits; a tombstone and an empty value differ."""
-    told = len(key).to_bytes(8, "big") + key
-    if value is not None:
-        told += b"\x01" + value
-    return int.from_bytes(hashlib.blake2b(told, digest_size=8).digest(), "big")
-
-
-def _identity(record: Record) -> bytes:
-    """Everything by which a written record can be recognised again, in 16 bytes."""
-    told = (record.key, record.value, record.timestamp_ms, record.headers)
-    return hashlib.blake2b(repr(told).encode(), digest_size=16).digest()
-
-
-@dataclass
-class _Tally:
-    """Running figures of one slice."""
-
-    read: int = 0
-    written: int = 0
-    found_present: int = 0
-    tombstones: int = 0
-    bytes_written: int = 0
-    digest: int = 0
-    crc32: int = 0
-    first_offset: int | None = None
-    last_offset: int | None = None
-    skipped: Counter[SkipReason] = field(default_factory=Counter)
-
-    def saw(self, record: Record) -> None:
-        self.read += 1
-        self.last_offset = record.offset
-        if self.first_offset is None:
-            self.first_offset = record.offset
-
-    def carried(self, key: bytes, value: bytes | None) -> None:
-        self.written += 1
-        self.digest = (self.digest + record_digest(key, value)) % _SUM_MODULUS
-        self.crc32 = zlib.crc32(key, self.crc32)
-        self.bytes_written += len(key)
-        if value is None:
-            self.tombstones += 1
-        else:
-            self.crc32 = zlib.crc32(value, self.crc32)
-            self.bytes_written += len(value)
-
-
-def _written_before(
-    slice_: CopySlice, starts: Mapping[int, int], settings: ClientSettings, client_id: str
-) -> Counter[bytes]:
-    """Read back what earlier attempts wrote for this group; empty when there was none."""
-    partitions = [(slice_.destination_topic, number) for number in range(slice_.destination_partitions)]
-    with Admin(settings, client_id=client_id) as admin:
-        ends = admin.end_offsets(partitions)
-    ranges = [
-        OffsetRange(topic, number, starts[number], ends[(topic, number)])
-        for topic, number in partitions
-        if ends[(topic, number)] > starts[number]
-    ]
-    prefix = slice_.cluster_group_id.encode() + SEPARATOR
-    records = read_ranges(
+    return read_ranges(
         settings,
-        ranges,
-        isolation=Isolation.READ_UNCOMMITTED,
+        [slice_.offset_range],
+        isolation=slice_.isolation,
         client_id=client_id,
-        idle_timeout_s=IDLE_TIMEOUT_S,
+        idle_timeout_s=idle_timeout_s,
     )
-    return Counter(_identity(record) for record in records if record.key and record.key.startswith(prefix))
+
+
+def rewritten(
+    slice_: CopySlice, records: Iterable[Record], tally: Tally, on_progress: Callable[[int], None] | None = None
+) -> Iterator[Record]:
+    """Yield what a slice writes, in order, with the new keys; ``tally`` counts what was read and left out."""
+    if slice_.fold:
+        yield from fold_state(slice_.transform, tally.reading(records, on_progress), tally.skipped)
+        return
+    transform = slice_.transform
+    for record in tally.reading(records, on_progress):
+        answer = transform.apply(record)
+        if isinstance(answer, Skipped):
+            tally.skipped[answer.reason] += 1
+        else:
+            yield answer
 
 
 def copy_slice(
     slice_: CopySlice,
-    migrator: KafkaConnectTopicMigrator,
     consumer_settings: ClientSettings,
     producer_settings: ClientSettings,
     *,
     client_id: str,
     producers: Producers | None = None,
-    present: Counter[bytes] | None = None,
+    present: Present | None = None,
     on_progress: Callable[[int], None] | None = None,
     idle_timeout_s: float = IDLE_TIMEOUT_S,
 ) -> SliceEvidence:
-    """Copy one source partition; memory does not grow with its size.
+    """Copy one source partition; in ``mirror`` mode memory does not grow with its size.
 
     Args:
         slice_: what to read and where to write.
-        migrator: gives the new keys.
         consumer_settings: of the source's worker.
         producer_settings: of the destination's worker.
         client_id: for both clients.
         producers: kept producers of the caller, by default those of the process.
-        present: what earlier attempts of the same task left at the destination; not written again.
+        present: what an interrupted copy has left at the destination; not written again.
         on_progress: called now and then with the number of records read since the last call.
         idle_timeout_s: seconds without a record after which reading is given up.
 
@@ -176,39 +89,23 @@ def copy_slice(
         ReadToEndTimeoutError: the end of the range was not reached.
         CopyError: an acknowledgement is missing.
     """
-    tally = _Tally()
-    left = Counter(present or ())
-    reported = 0
+
+    def read() -> Iterator[Record]:
+        return read_slice(slice_, consumer_settings, client_id=client_id, idle_timeout_s=idle_timeout_s)
+
+    skipping = None
+    if present is not None and present.found:
+        lengths = present.lengths(rewritten(slice_, read(), Tally()), slice_.destination_partitions)
+        skipping = Skipping(lengths, slice_.destination_partitions)
+    tally = Tally()
     writer = CheckedWriter(producers or PROCESS_PRODUCERS, producer_settings, slice_.destination_topic, client_id)
-    records: Iterator[Record] = read_ranges(
-        consumer_settings,
-        [slice_.offset_range],
-        isolation=slice_.isolation,
-        client_id=client_id,
-        idle_timeout_s=idle_timeout_s,
-    )
-
-    def carry(record: Record) -> None:
-        tally.carried(record.key or b"", record.value)  # the transform gives no record without a key
-        if left and (identity := _identity(record)) in left:
-            left[identity] -= 1
-            if not left[identity]:
-                del left[identity]
-            tally.found_present += 1
-        else:
-            writer.write(record)
-
     try:
-        for record in records:
-            tally.saw(record)
-            rewritten = migrator.apply(record)
-            if isinstance(rewritten, Skipped):
-                tally.skipped[rewritten.reason] += 1
+        for record in rewritten(slice_, read(), tally, on_progress):
+            tally.carried(record)
+            if skipping is not None and skipping.was_written(record):
+                tally.found_present += 1
             else:
-                carry(rewritten)
-            if on_progress is not None and tally.read - reported >= PROGRESS_EVERY:
-                on_progress(tally.read - reported)
-                reported = tally.read
+                writer.write(record)
         marker = slice_.topic_type is TopicType.CONFIG and tally.tombstones > 0
         if marker:
             _write_marker(writer, slice_, tally.last_offset)
@@ -216,31 +113,13 @@ def copy_slice(
     except BaseException:
         writer.abandon()
         raise
-    if on_progress is not None:
-        on_progress(tally.read - reported)
-    return SliceEvidence(
-        slice_name=slice_.name,
-        source_index=slice_.source_index,
-        cluster_group_id=slice_.cluster_group_id,
-        topic_type=slice_.topic_type,
-        topic=slice_.offset_range.topic,
-        partition=slice_.offset_range.partition,
-        start=slice_.offset_range.start,
-        end=slice_.offset_range.end,
-        destination_topic=slice_.destination_topic,
-        first_offset=tally.first_offset,
-        last_offset=tally.last_offset,
-        read=tally.read,
-        written=tally.written,
-        found_present=tally.found_present,
-        tombstones=tally.tombstones,
-        bytes_written=tally.bytes_written,
-        skipped=dict(tally.skipped),
-        digest=f"{tally.digest:016x}",
-        crc32=tally.crc32,
-        marker_written=marker,
-        destination_offsets=writer.offsets,
-    )
+    spans = dict(writer.offsets)
+    if present is not None and skipping is not None:
+        for number in skipping.lengths:
+            first, last = present.spans[number]
+            written = spans.get(number, (first, last))
+            spans[number] = (min(first, written[0]), max(last, written[1]))
+    return tally.evidence(slice_, marker=marker, spans=spans)
 
 
 def _write_marker(writer: CheckedWriter, slice_: CopySlice, last_offset: int | None) -> None:
@@ -251,7 +130,7 @@ def _write_marker(writer: CheckedWriter, slice_: CopySlice, last_offset: int | N
             partition=0,
             offset=last_offset or 0,
             timestamp_ms=int(time.time() * 1000),
-            key=slice_.cluster_group_id.encode() + SEPARATOR + MARKER_KEY,
+            key=slice_.transform.prefix + MARKER_KEY,
             value=MARKER_VALUE,
         )
     )
@@ -265,6 +144,7 @@ class CopyJob:
 
     Attributes:
         destination_starts: per destination partition the end offset before anything was written.
+        resumed: an interrupted copy may have written a part of it.
     """
 
     slice_: CopySlice
@@ -273,30 +153,31 @@ class CopyJob:
     destination_consumer_settings: ClientSettings
     destination_starts: tuple[tuple[int, int], ...]
     client_id: str
+    resumed: bool = False
 
     def run(
         self,
         *,
-        attempt: int = 0,
+        resumed: bool = False,
+        present: Present | None = None,
         producers: Producers | None = None,
         on_progress: Callable[[int], None] | None = None,
     ) -> SliceEvidence:
-        """Copy the slice; ``attempt`` above 0 first reads back what earlier attempts wrote.
+        """Copy the slice.
+
+        Args:
+            resumed: an earlier attempt may have written: read back what is there first, unless ``present`` says it.
+            present: what is there.
+            producers: kept producers of the caller.
+            on_progress: told of records read.
 
         Raises:
             ConnectShareError: as :func:`copy_slice`.
         """
-        present: Counter[bytes] | None = None
-        if attempt > 0:
-            present = _written_before(
-                self.slice_,
-                dict(self.destination_starts),
-                self.destination_consumer_settings,
-                self.client_id,
-            )
+        if present is None and (resumed or self.resumed):
+            present = self.read_back()
         return copy_slice(
             self.slice_,
-            self.slice_.migrator(),
             self.consumer_settings,
             self.producer_settings,
             client_id=self.client_id,
@@ -304,3 +185,23 @@ class CopyJob:
             present=present,
             on_progress=on_progress,
         )
+
+    def read_back(self) -> Present:
+        """Read what was written under the keys of this slice's destination since the copy began.
+
+        Raises:
+            BrokerError: reading was refused.
+        """
+        slice_, settings = self.slice_, self.destination_consumer_settings
+        starts = dict(self.destination_starts)
+        with Admin(settings, client_id=self.client_id) as admin:
+            ends = admin.end_offsets([(slice_.destination_topic, number) for number in starts])
+        ranges = ranges_since(slice_.destination_topic, starts, {number: end for (_, number), end in ends.items()})
+        records = read_ranges(
+            settings,
+            ranges,
+            isolation=Isolation.READ_UNCOMMITTED,
+            client_id=self.client_id,
+            idle_timeout_s=IDLE_TIMEOUT_S,
+        )
+        return Present.read(records, slice_.transform)

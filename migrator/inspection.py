@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -20,12 +21,20 @@ from connect_share.log.ranges import read_ranges
 from connect_share.records import OffsetRange, TopicType
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
+from migrator.connector_keys import connector_of
 from migrator.copying import IDLE_TIMEOUT_S
-from migrator.errors import DestinationNotEmptyError, PlanRejectedError
+from migrator.errors import DestinationNotEmptyError, PlanRejectedError, SourceChangedError
+from migrator.plan import SourceTopic
 from migrator.progress import Progress
+from migrator.transform import PLAIN_KEYS, KeyTransform
 
 CLIENT_ID_SUFFIX: Final = "migrate"
 PROGRESS_EVERY: Final = 1_000
+BUSY_TOPIC_WAIT_S: Final = 30.0
+"""How long the transactions of others on a busy topic are waited for; those of a healthy worker last a second."""
+_ASK_AGAIN_S: Final = 0.2
+Wanted = Mapping[str | None, frozenset[str] | None]
+"""Key spaces (``None``: plain keys), and which of their connectors; ``None`` is everything in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,29 +124,40 @@ def require_same_topic(facts: TopicFacts, planned_id: str | None) -> None:
         )
 
 
-def require_no_open_transaction(admin: Admin, facts: TopicFacts) -> dict[int, int]:
+def require_no_open_transaction(admin: Admin, facts: TopicFacts, *, wait_s: float = 0.0) -> dict[int, int]:
     """Return the last stable offsets, all equal to the ends taken before.
+
+    Args:
+        admin: of the topic's cluster.
+        facts: the ends in question.
+        wait_s: how long to wait for transactions that others have open just now.
 
     Raises:
         OpenTransactionError: a transaction is open in front of an end: a reader of committed records would
             stop there without a word, another would take records that may yet be aborted.
     """
     partitions = [(facts.topic, number) for number in facts.ends]
-    # Asked for after the ends: what was appended meanwhile can only raise it.
-    stable = admin.end_offsets(partitions, Isolation.READ_COMMITTED)
-    for (topic, number), last_stable_offset in stable.items():
-        end = facts.ends[number]
-        if last_stable_offset < end:
-            raise OpenTransactionError(
-                f"{topic}[{number}]: a transaction is open, the last stable offset is {last_stable_offset} "
-                f"but the end is {end}; wait until it is committed, aborted or timed out, or abort it with "
-                "kafka-transactions.sh, then try again",
-                topic=topic,
-                partition=number,
-                last_stable_offset=last_stable_offset,
-                end_offset=end,
-            )
-    return dict(facts.ends)
+    deadline_s = time.monotonic() + wait_s
+    while True:
+        # Asked for after the ends: what was appended meanwhile can only raise it.
+        stable = admin.end_offsets(partitions, Isolation.READ_COMMITTED)
+        behind = [(number, at) for (_, number), at in stable.items() if at < facts.ends[number]]
+        if not behind:
+            return dict(facts.ends)
+        if time.monotonic() >= deadline_s:
+            break
+        time.sleep(_ASK_AGAIN_S)
+    number, last_stable_offset = behind[0]
+    end = facts.ends[number]
+    raise OpenTransactionError(
+        f"{facts.topic}[{number}]: a transaction is open, the last stable offset is {last_stable_offset} "
+        f"but the end is {end}; wait until it is committed, aborted or timed out, or abort it with "
+        "kafka-transactions.sh, then try again",
+        topic=facts.topic,
+        partition=number,
+        last_stable_offset=last_stable_offset,
+        end_offset=end,
+    )
 
 
 def require_no_live_workers(admin: Admin, group_id: str, *, side: str) -> None:
@@ -154,17 +174,17 @@ def require_no_live_workers(admin: Admin, group_id: str, *, side: str) -> None:
         )
 
 
-def count_records_of_groups(
+def count_records(
     settings: ClientSettings,
     topic_type: TopicType,
     ranges: Sequence[OffsetRange],
-    groups: Collection[str],
+    wanted: Wanted,
     *,
     client_id: str,
     on_progress: Callable[[int], None] | None = None,
-) -> Counter[str]:
-    """Count the records, tombstones included, that each of the groups has in these ranges."""
-    counts: Counter[str] = Counter()
+) -> Counter[str | None]:
+    """Count the records, tombstones included, that each of the key spaces has in these ranges."""
+    counts: Counter[str | None] = Counter()
     records = read_ranges(
         settings,
         ranges,
@@ -176,35 +196,95 @@ def count_records_of_groups(
         if on_progress is not None and seen % PROGRESS_EVERY == 0:
             on_progress(PROGRESS_EVERY)
         parts = None if record.key is None else split_key(topic_type, record.key)
-        if parts is not None and parts[0] is not None and str(parts[0]) in groups:
-            counts[str(parts[0])] += 1
+        if parts is None:
+            continue
+        space = None if parts[0] is None else str(parts[0])
+        if space not in wanted:
+            continue
+        connectors = wanted[space]
+        if connectors is None or connector_of(topic_type, parts[1]) in connectors:
+            counts[space] += 1
     return counts
 
 
-def refuse_present_groups(
+def refuse_present(
     settings: ClientSettings,
     topic_type: TopicType,
     facts: TopicFacts,
-    groups: Collection[str],
+    wanted: Wanted,
     *,
     client_id: str,
     progress: Progress,
 ) -> None:
-    """Refuse a destination topic that already holds records of one of the groups.
+    """Refuse a destination topic that already holds records of what is to be moved there.
 
     Raises:
         DestinationNotEmptyError: it does; it says how many.
     """
     ranges = facts.ranges()
     progress.phase(f"looking for the groups in {facts.topic}", sum(part.end - part.start for part in ranges))
-    counts = count_records_of_groups(
-        settings, topic_type, ranges, groups, client_id=client_id, on_progress=progress.advance
-    )
-    for group, count in sorted(counts.items()):
-        raise DestinationNotEmptyError(
-            f"{facts.topic} already holds {count} record(s) of group {group}: choose another group.id for the "
-            "destination, other shared topics, or remove that group's records first"
+    counts = count_records(settings, topic_type, ranges, wanted, client_id=client_id, on_progress=progress.advance)
+    for space, count in sorted(counts.items(), key=str):
+        connectors = wanted[space]
+        whose = PLAIN_KEYS if space is None else f"group {space}"
+        if connectors is not None:
+            whose = f"connector(s) {', '.join(map(repr, sorted(connectors)))} under {whose}"
+        with_plain_keys = (
+            "other topics" if space is None else "another group.id for the destination, other shared topics"
         )
+        raise DestinationNotEmptyError(
+            f"{facts.topic} already holds {count} record(s) of {whose}: choose {with_plain_keys}, or remove those "
+            "records first"
+        )
+
+
+def require_source_unchanged(
+    settings: ClientSettings,
+    facts: TopicFacts,
+    planned: SourceTopic,
+    transform: KeyTransform,
+    *,
+    group_id: str,
+    client_id: str,
+    may_grow: bool = False,
+) -> None:
+    """Refuse a source topic that has records to be moved behind the planned ends, or has lost some at the beginning.
+
+    On a shared topic other groups go on writing; their records do not count.
+
+    Raises:
+        SourceChangedError: it says where.
+    """
+    parts = {part.partition: part for part in planned.partitions}
+    if parts.keys() != facts.ends.keys():
+        raise SourceChangedError(f"{planned.topic} has other partitions than planned; make a new plan")
+    for number, part in parts.items():
+        if facts.starts[number] > part.start:
+            raise SourceChangedError(
+                f"{planned.topic}[{number}] begins at {facts.starts[number]}, the plan says {part.start}: "
+                "records were deleted since; make a new plan"
+            )
+        if facts.ends[number] < part.end:
+            raise SourceChangedError(
+                f"{planned.topic}[{number}] ends at {facts.ends[number]}, the plan says {part.end}: records were lost; "
+                "make a new plan"
+            )
+    grown = [
+        OffsetRange(planned.topic, number, part.end, facts.ends[number])
+        for number, part in parts.items()
+        if facts.ends[number] > part.end and not may_grow
+    ]
+    records = read_ranges(
+        settings, grown, isolation=Isolation.READ_UNCOMMITTED, client_id=client_id, idle_timeout_s=IDLE_TIMEOUT_S
+    )
+    for record in records:
+        if isinstance(transform.original_key(record.key), bytes):
+            part = parts[record.partition]
+            raise SourceChangedError(
+                f"{planned.topic}[{record.partition}]@{record.offset} was written since the plan was made, which says "
+                f"that the partition ends at {part.end}; make sure that all workers of {group_id} are stopped and make "
+                "a new plan"
+            )
 
 
 def require_worker_file_as_planned(

@@ -9,11 +9,11 @@ from typing import Final, Literal
 from pydantic import BaseModel, ConfigDict
 
 from connect_share.records import TopicType
-from migrator.copying import SliceEvidence
+from migrator.evidence import SliceEvidence
 from migrator.plan import load_model
 from migrator.private_file import write_private_file
 
-MANIFEST_FORMAT: Final = "connect-share/migration-manifest/1"
+MANIFEST_FORMAT: Final = "connect-share/migration-manifest/2"
 
 
 class MigrationStatus(enum.Enum):
@@ -44,11 +44,18 @@ class WrittenTopic(BaseModel):
 
 
 class Manifest(BaseModel):
-    """The record of one ``apply``."""
+    """The record of one ``apply``.
+
+    Attributes:
+        plan_sha256: of the plan file's bytes.
+        destination: the topics written to, as they were before.
+        resumed: how often an interrupted run was gone on with.
+        evidence: of the slices that were copied to their end.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    format: Literal["connect-share/migration-manifest/1"] = MANIFEST_FORMAT
+    format: Literal["connect-share/migration-manifest/2"] = MANIFEST_FORMAT
     run_id: str
     plan_sha256: str
     fingerprint: str
@@ -58,6 +65,7 @@ class Manifest(BaseModel):
     finished_at_ms: int | None = None
     destination: dict[TopicType, WrittenTopic]
     slices_planned: int
+    resumed: int = 0
     evidence: tuple[SliceEvidence, ...] = ()
 
     @property

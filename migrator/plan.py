@@ -14,21 +14,15 @@ from typing import Annotated, Final, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from connect_share.errors import ConfigError
+from connect_share.errors import InvalidClusterGroupIdError
+from connect_share.keys import ClusterGroupId
 from connect_share.records import OffsetRange, TopicType
 from connect_share.worker_config.client_settings import Isolation
 from migrator.errors import PlanFileError
 from migrator.private_file import read_private_file, write_private_file
-from migrator.rewrite import (
-    DESTINATION_CLUSTER_NAME,
-    OLD_CLIENT,
-    RULE_VERSION,
-    TOPIC_TYPE,
-    KafkaConnectTopicMigrator,
-    SkipReason,
-)
+from migrator.transform import PLAIN_KEYS, RULE_VERSION, KeyTransform, SkipReason
 
-PLAN_FORMAT: Final = "connect-share/migration-plan/1"
+PLAN_FORMAT: Final = "connect-share/migration-plan/2"
 
 Count = Annotated[int, Field(ge=0)]
 Model = TypeVar("Model", bound=BaseModel)
@@ -79,7 +73,7 @@ class RecordCounts(_Part):
 
 
 class SourceTopic(_Part):
-    """One dedicated topic: what it is, how its own worker reads it, and what is to be read."""
+    """One topic of a source: what it is, how its own worker reads it, and what is to be read."""
 
     topic: str
     topic_id: str | None
@@ -93,33 +87,46 @@ class SourceTopic(_Part):
 
 
 class SourceCluster(_Part):
-    """One Connect cluster on dedicated topics, and where it goes.
+    """One Connect cluster, and where it goes.
 
     Attributes:
         worker_config_file: absolute path of its worker file.
         group_id: its ``group.id``.
+        sharing: its topics are shared: only the keys under its own prefix are its own.
         kafka_cluster_id: id of the Kafka cluster that holds its topics.
-        cluster_group_id: the prefix its records get.
+        cluster_group_id: the prefix its records get; ``None`` gives them plain keys.
+        only_connectors: exact names of the connectors that are moved; ``None`` moves the whole cluster.
         destination_worker_config_file: absolute path of the worker file used for writing.
-        connectors: how many connectors its config topic holds.
+        connectors: how many connectors of its config topic are moved.
     """
 
     worker_config_file: str
     group_id: str
+    sharing: bool = False
     kafka_cluster_id: str | None
-    cluster_group_id: str
+    cluster_group_id: str | None
+    only_connectors: tuple[str, ...] | None = None
     destination_worker_config_file: str
     connectors: Count
     topics: dict[TopicType, SourceTopic]
 
-    def migrator(self, topic_type: TopicType) -> KafkaConnectTopicMigrator:
-        """The transform for the records of one of its topics."""
-        return KafkaConnectTopicMigrator(
-            {
-                DESTINATION_CLUSTER_NAME: self.cluster_group_id,
-                TOPIC_TYPE: topic_type.value,
-                OLD_CLIENT: "true",
-            }
+    @property
+    def becomes(self) -> str:
+        """Where it goes, for people."""
+        return PLAIN_KEYS if self.cluster_group_id is None else self.cluster_group_id
+
+    def transform(self, topic_type: TopicType) -> KeyTransform:
+        """The transform for the records of one of its topics.
+
+        Raises:
+            InvalidClusterGroupIdError: ``cluster_group_id`` was edited into an illegal one.
+        """
+        return KeyTransform(
+            topic_type=topic_type,
+            plain=not self.sharing,
+            groups=frozenset({self.group_id}) if self.sharing else None,
+            destination=None if self.cluster_group_id is None else ClusterGroupId(self.cluster_group_id),
+            connectors=None if self.only_connectors is None else frozenset(self.only_connectors),
         )
 
 
@@ -152,17 +159,18 @@ class CopySlice:
 
     Attributes:
         source_index: place of the source cluster in the plan.
-        properties: of the migrator, as sorted pairs.
+        transform: gives the new keys.
+        fold: re-emit the state (``--mode state``) instead of every record.
     """
 
     source_index: int
-    cluster_group_id: str
     topic_type: TopicType
     offset_range: OffsetRange
     isolation: Isolation
     destination_topic: str
     destination_partitions: int
-    properties: tuple[tuple[str, str], ...]
+    transform: KeyTransform
+    fold: bool = False
 
     @property
     def name(self) -> str:
@@ -170,18 +178,22 @@ class CopySlice:
         where = f"{self.offset_range.topic}[{self.offset_range.partition}]"
         return f"{self.source_index}/{self.topic_type.value}/{where}"
 
-    def migrator(self) -> KafkaConnectTopicMigrator:
-        """The transform for its records."""
-        return KafkaConnectTopicMigrator(dict(self.properties))
-
 
 class MigrationPlan(_Part):
-    """A move of dedicated Connect clusters onto one set of shared topics."""
+    """A move of Connect clusters, or of some of their connectors, onto one set of topics.
 
-    format: Literal["connect-share/migration-plan/1"] = PLAN_FORMAT
+    Attributes:
+        mode: ``mirror`` copies record for record, ``state`` re-emits the folded state.
+        follow: the workers of the sources may be alive; what they write is mirrored until the cut-over.
+        merge: several sources become one group, on purpose.
+    """
+
+    format: Literal["connect-share/migration-plan/2"] = PLAN_FORMAT
     run_id: str
     created_at_ms: Count
-    mode: Literal["mirror"] = "mirror"
+    mode: Literal["mirror", "state"] = "mirror"
+    follow: bool = False
+    merge: bool = False
     sources: Annotated[tuple[SourceCluster, ...], Field(min_length=1)]
     destination: Destination
     rule_version: int = RULE_VERSION
@@ -195,13 +207,15 @@ class MigrationPlan(_Part):
         if set(self.destination.topics) != every or any(set(s.topics) != every for s in self.sources):
             raise ValueError("each source and the destination need exactly the topics config, status and offset")
         groups = [source.cluster_group_id for source in self.sources]
-        if len(set(groups)) != len(groups):
+        if len(set(groups)) != len(groups) and not self.merge:
             raise ValueError("two sources have the same cluster_group_id: they would be merged into one group")
+        if self.follow and self.mode != "mirror":
+            raise ValueError("follow needs the mode mirror: a folded state has no order to follow")
         if any(len(source.topics[TopicType.CONFIG].partitions) != 1 for source in self.sources):
             raise ValueError("a config topic has exactly one partition")
         if self.destination.topics[TopicType.CONFIG].partitions != 1:
             raise ValueError("the destination's config topic has exactly one partition")
-        expected = plan_fingerprint(self.sources)
+        expected = plan_fingerprint(self.sources, self.mode)
         if self.fingerprint != expected:
             raise ValueError(
                 f"fingerprint is {self.fingerprint}, but the transform of this plan by this version gives "
@@ -222,18 +236,25 @@ class MigrationPlan(_Part):
         """Write the plan as one step, mode 0600."""
         write_private_file(Path(path), self.model_dump_json(indent=2) + "\n")
 
+    def in_place(self, source: SourceCluster, topic_type: TopicType) -> bool:
+        """Tell whether a source's topic is the destination's at once: originals and copies side by side."""
+        return (
+            source.kafka_cluster_id == self.destination.kafka_cluster_id
+            and source.topics[topic_type].topic == self.destination.topics[topic_type].topic
+        )
+
     def slices(self) -> list[CopySlice]:
         """One slice for each source partition, config topics first, in the order of the plan."""
         return [
             CopySlice(
                 source_index=index,
-                cluster_group_id=source.cluster_group_id,
                 topic_type=topic_type,
                 offset_range=offset_range,
                 isolation=source.topics[topic_type].isolation,
                 destination_topic=self.destination.topics[topic_type].topic,
                 destination_partitions=self.destination.topics[topic_type].partitions,
-                properties=tuple(sorted(source.migrator(topic_type).properties.items())),
+                transform=source.transform(topic_type),
+                fold=self.mode == "state",
             )
             for topic_type in TopicType
             for index, source in enumerate(self.sources)
@@ -241,18 +262,18 @@ class MigrationPlan(_Part):
         ]
 
 
-def plan_fingerprint(sources: tuple[SourceCluster, ...]) -> str:
+def plan_fingerprint(sources: tuple[SourceCluster, ...], mode: str) -> str:
     """Hash of all transforms of a plan, in order.
 
     Raises:
         ValueError: a ``cluster_group_id`` is illegal.
     """
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(mode.encode())
     for source in sources:
         for topic_type in TopicType:
             try:
-                digest.update(source.migrator(topic_type).fingerprint.encode())
-            except ConfigError as error:
+                digest.update(source.transform(topic_type).fingerprint.encode())
+            except InvalidClusterGroupIdError as error:
                 raise ValueError(str(error)) from error
     return f"sha256:{digest.hexdigest()}"
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
@@ -12,48 +11,41 @@ from typing import Final
 from connect_share.admin import Admin
 from connect_share.errors import ConfigError
 from connect_share.log.ranges import read_ranges
-from connect_share.records import Record, TopicType
+from connect_share.records import TopicType
 from connect_share.state import replay_config
 from connect_share.topics import check_cleanup_policy, check_partition_count, topic_spec
 from connect_share.worker_config import WorkerConfig
+from migrator.advice import refuse_unclear, steps_of, warn_about, warn_about_names
 from migrator.copying import IDLE_TIMEOUT_S
-from migrator.errors import PlanRejectedError
+from migrator.counting import Counting
 from migrator.inspection import (
-    PROGRESS_EVERY,
+    BUSY_TOPIC_WAIT_S,
     TopicFacts,
     client_id_of,
     read_facts,
-    refuse_present_groups,
+    refuse_present,
     require_no_live_workers,
     require_no_open_transaction,
     require_same_cluster,
     require_topic,
 )
-from migrator.moves import Move, pair, refuse_directions, refuse_same_topics
+from migrator.moves import Intent, Move, pair, refuse_same_topics
 from migrator.plan import (
     Destination,
     DestinationTopic,
     MigrationPlan,
     PlannedPartition,
-    RecordCounts,
     SourceCluster,
     SourceTopic,
-    Step,
     plan_fingerprint,
 )
 from migrator.progress import Progress, Silent
-from migrator.rewrite import KafkaConnectTopicMigrator, Skipped, SkipReason
+from migrator.transform import SkipReason
 
 DEFAULT_MAX_MESSAGE_BYTES: Final = 1_048_588
-RECORD_OVERHEAD_BYTES: Final = 61 + 70
-"""A batch header and the lengths and deltas of one record, rounded up."""
-OWN_OFFSETS_TOPIC: Final = "offsets.storage.topic"
 
-_WARNED_REASONS: Final = (
-    SkipReason.NO_KEY,
-    SkipReason.NOT_A_LEGAL_KEY,
-    SkipReason.ALREADY_PREFIXED,
-)
+# On dedicated topics nothing of this kind is expected. On shared ones prefixed and plain keys of others are.
+_WARNED_REASONS: Final = (SkipReason.NO_KEY, SkipReason.NOT_A_LEGAL_KEY, SkipReason.ALREADY_PREFIXED)
 
 
 def _limits(admin: Admin, worker: WorkerConfig, topic_type: TopicType, *, exists: bool) -> int:
@@ -101,62 +93,22 @@ def _plan_destination(
     return Destination(kafka_cluster_id=kafka_cluster_id, topics=topics), existing, limits, warnings
 
 
-def _require_groups_absent(moves: Sequence[Move], existing: dict[TopicType, TopicFacts], progress: Progress) -> None:
-    groups = {str(move.group) for move in moves}
+def _require_absent(moves: Sequence[Move], existing: dict[TopicType, TopicFacts], progress: Progress) -> None:
+    wanted: dict[str | None, frozenset[str] | None] = {}
+    for move in moves:
+        space = None if move.group is None else str(move.group)
+        known = wanted.get(space, frozenset())
+        wanted[space] = None if known is None or move.only_connectors is None else known | move.only_connectors
     worker = moves[0].destination
     for topic_type, facts in existing.items():
-        refuse_present_groups(
-            worker.consumer_settings(), topic_type, facts, groups, client_id=client_id_of(worker), progress=progress
+        refuse_present(
+            worker.consumer_settings(), topic_type, facts, wanted, client_id=client_id_of(worker), progress=progress
         )
 
 
-class _Counting:
-    """Reads one source topic, counts what the transform does, and passes the records on."""
-
-    def __init__(self, migrator: KafkaConnectTopicMigrator, limit_bytes: int, advance: Callable[[int], None]) -> None:
-        self._migrator = migrator
-        self._limit_bytes = limit_bytes
-        self._advance = advance
-        self._skipped: Counter[SkipReason] = Counter()
-        self._read = self._to_write = self._tombstones = self._bytes = 0
-        self.undated = 0
-
-    def through(self, records: Iterator[Record]) -> Iterator[Record]:
-        for record in records:
-            self._count(record)
-            yield record
-
-    def _count(self, record: Record) -> None:
-        self._read += 1
-        if self._read % PROGRESS_EVERY == 0:
-            self._advance(PROGRESS_EVERY)
-        rewritten = self._migrator.apply(record)
-        if isinstance(rewritten, Skipped):
-            self._skipped[rewritten.reason] += 1
-            return
-        size = len(rewritten.key or b"") + len(rewritten.value or b"")
-        self._to_write += 1
-        self._bytes += size
-        self._tombstones += rewritten.value is None
-        self.undated += rewritten.timestamp_ms == 0  # the client library takes 0 for "now"
-        headers = sum(len(name.encode()) + len(value or b"") + 10 for name, value in rewritten.headers)
-        if size + headers + RECORD_OVERHEAD_BYTES > self._limit_bytes:
-            raise PlanRejectedError(
-                f"{record.topic}[{record.partition}]@{record.offset}: with its new key the record has {size} bytes "
-                f"and no longer fits into max.message.bytes={self._limit_bytes} of the destination: raise that"
-            )
-
-    def counts(self) -> RecordCounts:
-        return RecordCounts(
-            read=self._read,
-            to_write=self._to_write,
-            tombstones=self._tombstones,
-            bytes_to_write=self._bytes,
-            skipped=dict(sorted(self._skipped.items(), key=lambda item: item[0].value)),
-        )
-
-
-def _plan_source(admin: Admin, move: Move, limits: dict[TopicType, int], progress: Progress) -> list[str]:
+def _plan_source(
+    admin: Admin, move: Move, limits: dict[TopicType, int], progress: Progress, *, follow: bool
+) -> list[str]:
     """Fill in the topics of one source; returns warnings."""
     warnings: list[str] = []
     facts = read_facts(admin, {move.source.topic(topic_type) for topic_type in TopicType})
@@ -165,7 +117,9 @@ def _plan_source(admin: Admin, move: Move, limits: dict[TopicType, int], progres
             facts, move.source.topic(topic_type), remedy=f"look at {move.source_file}, nothing can be moved"
         )
         check_partition_count(topic_spec(move.source, topic_type), len(found.ends))
-        stable = require_no_open_transaction(admin, found)
+        # On a busy topic some transaction is open at most moments; that of a healthy worker ends soon.
+        busy = move.source.sharing_enabled or follow
+        stable = require_no_open_transaction(admin, found, wait_s=BUSY_TOPIC_WAIT_S if busy else 0.0)
         isolation = move.source.isolation(topic_type)
         planned = SourceTopic(
             topic=found.topic,
@@ -181,8 +135,8 @@ def _plan_source(admin: Admin, move: Move, limits: dict[TopicType, int], progres
                 for number in sorted(found.ends)
             ),
         )
-        counting = _Counting(
-            KafkaConnectTopicMigrator({"destination.cluster.name": str(move.group), "topic.type": topic_type.value}),
+        counting = Counting(
+            move.transform(topic_type),
             limits[topic_type],
             progress.advance,
         )
@@ -198,16 +152,17 @@ def _plan_source(admin: Admin, move: Move, limits: dict[TopicType, int], progres
             )
         )
         if topic_type is TopicType.CONFIG:
-            move.state = replay_config(records)
+            move.state = replay_config(records, move.own)
         else:
             for _ in records:
                 pass
         counts = counting.counts()
+        move.connectors_seen |= counting.connectors
         move.planned[topic_type] = planned.model_copy(update={"counts": counts})
         warnings += [
             f"{found.topic}: {counts.skipped[reason]} record(s) are left behind: each {reason.explanation}"
             for reason in _WARNED_REASONS
-            if reason in counts.skipped
+            if reason in counts.skipped and not (move.own is not None and reason is not SkipReason.NO_KEY)
         ]
         if counting.undated:
             warnings.append(
@@ -216,113 +171,34 @@ def _plan_source(admin: Admin, move: Move, limits: dict[TopicType, int], progres
     return warnings
 
 
-def _warn_about(move: Move, destination_cluster: str | None) -> list[str]:
-    warnings: list[str] = []
-    state = move.state
-    connectors = sorted(state.connectors()) if state is not None else []
-    if state is not None:
-        own = [name for name in connectors if (state.connector_config(name) or {}).get(OWN_OFFSETS_TOPIC)]
-        if own and move.kafka_cluster_id != destination_cluster:
-            raise PlanRejectedError(
-                f"{len(own)} connector(s) of {move.source.group_id} have an offsets topic of their own "
-                f"({', '.join(map(repr, own))}), which is not moved to the other Kafka cluster: they would read "
-                "everything again; mirror those topics first and leave these connectors out"
-            )
-        if own:
-            warnings.append(f"{', '.join(map(repr, own))}: offsets are in a topic of their own, which stays as it is")
-        inconsistent = sorted(state.inconsistent_connectors())
-        if inconsistent:
-            warnings.append(
-                f"{', '.join(map(repr, inconsistent))}: task configs are inconsistent at the source already; the "
-                "workers will make them anew"
-            )
-    if move.kafka_cluster_id != destination_cluster:
-        warnings.append(
-            f"{move.source.group_id} goes to another Kafka cluster: consumer groups of its sink connectors are "
-            "not in these topics and have to be moved apart"
-        )
-    if str(move.group) != move.source.group_id:
-        warnings.append(
-            f"{move.source.group_id} becomes {move.group}: transactional ids of exactly-once connectors change with "
-            "the group, so old workers would not be fenced by the new ones; make sure they never start again"
-        )
-    return warnings
-
-
-def _colliding_connectors(moves: Sequence[Move]) -> list[str]:
-    owners: dict[str, list[str]] = {}
-    for move in moves:
-        for name in sorted(move.state.connectors()) if move.state is not None else []:
-            owners.setdefault(name, []).append(move.source.group_id)
-    return [
-        f"connector {name!r} exists in {', '.join(groups)}: if it is a sink on the same Kafka cluster, both use "
-        f"the consumer group connect-{name}"
-        for name, groups in sorted(owners.items())
-        if len(groups) > 1
-    ]
-
-
-def _steps(moves: Sequence[Move], destination: Destination) -> tuple[Step, ...]:
-    sources = ", ".join(move.source.group_id for move in moves)
-    create = [topic.topic for topic in destination.topics.values() if topic.create]
-    steps = [
-        Step(who="operator", what=f"stop all workers of {sources} and keep them stopped"),
-        Step(who="connect-share-migrate", what="apply: check that nothing changed since this plan was made"),
-    ]
-    if create:
-        steps.append(
-            Step(
-                who="connect-share-migrate",
-                what=f"apply: create {', '.join(create)} as a worker of the destination would",
-            )
-        )
-    steps += [
-        Step(
-            who="connect-share-migrate",
-            what=f"apply: copy the records of {move.source.group_id} under the prefix {move.group}.",
-        )
-        for move in moves
-    ]
-    steps.append(Step(who="connect-share-migrate", what="verify: fold both sides and compare the states"))
-    steps += [
-        Step(
-            who="operator",
-            what=f"start the workers of {move.group} on the shared topics, with sharing enabled"
-            + (f" ({move.destination_file})" if str(move.group) == move.destination.group_id else ""),
-        )
-        for move in moves
-    ]
-    return tuple(steps)
-
-
 def make_plan(
     source_files: Sequence[Path],
     destination_files: Sequence[Path],
     *,
     now_ms: int,
+    intent: Intent | None = None,
     progress: Progress | None = None,
 ) -> MigrationPlan:
-    """Plan the move of dedicated clusters onto one set of shared topics; writes nothing to Kafka.
+    """Plan a move; writes nothing to Kafka. Sharing in the worker files says the direction.
 
     Args:
-        source_files: worker files with topic sharing disabled.
-        destination_files: worker files with topic sharing enabled: one for all sources, or one for each.
+        source_files: worker files of the clusters that are moved.
+        destination_files: worker files of where they go: one for all sources, or one for each.
         now_ms: the time, milliseconds since the epoch.
+        intent: what the files cannot say.
         progress: told how far the reading is.
 
     Raises:
         ConfigError: the files contradict each other.
-        NotYetSupportedError: a direction other than dedicated to shared.
         TopicError: a topic is missing, not compacted, has too many partitions or an open transaction.
         LiveMembersError: workers of a group are alive.
         PlanRejectedError: a record would no longer fit, or the destination already holds the group.
         BrokerError: the cluster refused.
     """
-    progress = progress or Silent()
+    progress, intent = progress or Silent(), intent or Intent()
     source_paths = [Path(path).resolve() for path in source_files]
     destination_paths = [Path(path).resolve() for path in destination_files]
-    moves = pair(source_paths, destination_paths)
-    refuse_directions(moves)
+    moves = pair(source_paths, destination_paths, intent)
     warnings: list[str] = []
     with ExitStack() as stack:
         shared = moves[0].destination
@@ -338,43 +214,69 @@ def make_plan(
                 require_same_cluster(admin, destination_cluster, str(move.destination_file))
         refuse_same_topics(moves, destination_cluster)
         for move, admin in zip(moves, admins, strict=True):
-            require_no_live_workers(admin, move.source.group_id, side="source")
-            require_no_live_workers(at_destination, str(move.group), side="destination")
+            warnings += _look_for_workers(move, admin, at_destination, destination_cluster, intent)
         destination, existing, limits, notes = _plan_destination(at_destination, shared, destination_cluster)
         warnings += notes
         for move, admin in zip(moves, admins, strict=True):
-            warnings += _plan_source(admin, move, limits, progress)
-            warnings += _warn_about(move, destination_cluster)
-        _require_groups_absent(moves, existing, progress)
-    warnings += _colliding_connectors(moves)
+            warnings += _plan_source(admin, move, limits, progress, follow=intent.follow)
+        warnings += refuse_unclear(moves, intent)
+        if intent.job is not None:
+            moves = [move for move in moves if any(topic.counts.to_write for topic in move.planned.values())]
+        for move in moves:
+            warnings += warn_about(move, destination_cluster, intent.mode)
+        _require_absent(moves, existing, progress)
+    warnings += warn_about_names(moves)
     warnings += [
         f"{move.source_file}: none of its records would be moved; are these the topics of this cluster?"
         for move in moves
         if not any(topic.counts.to_write for topic in move.planned.values())
     ]
-    if len(moves) > 1 and len(destination_paths) == 1:
+    if all(move.group == move.source.group_id for move in moves) and len(source_paths) > len(destination_paths):
         warnings.append(
             f"several sources, one destination worker file: each keeps its own group.id as prefix; "
             f"group.id {shared.group_id} of {destination_paths[0]} is not used"
         )
-    sources = tuple(
-        SourceCluster(
-            worker_config_file=str(move.source_file),
-            group_id=move.source.group_id,
-            kafka_cluster_id=move.kafka_cluster_id,
-            cluster_group_id=str(move.group),
-            destination_worker_config_file=str(move.destination_file),
-            connectors=len(move.state.connectors()) if move.state is not None else 0,
-            topics=move.planned,
-        )
-        for move in moves
-    )
+    sources = tuple(_source_of(move) for move in moves)
     return MigrationPlan(
         run_id=uuid.uuid4().hex,
         created_at_ms=now_ms,
+        mode=intent.mode,
+        follow=intent.follow,
+        merge=intent.merge,
         sources=sources,
         destination=destination,
-        fingerprint=plan_fingerprint(sources),
+        fingerprint=plan_fingerprint(sources, intent.mode),
         warnings=tuple(warnings),
-        steps=_steps(moves, destination),
+        steps=steps_of(moves, destination, intent),
+    )
+
+
+def _look_for_workers(
+    move: Move, at_source: Admin, at_destination: Admin, destination_cluster: str | None, intent: Intent
+) -> list[str]:
+    """Refuse live workers; where they may live, say what that means."""
+    if not intent.follow:
+        require_no_live_workers(at_source, move.source.group_id, side="source")
+    if (
+        intent.follow
+        and move.kafka_cluster_id == destination_cluster
+        and move.destination_group_id == move.source.group_id
+    ):
+        # The members of the group are those of the source: one Kafka cluster, one group of that name.
+        return [f"{move.source.group_id} keeps its group.id: start no new worker before the cut-over has ended"]
+    require_no_live_workers(at_destination, move.destination_group_id, side="destination")
+    return []
+
+
+def _source_of(move: Move) -> SourceCluster:
+    return SourceCluster(
+        worker_config_file=str(move.source_file),
+        group_id=move.source.group_id,
+        sharing=move.source.sharing_enabled,
+        kafka_cluster_id=move.kafka_cluster_id,
+        cluster_group_id=None if move.group is None else str(move.group),
+        only_connectors=None if move.only_connectors is None else tuple(sorted(move.only_connectors)),
+        destination_worker_config_file=str(move.destination_file),
+        connectors=len(move.connectors()),
+        topics=move.planned,
     )

@@ -5,17 +5,15 @@ Pure. A mirror loop, the local engine and a Spark task all use the same object.
 
 from __future__ import annotations
 
-import enum
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from connect_share.errors import ConfigError, InvalidClusterGroupIdError
-from connect_share.keys import SEPARATOR, SESSION_KEY, ClusterGroupId, split_key
+from connect_share.keys import ClusterGroupId
 from connect_share.records import Record, TopicType
-from migrator.connector_keys import connector_of
+from migrator.transform import KeyTransform, Skipped, SkipReason
 
 SOURCE_CLUSTER_NAMES: Final = "source.cluster.names"
 DESTINATION_CLUSTER_NAME: Final = "destination.cluster.name"
@@ -23,6 +21,10 @@ TOPIC_TYPE: Final = "topic.type"
 MIGRATE_JOB: Final = "migrate.job"
 JOB_NAME: Final = "job.name"
 OLD_CLIENT: Final = "old.client"
+__all__ = ["PROPERTIES", "KafkaConnectTopicMigrator", "SkipReason", "Skipped"]
+
+_PROPERTIES_VERSION: Final = 1
+"""Raised whenever the same properties would mean another transform."""
 PROPERTIES: Final = (
     SOURCE_CLUSTER_NAMES,
     DESTINATION_CLUSTER_NAME,
@@ -31,50 +33,6 @@ PROPERTIES: Final = (
     JOB_NAME,
     OLD_CLIENT,
 )
-
-RULE_VERSION: Final = 1
-"""Raised whenever :meth:`KafkaConnectTopicMigrator.apply` would answer differently for some record."""
-
-_RESTART_PREFIX: Final = b"restart-connector-"
-
-
-class SkipReason(enum.Enum):
-    """Why a record is not carried over. The value is the name used in plans, manifests and reports."""
-
-    NO_KEY = "no_key"
-    NOT_A_LEGAL_KEY = "not_a_legal_key"
-    ALREADY_PREFIXED = "already_prefixed"
-    PLAIN_KEY = "plain_key"
-    FOREIGN_GROUP = "foreign_group"
-    SESSION_KEY = "session_key"
-    RESTART_REQUEST = "restart_request"
-    OTHER_JOB = "other_job"
-    NO_JOB = "no_job"
-
-    @property
-    def explanation(self) -> str:
-        """One sentence for people."""
-        return _EXPLANATIONS[self]
-
-
-_EXPLANATIONS: Final[Mapping[SkipReason, str]] = {
-    SkipReason.NO_KEY: "has no key; Connect never writes such a record",
-    SkipReason.NOT_A_LEGAL_KEY: "has a key that Connect does not write to such a topic",
-    SkipReason.ALREADY_PREFIXED: "carries the prefix of a cluster group where plain keys are taken",
-    SkipReason.PLAIN_KEY: "has a plain key where keys of named cluster groups are taken",
-    SkipReason.FOREIGN_GROUP: "belongs to a cluster group that is not to be moved",
-    SkipReason.SESSION_KEY: "is a session key: a secret between workers, which the new leader makes anew",
-    SkipReason.RESTART_REQUEST: "is a restart request: it was meant for workers of the past",
-    SkipReason.OTHER_JOB: "belongs to another connector than the one to be moved",
-    SkipReason.NO_JOB: "belongs to no connector, and one connector only is to be moved",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Skipped:
-    """A record that is not carried over, and why."""
-
-    reason: SkipReason
 
 
 def _text(properties: Mapping[str, str], name: str, default: str) -> str:
@@ -156,7 +114,7 @@ class KafkaConnectTopicMigrator:
     Source: KIP-1173 ``KafkaConnectTopicMigrator``.
     """
 
-    __slots__ = ("_destination", "_job", "_old_client", "_prefix", "_sources", "_topic_type")
+    __slots__ = ("_destination", "_job", "_old_client", "_sources", "_topic_type", "_transform")
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         unknown = sorted(str(name) for name in properties if name not in PROPERTIES)
@@ -187,7 +145,13 @@ class KafkaConnectTopicMigrator:
                 f"{SOURCE_CLUSTER_NAMES} is required with {OLD_CLIENT}=false, unless {MIGRATE_JOB}=true",
                 property_name=SOURCE_CLUSTER_NAMES,
             )
-        self._prefix = self._destination.encode("ascii") + SEPARATOR
+        self._transform = KeyTransform(
+            topic_type=self._topic_type,
+            plain=self._old_client,
+            groups=frozenset(str(name) for name in self._sources) or None,
+            destination=self._destination,
+            connectors=None if self._job is None else frozenset({self._job}),
+        )
 
     @property
     def topic_type(self) -> TopicType:
@@ -214,8 +178,13 @@ class KafkaConnectTopicMigrator:
     @property
     def fingerprint(self) -> str:
         """A hash over the properties and the version of the rule: the same means the same transform."""
-        told = json.dumps({"rule": RULE_VERSION, **self.properties}, sort_keys=True)
+        told = json.dumps({"rule": _PROPERTIES_VERSION, **self.properties}, sort_keys=True)
         return f"sha256:{hashlib.sha256(told.encode()).hexdigest()}"
+
+    @property
+    def transform(self) -> KeyTransform:
+        """What it does, without the KIP's names."""
+        return self._transform
 
     def apply(self, record: Record) -> Record | Skipped:
         """Give the record its new key; never raises and keeps no memory of earlier records.
@@ -223,45 +192,7 @@ class KafkaConnectTopicMigrator:
         Everything but the key stays as it is, tombstones, timestamp, headers and ``partition`` included:
         whoever writes the record places it by murmur2 of the new key.
         """
-        if record.key is None:
-            return Skipped(SkipReason.NO_KEY)
-        parts = split_key(self._topic_type, record.key)
-        if parts is None:
-            return Skipped(SkipReason.NOT_A_LEGAL_KEY)
-        group, original = parts
-        reason = self._objection(group, original)
-        if reason is not None:
-            return Skipped(reason)
-        return Record(
-            record.topic,
-            record.partition,
-            record.offset,
-            record.timestamp_ms,
-            self._prefix + original,
-            record.value,
-            record.headers,
-        )
-
-    def _objection(self, group: ClusterGroupId | None, original: bytes) -> SkipReason | None:
-        if self._old_client:
-            if group is not None:
-                return SkipReason.ALREADY_PREFIXED
-        elif group is None:
-            return SkipReason.PLAIN_KEY
-        elif self._sources and group not in self._sources:
-            return SkipReason.FOREIGN_GROUP
-        if self._topic_type is TopicType.CONFIG:
-            if original == SESSION_KEY:
-                return SkipReason.SESSION_KEY
-            if original.startswith(_RESTART_PREFIX):
-                return SkipReason.RESTART_REQUEST
-        if self._job is not None:
-            connector = connector_of(self._topic_type, original)
-            if connector is None:
-                return SkipReason.NO_JOB
-            if connector != self._job:
-                return SkipReason.OTHER_JOB
-        return None
+        return self._transform.apply(record)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, KafkaConnectTopicMigrator) and self.properties == other.properties

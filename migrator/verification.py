@@ -12,10 +12,12 @@ from pydantic import BaseModel, ConfigDict
 from connect_share.admin import Admin
 from connect_share.log.ranges import read_ranges
 from connect_share.records import OffsetRange, Record, TopicType
+from connect_share.state import replay_config
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
-from migrator.apply import load_workers
+from migrator.canonical import canonical_config, fold_state
 from migrator.copying import IDLE_TIMEOUT_S
 from migrator.inspection import (
+    BUSY_TOPIC_WAIT_S,
     PROGRESS_EVERY,
     client_id_of,
     read_facts,
@@ -24,9 +26,12 @@ from migrator.inspection import (
     require_topic,
 )
 from migrator.manifest import Manifest, MigrationStatus, manifest_path
+from migrator.narrowing import Narrowing
 from migrator.plan import MigrationPlan
 from migrator.progress import Progress, Silent
-from migrator.verify import Difference, compare_states
+from migrator.readiness import load_workers
+from migrator.transform import PLAIN_KEYS, KeyTransform
+from migrator.verify import Difference, compare_config_states, compare_states
 
 
 @dataclass(frozen=True)
@@ -55,13 +60,30 @@ class Side:
 
 @dataclass(frozen=True)
 class VerifyJob:
-    """One topic type of one group: the unit that is folded and compared as a whole."""
+    """One topic type of one source: the unit that is folded and compared as a whole.
+
+    Attributes:
+        narrowed: the destination's key space holds more than this source's connectors: only those are compared.
+        fold: the state was written, not every record.
+    """
 
     source_index: int
-    cluster_group_id: str
-    topic_type: TopicType
+    source_group_id: str | None
+    transform: KeyTransform
     source: Side
     destination: Side
+    narrowed: bool = False
+    fold: bool = False
+
+    @property
+    def topic_type(self) -> TopicType:
+        """Which of the three topics."""
+        return self.transform.topic_type
+
+    @property
+    def cluster_group_id(self) -> str | None:
+        """The group at the destination; ``None`` for plain keys."""
+        return None if self.transform.destination is None else str(self.transform.destination)
 
     @property
     def offsets(self) -> int:
@@ -75,12 +97,34 @@ class VerifyJob:
             BrokerError: reading was refused.
             ReadToEndTimeoutError: an end was not reached.
         """
+        there, here = self.source.records(on_progress), self.destination.records(on_progress)
+        if self.fold and self.topic_type is TopicType.CONFIG:
+            return self._compare_put_in_order(there, here)
+        if self.fold:
+            there = fold_state(self.transform, there)
+        elif self.narrowed:
+            narrowing = Narrowing(self.transform)
+            there, here = narrowing.at_source(there), narrowing.at_destination(here)
         return compare_states(
             self.topic_type,
-            self.source.records(on_progress),
-            self.destination.records(on_progress),
+            there,
+            here,
             cluster_group_id=self.cluster_group_id,
+            source_cluster_group_id=self.cluster_group_id if self.fold else self.source_group_id,
         )
+
+    def _compare_put_in_order(self, there: Iterator[Record], here: Iterator[Record]) -> list[Difference]:
+        """Expect what the source believes, connectors that were put in order excepted: there, what was written."""
+        expected = canonical_config(self.transform, there)
+        written = replay_config(expected.records, self.cluster_group_id)
+        meant = compare_config_states(expected.believed, written, cluster_group_id=self.cluster_group_id)
+        changed = expected.healed | expected.left_without_tasks
+        if self.narrowed:
+            here = Narrowing(self.transform, set(written.connectors())).at_destination(here)
+        found = compare_config_states(
+            written, replay_config(here, self.cluster_group_id), cluster_group_id=self.cluster_group_id
+        )
+        return [difference for difference in meant if difference.connector not in changed] + found
 
 
 class Verification(BaseModel):
@@ -104,7 +148,7 @@ def local_verify_engine(progress: Progress) -> VerifyEngine:
 
     def run(jobs: Sequence[VerifyJob]) -> Iterator[list[Difference]]:
         for job in jobs:
-            progress.phase(f"comparing {job.topic_type.value} of {job.cluster_group_id}", job.offsets)
+            progress.phase(f"comparing {job.topic_type.value} of {job.cluster_group_id or PLAIN_KEYS}", job.offsets)
             yield job.run(progress.advance)
 
     return run
@@ -126,7 +170,9 @@ def _jobs(plan: MigrationPlan, manifest: Manifest | None, warnings: list[str]) -
                     source_facts, planned.topic, remedy="the source is gone, nothing is left to compare with"
                 )
                 require_same_topic(found, planned.topic_id)
-                if any(found.ends.get(part.partition) != part.end for part in planned.partitions):
+                if not source.sharing and any(
+                    found.ends.get(part.partition) != part.end for part in planned.partitions
+                ):
                     warnings.append(
                         f"{planned.topic} has other end offsets than planned; only the planned ranges are compared"
                     )
@@ -135,12 +181,12 @@ def _jobs(plan: MigrationPlan, manifest: Manifest | None, warnings: list[str]) -
                 require_same_topic(copy, written or shared.topic_id)
                 isolation = destination.isolation(topic_type)
                 if isolation is Isolation.READ_COMMITTED:
-                    require_no_open_transaction(here, copy)
+                    require_no_open_transaction(here, copy, wait_s=BUSY_TOPIC_WAIT_S)
                 jobs.append(
                     VerifyJob(
                         source_index=index,
-                        cluster_group_id=source.cluster_group_id,
-                        topic_type=topic_type,
+                        source_group_id=source.group_id if source.sharing else None,
+                        transform=source.transform(topic_type),
                         source=Side(
                             ranges=planned.ranges(),
                             isolation=planned.isolation,
@@ -153,6 +199,8 @@ def _jobs(plan: MigrationPlan, manifest: Manifest | None, warnings: list[str]) -
                             settings=destination.consumer_settings(),
                             client_id=client_id_of(destination),
                         ),
+                        narrowed=plan.merge or source.only_connectors is not None,
+                        fold=plan.mode == "state",
                     )
                 )
     return jobs

@@ -23,6 +23,7 @@ from connect_share.state import (
     replay_status,
 )
 from migrator.connector_keys import connector_of
+from migrator.transform import PLAIN_KEYS
 
 STATUS_FIELDS: Final = ("state", "worker_id", "generation", "trace", "version")
 
@@ -48,7 +49,7 @@ class Difference(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    cluster_group_id: str
+    cluster_group_id: str | None
     topic_type: TopicType
     kind: str
     connector: str | None
@@ -57,7 +58,7 @@ class Difference(BaseModel):
     problem: Problem
 
     def __str__(self) -> str:
-        parts = [self.cluster_group_id, self.topic_type.value, self.kind, repr(self.connector)]
+        parts = [self.cluster_group_id or PLAIN_KEYS, self.topic_type.value, self.kind, repr(self.connector)]
         parts += [part for part in (self.item, self.field) if part is not None]
         return f"{' '.join(parts)}: {self.problem.value}"
 
@@ -65,7 +66,7 @@ class Difference(BaseModel):
 class _Report:
     """Collects differences of one group and topic type."""
 
-    def __init__(self, cluster_group_id: str, topic_type: TopicType) -> None:
+    def __init__(self, cluster_group_id: str | None, topic_type: TopicType) -> None:
         self._group = cluster_group_id
         self._topic_type = topic_type
         self.differences: list[Difference] = []
@@ -134,7 +135,7 @@ class _Report:
 
 
 def compare_config_states(
-    source: ClusterConfigState, destination: ClusterConfigState, *, cluster_group_id: str
+    source: ClusterConfigState, destination: ClusterConfigState, *, cluster_group_id: str | None
 ) -> list[Difference]:
     """Compare connectors, configurations, tasks, target states, task counts and inconsistency.
 
@@ -167,7 +168,7 @@ def compare_config_states(
 
 
 def compare_status_snapshots(
-    source: StatusSnapshot, destination: StatusSnapshot, *, cluster_group_id: str
+    source: StatusSnapshot, destination: StatusSnapshot, *, cluster_group_id: str | None
 ) -> list[Difference]:
     """Compare connector statuses, task statuses and active topics."""
     report = _Report(cluster_group_id, TopicType.STATUS)
@@ -209,7 +210,7 @@ def _compare_status(
 
 
 def compare_offset_snapshots(
-    source: OffsetSnapshot, destination: OffsetSnapshot, *, cluster_group_id: str
+    source: OffsetSnapshot, destination: OffsetSnapshot, *, cluster_group_id: str | None
 ) -> list[Difference]:
     """Compare source offsets by the raw bytes of key and value."""
     report = _Report(cluster_group_id, TopicType.OFFSET)
@@ -231,7 +232,7 @@ def compare_states(
     source: Iterable[Record],
     destination: Iterable[Record],
     *,
-    cluster_group_id: str,
+    cluster_group_id: str | None,
     source_cluster_group_id: str | None = None,
 ) -> list[Difference]:
     """Fold the records of one topic on both sides and compare what workers would believe.
@@ -242,10 +243,10 @@ def compare_states(
         topic_type: which of the three topics.
         source: records of the source topic, as its worker reads them.
         destination: records of the shared topic, those of other groups included.
-        cluster_group_id: the group at the destination.
+        cluster_group_id: the group at the destination; ``None`` for plain keys.
         source_cluster_group_id: the group at the source; ``None`` for plain keys.
     """
-    here = ClusterGroupId(cluster_group_id)
+    here = None if cluster_group_id is None else ClusterGroupId(cluster_group_id)
     there = None if source_cluster_group_id is None else ClusterGroupId(source_cluster_group_id)
     if topic_type is TopicType.OFFSET:
         return compare_offset_snapshots(

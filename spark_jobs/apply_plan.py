@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Final
 
 from connect_share.cli.output import Output
-from migrator.apply import apply_plan, check_plan
+from migrator.apply import apply_plan, check_plan, resume_plan
 from migrator.cli.commands import show_applied
 from migrator.cli.progress_line import ProgressLine
-from migrator.copying import CopyJob, SliceEvidence
+from migrator.copying import CopyJob
+from migrator.evidence import SliceEvidence
 from migrator.plan import MigrationPlan
 from migrator.progress import Progress
 from spark_jobs import command_line
@@ -25,14 +26,16 @@ SPARK_ENGINE: Final = "spark"
 def _body(options: argparse.Namespace) -> int:
     MigrationPlan.load(options.plan)
     with ProgressLine(sys.stderr) as progress:
-        # What cannot be done is said before ten seconds are spent on a session; apply checks again before it writes.
-        check_plan(options.plan)
+        if not options.resume:
+            # What cannot be done is said before ten seconds are spent on a session; apply checks again before it writes.
+            check_plan(options.plan)
 
         def engine(jobs: Sequence[CopyJob]) -> Iterator[SliceEvidence]:
             yield from _copied(jobs, progress)
 
-        manifest = apply_plan(options.plan, engine=engine, engine_name=SPARK_ENGINE, progress=progress)
-    show_applied(Output("apply", options.output), options.plan, manifest)
+        carry_out = resume_plan if options.resume else apply_plan
+        manifest = carry_out(options.plan, engine=engine, engine_name=SPARK_ENGINE, progress=progress)
+    show_applied(Output("resume" if options.resume else "apply", options.output), options.plan, manifest)
     return 0
 
 
@@ -45,6 +48,7 @@ def main(argv: Sequence[str]) -> int:
     """Copy what a plan says; writes the manifest beside it. 0 done, 1 failed or refused, 2 usage."""
     arguments = command_line.parser("apply_plan", __doc__ or "")
     arguments.add_argument("plan", type=Path, help="plan file of connect-share-migrate plan, already confirmed")
+    arguments.add_argument("--resume", action="store_true", help="go on with a run that did not end")
     arguments.add_argument("--output", choices=("text", "json"), default="text")
     return command_line.run(arguments.parse_args(argv), _body)
 

@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 from pyspark import SparkContext, TaskContext
 from pyspark.sql import SparkSession
 
-from migrator.copying import CopyJob, SliceEvidence
+from migrator.copying import CopyJob
+from migrator.evidence import SliceEvidence
 from migrator.progress import Progress
 from migrator.verification import VerifyJob
 from migrator.verify import Difference
@@ -28,7 +29,7 @@ _TICK_S = 0.5
 def copy_in_task(job: CopyJob) -> SliceEvidence:
     """Copy one slice; an attempt after a failed one first reads back what that has written."""
     context = TaskContext.get()
-    return job.run(attempt=0 if context is None else context.attemptNumber())
+    return job.run(resumed=context is not None and context.attemptNumber() > 0)
 
 
 def verify_in_task(job: VerifyJob) -> list[Difference]:

@@ -14,6 +14,7 @@ from migrator.cli.arguments import build_parser
 _COMMANDS: Final[dict[str, Callable[..., int]]] = {
     "plan": commands.plan_command,
     "apply": commands.apply_command,
+    "resume": commands.resume_command,
     "verify": commands.verify_command,
 }
 

@@ -16,7 +16,6 @@ EXAMPLES: Final = """examples:
 NOT_YET: Final[dict[str, str]] = {
     "survey": "survey does not exist yet: use plan, which reads and checks the same facts and writes nothing to Kafka",
     "cutover": "cutover does not exist yet: stop the source's workers, then plan, apply and verify",
-    "resume": "resume does not exist yet: make a new plan to fresh shared topics or for another group.id",
     "rollback": "rollback does not exist yet: the source topics are untouched, start the old workers on them again",
     "restore": "restore does not exist yet: the source topics are untouched, plan again from them",
 }
@@ -26,13 +25,14 @@ def build_parser() -> argparse.ArgumentParser:
     """Give the parser of the whole command line."""
     parser = argparse.ArgumentParser(
         prog="connect-share-migrate",
-        description="Move the state of Kafka Connect clusters from dedicated onto shared internal topics.",
+        description="Move the state of Kafka Connect clusters between dedicated and shared internal topics.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     _add_plan(commands.add_parser("plan", help="check and write down what is to be done; writes nothing to Kafka"))
     _add_apply(commands.add_parser("apply", help="carry out a plan"))
+    _add_resume(commands.add_parser("resume", help="go on with an apply that did not end"))
     _add_verify(commands.add_parser("verify", help="compare the state on both sides; exit 1 on a difference"))
     for name in NOT_YET:  # the console refuses them before it parses their arguments
         commands.add_parser(name, help="does not exist yet")
@@ -52,7 +52,7 @@ def _add_plan(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         action="extend",
         required=True,
-        help="worker file of a cluster on dedicated topics; may be repeated",
+        help="worker file of a cluster that is moved; may be repeated",
     )
     parser.add_argument(
         "--destination-worker-config",
@@ -62,11 +62,24 @@ def _add_plan(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         action="extend",
         required=True,
-        help="worker file with the shared topics: one for all sources, or one for each in the same order",
+        help="worker file of where it goes: one for all sources, or one for each in the same order",
     )
     parser.add_argument("-o", "--plan", dest="plan", metavar="PLAN", type=Path, help="the plan file to write")
-    parser.add_argument("--job", metavar="NAME", help="does not exist yet")
-    parser.add_argument("--mode", choices=("mirror", "state"), default="mirror", help="mirror: record for record")
+    parser.add_argument("--job", metavar="NAME", help="move this connector only, to the destination file's group")
+    parser.add_argument(
+        "--assign",
+        metavar="FILE",
+        type=Path,
+        help='for clusters that share plain keys by accident: JSON, {"group.id": ["connector", ...], ...}',
+    )
+    parser.add_argument("--merge", action="store_true", help="let several sources become one group")
+    parser.add_argument(
+        "--mode",
+        choices=("mirror", "state"),
+        default="mirror",
+        help="mirror: record for record; state: what the records amount to, in Connect's own order",
+    )
+    parser.add_argument("--follow", action="store_true", help="the sources' workers may be alive until the cut-over")
     parser.add_argument("--dry-run", action="store_true", help="show the plan, write no file")
     _add_output(parser)
 
@@ -78,6 +91,12 @@ def _add_apply(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--evidence", metavar="DIR", type=Path, help="does not exist yet")
     parser.add_argument("--yes", action="store_true", help="do not ask")
     parser.add_argument("--dry-run", action="store_true", help="check everything, write nothing")
+    _add_output(parser)
+
+
+def _add_resume(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("plan", metavar="PLAN", type=Path)
+    parser.add_argument("--engine", choices=("local", "spark"), default="local")
     _add_output(parser)
 
 

@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Final
 
 from connect_share.cli.output import Output
-from migrator.apply import LOCAL_ENGINE, apply_plan, check_plan, now_ms
+from migrator.apply import LOCAL_ENGINE, apply_plan, check_plan, now_ms, resume_plan
+from migrator.assignment import read_assignment
 from migrator.cli.arguments import NOT_YET
 from migrator.cli.progress_line import ProgressLine
 from migrator.cli.text import plan_lines, verification_lines
 from migrator.errors import AlreadyAppliedError, NotYetSupportedError
 from migrator.manifest import Manifest, manifest_path
+from migrator.moves import Intent
 from migrator.plan import MigrationPlan
 from migrator.planning import make_plan
 from migrator.verification import Verification, verify_plan
@@ -49,12 +51,6 @@ def _spark(job: str, arguments: list[str]) -> int:
 
 def plan_command(arguments: argparse.Namespace) -> int:
     """``plan``: ask the clusters, write the plan file."""
-    if arguments.job is not None:
-        raise NotYetSupportedError(
-            "plan --job does not exist yet: use KafkaConnectTopicMigrator with migrate.job=true in a loop of your own"
-        )
-    if arguments.mode != "mirror":
-        raise NotYetSupportedError("plan --mode state does not exist yet: use --mode mirror")
     if arguments.plan is None and not arguments.dry_run:
         raise NotYetSupportedError("plan needs -o PLAN, the file to write, or --dry-run")
     if arguments.plan is not None and manifest_path(arguments.plan).exists():
@@ -62,7 +58,14 @@ def plan_command(arguments: argparse.Namespace) -> int:
             f"{arguments.plan} was applied, its manifest is beside it: give the new plan another name"
         )
     with ProgressLine(sys.stderr) as progress:
-        plan = make_plan(arguments.sources, arguments.destinations, now_ms=now_ms(), progress=progress)
+        intent = Intent(
+            job=arguments.job,
+            assign=None if arguments.assign is None else read_assignment(arguments.assign),
+            merge=arguments.merge,
+            mode=arguments.mode,
+            follow=arguments.follow,
+        )
+        plan = make_plan(arguments.sources, arguments.destinations, now_ms=now_ms(), intent=intent, progress=progress)
     if not arguments.dry_run:
         plan.save(arguments.plan)
     output = Output("plan", arguments.output)
@@ -111,6 +114,16 @@ def apply_command(arguments: argparse.Namespace) -> int:
     with ProgressLine(sys.stderr) as progress:
         manifest = apply_plan(arguments.plan, progress=progress)
     show_applied(output, arguments.plan, manifest)
+    return 0
+
+
+def resume_command(arguments: argparse.Namespace) -> int:
+    """``resume``: go on with an apply that did not end."""
+    if arguments.engine != LOCAL_ENGINE:
+        return _spark("apply_plan", [str(arguments.plan), "--resume", "--output", arguments.output])
+    with ProgressLine(sys.stderr) as progress:
+        manifest = resume_plan(arguments.plan, progress=progress)
+    show_applied(Output("resume", arguments.output), arguments.plan, manifest)
     return 0
 
 

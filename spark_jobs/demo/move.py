@@ -83,7 +83,7 @@ def _moved_topics(manifest: Manifest) -> tuple[MovedTopic, ...]:
         skipped = Counter(before.skipped if before else {})
         skipped.update({reason.value: number for reason, number in evidence.skipped.items()})
         moved[key] = MovedTopic(
-            cluster_group_id=evidence.cluster_group_id,
+            cluster_group_id=evidence.cluster_group_id or "",
             topic_type=evidence.topic_type,
             topic=evidence.topic,
             shared_topic=evidence.destination_topic,

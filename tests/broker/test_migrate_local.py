@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
 import os
 import pickle
@@ -14,14 +12,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from connect_share import client
-from connect_share.admin import Admin, NewTopicRequest
 from connect_share.errors import (
     BrokerError,
     ConfigError,
@@ -33,193 +29,43 @@ from connect_share.errors import (
     TopicRecreatedError,
 )
 from connect_share.keys import split_key
-from connect_share.log.ranges import read_ranges
 from connect_share.murmur2 import partition_for
-from connect_share.records import OffsetRange, Record, TopicType
+from connect_share.records import Record, TopicType
 from connect_share.state import replay_config, replay_offsets, replay_status
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
 from migrator.apply import apply_plan, check_plan
-from migrator.cli.__main__ import main
-from migrator.copying import CopyJob, SliceEvidence
+from migrator.copying import CopyJob
 from migrator.errors import (
     AlreadyAppliedError,
     DestinationNotEmptyError,
-    NotYetSupportedError,
     PlanRejectedError,
     SourceChangedError,
 )
+from migrator.evidence import SliceEvidence
 from migrator.manifest import Manifest, MigrationStatus, manifest_path
 from migrator.plan import MigrationPlan
 from migrator.planning import make_plan
-from migrator.rewrite import SkipReason
+from migrator.transform import SkipReason
 from migrator.verification import VerifyJob, verify_plan
 from migrator.verify import Difference, Problem
 from tests.support.captures import VERSIONS, captured
 from tests.support.connect_member import ConnectMember
+from tests.support.migration_site import (
+    GROUP,
+    SHARED_PARTITIONS,
+    SMALL,
+    Site,
+    lay_down,
+    pair,
+    run,
+    shared,
+    small_source,
+)
 from tests.support.waiting import await_that
 
 pytestmark = pytest.mark.broker
 
 CAPTURE_NAMES = {TopicType.CONFIG: "configs", TopicType.STATUS: "status", TopicType.OFFSET: "offsets"}
-PARTITIONS = {TopicType.CONFIG: 1, TopicType.STATUS: 5, TopicType.OFFSET: 5}
-SHARED_PARTITIONS = {TopicType.CONFIG: 1, TopicType.STATUS: 3, TopicType.OFFSET: 7}
-GROUP = "com.acme.orders"
-
-
-@dataclass
-class Site:
-    """One broker, one name prefix, one folder; what a test needs to set a scene."""
-
-    bootstrap_servers: str
-    name: str
-    folder: Path
-
-    @property
-    def settings(self) -> ClientSettings:
-        return ClientSettings({"bootstrap.servers": self.bootstrap_servers})
-
-    def topic(self, who: str, topic_type: TopicType) -> str:
-        return f"{self.name}-{who}-{topic_type.value}"
-
-    def admin(self) -> Admin:
-        return Admin(self.settings, client_id="test")
-
-    def create(
-        self,
-        who: str,
-        partitions: dict[TopicType, int] | None = None,
-        configs: dict[str, str] | None = None,
-    ) -> None:
-        with self.admin() as admin:
-            for topic_type in TopicType:
-                self.create_topic(
-                    admin, self.topic(who, topic_type), (partitions or PARTITIONS)[topic_type], configs or {}
-                )
-
-    def create_topic(self, admin: Admin, topic: str, partitions: int, configs: dict[str, str]) -> None:
-        """Create a topic and wait until the broker knows it everywhere: the controller answers first."""
-        settings = {"cleanup.policy": "compact", **configs}
-        admin.create_topic(NewTopicRequest(topic=topic, partitions=partitions, replication_factor=1, configs=settings))
-
-        def leaders() -> list[int | None]:
-            found = admin.describe_topics([topic]).get(topic)
-            return [] if found is None else [part.leader for part in found.partitions]
-
-        await_that(leaders, lambda found: len(found) == partitions and None not in found, what=f"{topic} usable")
-
-    def worker_file(self, who: str, group: str, *, sharing: bool, **extra: str) -> Path:
-        path = self.folder / f"{who}-{group}.properties"
-        lines = [
-            f"bootstrap.servers={self.bootstrap_servers}",
-            f"group.id={group}",
-            *(f"{t.value}.storage.topic={self.topic(who, t)}" for t in TopicType),
-            *(f"{t.value}.storage.replication.factor=1" for t in TopicType),
-            "offset.storage.partitions=7",
-            "status.storage.partitions=3",
-            f"connect.management.topic.sharing.support={'enabled' if sharing else 'disabled'}",
-            *(f"{name.replace('_', '.')}={value}" for name, value in extra.items()),
-        ]
-        path.write_text("\n".join(lines))
-        return path
-
-    def produce(self, records: Sequence[Record]) -> None:
-        """Write records where their ``partition`` says, in order."""
-        producer = client.producer(self.settings, client_id="test")
-        failures: list[Any] = []
-        for record in records:
-            producer.produce(
-                record.topic,
-                key=record.key,
-                value=record.value,
-                partition=record.partition,
-                timestamp=record.timestamp_ms,
-                headers=list(record.headers) or None,
-                on_delivery=lambda error, _: failures.append(error) if error else None,
-            )
-            producer.poll(0)
-        assert producer.flush(60) == 0
-        assert not failures
-
-    def read(self, topic: str) -> list[Record]:
-        with self.admin() as admin:
-            parts = [(topic, p.id) for p in admin.describe_topics([topic])[topic].partitions]
-            starts, ends = admin.start_offsets(parts), admin.end_offsets(parts)
-        ranges = [OffsetRange(t, p, starts[(t, p)], ends[(t, p)]) for t, p in parts]
-        return list(
-            read_ranges(
-                self.settings, ranges, isolation=Isolation.READ_UNCOMMITTED, client_id="test", idle_timeout_s=20
-            )
-        )
-
-    def plan(self, source: Path, destination: Path, name: str = "plan.json") -> Path:
-        path = self.folder / name
-        make_plan([source], [destination], now_ms=1).save(path)
-        return path
-
-
-@pytest.fixture
-def site(broker: Any, unique: str, tmp_path: Path) -> Site:
-    return Site(broker.bootstrap_servers, unique, tmp_path)
-
-
-def pair(
-    key: str | bytes | None, value: str | bytes | None = "{}", partition: int | None = None
-) -> tuple[Any, Any, Any]:
-    return key, value, partition
-
-
-def lay_down(site: Site, who: str, topic_type: TopicType, pairs: Sequence[tuple[Any, Any, Any]]) -> list[Record]:
-    """Produce pairs into a dedicated topic, each where a Java producer would put it."""
-    records = []
-    for number, (key, value, partition) in enumerate(pairs):
-        raw = key.encode() if isinstance(key, str) else key
-        records.append(
-            Record(
-                topic=site.topic(who, topic_type),
-                partition=partition_for(raw or b"", PARTITIONS[topic_type]) if partition is None else partition,
-                offset=number,
-                timestamp_ms=1_700_000_000_000 + number,
-                key=raw,
-                value=value.encode() if isinstance(value, str) else value,
-            )
-        )
-    site.produce(records)
-    return records
-
-
-def run(*arguments: str | Path) -> tuple[int, str, str]:
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = main([str(argument) for argument in arguments])
-    return code, out.getvalue(), err.getvalue()
-
-
-SMALL = {
-    TopicType.CONFIG: [
-        pair("session-key", '{"key":"AAEC","algorithm":"HmacSHA256","creation-timestamp":1}'),
-        pair("connector-a.b", '{"properties":{"name":"a.b","tasks.max":"1"}}'),
-        pair("task-a.b-0", '{"properties":{"x":"1"}}'),
-        pair("commit-a.b", '{"tasks":1}'),
-        pair("target-state-a.b", '{"state":"PAUSED","state.v2":"STOPPED"}'),
-        pair("restart-connector-a.b", '{"include-tasks":false,"only-failed":true}'),
-    ],
-    TopicType.STATUS: [
-        pair("status-connector-a.b", '{"state":"RUNNING","trace":null,"worker_id":"w:1","generation":3}'),
-        pair("status-task-a.b-0", '{"state":"RUNNING","trace":null,"worker_id":"w:1","generation":3}'),
-    ],
-    TopicType.OFFSET: [pair('["a.b",{"filename":"x.txt"}]', '{"position":42}')],
-}
-
-
-def small_source(site: Site, who: str = "own", group: str = "orders", **extra: str) -> Path:
-    site.create(who)
-    for topic_type, pairs in SMALL.items():
-        lay_down(site, who, topic_type, pairs)
-    return site.worker_file(who, group, sharing=False, **extra)
-
-
-def shared(site: Site, group: str = GROUP) -> Path:
-    return site.worker_file("shared", group, sharing=True)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -491,21 +337,6 @@ def test_sources_are_never_merged(site: Site) -> None:
     make_plan([illegal], [shared(site)], now_ms=1)  # the destination names it
 
 
-def test_other_directions_are_refused(site: Site) -> None:
-    source = small_source(site)
-    sharing_source = site.worker_file("own", "orders2", sharing=True)
-    plain_destination = site.worker_file("shared", "plain", sharing=False)
-    with pytest.raises(NotYetSupportedError, match="sharing enabled"):
-        make_plan([sharing_source], [shared(site)], now_ms=1)
-    with pytest.raises(NotYetSupportedError, match="sharing disabled"):
-        make_plan([source], [plain_destination], now_ms=1)
-    with pytest.raises(NotYetSupportedError, match="in place"):
-        make_plan([source], [sharing_source], now_ms=1)
-    twin = site.worker_file("own", "twin", sharing=False)
-    with pytest.raises(NotYetSupportedError, match="used by"):
-        make_plan([source, twin], [shared(site)], now_ms=1)
-
-
 def test_bad_topics_are_refused(site: Site) -> None:
     missing = site.worker_file("none", "orders", sharing=False)
     with pytest.raises(TopicMissingError):
@@ -567,7 +398,7 @@ def test_what_changed_since_the_plan_is_refused(site: Site) -> None:
     source = small_source(site)
     plan_path = site.plan(source, shared(site))
     lay_down(site, "own", TopicType.OFFSET, [pair('["a.b",{"filename":"y.txt"}]', "{}")])
-    with pytest.raises(SourceChangedError, match="somebody wrote"):
+    with pytest.raises(SourceChangedError, match="was written since"):
         apply_plan(plan_path)
 
     plan_path = site.plan(source, shared(site))
@@ -716,7 +547,7 @@ def test_a_repeated_task_writes_nothing_twice(site: Site) -> None:
     def twice(jobs: Any) -> Iterator[Any]:
         for job in jobs:
             first = job.run()
-            again = job.run(attempt=1)
+            again = job.run(resumed=True)
             assert again.found_present == again.written == first.written
             assert (again.digest, again.crc32) == (first.digest, first.crc32)
             yield again

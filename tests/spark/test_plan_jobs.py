@@ -18,7 +18,8 @@ from connect_share.records import OffsetRange, Record, TopicType
 from connect_share.state import replay_config, replay_offsets, replay_status
 from connect_share.worker_config import SHARING_PROPERTY, Isolation, WorkerConfig
 from migrator.apply import apply_plan as apply_with
-from migrator.copying import CopyJob, SliceEvidence
+from migrator.copying import CopyJob
+from migrator.evidence import SliceEvidence
 from migrator.manifest import Manifest, MigrationStatus, manifest_path
 from migrator.planning import make_plan
 from migrator.progress import Silent
@@ -137,7 +138,7 @@ def fail_once_half_way(job: CopyJob) -> SliceEvidence:
     """First attempt: copy everything, then fail as if the executor had died before it could report."""
     context = TaskContext.get()
     attempt = 0 if context is None else context.attemptNumber()
-    evidence = job.run(attempt=attempt)
+    evidence = job.run(resumed=attempt > 0)
     if attempt == 0 and evidence.written:
         raise RuntimeError("lost")
     return evidence

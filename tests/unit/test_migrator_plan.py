@@ -68,7 +68,7 @@ def example(*sources: SourceCluster) -> MigrationPlan:
                 TopicType.OFFSET: DestinationTopic(topic="s-offsets", topic_id="y", partitions=25, create=False),
             },
         ),
-        fingerprint=plan_fingerprint(sources),
+        fingerprint=plan_fingerprint(sources, "mirror"),
         warnings=("w",),
         steps=(Step(who="operator", what="stop"),),
     )
@@ -80,7 +80,7 @@ def test_a_plan_comes_back_from_its_file(tmp_path: Path) -> None:
     plan.save(path)
     assert MigrationPlan.load(path) == plan
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert json.loads(path.read_text())["format"] == "connect-share/migration-plan/1"
+    assert json.loads(path.read_text())["format"] == "connect-share/migration-plan/2"
     assert [entry.name for entry in tmp_path.iterdir()] == ["plan.json"]
 
 
@@ -94,7 +94,7 @@ def test_one_slice_for_each_source_partition() -> None:
     assert first.offset_range == OffsetRange("orders-configs", 0, 0, 10)
     assert first.isolation is Isolation.READ_COMMITTED
     assert (first.destination_topic, first.destination_partitions) == ("s-configs", 1)
-    rewritten = first.migrator().apply(Record("t", 0, 0, 1, b"connector-a", None))
+    rewritten = first.transform.apply(Record("t", 0, 0, 1, b"connector-a", None))
     assert isinstance(rewritten, Record)
     assert rewritten.key == b"com.acme.orders.connector-a"
     assert pickle.loads(pickle.dumps(slices)) == slices
@@ -109,10 +109,14 @@ def edit(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (lambda c: c.update(format="connect-share/migration-plan/2"), "format"),
+        (lambda c: c.update(format="connect-share/migration-plan/1"), "format"),
         (lambda c: c.update(surprise=1), "surprise"),
         (lambda c: c.pop("run_id"), "run_id"),
-        (lambda c: c.update(mode="state"), "mode"),
+        (lambda c: c.update(mode="other"), "mode"),
+        (lambda c: c.update(mode="state"), "fingerprint"),
+        (lambda c: c.update(mode="state", follow=True), "follow needs the mode mirror"),
+        (lambda c: c["sources"][0].update(only_connectors=["a"]), "fingerprint"),
+        (lambda c: c["sources"][0].update(sharing=True), "fingerprint"),
         (lambda c: c["sources"].clear(), "sources"),
         (lambda c: c["sources"][0].update(cluster_group_id="other"), "fingerprint"),
         (lambda c: c["sources"][0].update(cluster_group_id="task-x"), "task-"),

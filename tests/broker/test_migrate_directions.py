@@ -1,0 +1,282 @@
+"""Every direction of a move, local engine, real broker; each is verified, and looked at record by record."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from connect_share.errors import ConfigError, InvalidClusterGroupIdError
+from connect_share.records import Record, TopicType
+from connect_share.state import TargetState, replay_config, replay_offsets, replay_status
+from migrator.apply import apply_plan
+from migrator.errors import DestinationNotEmptyError, PlanRejectedError
+from migrator.moves import Intent
+from migrator.plan import MigrationPlan
+from migrator.planning import make_plan
+from migrator.verification import verify_plan
+from tests.support.migration_site import (
+    SHARED_PARTITIONS,
+    Site,
+    lay_down,
+    pair,
+    run,
+    shared,
+    small_source,
+)
+
+pytestmark = pytest.mark.broker
+
+
+def carry_out(path: Path) -> MigrationPlan:
+    apply_plan(path)
+    verification = verify_plan(path)
+    assert verification.equal, verification.differences
+    assert verification.warnings == ()
+    return MigrationPlan.load(path)
+
+
+def keys(site: Site, who: str, topic_type: TopicType) -> list[bytes | None]:
+    return [record.key for record in site.read(site.topic(who, topic_type))]
+
+
+def connector(name: str, *, tasks: int = 1) -> dict[TopicType, list[tuple[object, object, object]]]:
+    """Records of one running connector."""
+    status = '{"state":"RUNNING","trace":null,"worker_id":"w:1","generation":3}'
+    return {
+        TopicType.CONFIG: [
+            pair(f"connector-{name}", json.dumps({"properties": {"name": name}})),
+            *(pair(f"task-{name}-{number}", json.dumps({"properties": {"x": str(number)}})) for number in range(tasks)),
+            pair(f"commit-{name}", json.dumps({"tasks": tasks})),
+        ],
+        TopicType.STATUS: [
+            pair(f"status-connector-{name}", status),
+            *(pair(f"status-task-{name}-{number}", status) for number in range(tasks)),
+            pair(
+                f"status-topic-data:connector-{name}",
+                json.dumps({"topic": {"name": "data", "connector": name, "task": 0, "discoverTimestamp": 1}}),
+            ),
+        ],
+        TopicType.OFFSET: [pair(json.dumps([name, {"file": name}], separators=(",", ":")), '{"position":42}')],
+    }
+
+
+def fill(site: Site, who: str, names: list[str], prefix: str = "") -> None:
+    for name in names:
+        for topic_type, pairs in connector(name).items():
+            lay_down(site, who, topic_type, [(f"{prefix}{key}", value, None) for key, value, _ in pairs])
+
+
+def test_there_and_back_again(site: Site) -> None:
+    """Dedicated to shared, shared to dedicated: every byte is what it was."""
+    source = small_source(site)
+    site.create("shared", SHARED_PARTITIONS)
+    carry_out(site.plan(source, shared(site)))
+    exit_file = site.worker_file("fresh", "orders", sharing=False)
+    plan = carry_out(site.plan(shared(site), exit_file, "exit.json"))
+    assert plan.sources[0].becomes == "plain keys"
+    for topic_type in TopicType:
+        before, after = site.read(site.topic("own", topic_type)), site.read(site.topic("fresh", topic_type))
+        kept = [r for r in before if r.key != b"session-key" and not (r.key or b"").startswith(b"restart-")]
+        assert sorted((r.key, r.value, r.timestamp_ms) for r in after) == sorted(
+            (r.key, r.value, r.timestamp_ms) for r in kept
+        )
+        if topic_type is TopicType.CONFIG:
+            assert [r.key for r in after] == [r.key for r in kept]
+
+
+def test_shared_to_shared_takes_one_group_of_many(site: Site) -> None:
+    site.create("shared")
+    fill(site, "shared", ["a", "b"], "eu.orders.")
+    fill(site, "shared", ["a"], "eu.")
+    fill(site, "shared", ["a"], "other.")
+    site.produce([Record(site.topic("shared", TopicType.CONFIG), 0, 0, 1, b"\xff", b"x")])
+    target = site.worker_file("second", "orders-2", sharing=True)
+    plan = carry_out(site.plan(site.worker_file("shared", "eu.orders", sharing=True), target))
+    assert plan.sources[0].connectors == 2
+    assert plan.warnings == tuple(w for w in plan.warnings if "transactional ids" in w)  # others' records: no warning
+    for topic_type in TopicType:
+        found = keys(site, "second", topic_type)
+        assert found
+        assert all(key is not None and key.startswith(b"orders-2.") for key in found)
+    assert replay_config(site.read(site.topic("second", TopicType.CONFIG)), "orders-2").connectors() == {"a", "b"}
+
+
+def test_several_groups_are_merged_when_told(site: Site) -> None:
+    site.create("shared")
+    fill(site, "shared", ["a", "a.b"], "one.")
+    fill(site, "shared", ["c"], "two.")
+    sources = [site.worker_file("shared", group, sharing=True) for group in ("one", "two")]
+    target = site.worker_file("second", "both", sharing=True)
+    path = site.folder / "plan.json"
+    with pytest.raises(ConfigError, match="--merge"):
+        make_plan(sources, [target, target], now_ms=1)
+    make_plan(sources, [target], now_ms=1, intent=Intent(merge=True)).save(path)
+    carry_out(path)
+    state = replay_config(site.read(site.topic("second", TopicType.CONFIG)), "both")
+    assert state.connectors() == {"a", "a.b", "c"}
+    assert [state.task_count(name) for name in ("a", "a.b", "c")] == [1, 1, 1]
+    fill(site, "shared", ["a"], "two.")
+    third = site.worker_file("third", "both", sharing=True)
+    with pytest.raises(PlanRejectedError, match="'a' in one, two"):
+        make_plan(sources, [third], now_ms=1, intent=Intent(merge=True))
+
+
+def test_a_rename_in_place(site: Site) -> None:
+    site.create("shared")
+    fill(site, "shared", ["a"], "old.name.")
+    fill(site, "shared", ["a"], "other.")
+    before = {t: site.read(site.topic("shared", t)) for t in TopicType}
+    old, new = (site.worker_file("shared", group, sharing=True) for group in ("old.name", "new"))
+    plan = carry_out(site.plan(old, new))
+    assert all(plan.in_place(plan.sources[0], topic_type) for topic_type in TopicType)
+    for topic_type in TopicType:
+        after = site.read(site.topic("shared", topic_type))
+        old_ones = [r for r in before[topic_type] if (r.key or b"").startswith(b"old.name.")]
+        assert len(after) == len(before[topic_type]) + len(old_ones)  # nothing is removed by a copy
+    records = site.read(site.topic("shared", TopicType.OFFSET))
+    assert replay_offsets(records, "new").offset("a", {"file": "a"}) == {"position": 42}
+    with pytest.raises(ConfigError, match="nothing to move"):
+        make_plan([new], [new], now_ms=1)
+
+
+def test_dedicated_topics_become_shared_ones(site: Site) -> None:
+    """In place from plain keys: the topics of one cluster go on as the shared topics."""
+    source = small_source(site)
+    carry_out(site.plan(source, site.worker_file("own", "orders", sharing=True)))
+    records = site.read(site.topic("own", TopicType.CONFIG))
+    assert replay_config(records, "orders").target_state("a.b") is TargetState.STOPPED
+    assert replay_config(records).connectors() == replay_config(records, "orders").connectors() == {"a.b"}
+
+
+def test_the_plain_mirror(site: Site) -> None:
+    """KIP-1173: an old cluster becomes the one plain group of shared topics."""
+    source = small_source(site)
+    site.create("shared")
+    fill(site, "shared", ["a"], "other.")
+    plain = site.worker_file("shared", "orders", sharing=False)
+    carry_out(site.plan(source, plain))
+    assert replay_config(site.read(site.topic("shared", TopicType.CONFIG))).connectors() == {"a.b"}
+    second = small_source(site, "own2", "billing")
+    with pytest.raises(DestinationNotEmptyError, match="plain keys"):
+        make_plan([second], [plain], now_ms=1)
+
+
+LIKE_NAMES = ["jdbc", "jdbc-0", "jdbc.x", "jdb", "jdbc-1-0", "0"]
+
+
+@pytest.mark.parametrize("job", ["jdbc", "jdbc-0", "jdbc.x"])
+def test_one_job_among_names_that_look_like_it(site: Site, job: str) -> None:
+    site.create("own")
+    fill(site, "own", LIKE_NAMES)
+    source = site.worker_file("own", "orders", sharing=False)
+    target = site.worker_file("shared", "new.home", sharing=True)
+    path = site.plan(source, target, intent=Intent(job=job))
+    plan = carry_out(path)
+    assert plan.sources[0].connectors == 1
+    state = replay_config(site.read(site.topic("shared", TopicType.CONFIG)), "new.home")
+    assert state.connectors() == {job}
+    assert state.task_count(job) == 1
+    statuses = replay_status(site.read(site.topic("shared", TopicType.STATUS)), "new.home")
+    assert statuses.connectors() == {job}
+    assert len(statuses.task_statuses(job)) == 1
+    assert statuses.topics(job) == {"data"}
+    offsets = replay_offsets(site.read(site.topic("shared", TopicType.OFFSET)), "new.home")
+    assert offsets.connectors() == {job}
+    # A second one joins the group that is there now; the same one again is refused.
+    other = next(name for name in LIKE_NAMES if name != job)
+    carry_out(site.plan(source, target, "second.json", Intent(job=other)))
+    assert replay_config(site.read(site.topic("shared", TopicType.CONFIG)), "new.home").connectors() == {job, other}
+    with pytest.raises(DestinationNotEmptyError, match="connector"):
+        site.plan(source, target, "third.json", Intent(job=job))
+
+
+def test_a_job_that_is_nowhere_or_twice(site: Site) -> None:
+    first, second = small_source(site, "one", "orders"), small_source(site, "two", "billing")
+    with pytest.raises(PlanRejectedError, match=r"'a\.b' exists in orders, billing"):
+        make_plan([first, second], [shared(site)], now_ms=1, intent=Intent(job="a.b"))
+    with pytest.raises(PlanRejectedError, match="none of the sources has a record of connector 'a'"):
+        make_plan([first, second], [shared(site)], now_ms=1, intent=Intent(job="a"))
+
+
+def test_two_clusters_that_share_plain_keys_are_split(site: Site) -> None:
+    site.create("own")
+    fill(site, "own", ["a", "b", "c.d", "e"])
+    files = [site.worker_file("own", group, sharing=False) for group in ("one", "two")]
+    targets = [site.worker_file("shared", group, sharing=True) for group in ("one", "two")]
+    with pytest.raises(ConfigError, match="--assign"):
+        make_plan(files, targets, now_ms=1)
+    assignment = site.folder / "assign.json"
+    arguments: list[str | Path] = ["plan", "--source-worker-config", *files, "--destination-worker-config", *targets]
+    arguments += ["--assign", assignment, "-o", site.folder / "split.json"]
+    assignment.write_text('{"one": ["a", "c.d"], "two": ["b"]}')
+    code, _, said = run(*arguments)
+    assert code == 1
+    assert "1 connector(s) are in no group of the assignment: 'e'" in said
+    assignment.write_text('{"one": ["a", "c.d"], "two": ["b", "a"]}')
+    assert "'a' to two groups" in run(*arguments)[2]
+    assignment.write_text('{"one": "a"}')
+    assert "at one" in run(*arguments)[2]
+    assignment.write_text('{"one": ["a", "c.d"], "two": ["b", "e"]}')
+    assert run(*arguments)[0] == 0
+    carry_out(site.folder / "split.json")
+    records = site.read(site.topic("shared", TopicType.CONFIG))
+    assert replay_config(records, "one").connectors() == {"a", "c.d"}
+    assert replay_config(records, "two").connectors() == {"b", "e"}
+
+
+def test_sources_that_cannot_be_told_apart(site: Site) -> None:
+    source = small_source(site)
+    crossed = site.folder / "crossed.properties"
+    crossed.write_text(
+        shared(site).read_text().replace(site.topic("shared", TopicType.STATUS), site.topic("own", TopicType.OFFSET))
+    )
+    with pytest.raises(ConfigError, match=r"offset topic of .* and the status topic of"):
+        make_plan([source], [crossed], now_ms=1)
+    illegal = site.worker_file("own", "task-runner", sharing=True)
+    with pytest.raises(InvalidClusterGroupIdError, match=r"group\.id"):
+        make_plan([illegal], [shared(site)], now_ms=1)
+
+
+def test_state_mode_puts_an_order_broken_config_topic_in_order(site: Site) -> None:
+    site.create("own")
+    lay_down(
+        site,
+        "own",
+        TopicType.CONFIG,
+        [
+            pair("commit-early", '{"tasks":2}'),
+            pair("task-early-0", '{"properties":{"x":"0"}}'),
+            pair("task-early-1", '{"properties":{"x":"1"}}'),
+            pair("connector-early", '{"properties":{"name":"early"}}'),
+            pair("connector-gone", '{"properties":{"name":"gone"}}'),
+            pair("task-gone-0", '{"properties":{}}'),
+            pair("commit-gone", '{"tasks":1}'),
+            pair("connector-gone", None),
+            pair("target-state-gone", None),
+            pair("connector-partly", '{"properties":{"name":"partly"}}'),
+            pair("task-partly-1", '{"properties":{}}'),
+            pair("commit-partly", '{"tasks":2}'),
+            pair("target-state-early", '{"state":"PAUSED"}'),
+        ],
+    )
+    lay_down(site, "own", TopicType.OFFSET, [pair('["early",{}]', f'{{"p":{n}}}') for n in range(3)])
+    lay_down(site, "own", TopicType.OFFSET, [pair('["gone",{}]', '{"p":1}'), pair('["gone",{}]', None)])
+    source = site.worker_file("own", "orders", sharing=False)
+    assert replay_config(site.read(site.topic("own", TopicType.CONFIG))).task_count("early") == 0
+    path = site.plan(source, shared(site, "orders"), intent=Intent(mode="state"))
+    carry_out(path)
+    written = site.read(site.topic("shared", TopicType.CONFIG))
+    assert [record.key for record in written] == [
+        b"orders.connector-early",
+        b"orders.target-state-early",
+        b"orders.task-early-0",
+        b"orders.task-early-1",
+        b"orders.commit-early",
+        b"orders.connector-partly",
+    ]
+    state = replay_config(written, "orders")
+    assert (state.task_count("early"), state.target_state("early")) == (2, TargetState.PAUSED)
+    assert state.inconsistent_connectors() == frozenset()
+    assert [r.value for r in site.read(site.topic("shared", TopicType.OFFSET))] == [b'{"p":2}']

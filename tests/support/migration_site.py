@@ -1,0 +1,176 @@
+"""A scene for migrations on a real broker: dedicated topics, shared topics, worker files."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from connect_share import client
+from connect_share.admin import Admin, NewTopicRequest
+from connect_share.log.ranges import read_ranges
+from connect_share.murmur2 import partition_for
+from connect_share.records import OffsetRange, Record, TopicType
+from connect_share.worker_config.client_settings import ClientSettings, Isolation
+from migrator.cli.__main__ import main
+from migrator.moves import Intent
+from migrator.planning import make_plan
+from tests.support.waiting import await_that
+
+PARTITIONS = {TopicType.CONFIG: 1, TopicType.STATUS: 5, TopicType.OFFSET: 5}
+SHARED_PARTITIONS = {TopicType.CONFIG: 1, TopicType.STATUS: 3, TopicType.OFFSET: 7}
+GROUP = "com.acme.orders"
+
+
+@dataclass
+class Site:
+    """One broker, one name prefix, one folder; what a test needs to set a scene."""
+
+    bootstrap_servers: str
+    name: str
+    folder: Path
+
+    @property
+    def settings(self) -> ClientSettings:
+        return ClientSettings({"bootstrap.servers": self.bootstrap_servers})
+
+    def topic(self, who: str, topic_type: TopicType) -> str:
+        return f"{self.name}-{who}-{topic_type.value}"
+
+    def admin(self) -> Admin:
+        return Admin(self.settings, client_id="test")
+
+    def create(
+        self,
+        who: str,
+        partitions: dict[TopicType, int] | None = None,
+        configs: dict[str, str] | None = None,
+    ) -> None:
+        with self.admin() as admin:
+            for topic_type in TopicType:
+                self.create_topic(
+                    admin, self.topic(who, topic_type), (partitions or PARTITIONS)[topic_type], configs or {}
+                )
+
+    def create_topic(self, admin: Admin, topic: str, partitions: int, configs: dict[str, str]) -> None:
+        """Create a topic and wait until the broker knows it everywhere: the controller answers first."""
+        settings = {"cleanup.policy": "compact", **configs}
+        admin.create_topic(NewTopicRequest(topic=topic, partitions=partitions, replication_factor=1, configs=settings))
+
+        def leaders() -> list[int | None]:
+            found = admin.describe_topics([topic]).get(topic)
+            return [] if found is None else [part.leader for part in found.partitions]
+
+        await_that(leaders, lambda found: len(found) == partitions and None not in found, what=f"{topic} usable")
+
+    def worker_file(self, who: str, group: str, *, sharing: bool, **extra: str) -> Path:
+        path = self.folder / f"{who}-{group}{'-sharing' if sharing else ''}.properties"
+        lines = [
+            f"bootstrap.servers={self.bootstrap_servers}",
+            f"group.id={group}",
+            *(f"{t.value}.storage.topic={self.topic(who, t)}" for t in TopicType),
+            *(f"{t.value}.storage.replication.factor=1" for t in TopicType),
+            "offset.storage.partitions=7",
+            "status.storage.partitions=3",
+            f"connect.management.topic.sharing.support={'enabled' if sharing else 'disabled'}",
+            *(f"{name.replace('_', '.')}={value}" for name, value in extra.items()),
+        ]
+        path.write_text("\n".join(lines))
+        return path
+
+    def produce(self, records: Sequence[Record]) -> None:
+        """Write records where their ``partition`` says, in order."""
+        producer = client.producer(self.settings, client_id="test")
+        failures: list[Any] = []
+        for record in records:
+            producer.produce(
+                record.topic,
+                key=record.key,
+                value=record.value,
+                partition=record.partition,
+                timestamp=record.timestamp_ms,
+                headers=list(record.headers) or None,
+                on_delivery=lambda error, _: failures.append(error) if error else None,
+            )
+            producer.poll(0)
+        assert producer.flush(60) == 0
+        assert not failures
+
+    def read(self, topic: str) -> list[Record]:
+        with self.admin() as admin:
+            parts = [(topic, p.id) for p in admin.describe_topics([topic])[topic].partitions]
+            starts, ends = admin.start_offsets(parts), admin.end_offsets(parts)
+        ranges = [OffsetRange(t, p, starts[(t, p)], ends[(t, p)]) for t, p in parts]
+        return list(
+            read_ranges(
+                self.settings, ranges, isolation=Isolation.READ_UNCOMMITTED, client_id="test", idle_timeout_s=20
+            )
+        )
+
+    def plan(self, source: Path, destination: Path, name: str = "plan.json", intent: Intent | None = None) -> Path:
+        path = self.folder / name
+        make_plan([source], [destination], now_ms=1, intent=intent).save(path)
+        return path
+
+
+def pair(
+    key: str | bytes | None, value: str | bytes | None = "{}", partition: int | None = None
+) -> tuple[Any, Any, Any]:
+    return key, value, partition
+
+
+def lay_down(site: Site, who: str, topic_type: TopicType, pairs: Sequence[tuple[Any, Any, Any]]) -> list[Record]:
+    """Produce pairs into a dedicated topic, each where a Java producer would put it."""
+    records = []
+    for number, (key, value, partition) in enumerate(pairs):
+        raw = key.encode() if isinstance(key, str) else key
+        records.append(
+            Record(
+                topic=site.topic(who, topic_type),
+                partition=partition_for(raw or b"", PARTITIONS[topic_type]) if partition is None else partition,
+                offset=number,
+                timestamp_ms=1_700_000_000_000 + number,
+                key=raw,
+                value=value.encode() if isinstance(value, str) else value,
+            )
+        )
+    site.produce(records)
+    return records
+
+
+def run(*arguments: str | Path) -> tuple[int, str, str]:
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = main([str(argument) for argument in arguments])
+    return code, out.getvalue(), err.getvalue()
+
+
+SMALL = {
+    TopicType.CONFIG: [
+        pair("session-key", '{"key":"AAEC","algorithm":"HmacSHA256","creation-timestamp":1}'),
+        pair("connector-a.b", '{"properties":{"name":"a.b","tasks.max":"1"}}'),
+        pair("task-a.b-0", '{"properties":{"x":"1"}}'),
+        pair("commit-a.b", '{"tasks":1}'),
+        pair("target-state-a.b", '{"state":"PAUSED","state.v2":"STOPPED"}'),
+        pair("restart-connector-a.b", '{"include-tasks":false,"only-failed":true}'),
+    ],
+    TopicType.STATUS: [
+        pair("status-connector-a.b", '{"state":"RUNNING","trace":null,"worker_id":"w:1","generation":3}'),
+        pair("status-task-a.b-0", '{"state":"RUNNING","trace":null,"worker_id":"w:1","generation":3}'),
+    ],
+    TopicType.OFFSET: [pair('["a.b",{"filename":"x.txt"}]', '{"position":42}')],
+}
+
+
+def small_source(site: Site, who: str = "own", group: str = "orders", **extra: str) -> Path:
+    site.create(who)
+    for topic_type, pairs in SMALL.items():
+        lay_down(site, who, topic_type, pairs)
+    return site.worker_file(who, group, sharing=False, **extra)
+
+
+def shared(site: Site, group: str = GROUP) -> Path:
+    return site.worker_file("shared", group, sharing=True)
