@@ -170,9 +170,8 @@ def _jobs(plan: MigrationPlan, manifest: Manifest | None, warnings: list[str]) -
                     source_facts, planned.topic, remedy="the source is gone, nothing is left to compare with"
                 )
                 require_same_topic(found, planned.topic_id)
-                if not source.sharing and any(
-                    found.ends.get(part.partition) != part.end for part in planned.partitions
-                ):
+                busy = source.sharing or plan.in_place(source, topic_type)
+                if not busy and any(found.ends.get(part.partition) != part.end for part in planned.partitions):
                     warnings.append(
                         f"{planned.topic} has other end offsets than planned; only the planned ranges are compared"
                     )
