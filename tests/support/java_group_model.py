@@ -119,8 +119,9 @@ class JavaGroup:
     def alter_offsets(self) -> None:
         name = self._stopped_source()
         if name is not None:
-            back = self.choose.randrange(0, self.expected_lines[name] + 1)
-            position = self.model[name].file.stat().st_size - back * len(_LINE)
+            size = self.model[name].file.stat().st_size
+            back = self.choose.randrange(0, size // len(_LINE) + 1)  # lines read twice count twice as expected ones
+            position = size - back * len(_LINE)
             wanted = [{"partition": {"filename": str(self.model[name].file)}, "offset": {"position": position}}]
             when_possible(lambda: self.worker.rest.alter_offsets(name, wanted))
             assert self.worker.rest.offsets(name) == wanted
