@@ -248,6 +248,19 @@ def producer(
     return _made(Producer, {**merged, **forced})
 
 
+def fence(settings: ClientSettings, transactional_id: str, *, client_id: str, timeout_s: float = 30.0) -> None:
+    """Take a transactional id over: its producer of before can write no more, its open transaction is aborted.
+
+    Raises:
+        BrokerError: the coordinator refused or did not answer.
+    """
+    overrides = {"transactional.id": transactional_id, "transaction.timeout.ms": "10000"}
+    try:
+        producer(settings, client_id=client_id, overrides=overrides).init_transactions(timeout_s)
+    except KafkaException as exc:
+        raise translate(exc, f"fencing the transactional id {transactional_id}") from exc
+
+
 def admin_client(
     settings: ClientSettings, *, client_id: str, on_error: Callable[[KafkaError], None] | None = None
 ) -> AdminClient:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from connect_share.records import TopicType
+from connect_share.records import OffsetRange, TopicType
 from migrator.evidence import SliceEvidence
 from migrator.plan import load_model
 from migrator.private_file import write_private_file
@@ -20,12 +21,15 @@ class MigrationStatus(enum.Enum):
     """How far a plan has come.
 
     ``PLANNED``: writing was allowed to begin and has not ended; the destination holds nothing or a part.
-    ``COPIED``: every slice is there. ``VERIFIED``: and both sides were found equal.
+    ``COPIED``: every slice is there. ``VERIFIED``: and both sides were found equal. ``CUT_OVER``: and the source was
+    fenced and sealed; new workers may run. ``ROLLED_BACK``: what was written was removed again.
     """
 
     PLANNED = "planned"
     COPIED = "copied"
     VERIFIED = "verified"
+    CUT_OVER = "cut_over"
+    ROLLED_BACK = "rolled_back"
 
 
 class WrittenTopic(BaseModel):
@@ -43,6 +47,38 @@ class WrittenTopic(BaseModel):
     end_offsets: dict[int, int]
 
 
+class Followed(BaseModel):
+    """How far a live source was mirrored behind the planned ends.
+
+    Attributes:
+        positions: per source topic partition (``Manifest.place``) the next offset to be read.
+        destination_ends: per topic type and partition the destination's end when this was written: what a run that was
+            killed has left lies behind it.
+        written: records written while following.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    positions: dict[str, int] = {}
+    destination_ends: dict[TopicType, dict[int, int]] = {}
+    written: int = 0
+
+
+class Sealed(BaseModel):
+    """What was written to the source so that a worker started there by mistake runs nothing.
+
+    Attributes:
+        how: ``stop`` wrote the target state STOPPED, ``remove`` removed the records that were moved.
+        records: how many were written.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    how: Literal["stop", "remove"]
+    records: int
+    at_ms: int
+
+
 class Manifest(BaseModel):
     """The record of one ``apply``.
 
@@ -51,6 +87,8 @@ class Manifest(BaseModel):
         destination: the topics written to, as they were before.
         resumed: how often an interrupted run was gone on with.
         evidence: of the slices that were copied to their end.
+        followed: how far the source was mirrored afterwards.
+        sealed: what was done to the source after the cut-over.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -67,11 +105,26 @@ class Manifest(BaseModel):
     slices_planned: int
     resumed: int = 0
     evidence: tuple[SliceEvidence, ...] = ()
+    followed: Followed | None = None
+    sealed: Sealed | None = None
 
     @property
     def records_written(self) -> int:
         """Records acknowledged so far, markers not counted."""
         return sum(evidence.written for evidence in self.evidence)
+
+    @staticmethod
+    def place(source_index: int, topic: str, partition: int) -> str:
+        """Name a source partition inside :class:`Followed`."""
+        return f"{source_index}/{topic}[{partition}]"
+
+    def read_ranges_of(self, source_index: int, planned: Iterable[OffsetRange]) -> tuple[OffsetRange, ...]:
+        """Give the source ranges that were copied: the planned ones, and what was mirrored behind them."""
+        positions = {} if self.followed is None else self.followed.positions
+        return tuple(
+            each._replace(end=positions.get(self.place(source_index, each.topic, each.partition), each.end))
+            for each in planned
+        )
 
     def save(self, path: Path) -> None:
         """Replace the file as one step, mode 0600."""

@@ -187,7 +187,9 @@ def _jobs(plan: MigrationPlan, manifest: Manifest | None, warnings: list[str]) -
                         source_group_id=source.group_id if source.sharing else None,
                         transform=source.transform(topic_type),
                         source=Side(
-                            ranges=planned.ranges(),
+                            ranges=planned.ranges()
+                            if manifest is None
+                            else manifest.read_ranges_of(index, planned.ranges()),
                             isolation=planned.isolation,
                             settings=worker.consumer_settings(),
                             client_id=client_id_of(worker),
