@@ -9,7 +9,8 @@
     │  │  └─ SourceChangedError          the source is no longer what was planned
     │  ├─ PlanFileError                  a plan or manifest cannot be read or written
     │  ├─ AlreadyAppliedError            an earlier ``apply`` of this plan wrote to the destination
-    │  └─ CopyError                      what was written is not what was read
+    │  ├─ CopyError                      what was written is not what was read
+    │  └─ CutoverError                   the cut-over stopped before the source was fenced and sealed
     └─ UsageError
        └─ NotYetSupportedError (exit 2)  a command or direction that does not exist yet
 """
@@ -45,6 +46,10 @@ class AlreadyAppliedError(MigrationError):
 
 class CopyError(MigrationError):
     """A slice was not copied whole; the destination holds a part of it."""
+
+
+class CutoverError(MigrationError):
+    """Both sides are not equal, or the source does not stand still; nothing was fenced or sealed."""
 
 
 class NotYetSupportedError(UsageError):

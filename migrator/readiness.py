@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from connect_share.admin import Admin
-from connect_share.records import TopicType
+from connect_share.records import OffsetRange, TopicType
 from connect_share.topics import check_cleanup_policy, check_partition_count, ensure_topic, topic_spec
 from connect_share.worker_config import WorkerConfig
 from migrator.copying import CopyJob
@@ -67,17 +67,17 @@ def _earlier_manifest(path: Path, plan: MigrationPlan) -> Manifest | None:
     return manifest
 
 
-def _check_source(plan: MigrationPlan, source: SourceCluster, worker: WorkerConfig) -> None:
+def _check_source(plan: MigrationPlan, source: SourceCluster, worker: WorkerConfig, *, may_change: bool) -> None:
     client_id = client_id_of(worker)
     with Admin(worker.admin_settings(), client_id=client_id) as admin:
         require_same_cluster(admin, source.kafka_cluster_id, source.worker_config_file)
-        if not plan.follow:
+        if not may_change:
             require_no_live_workers(admin, source.group_id, side="source")
         facts = read_facts(admin, {topic.topic for topic in source.topics.values()})
         for topic_type, topic in source.topics.items():
             found = require_topic(facts, topic.topic, remedy="it did when the plan was made; make a new plan")
             require_same_topic(found, topic.topic_id)
-            if not source.sharing and not plan.follow and not plan.in_place(source, topic_type):
+            if not source.sharing and not may_change and not plan.in_place(source, topic_type):
                 require_no_open_transaction(admin, found)
             require_source_unchanged(
                 worker.consumer_settings(),
@@ -86,7 +86,7 @@ def _check_source(plan: MigrationPlan, source: SourceCluster, worker: WorkerConf
                 source.transform(topic_type),
                 group_id=source.group_id,
                 client_id=client_id,
-                may_grow=plan.follow,
+                may_grow=may_change,
             )
 
 
@@ -195,8 +195,21 @@ class Ready:
     destinations: list[WorkerConfig]
     opened: dict[TopicType, tuple[TopicFacts, bool]]
 
+    def whole(self, source_index: int, topic_type: TopicType) -> list[OffsetRange]:
+        """Everything that a source's topic holds now."""
+        worker, topic = self.workers[source_index], self.plan.sources[source_index].topics[topic_type].topic
+        with Admin(worker.admin_settings(), client_id=client_id_of(worker)) as admin:
+            return require_topic(read_facts(admin, {topic}), topic, remedy="the source is gone").ranges()
 
-def check_all(plan_path: Path, progress: Progress, *, create: bool, resume: Manifest | None = None) -> Ready:
+
+def check_all(
+    plan_path: Path,
+    progress: Progress,
+    *,
+    create: bool,
+    resume: Manifest | None = None,
+    source_may_change: bool = False,
+) -> Ready:
     """Check a plan against both clusters; with ``create`` make sure of the destination's topics.
 
     Args:
@@ -204,6 +217,7 @@ def check_all(plan_path: Path, progress: Progress, *, create: bool, resume: Mani
         progress: told how far it is.
         create: create what the plan says is to be created.
         resume: the manifest of an interrupted run that is gone on with: its records are expected.
+        source_may_change: the source's workers may be alive, and its topics hold more than was planned.
 
     Raises:
         ConnectShareError: something is not as planned; nothing was written.
@@ -213,7 +227,7 @@ def check_all(plan_path: Path, progress: Progress, *, create: bool, resume: Mani
     earlier = resume or _earlier_manifest(path, plan)
     workers, destinations = load_workers(plan)
     for source, worker in zip(plan.sources, workers, strict=True):
-        _check_source(plan, source, worker)
+        _check_source(plan, source, worker, may_change=plan.follow or source_may_change)
     for source, worker in zip(plan.sources, destinations, strict=True):
         with Admin(worker.admin_settings(), client_id=client_id_of(worker)) as admin:
             require_same_cluster(admin, plan.destination.kafka_cluster_id, source.destination_worker_config_file)

@@ -16,6 +16,7 @@ from connect_share.state import replay_config
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
 from migrator.canonical import canonical_config, fold_state
 from migrator.copying import IDLE_TIMEOUT_S
+from migrator.errors import PlanRejectedError
 from migrator.inspection import (
     BUSY_TOPIC_WAIT_S,
     PROGRESS_EVERY,
@@ -170,8 +171,9 @@ def _jobs(plan: MigrationPlan, manifest: Manifest | None, warnings: list[str]) -
                     source_facts, planned.topic, remedy="the source is gone, nothing is left to compare with"
                 )
                 require_same_topic(found, planned.topic_id)
-                busy = source.sharing or plan.in_place(source, topic_type)
-                if not busy and any(found.ends.get(part.partition) != part.end for part in planned.partitions):
+                ranges = planned.ranges() if manifest is None else manifest.read_ranges_of(index, planned.ranges())
+                quiet = not source.sharing and not plan.in_place(source, topic_type) and not _is_sealed(manifest)
+                if quiet and any(found.ends.get(each.partition) != each.end for each in ranges):
                     warnings.append(
                         f"{planned.topic} has other end offsets than planned; only the planned ranges are compared"
                     )
@@ -187,9 +189,7 @@ def _jobs(plan: MigrationPlan, manifest: Manifest | None, warnings: list[str]) -
                         source_group_id=source.group_id if source.sharing else None,
                         transform=source.transform(topic_type),
                         source=Side(
-                            ranges=planned.ranges()
-                            if manifest is None
-                            else manifest.read_ranges_of(index, planned.ranges()),
+                            ranges=ranges,
                             isolation=planned.isolation,
                             settings=worker.consumer_settings(),
                             client_id=client_id_of(worker),
@@ -205,6 +205,21 @@ def _jobs(plan: MigrationPlan, manifest: Manifest | None, warnings: list[str]) -
                     )
                 )
     return jobs
+
+
+def _is_sealed(manifest: Manifest | None) -> bool:
+    """Tell whether the cut-over has written to the source.
+
+    Raises:
+        PlanRejectedError: it has removed what there was to compare with.
+    """
+    if manifest is None or manifest.sealed is None:
+        return False
+    if manifest.sealed.how == "remove":
+        raise PlanRejectedError(
+            "the cut-over has removed the originals after both sides were found equal: nothing is left to compare with"
+        )
+    return True
 
 
 def verify_plan(

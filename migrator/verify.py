@@ -18,6 +18,7 @@ from connect_share.state import (
     ClusterConfigState,
     OffsetSnapshot,
     StatusSnapshot,
+    TargetState,
     replay_config,
     replay_offsets,
     replay_status,
@@ -152,7 +153,7 @@ def compare_config_states(
         report.compare_properties(
             "connector_config", name, source.connector_config(name), destination.connector_config(name)
         )
-        report.compare("target_state", name, source.target_state(name), destination.target_state(name))
+        report.compare("target_state", name, *(_wanted_state(side, name) for side in sides))
         report.compare("task_count_record", name, source.task_count_record(name), destination.task_count_record(name))
         report.compare("task_count", name, source.task_count(name), destination.task_count(name))
         report.compare("inconsistent", name, *(name in side.inconsistent_connectors() for side in sides))
@@ -165,6 +166,15 @@ def compare_config_states(
                 item=str(task_id.task),
             )
     return report.differences
+
+
+def _wanted_state(state: ClusterConfigState, name: str) -> TargetState | None:
+    """Give the target state; that of a connector which is gone counts only if somebody has set it.
+
+    Connect takes STARTED with each connector's record; whether a worker still sees that record depends on the cleaner.
+    """
+    target = state.target_state(name)
+    return None if target is TargetState.STARTED and not state.contains(name) else target
 
 
 def compare_status_snapshots(

@@ -8,13 +8,15 @@ from typing import Final
 
 from connect_share.cli.output import Output, printable
 from connect_share.errors import ConnectShareError
-from migrator.cli import commands
+from migrator.cli import commands, cutting_over
 from migrator.cli.arguments import build_parser
 
 _COMMANDS: Final[dict[str, Callable[..., int]]] = {
     "plan": commands.plan_command,
     "apply": commands.apply_command,
     "resume": commands.resume_command,
+    "cutover": cutting_over.cutover_command,
+    "rollback": cutting_over.rollback_command,
     "verify": commands.verify_command,
 }
 

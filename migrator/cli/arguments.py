@@ -6,6 +6,8 @@ import argparse
 from pathlib import Path
 from typing import Final
 
+from migrator.cutover import TIMEOUT_S
+
 EXAMPLES: Final = """examples:
   connect-share-migrate plan --source-worker-config orders.properties \\
       --destination-worker-config orders-shared.properties -o move.json
@@ -15,8 +17,6 @@ EXAMPLES: Final = """examples:
 
 NOT_YET: Final[dict[str, str]] = {
     "survey": "survey does not exist yet: use plan, which reads and checks the same facts and writes nothing to Kafka",
-    "cutover": "cutover does not exist yet: stop the source's workers, then plan, apply and verify",
-    "rollback": "rollback does not exist yet: the source topics are untouched, start the old workers on them again",
     "restore": "restore does not exist yet: the source topics are untouched, plan again from them",
 }
 
@@ -33,6 +33,8 @@ def build_parser() -> argparse.ArgumentParser:
     _add_plan(commands.add_parser("plan", help="check and write down what is to be done; writes nothing to Kafka"))
     _add_apply(commands.add_parser("apply", help="carry out a plan"))
     _add_resume(commands.add_parser("resume", help="go on with an apply that did not end"))
+    _add_cutover(commands.add_parser("cutover", help="copy what is left, verify, fence and seal the old side"))
+    _add_rollback(commands.add_parser("rollback", help="remove what a plan has written"))
     _add_verify(commands.add_parser("verify", help="compare the state on both sides; exit 1 on a difference"))
     for name in NOT_YET:  # the console refuses them before it parses their arguments
         commands.add_parser(name, help="does not exist yet")
@@ -87,7 +89,7 @@ def _add_plan(parser: argparse.ArgumentParser) -> None:
 def _add_apply(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("plan", metavar="PLAN", type=Path)
     parser.add_argument("--engine", choices=("local", "spark"), default="local")
-    parser.add_argument("--follow", action="store_true", help="does not exist yet")
+    parser.add_argument("--follow", action="store_true", help="go on mirroring until Ctrl-C or the cut-over")
     parser.add_argument("--evidence", metavar="DIR", type=Path, help="does not exist yet")
     parser.add_argument("--yes", action="store_true", help="do not ask")
     parser.add_argument("--dry-run", action="store_true", help="check everything, write nothing")
@@ -97,6 +99,30 @@ def _add_apply(parser: argparse.ArgumentParser) -> None:
 def _add_resume(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("plan", metavar="PLAN", type=Path)
     parser.add_argument("--engine", choices=("local", "spark"), default="local")
+    _add_output(parser)
+
+
+def _add_cutover(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("plan", metavar="PLAN", type=Path)
+    parser.add_argument(
+        "--seal",
+        choices=("stop", "remove", "none"),
+        help="stop: every connector at the source gets the target state STOPPED; remove: the originals are removed; "
+        "none. Default: remove where originals lie beside their copies, else stop",
+    )
+    parser.add_argument("--timeout", type=float, default=TIMEOUT_S, metavar="SECONDS", help="for copying what is left")
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument("--dry-run", action="store_true", help="show what would be done, write nothing")
+    _add_output(parser)
+
+
+def _add_rollback(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("plan", metavar="PLAN", type=Path)
+    parser.add_argument(
+        "--although-used", action="store_true", help="go on although new workers have written; that stays"
+    )
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument("--dry-run", action="store_true", help="show what would be removed, write nothing")
     _add_output(parser)
 
 

@@ -13,10 +13,11 @@ from connect_share.cli.output import Output
 from migrator.apply import LOCAL_ENGINE, apply_plan, check_plan, now_ms, resume_plan
 from migrator.assignment import read_assignment
 from migrator.cli.arguments import NOT_YET
+from migrator.cli.cutting_over import apply_and_follow
 from migrator.cli.progress_line import ProgressLine
 from migrator.cli.text import plan_lines, verification_lines
-from migrator.errors import AlreadyAppliedError, NotYetSupportedError
-from migrator.manifest import Manifest, manifest_path
+from migrator.errors import AlreadyAppliedError, NotYetSupportedError, PlanRejectedError
+from migrator.manifest import Manifest, MigrationStatus, manifest_path
 from migrator.moves import Intent
 from migrator.plan import MigrationPlan
 from migrator.planning import make_plan
@@ -91,8 +92,6 @@ def _confirmed(plan: MigrationPlan) -> bool:
 
 def apply_command(arguments: argparse.Namespace) -> int:
     """``apply``: preview, ask, copy."""
-    if arguments.follow:
-        raise NotYetSupportedError("apply --follow does not exist yet: stop the source's workers, then plan and apply")
     if arguments.evidence is not None:
         raise NotYetSupportedError(
             "apply --evidence does not exist yet: the manifest beside the plan holds what was done"
@@ -109,11 +108,28 @@ def apply_command(arguments: argparse.Namespace) -> int:
         return 0
     if not arguments.yes and not _confirmed(plan):
         return 1
+    if arguments.follow:
+        return _follow(arguments, output, plan)
     if arguments.engine != LOCAL_ENGINE:
         return _spark("apply_plan", [str(arguments.plan), "--output", arguments.output])
     with ProgressLine(sys.stderr) as progress:
         manifest = apply_plan(arguments.plan, progress=progress)
     show_applied(output, arguments.plan, manifest)
+    return 0
+
+
+def _follow(arguments: argparse.Namespace, output: Output, plan: MigrationPlan) -> int:
+    """Copy with the engine asked for, unless that was done before, then mirror in this process."""
+    if not plan.follow:
+        raise PlanRejectedError(f"{arguments.plan} was made for stopped workers: make a plan with --follow")
+    path = manifest_path(arguments.plan)
+    applied = path.exists() and Manifest.load(path).status is not MigrationStatus.PLANNED
+    if not applied and arguments.engine != LOCAL_ENGINE:
+        code = _spark("apply_plan", [str(arguments.plan), "--output", "text"])
+        if code:
+            return code
+        applied = True
+    apply_and_follow(arguments.plan, output, applied=applied)
     return 0
 
 

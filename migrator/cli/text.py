@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from connect_share.records import TopicType
+from migrator.cutover import CutoverPreview
 from migrator.plan import MigrationPlan
+from migrator.rollback import Rollback
 from migrator.verification import Verification
 
 
@@ -34,6 +36,39 @@ def plan_lines(plan: MigrationPlan) -> list[str]:
         f"{number}. {'you' if step.who == 'operator' else 'this tool'}: {step.what}"
         for number, step in enumerate(plan.steps, 1)
     ]
+    return lines
+
+
+def cutover_lines(shown: CutoverPreview) -> list[str]:
+    """Show what a cut-over is about to do."""
+    lines = [
+        f"{group}: {count} worker(s) alive{', stop them first' if count else ''}"
+        for group, count in shown.live_workers.items()
+    ]
+    lines += [f"fence {transactional_id}" for transactional_id in shown.transactional_ids]
+    what = {
+        "stop": "target state STOPPED for each connector",
+        "remove": "a tombstone for each record that was moved",
+        "none": "nothing: a worker started at the source by mistake runs everything a second time",
+    }[shown.how]
+    lines.append(f"seal the source: {what}")
+    lines += [f"  {topic}: {count:,} record(s)" for topic, count in sorted(shown.seal.topics.items())]
+    return lines
+
+
+def rollback_lines(found: Rollback) -> list[str]:
+    """Show what a rollback removes and what it leaves, by connector."""
+    lines = [f"{found.records:,} key(s) whose newest record this plan wrote are removed:"]
+    lines += [
+        f"  {topic_type.value:6}  {'-' if name is None else repr(name)}: {count:,}"
+        for (topic_type, name), count in sorted(found.by_connector.items(), key=str)
+    ]
+    if found.newer:
+        lines.append(f"{sum(found.newer.values()):,} key(s) were written by others since and stay:")
+        lines += [
+            f"  {topic_type.value:6}  {'-' if name is None else repr(name)}: {count:,}"
+            for (topic_type, name), count in sorted(found.newer.items(), key=str)
+        ]
     return lines
 
 

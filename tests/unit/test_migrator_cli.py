@@ -27,7 +27,6 @@ def test_commands_that_do_not_exist_yet(command: str, capsys: pytest.CaptureFixt
     [
         ([*PLAN, "--mode", "other"], "invalid choice"),
         (PLAN[:-2], "plan needs -o PLAN"),
-        (["apply", "plan.json", "--follow"], "apply --follow does not exist yet"),
         (["apply", "plan.json", "--evidence", "dir"], "apply --evidence does not exist yet"),
         ([], "usage"),
         (["nonsense"], "invalid choice"),

@@ -1,0 +1,272 @@
+"""Following a live source, the cut-over, sealing and rollback, on a real broker."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from connect_share import client
+from connect_share.errors import LiveMembersError
+from connect_share.records import Record, TopicType
+from connect_share.state import TargetState, replay_config, replay_offsets, replay_status
+from migrator.apply import apply_plan
+from migrator.cutover import cut_over, preview_cutover
+from migrator.errors import AlreadyAppliedError, CutoverError, PlanRejectedError
+from migrator.following import follow_plan
+from migrator.manifest import Manifest, MigrationStatus, manifest_path
+from migrator.moves import Intent
+from migrator.rollback import roll_back
+from migrator.verification import verify_plan
+from tests.support.connect_member import ConnectMember
+from tests.support.migration_site import (
+    GROUP,
+    SHARED_PARTITIONS,
+    Site,
+    lay_down,
+    pair,
+    run,
+    shared,
+    small_source,
+)
+from tests.support.waiting import await_that
+
+pytestmark = pytest.mark.broker
+
+
+class Life:
+    """What the workers of a live cluster write: offsets that grow, and connectors that come and go."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._ended = threading.Event()
+        self.rounds = 0
+
+    def step(self) -> None:
+        number = self.rounds
+        self.rounds += 1
+        name = f"life-{number % 3}"
+        gone = number % 5 == 4
+        config = [pair(f"connector-{name}", None if gone else json.dumps({"properties": {"round": str(number)}}))]
+        if not gone:
+            config += [
+                pair(f"task-{name}-0", "{}".replace("{}", '{"properties":{}}')),
+                pair(f"commit-{name}", '{"tasks":1}'),
+            ]
+        lay_down(self._site, "own", TopicType.CONFIG, config)
+        lay_down(self._site, "own", TopicType.OFFSET, [pair(f'["{name}",{{"p":{number % 4}}}]', f'{{"at":{number}}}')])
+
+    def run(self) -> None:
+        while not self._ended.wait(0.01):
+            self.step()
+
+    @contextmanager
+    def lived(self) -> Iterator[None]:
+        thread = threading.Thread(target=self.run)
+        thread.start()
+        try:
+            yield
+        finally:
+            self._ended.set()
+            thread.join()
+
+
+def followed_plan(site: Site, **extra: str) -> Path:
+    source = small_source(site, group=f"{site.name}-live", **extra)
+    site.create("shared", SHARED_PARTITIONS)
+    lay_down(site, "shared", TopicType.CONFIG, [pair("other.connector-z", '{"properties":{}}')])
+    return site.plan(source, shared(site), intent=Intent(follow=True))
+
+
+def follower(plan: Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "migrator.cli", "apply", str(plan), "--follow", "--yes", "--output", "json"]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+
+
+def mirrored(plan: Path) -> int:
+    path = manifest_path(plan)
+    if not path.exists():
+        return 0
+    followed = Manifest.load(path).followed
+    return 0 if followed is None else followed.written
+
+
+def in_order(site: Site, topic_type: TopicType) -> list[tuple[bytes, bytes | None, int]]:
+    """Everything the source holds, under the new prefix, per key in order."""
+    records = [r for r in site.read(site.topic("own", topic_type)) if r.key is not None]
+    skipped = (b"session-key", b"restart-connector-")
+    kept = [r for r in records if not (r.key or b"").startswith(skipped)]
+    return sorted(((GROUP.encode() + b"." + (r.key or b""), r.value, r.timestamp_ms) for r in kept), key=repr)
+
+
+def test_a_live_source_is_followed_killed_followed_and_cut_over(site: Site) -> None:
+    plan = followed_plan(site)
+    life = Life(site)
+    with life.lived():
+        # Killed while it mirrors, and the next goes on where it was.
+        for _ in range(2):
+            before = mirrored(plan)
+            process = follower(plan)
+            await_that(lambda before=before: mirrored(plan) > before + 40, what="mirroring", timeout_s=60)  # type: ignore[misc]
+            process.kill()
+            process.communicate(timeout=30)
+        before = mirrored(plan)
+        process = follower(plan)
+        await_that(lambda: mirrored(plan) > before, what="mirroring", timeout_s=60)
+        with ConnectMember(site.bootstrap_servers, f"{site.name}-live"):
+            with pytest.raises(LiveMembersError, match="keep them stopped"):
+                cut_over(plan)
+            assert preview_cutover_counts(plan, site) == 1
+        process.communicate(timeout=60)  # the cut-over asked it to end; apply --follow goes on
+        before = mirrored(plan)
+        process = follower(plan)
+        await_that(lambda: mirrored(plan) > before, what="mirroring", timeout_s=60)
+    # The workers are stopped: the cut-over takes over from the run that follows.
+    result = cut_over(plan)
+    process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert result.verification.equal
+    assert result.manifest.status is MigrationStatus.CUT_OVER
+    for topic_type in (TopicType.CONFIG, TopicType.OFFSET):
+        sealed = [b"target-state-"] if topic_type is TopicType.CONFIG else []
+        expected = [each for each in in_order(site, topic_type) if not any(key in each[0] for key in sealed)]
+        copied = [
+            r
+            for r in site.read(site.topic("shared", topic_type))
+            if (r.key or b"").startswith(GROUP.encode() + b".") and not any(key in (r.key or b"") for key in sealed)
+        ]
+        assert sorted(((r.key, r.value, r.timestamp_ms) for r in copied), key=repr) == expected  # none lost, none twice
+    new, old = (
+        replay_config(site.read(site.topic(who, TopicType.CONFIG)), g) for who, g in (("shared", GROUP), ("own", None))
+    )
+    assert new.connectors() == old.connectors()
+    assert {new.target_state(name) for name in new.connectors() - {"a.b"}} == {TargetState.STARTED}
+    # Sealed: a worker that is started on the old topics runs nothing.
+    assert {old.target_state(name) for name in old.connectors()} == {TargetState.STOPPED}
+    with pytest.raises(AlreadyAppliedError, match="cut_over"):
+        cut_over(plan)
+    assert verify_plan(plan).equal
+
+    # And back: only what the plan wrote goes, and the old cluster runs what it ran.
+    taken_back = roll_back(plan)
+    assert taken_back.records > 0
+    assert replay_config(site.read(site.topic("shared", TopicType.CONFIG)), GROUP).connectors() == frozenset()
+    assert replay_offsets(site.read(site.topic("shared", TopicType.OFFSET)), GROUP).raw == {}
+    assert replay_config(site.read(site.topic("shared", TopicType.CONFIG)), "other").connectors() == {"z"}
+    old = replay_config(site.read(site.topic("own", TopicType.CONFIG)))
+    assert {old.target_state(name) for name in old.connectors() - {"a.b"}} == {TargetState.STARTED}
+    assert old.target_state("a.b") is TargetState.STOPPED  # as it was
+
+
+def preview_cutover_counts(plan: Path, site: Site) -> int:
+    code, out, _ = run("cutover", plan, "--dry-run", "--output", "json")
+    assert code == 0
+    shown = json.loads(out)
+    assert shown["seal"] == "stop"
+    live: int = shown["live_workers"][f"{site.name}-live"]
+    return live
+
+
+def test_ctrl_c_ends_following_and_apply_goes_on(site: Site) -> None:
+    plan = followed_plan(site)
+    process = follower(plan)
+    await_that(lambda: manifest_path(plan).exists() and Manifest.load(manifest_path(plan)).followed, what="following")
+    Life(site).step()
+    await_that(lambda: mirrored(plan) > 0, what="mirrored")
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert json.loads(out)["manifest"]["followed"]["written"] == mirrored(plan)
+    code, out_text, _ = run("cutover", plan, "--yes", "--seal", "none")
+    assert code == 0
+    assert "start the new workers now" in out_text
+    assert Manifest.load(manifest_path(plan)).sealed is None
+
+
+def test_exactly_once_producers_are_fenced(site: Site) -> None:
+    plan = followed_plan(site, exactly_once_source_support="enabled")
+    group = f"{site.name}-live"
+    overrides = {"transactional.id": f"{group}-a.b-0", "transaction.timeout.ms": "60000"}
+    zombie = client.producer(site.settings, client_id="test", overrides=overrides)
+    zombie.init_transactions(30)
+    apply_plan(plan)
+    assert set(preview_cutover(plan).transactional_ids) == {f"connect-cluster-{group}", f"{group}-a.b-0"}
+    assert cut_over(plan).fenced == 2
+    zombie.begin_transaction()
+    zombie.produce(site.topic("own", TopicType.OFFSET), key=b'["a.b",{}]', value=b"{}")
+    with pytest.raises(client.KafkaException):
+        zombie.commit_transaction(30)
+
+
+def test_a_difference_stops_the_cutover_before_anything_is_sealed(site: Site) -> None:
+    plan = site.plan(small_source(site), shared(site))
+    apply_plan(plan)
+    site.produce([Record(site.topic("shared", TopicType.CONFIG), 0, 0, 1, f"{GROUP}.connector-a.b".encode(), None)])
+    with pytest.raises(CutoverError, match="verify"):
+        cut_over(plan)
+    state = replay_config(site.read(site.topic("own", TopicType.CONFIG)))
+    assert state.target_state("a.b") is TargetState.STOPPED
+    assert Manifest.load(manifest_path(plan)).status is not MigrationStatus.CUT_OVER
+
+
+def test_originals_beside_their_copies_are_removed(site: Site) -> None:
+    source = small_source(site)
+    lay_down(site, "own", TopicType.CONFIG, [pair("other.connector-z", '{"properties":{}}')])
+    plan = site.plan(source, site.worker_file("own", "orders", sharing=True))
+    apply_plan(plan)
+    assert verify_plan(plan).equal
+    assert cut_over(plan).manifest.status is MigrationStatus.CUT_OVER
+    records = {topic_type: site.read(site.topic("own", topic_type)) for topic_type in TopicType}
+    assert replay_config(records[TopicType.CONFIG]).connectors() == frozenset()
+    newest = {record.key: record.value for record in records[TopicType.CONFIG]}
+    assert newest[b"session-key"] is None
+    assert newest[b"target-state-"] == b"null"
+    assert replay_offsets(records[TopicType.OFFSET]).raw == {}
+    assert replay_status(records[TopicType.STATUS]).connectors() == frozenset()
+    assert replay_config(records[TopicType.CONFIG], "orders").connectors() == {"a.b"}
+    assert replay_config(records[TopicType.CONFIG], "other").connectors() == {"z"}
+    with pytest.raises(PlanRejectedError, match="restore"):
+        roll_back(plan)
+
+
+def test_rollback_takes_what_the_plan_wrote_and_nothing_else(site: Site) -> None:
+    plan = site.plan(small_source(site), shared(site))
+    apply_plan(plan)
+    code, out, _ = run("rollback", plan, "--dry-run", "--output", "json")
+    listed = json.loads(out)
+    assert (code, listed["dry_run"]) == (0, True)
+    assert listed["removed"] == {"config": 4, "status": 2, "offset": 1}
+    assert run("rollback", plan)[0] == 1  # nobody said yes
+    # A new worker has run: its records stay, and it has to be said.
+    newer = Record(
+        site.topic("shared", TopicType.OFFSET), 0, 0, 1, f'{GROUP}.["a.b",{{"filename":"y"}}]'.encode(), b"{}"
+    )
+    site.produce([newer])
+    code, _, err = run("rollback", plan, "--yes")
+    assert code == 1
+    assert "--although-used" in err
+    assert run("rollback", plan, "--yes", "--although-used")[0] == 0
+    assert replay_offsets(site.read(site.topic("shared", TopicType.OFFSET)), GROUP).partitions("a.b") == [
+        {"filename": "y"}
+    ]
+    written = site.read(site.topic("shared", TopicType.CONFIG))
+    assert replay_config(written, GROUP).connectors() == frozenset()
+    assert (written[-1].key, written[-1].value) == (f"{GROUP}.target-state-".encode(), b"null")
+    assert run("rollback", plan, "--yes")[0] == 1
+    with pytest.raises(AlreadyAppliedError, match="rolled_back"):
+        apply_plan(plan)
+
+
+def test_following_needs_a_plan_made_for_it(site: Site) -> None:
+    plan = site.plan(small_source(site), shared(site))
+    assert "make a plan with --follow" in run("apply", plan, "--follow", "--yes")[2]
+    apply_plan(plan)
+    with pytest.raises(PlanRejectedError, match="--follow"):
+        follow_plan(plan, stopped=lambda: True, report=lambda _: None)
