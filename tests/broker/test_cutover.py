@@ -79,8 +79,10 @@ class Life:
 
 
 def followed_plan(site: Site, **extra: str) -> Path:
-    source = small_source(site, group=f"{site.name}-live", **extra)
-    site.create("shared", SHARED_PARTITIONS)
+    # Record by record is compared: the cleaner must not take any.
+    kept = {"min.compaction.lag.ms": "3600000"}
+    source = small_source(site, group=f"{site.name}-live", configs=kept, **extra)
+    site.create("shared", SHARED_PARTITIONS, kept)
     lay_down(site, "shared", TopicType.CONFIG, [pair("other.connector-z", '{"properties":{}}')])
     return site.plan(source, shared(site), intent=Intent(follow=True))
 

@@ -165,8 +165,10 @@ SMALL = {
 }
 
 
-def small_source(site: Site, who: str = "own", group: str = "orders", **extra: str) -> Path:
-    site.create(who)
+def small_source(
+    site: Site, who: str = "own", group: str = "orders", *, configs: dict[str, str] | None = None, **extra: str
+) -> Path:
+    site.create(who, configs=configs)
     for topic_type, pairs in SMALL.items():
         lay_down(site, who, topic_type, pairs)
     return site.worker_file(who, group, sharing=False, **extra)
