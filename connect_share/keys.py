@@ -10,6 +10,7 @@ argument, and why KIP-1173's "split on the dot into two parts" is not used.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 
 from connect_share.errors import InvalidClusterGroupIdError
@@ -31,6 +32,7 @@ STATUS_KEY_PREFIXES: Final[tuple[bytes, ...]] = (b"status-task-", b"status-conne
 KEY_PREFIXES: Final[tuple[bytes, ...]] = CONFIG_KEY_PREFIXES + STATUS_KEY_PREFIXES
 
 _LEGAL_ID: Final = re.compile(r"[A-Za-z0-9._-]+")
+_LONGEST_KNOWN: Final = 255
 _PREFIX_TEXTS: Final[tuple[str, ...]] = tuple(prefix.decode() for prefix in KEY_PREFIXES)
 
 
@@ -110,10 +112,20 @@ def split_key(topic_type: TopicType, key: bytes) -> tuple[ClusterGroupId | None,
         position = dot + 1
     if position == 0:
         return None, key
+    text = key[: position - 1]
+    group = _known_group(text) if len(text) <= _LONGEST_KNOWN else _group(text)
+    return None if group is None else (group, key[position:])
+
+
+def _group(text: bytes) -> ClusterGroupId | None:
     try:
-        return ClusterGroupId(key[: position - 1].decode("ascii")), key[position:]
+        return ClusterGroupId(text.decode("ascii"))
     except (UnicodeDecodeError, InvalidClusterGroupIdError):
         return None
+
+
+# A topic has many records of few groups, and to prove an id legal is most of the work of taking a key apart.
+_known_group = lru_cache(maxsize=4096)(_group)
 
 
 def own_key(topic_type: TopicType, key: bytes, cluster_group_id: ClusterGroupId | None) -> bytes | None:
