@@ -21,10 +21,11 @@ from migrator.copying import CopyJob
 from migrator.errors import AlreadyAppliedError, CopyError, PlanFileError
 from migrator.evidence import SliceEvidence
 from migrator.inspection import client_id_of
+from migrator.isolation import TopicBaseline, take_baseline
 from migrator.manifest import Manifest, MigrationStatus, WrittenTopic, manifest_path
 from migrator.plan import MigrationPlan
 from migrator.progress import Progress, Silent
-from migrator.readiness import Ready, check_all, copy_jobs, only_one
+from migrator.readiness import Ready, check_all, copy_jobs, only_one, wanted_of
 from migrator.reading_back import Present
 from migrator.writing import Producers
 
@@ -99,6 +100,7 @@ def apply_plan(
     engine: Engine | None = None,
     engine_name: str = LOCAL_ENGINE,
     progress: Progress | None = None,
+    isolation_proof: bool = False,
 ) -> Manifest:
     """Check a plan against the clusters once more, then copy; leaves the manifest beside the plan.
 
@@ -107,6 +109,7 @@ def apply_plan(
         engine: how to run the copy jobs; in this process by default.
         engine_name: written to the manifest.
         progress: told how far it is.
+        isolation_proof: note first what the destination holds of others, for ``verify --isolation``.
 
     Raises:
         PlanFileError: the plan cannot be used.
@@ -136,6 +139,7 @@ def apply_plan(
                 for topic_type, (facts, created) in ready.opened.items()
             },
             slices_planned=len(ready.plan.slices()),
+            isolation=_take_baseline(ready, progress) if isolation_proof else None,
         )
         manifest.save(ready.manifest_path)
         return _copy(ready, manifest, engine, progress, resumed=False)
@@ -189,6 +193,11 @@ def load_manifest(plan_path: Path) -> Manifest:
             "applied back"
         )
     return manifest
+
+
+def _take_baseline(ready: Ready, progress: Progress) -> dict[TopicType, TopicBaseline]:
+    opened = {topic_type: facts for topic_type, (facts, _) in ready.opened.items()}
+    return take_baseline(ready.destinations[0], opened, wanted_of(ready.plan), progress)
 
 
 def _copy(ready: Ready, manifest: Manifest, engine: Engine, progress: Progress, *, resumed: bool) -> Manifest:

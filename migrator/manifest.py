@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict
 
 from connect_share.records import OffsetRange, TopicType
 from migrator.evidence import SliceEvidence
+from migrator.isolation import TopicBaseline
 from migrator.plan import load_model
 from migrator.private_file import write_private_file
 
@@ -89,6 +90,7 @@ class Manifest(BaseModel):
         evidence: of the slices that were copied to their end.
         followed: how far the source was mirrored afterwards.
         sealed: what was done to the source after the cut-over.
+        isolation: what the destination held of others before the first write, if that was asked for.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -107,6 +109,7 @@ class Manifest(BaseModel):
     evidence: tuple[SliceEvidence, ...] = ()
     followed: Followed | None = None
     sealed: Sealed | None = None
+    isolation: dict[TopicType, TopicBaseline] | None = None
 
     @property
     def records_written(self) -> int:
