@@ -31,6 +31,7 @@ from migrator.narrowing import Narrowing
 from migrator.plan import MigrationPlan
 from migrator.progress import Progress, Silent
 from migrator.readiness import load_workers
+from migrator.since import without_what_came_since, written_since
 from migrator.transform import PLAIN_KEYS, KeyTransform
 from migrator.verify import Difference, compare_config_states, compare_states
 
@@ -246,6 +247,10 @@ def verify_plan(
         warnings.append(f"the manifest {path} says that apply did not end")
     jobs = _jobs(plan, manifest, warnings)
     differences = [difference for found in engine(jobs) for difference in found]
+    if differences and manifest is not None:
+        written = written_since(plan, manifest, load_workers(plan)[1][0])
+        differences, notes = without_what_came_since(differences, written, stopped=_is_sealed(manifest))
+        warnings += notes
     equal = not differences
     if equal and manifest is not None and manifest.status is MigrationStatus.COPIED:
         manifest.model_copy(update={"status": MigrationStatus.VERIFIED}).save(path)

@@ -15,6 +15,7 @@ import pytest
 
 from connect_share import client
 from connect_share.errors import LiveMembersError
+from connect_share.murmur2 import partition_for
 from connect_share.records import Record, TopicType
 from connect_share.state import TargetState, replay_config, replay_offsets, replay_status
 from migrator.apply import apply_plan
@@ -155,12 +156,23 @@ def test_a_live_source_is_followed_killed_followed_and_cut_over(site: Site) -> N
     with pytest.raises(AlreadyAppliedError, match="cut_over"):
         cut_over(plan)
     assert verify_plan(plan).equal
+    # New workers write: what they touched is not judged, all else still is.
+    for name, value in (("life-1", b"{}"), ("other", b"{}")):
+        key = f'{GROUP}.["{name}",{{"p":1}}]'.encode()
+        at = partition_for(key, SHARED_PARTITIONS[TopicType.OFFSET])
+        site.produce([Record(site.topic("shared", TopicType.OFFSET), at, 0, 1, key, value)])
+    verification = verify_plan(plan)
+    assert verification.equal, verification.differences
+    assert any("'life-1', 'other' was not judged" in warning for warning in verification.warnings)
 
     # And back: only what the plan wrote goes, and the old cluster runs what it ran.
-    taken_back = roll_back(plan)
+    with pytest.raises(PlanRejectedError, match="--although-used"):
+        roll_back(plan)
+    taken_back = roll_back(plan, although_used=True)
     assert taken_back.records > 0
     assert replay_config(site.read(site.topic("shared", TopicType.CONFIG)), GROUP).connectors() == frozenset()
-    assert replay_offsets(site.read(site.topic("shared", TopicType.OFFSET)), GROUP).raw == {}
+    offsets = replay_offsets(site.read(site.topic("shared", TopicType.OFFSET)), GROUP)
+    assert offsets.raw.keys() == {b'["life-1",{"p":1}]', b'["other",{"p":1}]'}
     assert replay_config(site.read(site.topic("shared", TopicType.CONFIG)), "other").connectors() == {"z"}
     old = replay_config(site.read(site.topic("own", TopicType.CONFIG)))
     assert {old.target_state(name) for name in old.connectors() - {"a.b"}} == {TargetState.STARTED}
