@@ -31,6 +31,7 @@
     │  │  └─ PrivilegedWriteError           the leader lost, or never had, the right to write
     │  ├─ PlainTopicsError                  sharing is on, the topics hold plain records only
     │  └─ LiveMembersError                  Java workers of the same group are alive
+    ├─ RecordFileError                      path
     ├─ WorkerPluginError                    the jar for Java workers is missing or cannot be written
     └─ EmbeddedError                        a local broker, worker or artifact could not be had
 
@@ -239,6 +240,14 @@ class PlainTopicsError(StoreError):
 
 class LiveMembersError(StoreError):
     """Java workers of the same Connect group are alive: two writers would overwrite each other."""
+
+
+class RecordFileError(ConnectShareError):
+    """A file of records is missing, damaged or no such file, or cannot be written; the message names it."""
+
+    def __init__(self, message: str, *, path: str | None = None) -> None:
+        super().__init__(message)
+        self.path = path
 
 
 class WorkerPluginError(ConnectShareError):

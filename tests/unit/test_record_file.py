@@ -1,0 +1,210 @@
+"""Files of records: exact, whole or not there, and honest about damage."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import tracemalloc
+from pathlib import Path
+
+import fastavro
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from connect_share import record_file
+from connect_share.errors import RecordFileError
+from connect_share.record_file import SCHEMA, RecordFile, RecordFileWriter
+from connect_share.records import Record
+
+_TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+_BYTES = st.none() | st.binary(max_size=40)
+_INT = st.integers(-(2**63), 2**63 - 1)
+_RECORDS = st.builds(
+    Record,
+    topic=_TEXT,
+    partition=st.integers(-(2**31), 2**31 - 1),
+    offset=_INT,
+    timestamp_ms=_INT,
+    key=_BYTES,
+    value=_BYTES,
+    headers=st.lists(st.tuples(_TEXT, _BYTES), max_size=3).map(tuple),
+)
+
+
+def write(path: Path, *sections: list[Record], **about: object) -> RecordFileWriter:
+    with RecordFileWriter(path, about, sections=len(sections)) as writer:
+        for number, records in enumerate(sections):
+            if number:
+                writer.next_section()
+            for record in records:
+                writer.write(record)
+    return writer
+
+
+def some(count: int, size: int = 10) -> list[Record]:
+    return [Record("t", 0, n, n, b"key-%d" % n, os.urandom(size // 2).hex().encode()) for n in range(count)]
+
+
+@settings(max_examples=60)
+@given(sections=st.lists(st.lists(_RECORDS, max_size=8), min_size=1, max_size=4), note=_TEXT)
+def test_every_record_comes_back_exactly(sections: list[list[Record]], note: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "x.avro")
+        result = write(path, *sections, note=note).result
+        file = RecordFile(path)
+        file.check()
+        assert file.about == {"note": note}
+        expected = [(number, record) for number, records in enumerate(sections) for record in records]
+        assert list(file.read_sections()) == expected
+        assert [record for _, record in expected] == list(file.read())
+        assert result is not None
+        assert file.records == result.records == len(expected)
+        assert file.sections == result.sections
+
+
+def test_any_avro_reader_reads_it(tmp_path: Path) -> None:
+    records = [
+        Record("t", 1, 2, 3, b"k", None, (("h", None), ("h", b""))),
+        Record("t", 1, 4, 5, None, b""),
+    ]
+    write(tmp_path / "x.avro", records)
+    with (tmp_path / "x.avro").open("rb") as file:
+        reader = fastavro.reader(file)
+        assert [list(row.values()) for row in reader] == [  # type: ignore[union-attr]
+            ["t", 1, 2, 3, b"k", None, [{"key": "h", "value": None}, {"key": "h", "value": b""}]],
+            ["t", 1, 4, 5, None, b"", []],
+        ]
+        assert fastavro.schema.to_parsing_canonical_form(reader.writer_schema) == (
+            fastavro.schema.to_parsing_canonical_form(SCHEMA)
+        )
+
+
+def test_the_file_is_private_and_its_hash_is_told(tmp_path: Path) -> None:
+    result = write(tmp_path / "x.avro", some(3)).result
+    assert result is not None
+    assert (tmp_path / "x.avro").stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "x.avro").stat().st_size == result.size_bytes
+    told = subprocess.run(["sha256sum", result.path], capture_output=True, check=True, text=True)
+    assert told.stdout.split()[0] == result.sha256
+    assert [path.name for path in tmp_path.iterdir()] == ["x.avro"]
+
+
+def test_a_failure_leaves_nothing_and_keeps_what_was_there(tmp_path: Path) -> None:
+    path = tmp_path / "x.avro"
+    write(path, some(3))
+    before = path.read_bytes()
+    with pytest.raises(AttributeError):
+        write(path, [*some(2), None])  # type: ignore[list-item]
+    assert path.read_bytes() == before
+    assert [each.name for each in tmp_path.iterdir()] == ["x.avro"]
+    with pytest.raises(RecordFileError, match=r"no/x.avro cannot be written \(No such file"):
+        RecordFileWriter(tmp_path / "no" / "x.avro", {})
+    with pytest.raises(RecordFileError, match="does not fit") as caught, RecordFileWriter(path, {}) as writer:
+        writer.write(Record("t", 0, 0, 0, b"k", "secret"))  # type: ignore[arg-type]
+    assert "secret" not in str(caught.value)
+
+
+def test_no_room_is_an_error_with_the_name_of_the_file(tmp_path: Path) -> None:
+    """A limit on the size of files stands for a full disk: the write fails half-way."""
+    program = f"""
+import resource, signal, sys
+from pathlib import Path
+from connect_share.errors import RecordFileError
+from connect_share.record_file import RecordFileWriter
+from connect_share.records import Record
+import os
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))
+try:
+    with RecordFileWriter(Path({str(tmp_path / "x.avro")!r}), {{}}) as writer:
+        for number in range(100):
+            writer.write(Record("t", 0, number, 0, b"k", os.urandom(100_000)))
+except RecordFileError as error:
+    sys.exit(str(error))
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    assert "x.avro cannot be written" in ended.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_killed_writer_leaves_no_file_of_that_name(tmp_path: Path) -> None:
+    program = f"""
+import os
+from pathlib import Path
+from connect_share.record_file import RecordFileWriter
+from connect_share.records import Record
+with RecordFileWriter(Path({str(tmp_path / "x.avro")!r}), {{}}) as writer:
+    for number in range(100):
+        writer.write(Record("t", 0, number, 0, b"k", os.urandom(100_000)))
+    print("written", flush=True)
+    input()
+"""
+    process = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"written\n"
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert not (tmp_path / "x.avro").exists()
+    assert all(path.stat().st_mode & 0o777 == 0o600 for path in tmp_path.iterdir())
+
+
+def _complaint(path: Path) -> str:
+    with pytest.raises(RecordFileError) as caught:
+        list(RecordFile(path).read())
+    assert str(path) in str(caught.value)
+    assert caught.value.__cause__ is None
+    return str(caught.value)
+
+
+def test_a_cut_file_is_told_wherever_it_was_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record_file, "_BLOCK_BYTES", 100)
+    whole, cut = tmp_path / "x.avro", tmp_path / "cut.avro"
+    write(whole, some(10), some(10))
+    data = whole.read_bytes()
+    for length in [*range(0, len(data), 7), *range(len(data) - 60, len(data))]:
+        cut.write_bytes(data[:length])
+        _complaint(cut)
+    cut.write_bytes(data + data[-200:])
+    _complaint(cut)
+
+
+def test_a_changed_byte_is_told_before_anything_is_used(tmp_path: Path) -> None:
+    path = tmp_path / "x.avro"
+    write(path, some(50, 100))
+    data = path.read_bytes()
+    start = len(data) - 2_000
+    for at in range(start, len(data), 97):
+        path.write_bytes(data[:at] + bytes([data[at] ^ 4]) + data[at + 1 :])
+        with pytest.raises(RecordFileError, match=r"x\.avro is damaged"):
+            RecordFile(path).check()
+    path.write_bytes(data)
+    RecordFile(path).check()
+
+
+def test_other_files_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.avro"
+    assert "does not exist" in _complaint(path)
+    path.write_text("no Avro")
+    assert "no file of records" in _complaint(path)
+    with path.open("wb") as file:
+        fastavro.writer(file, SCHEMA, [])
+    assert "none of connect-share/records/1" in _complaint(path)
+
+
+def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
+    path, value = tmp_path / "x.avro", b"x" * 4_000
+    tracemalloc.start()
+    try:
+        with RecordFileWriter(path, {}) as writer:
+            for number in range(8_000):
+                writer.write(Record("t", 0, number, 0, b"key", value))
+        assert sum(1 for _ in RecordFile(path).read()) == 8_000
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 8_000_000  # 32 MB went through
