@@ -33,8 +33,16 @@ def _body(options: argparse.Namespace) -> int:
         def engine(jobs: Sequence[CopyJob]) -> Iterator[SliceEvidence]:
             yield from _copied(jobs, progress)
 
-        carry_out = resume_plan if options.resume else apply_plan
-        manifest = carry_out(options.plan, engine=engine, engine_name=SPARK_ENGINE, progress=progress)
+        if options.resume:
+            manifest = resume_plan(options.plan, engine=engine, engine_name=SPARK_ENGINE, progress=progress)
+        else:
+            manifest = apply_plan(
+                options.plan,
+                engine=engine,
+                engine_name=SPARK_ENGINE,
+                progress=progress,
+                isolation_proof=options.isolation_proof,
+            )
     show_applied(Output("resume" if options.resume else "apply", options.output), options.plan, manifest)
     return 0
 
@@ -49,6 +57,7 @@ def main(argv: Sequence[str]) -> int:
     arguments = command_line.parser("apply_plan", __doc__ or "")
     arguments.add_argument("plan", type=Path, help="plan file of connect-share-migrate plan, already confirmed")
     arguments.add_argument("--resume", action="store_true", help="go on with a run that did not end")
+    arguments.add_argument("--isolation-proof", action="store_true", help="note first what others have there")
     arguments.add_argument("--output", choices=("text", "json"), default="text")
     return command_line.run(arguments.parse_args(argv), _body)
 

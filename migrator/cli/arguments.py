@@ -90,6 +90,11 @@ def _add_apply(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("plan", metavar="PLAN", type=Path)
     parser.add_argument("--engine", choices=("local", "spark"), default="local")
     parser.add_argument("--follow", action="store_true", help="go on mirroring until Ctrl-C or the cut-over")
+    parser.add_argument(
+        "--isolation-proof",
+        action="store_true",
+        help="note first what the destination holds of others, so that verify --isolation can prove it untouched",
+    )
     parser.add_argument("--evidence", metavar="DIR", type=Path, help="does not exist yet")
     parser.add_argument("--yes", action="store_true", help="do not ask")
     parser.add_argument("--dry-run", action="store_true", help="check everything, write nothing")
@@ -129,4 +134,9 @@ def _add_rollback(parser: argparse.ArgumentParser) -> None:
 def _add_verify(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("plan", metavar="PLAN", type=Path)
     parser.add_argument("--engine", choices=("local", "spark"), default="local")
+    parser.add_argument(
+        "--isolation",
+        action="store_true",
+        help="instead: prove that no key of another group was touched; needs apply --isolation-proof",
+    )
     _add_output(parser)

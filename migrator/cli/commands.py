@@ -14,6 +14,7 @@ from migrator.apply import LOCAL_ENGINE, apply_plan, check_plan, now_ms, resume_
 from migrator.assignment import read_assignment
 from migrator.cli.arguments import NOT_YET
 from migrator.cli.cutting_over import apply_and_follow
+from migrator.cli.isolating import isolation_command
 from migrator.cli.progress_line import ProgressLine
 from migrator.cli.text import plan_lines, verification_lines
 from migrator.errors import AlreadyAppliedError, NotYetSupportedError, PlanRejectedError
@@ -111,9 +112,9 @@ def apply_command(arguments: argparse.Namespace) -> int:
     if arguments.follow:
         return _follow(arguments, output, plan)
     if arguments.engine != LOCAL_ENGINE:
-        return _spark("apply_plan", [str(arguments.plan), "--output", arguments.output])
+        return _spark("apply_plan", [str(arguments.plan), "--output", arguments.output, *_proof(arguments)])
     with ProgressLine(sys.stderr) as progress:
-        manifest = apply_plan(arguments.plan, progress=progress)
+        manifest = apply_plan(arguments.plan, progress=progress, isolation_proof=arguments.isolation_proof)
     show_applied(output, arguments.plan, manifest)
     return 0
 
@@ -125,12 +126,16 @@ def _follow(arguments: argparse.Namespace, output: Output, plan: MigrationPlan) 
     path = manifest_path(arguments.plan)
     applied = path.exists() and Manifest.load(path).status is not MigrationStatus.PLANNED
     if not applied and arguments.engine != LOCAL_ENGINE:
-        code = _spark("apply_plan", [str(arguments.plan), "--output", "text"])
+        code = _spark("apply_plan", [str(arguments.plan), "--output", "text", *_proof(arguments)])
         if code:
             return code
         applied = True
-    apply_and_follow(arguments.plan, output, applied=applied)
+    apply_and_follow(arguments.plan, output, applied=applied, isolation_proof=arguments.isolation_proof)
     return 0
+
+
+def _proof(arguments: argparse.Namespace) -> list[str]:
+    return ["--isolation-proof"] if arguments.isolation_proof else []
 
 
 def resume_command(arguments: argparse.Namespace) -> int:
@@ -157,6 +162,8 @@ def show_applied(output: Output, plan_path: Path, manifest: Manifest) -> None:
 
 def verify_command(arguments: argparse.Namespace) -> int:
     """``verify``: compare both sides; 1 when they differ."""
+    if arguments.isolation:
+        return isolation_command(arguments)
     if arguments.engine != LOCAL_ENGINE:
         return _spark("verify_plan", [str(arguments.plan), "--output", arguments.output])
     with ProgressLine(sys.stderr) as progress:
