@@ -21,6 +21,9 @@ from connect_share.records import ConnectorTaskId, Record, TopicType
 from connect_share.state import (
     ClusterConfigState,
     ConfigFold,
+    SkipKind,
+    State,
+    StatusFold,
     TargetState,
     commit_key,
     connector_config_record,
@@ -29,6 +32,7 @@ from connect_share.state import (
     target_state_record,
     task_commit_record,
     task_config_record,
+    task_count_record,
     task_key,
 )
 from connect_share.state.config_records import task_count_key
@@ -36,6 +40,8 @@ from connect_share.state.names import key_text
 from migrator.transform import KeyTransform, SkipReason
 
 _CONNECTOR: Final = b"connector-"
+_STATUS_CONNECTOR: Final = b"status-connector-"
+_STATUS_TASK: Final = b"status-task-"
 _LOGGER: Final = b"logger-cluster-"
 _NULL: Final = b"null"
 
@@ -65,6 +71,10 @@ def fold_state(
     if transform.topic_type is TopicType.CONFIG:
         yield from canonical_config(transform, records, skipped).records
         return
+    if transform.topic_type is TopicType.STATUS:
+        for original, record in _statuses(transform, records, skipped):
+            yield replace(record, key=transform.prefix + original)
+        return
     latest: dict[bytes, Record] = {}
     for record in records:
         original = transform.original_key(record.key)
@@ -78,13 +88,55 @@ def fold_state(
         yield replace(record, key=transform.prefix + original)
 
 
+def _statuses(
+    transform: KeyTransform, records: Iterable[Record], skipped: Counter[SkipReason]
+) -> Iterator[tuple[bytes, Record]]:
+    """Give the records of a status partition that still say something, per key in their order.
+
+    The newest of a key alone is not enough: it may be garbage, or an UNASSIGNED that counts for less than the RUNNING
+    before it; and the tombstone of a connector takes away task statuses that are in other partitions.
+    """
+    fold = StatusFold(_group_of(transform))
+    kept: dict[bytes, list[Record]] = {}
+    for record in records:
+        original = transform.original_key(record.key)
+        if isinstance(original, SkipReason):
+            skipped[original] += 1
+            continue
+        bad = fold.skipped[SkipKind.BAD_KEY] + fold.skipped[SkipKind.BAD_VALUE]
+        fold.apply(record)
+        if fold.skipped[SkipKind.BAD_KEY] + fold.skipped[SkipKind.BAD_VALUE] > bad:
+            continue
+        earlier = kept.pop(original, [])
+        if original.startswith(_STATUS_CONNECTOR):
+            removals = [each for each in (*earlier, record) if each.value is None]
+            earlier = [max(removals, key=lambda each: each.timestamp_ms)] if removals else []
+        elif record.value is None or not original.startswith(_STATUS_TASK):
+            earlier = []
+        elif not _is_unassigned(record):
+            earlier = [each for each in earlier if each.timestamp_ms > record.timestamp_ms]
+        kept[original] = earlier if record.value is None else [*earlier, record]
+    for original, left in kept.items():
+        for record in left:
+            yield original, record
+
+
+def _is_unassigned(record: Record) -> bool:
+    parsed = _parsed(record)
+    return isinstance(parsed, dict) and parsed.get("state") == State.UNASSIGNED.value
+
+
+def _group_of(transform: KeyTransform) -> ClusterGroupId | None:
+    return ClusterGroupId(next(iter(transform.groups))) if transform.groups else None
+
+
 def canonical_config(
     transform: KeyTransform, records: Iterable[Record], skipped: Counter[SkipReason] | None = None
 ) -> CanonicalConfig:
     """Put a config topic in order; ``records`` are those of its one partition."""
     latest: dict[bytes, Record] = {}
     removed: dict[str, int] = {}
-    fold = ConfigFold(ClusterGroupId(next(iter(transform.groups))) if transform.groups else None)
+    fold = ConfigFold(_group_of(transform))
     for record in records:
         original = transform.original_key(record.key)
         if isinstance(original, SkipReason):
@@ -107,6 +159,7 @@ class _Ordering:
         removed: Mapping[str, int],
     ) -> None:
         self._removed = removed
+        self._group = _group_of(transform)
         self._prefix = transform.prefix
         self._whole = transform.connectors is None
         self._state = state
@@ -160,10 +213,17 @@ class _Ordering:
             return
         original = target_state_key(name)
         record = self._latest.get(original)
-        if record is not None and record.value not in {None, _NULL} and _parsed(record) is not None:
+        if record is not None and self._alone(record).target_states().get(name) is target:
             self._emit(original, record)
-        elif target is not TargetState.STARTED:  # which is what Connect takes without a record
+        elif target is not TargetState.STARTED or not self._state.contains(name):
+            # Without a record Connect takes STARTED for every connector that is there.
             self._emit_made(target_state_record(name, target), connector_key(name))
+
+    def _alone(self, record: Record) -> ClusterConfigState:
+        """What one record says, if it is understood at all."""
+        fold = ConfigFold(self._group)
+        fold.apply(record, started=False)
+        return fold.snapshot()
 
     def _tasks(self, name: str) -> None:
         commit = self._latest.get(commit_key(name))
@@ -195,22 +255,32 @@ class _Ordering:
         return self._removed.get(name, -1) < commit.offset < self._offset(connector_key(name))
 
     def _heal(self, name: str, commit: Record | None) -> None:
-        count = _count(commit)
-        tasks = [] if count is None else [ConnectorTaskId(name, number) for number in range(count)]
-        records = [self._latest.get(task_key(task)) for task in tasks]
-        whole = [record for record in records if record is not None and _properties(record) is not None]
-        if commit is None or count is None or len(whole) != count:
+        count, removed = _count(commit), self._removed.get(name, -1)
+        whole: list[tuple[bytes, Record]] = []
+        for number in range(count or 0):  # which garbage may make a large number, so stop at the first that lacks
+            original = task_key(ConnectorTaskId(name, number))
+            record = self._latest.get(original)
+            if record is None or record.offset < removed or _properties(record) is None:
+                break
+            whole.append((original, record))
+        if commit is None or commit.offset < removed or len(whole) != count:
             self._result.left_without_tasks.add(name)
             return
-        for task, record in zip(tasks, whole, strict=True):
-            self._emit(task_key(task), record)
+        for original, record in whole:
+            self._emit(original, record)
         self._emit(commit_key(name), commit)
         self._result.healed.add(name)
 
     def _fencing(self, name: str) -> None:
-        record = self._latest.get(task_count_key(name))
-        if record is not None and name in self._state.task_count_records():
-            self._emit(task_count_key(name), record)
+        count = self._state.task_count_record(name)
+        if count is None:
+            return
+        original = task_count_key(name)
+        record = self._latest.get(original)
+        if record is not None and self._alone(record).task_count_record(name) == count:
+            self._emit(original, record)
+        else:
+            self._emit_made(task_count_record(name, count), original)
 
 
 def _parsed(record: Record | None) -> object:

@@ -28,14 +28,14 @@ class Narrowing:
         self._connectors = set(transform.connectors or ()) | (connectors or set())
 
     def at_source(self, records: Iterable[Record]) -> Iterator[Record]:
-        """Yield the records that are moved, unchanged, and learn their connectors."""
+        """Yield the records of connectors that are moved, unchanged, and learn which those are."""
         for record in records:
             original = self._transform.original_key(record.key)
             if isinstance(original, bytes):
                 connector = connector_of(self._transform.topic_type, original)
                 if connector is not None:
                     self._connectors.add(connector)
-                yield record
+                    yield record
 
     def at_destination(self, records: Iterable[Record]) -> Iterator[Record]:
         """Yield the records of the same connectors, unchanged."""

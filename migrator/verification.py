@@ -14,7 +14,7 @@ from connect_share.log.ranges import read_ranges
 from connect_share.records import OffsetRange, Record, TopicType
 from connect_share.state import replay_config
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
-from migrator.canonical import canonical_config, fold_state
+from migrator.canonical import canonical_config
 from migrator.copying import IDLE_TIMEOUT_S
 from migrator.errors import PlanRejectedError
 from migrator.inspection import (
@@ -102,9 +102,7 @@ class VerifyJob:
         there, here = self.source.records(on_progress), self.destination.records(on_progress)
         if self.fold and self.topic_type is TopicType.CONFIG:
             return self._compare_put_in_order(there, here)
-        if self.fold:
-            there = fold_state(self.transform, there)
-        elif self.narrowed:
+        if self.narrowed:
             narrowing = Narrowing(self.transform)
             there, here = narrowing.at_source(there), narrowing.at_destination(here)
         return compare_states(
@@ -112,7 +110,7 @@ class VerifyJob:
             there,
             here,
             cluster_group_id=self.cluster_group_id,
-            source_cluster_group_id=self.cluster_group_id if self.fold else self.source_group_id,
+            source_cluster_group_id=self.source_group_id,
         )
 
     def _compare_put_in_order(self, there: Iterator[Record], here: Iterator[Record]) -> list[Difference]:
@@ -122,7 +120,8 @@ class VerifyJob:
         meant = compare_config_states(expected.believed, written, cluster_group_id=self.cluster_group_id)
         changed = expected.healed | expected.left_without_tasks
         if self.narrowed:
-            here = Narrowing(self.transform, set(written.connectors())).at_destination(here)
+            names = {*written.connectors(), *written.target_states(), *written.task_count_records()}
+            here = Narrowing(self.transform, names).at_destination(here)
         found = compare_config_states(
             written, replay_config(here, self.cluster_group_id), cluster_group_id=self.cluster_group_id
         )
