@@ -72,8 +72,7 @@ def fold_state(
         yield from canonical_config(transform, records, skipped).records
         return
     if transform.topic_type is TopicType.STATUS:
-        for original, record in _statuses(transform, records, skipped):
-            yield replace(record, key=transform.prefix + original)
+        yield from _statuses(transform, records, skipped)
         return
     latest: dict[bytes, Record] = {}
     for record in records:
@@ -88,10 +87,8 @@ def fold_state(
         yield replace(record, key=transform.prefix + original)
 
 
-def _statuses(
-    transform: KeyTransform, records: Iterable[Record], skipped: Counter[SkipReason]
-) -> Iterator[tuple[bytes, Record]]:
-    """Give the records of a status partition that still say something, per key in their order.
+def _statuses(transform: KeyTransform, records: Iterable[Record], skipped: Counter[SkipReason]) -> Iterator[Record]:
+    """Yield the records of a status partition that still say something, per key in their order.
 
     The newest of a key alone is not enough: it may be garbage, or an UNASSIGNED that counts for less than the RUNNING
     before it; and the tombstone of a connector takes away task statuses that are in other partitions.
@@ -111,14 +108,12 @@ def _statuses(
         if original.startswith(_STATUS_CONNECTOR):
             removals = [each for each in (*earlier, record) if each.value is None]
             earlier = [max(removals, key=lambda each: each.timestamp_ms)] if removals else []
-        elif record.value is None or not original.startswith(_STATUS_TASK):
+        elif not (original.startswith(_STATUS_TASK) and _is_unassigned(record)):
             earlier = []
-        elif not _is_unassigned(record):
-            earlier = [each for each in earlier if each.timestamp_ms > record.timestamp_ms]
         kept[original] = earlier if record.value is None else [*earlier, record]
     for original, left in kept.items():
         for record in left:
-            yield original, record
+            yield replace(record, key=transform.prefix + original)
 
 
 def _is_unassigned(record: Record) -> bool:

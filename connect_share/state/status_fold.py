@@ -125,6 +125,7 @@ class StatusFold:
         self._tasks: dict[str, dict[int, tuple[int, TaskStatus]]] = {}
         self._topics: dict[str, dict[str, TopicStatus]] = {}
         self._removed_at_ms: dict[str, int] = {}
+        self._outdone: dict[ConnectorTaskId, list[tuple[int, TaskStatus]]] = {}
 
     def snapshot(self) -> StatusSnapshot:
         """Give what is believed now; later records do not change it."""
@@ -205,7 +206,13 @@ class StatusFold:
         gone = [task for task, (timestamp_ms, _) in statuses.items() if timestamp_ms <= removed_at_ms]
         for task in gone:
             del statuses[task]
-        return StatusRemoved(connector, tuple(ConnectorTaskId(connector, task) for task in sorted(gone)))
+            # Had the tombstone been read first, what the removed status has outdone would have been taken.
+            for timestamp_ms, status in self._outdone.pop(ConnectorTaskId(connector, task), []):
+                self._take(timestamp_ms, status)
+        left = self._tasks.get(connector, {})
+        return StatusRemoved(
+            connector, tuple(ConnectorTaskId(connector, task) for task in sorted(gone) if task not in left)
+        )
 
     def _task(self, key: str, record: Record) -> StatusRemoved | None:
         task = parse_task_id(key, 2)
@@ -213,24 +220,32 @@ class StatusFold:
             raise _BadRecordError("the key holds no task number", SkipKind.BAD_KEY)
         if record.value is None:
             self._tasks.get(task.connector, {}).pop(task.task, None)
+            self._outdone.pop(task, None)
             return StatusRemoved(None, (task,))
         state, worker_id, generation, trace, version = _status(loads(record.value))
-        if record.timestamp_ms <= self._removed_at_ms.get(task.connector, record.timestamp_ms - 1):
-            self._tasks.get(task.connector, {}).pop(task.task, None)
+        status = TaskStatus(task, state, worker_id, generation, trace, version)
+        if not self._take(record.timestamp_ms, status):
             self.skipped[SkipKind.STALE] += 1
-            return None
+        return None
+
+    def _take(self, timestamp_ms: int, status: TaskStatus) -> bool:
+        """Believe a task's status unless it is stale."""
+        task = status.task_id
         known = self.task_status(task)
         if (
-            state is State.UNASSIGNED
+            status.state is State.UNASSIGNED
             and known is not None
             and known.state is State.RUNNING
-            and known.generation >= generation
+            and known.generation >= status.generation
         ):
-            self.skipped[SkipKind.STALE] += 1
-            return None
-        status = TaskStatus(task, state, worker_id, generation, trace, version)
-        self._tasks.setdefault(task.connector, {})[task.task] = (record.timestamp_ms, status)
-        return None
+            self._outdone.setdefault(task, []).append((timestamp_ms, status))
+            return False
+        self._outdone.pop(task, None)
+        if timestamp_ms <= self._removed_at_ms.get(task.connector, timestamp_ms - 1):
+            self._tasks.get(task.connector, {}).pop(task.task, None)
+            return False
+        self._tasks.setdefault(task.connector, {})[task.task] = (timestamp_ms, status)
+        return True
 
     def _topic(self, key: str, record: Record) -> None:
         colon = key.find(":")

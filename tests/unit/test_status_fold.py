@@ -215,3 +215,15 @@ def test_written_statuses_have_five_members_in_order() -> None:
 
 def test_traces_are_not_shown() -> None:
     assert "secret" not in repr(ConnectorStatus("foo", State.FAILED, "w", 1, "password=secret"))
+
+
+@pytest.mark.parametrize("late_ms", [5, 15, 30])
+def test_a_late_unassigned_counts_the_same_in_any_order(late_ms: int) -> None:
+    """An UNASSIGNED that a RUNNING outdoes, and the connector's tombstone in another partition that removes one of them."""
+    running = record("status-task-foo-0", status("RUNNING", 5), at=10)
+    late = record("status-task-foo-0", status("UNASSIGNED", 3), at=late_ms, offset=1)
+    for removed_ms, remaining in ((7, State.RUNNING), (20, State.UNASSIGNED if late_ms == 30 else None), (40, None)):
+        removal = record("status-connector-foo", None, at=removed_ms, partition=1)
+        for log in ([removal, running, late], [running, removal, late], [running, late, removal]):
+            seen = replay_status(log).task_status(TASK)
+            assert (seen and seen.state) == remaining, (removed_ms, [each.timestamp_ms for each in log])
