@@ -17,6 +17,7 @@ from typing import Final
 
 from connect_share.admin import Admin
 from connect_share.records import TopicType
+from migrator.backup import back_up
 from migrator.copying import CopyJob
 from migrator.errors import AlreadyAppliedError, CopyError, PlanFileError
 from migrator.evidence import SliceEvidence
@@ -101,6 +102,7 @@ def apply_plan(
     engine_name: str = LOCAL_ENGINE,
     progress: Progress | None = None,
     isolation_proof: bool = False,
+    backup: bool = True,
 ) -> Manifest:
     """Check a plan against the clusters once more, then copy; leaves the manifest beside the plan.
 
@@ -110,8 +112,10 @@ def apply_plan(
         engine_name: written to the manifest.
         progress: told how far it is.
         isolation_proof: note first what the destination holds of others, for ``verify --isolation``.
+        backup: write first what is read and replaced into a file beside the plan.
 
     Raises:
+        RecordFileError: the backup cannot be written; nothing was written to Kafka.
         PlanFileError: the plan cannot be used.
         AlreadyAppliedError: it was applied before, wholly or in part, or is being applied.
         PlanRejectedError: source or destination are not as planned; nothing was written.
@@ -125,6 +129,8 @@ def apply_plan(
     plan_path = Path(plan_path)
     with only_one(plan_path):
         ready = check_all(plan_path, progress, create=True)
+        # Before there is a manifest: who is interrupted here has written nothing, and applies again.
+        backed_up = back_up(ready, plan_path, progress) if backup else None
         manifest = Manifest(
             run_id=ready.plan.run_id,
             plan_sha256=hashlib.sha256(plan_path.read_bytes()).hexdigest(),
@@ -140,6 +146,7 @@ def apply_plan(
             },
             slices_planned=len(ready.plan.slices()),
             isolation=_take_baseline(ready, progress) if isolation_proof else None,
+            backup=backed_up,
         )
         manifest.save(ready.manifest_path)
         return _copy(ready, manifest, engine, progress, resumed=False)

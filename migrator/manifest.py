@@ -80,6 +80,26 @@ class Sealed(BaseModel):
     at_ms: int
 
 
+class BackupFile(BaseModel):
+    """The backup that was made before the first write.
+
+    Attributes:
+        file: its name; it lies beside the plan.
+        topics: how many records of each topic are in it.
+        sha256: of the file's bytes.
+        seconds: what it took.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    file: str
+    records: int
+    topics: dict[str, int]
+    size_bytes: int
+    sha256: str
+    seconds: float
+
+
 class Manifest(BaseModel):
     """The record of one ``apply``.
 
@@ -91,6 +111,7 @@ class Manifest(BaseModel):
         followed: how far the source was mirrored afterwards.
         sealed: what was done to the source after the cut-over.
         isolation: what the destination held of others before the first write, if that was asked for.
+        backup: the file that holds what was read and replaced; ``None``: none was wanted.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -110,6 +131,7 @@ class Manifest(BaseModel):
     followed: Followed | None = None
     sealed: Sealed | None = None
     isolation: dict[TopicType, TopicBaseline] | None = None
+    backup: BackupFile | None = None
 
     @property
     def records_written(self) -> int:

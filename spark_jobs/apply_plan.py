@@ -42,6 +42,7 @@ def _body(options: argparse.Namespace) -> int:
                 engine_name=SPARK_ENGINE,
                 progress=progress,
                 isolation_proof=options.isolation_proof,
+                backup=not options.no_backup,
             )
     show_applied(Output("resume" if options.resume else "apply", options.output), options.plan, manifest)
     return 0
@@ -58,6 +59,7 @@ def main(argv: Sequence[str]) -> int:
     arguments.add_argument("plan", type=Path, help="plan file of connect-share-migrate plan, already confirmed")
     arguments.add_argument("--resume", action="store_true", help="go on with a run that did not end")
     arguments.add_argument("--isolation-proof", action="store_true", help="note first what others have there")
+    arguments.add_argument("--no-backup", action="store_true", help="write no backup first")
     arguments.add_argument("--output", choices=("text", "json"), default="text")
     return command_line.run(arguments.parse_args(argv), _body)
 

@@ -95,6 +95,7 @@ def _add_apply(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="note first what the destination holds of others, so that verify --isolation can prove it untouched",
     )
+    parser.add_argument("--no-backup", action="store_true", help="write no backup first: nothing can be restored then")
     parser.add_argument("--evidence", metavar="DIR", type=Path, help="does not exist yet")
     parser.add_argument("--yes", action="store_true", help="do not ask")
     parser.add_argument("--dry-run", action="store_true", help="check everything, write nothing")

@@ -112,9 +112,14 @@ def apply_command(arguments: argparse.Namespace) -> int:
     if arguments.follow:
         return _follow(arguments, output, plan)
     if arguments.engine != LOCAL_ENGINE:
-        return _spark("apply_plan", [str(arguments.plan), "--output", arguments.output, *_proof(arguments)])
+        return _spark("apply_plan", [str(arguments.plan), "--output", arguments.output, *_passed_on(arguments)])
     with ProgressLine(sys.stderr) as progress:
-        manifest = apply_plan(arguments.plan, progress=progress, isolation_proof=arguments.isolation_proof)
+        manifest = apply_plan(
+            arguments.plan,
+            progress=progress,
+            isolation_proof=arguments.isolation_proof,
+            backup=not arguments.no_backup,
+        )
     show_applied(output, arguments.plan, manifest)
     return 0
 
@@ -126,16 +131,24 @@ def _follow(arguments: argparse.Namespace, output: Output, plan: MigrationPlan) 
     path = manifest_path(arguments.plan)
     applied = path.exists() and Manifest.load(path).status is not MigrationStatus.PLANNED
     if not applied and arguments.engine != LOCAL_ENGINE:
-        code = _spark("apply_plan", [str(arguments.plan), "--output", "text", *_proof(arguments)])
+        code = _spark("apply_plan", [str(arguments.plan), "--output", "text", *_passed_on(arguments)])
         if code:
             return code
         applied = True
-    apply_and_follow(arguments.plan, output, applied=applied, isolation_proof=arguments.isolation_proof)
+    apply_and_follow(
+        arguments.plan,
+        output,
+        applied=applied,
+        isolation_proof=arguments.isolation_proof,
+        backup=not arguments.no_backup,
+    )
     return 0
 
 
-def _proof(arguments: argparse.Namespace) -> list[str]:
-    return ["--isolation-proof"] if arguments.isolation_proof else []
+def _passed_on(arguments: argparse.Namespace) -> list[str]:
+    """Give the options of ``apply`` that the Spark job takes too."""
+    given = {"--isolation-proof": arguments.isolation_proof, "--no-backup": arguments.no_backup}
+    return [name for name, is_given in given.items() if is_given]
 
 
 def resume_command(arguments: argparse.Namespace) -> int:

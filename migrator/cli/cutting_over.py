@@ -60,11 +60,13 @@ def _stop_signals() -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
-def apply_and_follow(plan_path: Path, output: Output, *, applied: bool, isolation_proof: bool = False) -> Manifest:
+def apply_and_follow(
+    plan_path: Path, output: Output, *, applied: bool, isolation_proof: bool = False, backup: bool = True
+) -> Manifest:
     """Apply a plan unless that was done before, then mirror until told to end; prints the result."""
     if not applied:
         with ProgressLine(sys.stderr) as progress:
-            apply_plan(plan_path, progress=progress, isolation_proof=isolation_proof)
+            apply_plan(plan_path, progress=progress, isolation_proof=isolation_proof, backup=backup)
     with _stop_signals() as seen, ProgressLine(sys.stderr) as progress:
         manifest = follow_plan(plan_path, stopped=lambda: bool(seen), report=_LagLine(), progress=progress)
     if sys.stderr.isatty():

@@ -1,0 +1,147 @@
+"""The backup of a plan: every record of the source, exactly, and what the destination would lose."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+
+from connect_share.errors import RecordFileError
+from connect_share.record_file import RecordFile
+from connect_share.records import Record, TopicType
+from migrator.apply import apply_plan, resume_plan
+from migrator.backup import backup_path, read_contents
+from migrator.copying import MARKER_KEY, CopyJob
+from migrator.errors import AlreadyAppliedError
+from migrator.manifest import Manifest, manifest_path
+from migrator.moves import Intent
+from migrator.progress import Silent
+from migrator.verification import verify_plan
+from tests.support.migration_site import GROUP, Site, lay_down, pair, run, shared, small_source
+
+pytestmark = pytest.mark.broker
+
+
+def odd_records(site: Site, who: str = "own") -> None:
+    """What Connect never writes, and what it seldom writes."""
+    topic = site.topic(who, TopicType.OFFSET)
+    headers = (("h", b"1"), ("h", None), ("", b""))
+    site.produce(
+        [
+            Record(topic, 3, 0, 1_700_000_000_001, b'["a.b",{"n":1}]', b'{"n":1}', headers),
+            Record(topic, 3, 0, 1_700_000_000_002, b'["a.b",{"n":1}]', None, headers),
+            Record(topic, 4, 0, 1_700_000_000_003, b"\xff", b""),
+        ]
+    )
+
+
+def in_order(records: list[Record]) -> list[Record]:
+    return sorted(records, key=lambda record: (record.topic, record.partition, record.offset))
+
+
+def of_topics(site: Site, who: str) -> list[Record]:
+    return in_order([record for topic_type in TopicType for record in site.read(site.topic(who, topic_type))])
+
+
+def test_every_record_of_the_source_is_kept_before_anything_is_written(site: Site) -> None:
+    path = site.plan(small_source(site), shared(site))
+    odd_records_before = of_topics(site, "own")
+
+    def engine(jobs: list[CopyJob]) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        apply_plan(path, engine=engine)  # type: ignore[arg-type]
+    manifest = Manifest.load(manifest_path(path))
+    told, file = manifest.backup, RecordFile(backup_path(path))
+    assert told is not None
+    assert told.file == backup_path(path).name == "plan.backup.avro"
+    assert backup_path(path).stat().st_mode & 0o777 == 0o600
+    assert hashlib.sha256(backup_path(path).read_bytes()).hexdigest() == told.sha256
+    assert told.records == file.records == 9
+    assert told.topics == {
+        site.topic("own", TopicType.CONFIG): 6,
+        site.topic("own", TopicType.STATUS): 2,
+        site.topic("own", TopicType.OFFSET): 1,
+    }
+    assert in_order(list(file.read())) == odd_records_before
+    contents = read_contents(file)
+    assert contents.run_id == manifest.run_id
+    assert [(origin.group_id, origin.plain, origin.becomes) for origin in contents.origins] == [("orders", True, GROUP)]
+    made_ns = backup_path(path).stat().st_mtime_ns
+    resume_plan(path)
+    assert verify_plan(path).equal
+    assert backup_path(path).stat().st_mtime_ns == made_ns
+    assert Manifest.load(manifest_path(path)).backup == told
+
+
+def test_tombstones_headers_timestamps_and_offsets_are_exact(site: Site) -> None:
+    source = small_source(site)
+    odd_records(site)
+    before = of_topics(site, "own")
+    assert len(before) == 12
+    path = site.plan(source, shared(site))
+    code, out, err = run("apply", path, "--yes", "--output", "json")
+    assert code == 0, err
+    assert json.loads(out)["manifest"]["backup"]["records"] == 12
+    assert "backing up to plan.backup.avro" in err
+    assert in_order(list(RecordFile(backup_path(path)).read())) == before
+
+
+def test_no_backup_when_told(site: Site) -> None:
+    path = site.plan(small_source(site), shared(site))
+    assert run("apply", path, "--yes", "--no-backup")[0] == 0
+    assert not backup_path(path).exists()
+    assert Manifest.load(manifest_path(path)).backup is None
+
+
+def test_what_is_shared_is_kept_once_and_what_would_be_written_over_too(site: Site) -> None:
+    """In place, two sources on the same topics; the destination's marker lies under a key that will be written."""
+    site.create("shared")
+    config = site.topic("shared", TopicType.CONFIG)
+    for group in ("one", "two", "other"):
+        lay_down(site, "shared", TopicType.CONFIG, [pair(f"{group}.connector-{group}", '{"properties":{}}')])
+    site.create("second")
+    theirs = site.topic("second", TopicType.CONFIG)
+    marker = Record(theirs, 0, 0, 1_700_000_000_000, b"two." + MARKER_KEY, b"null")
+    kept = dataclasses.replace(marker, key=b"two.connector-kept", offset=1)
+    site.produce([marker, kept, dataclasses.replace(marker, key=b"other." + MARKER_KEY)])
+    sources = [site.worker_file("shared", group, sharing=True) for group in ("one", "two")]
+    intent = Intent(job="one")
+    path = site.plan(sources[0], site.worker_file("second", "two", sharing=True), intent=intent)
+    apply_plan(path)
+    file = RecordFile(backup_path(path))
+    assert file.sections == (3, 1)
+    assert [record for section, record in file.read_sections() if section == 1] == [marker]
+    assert [origin.side for origin in read_contents(file).origins] == ["source", "destination"]
+    renamed = [site.worker_file("shared", group, sharing=True) for group in ("one-b", "two-b")]
+    second = site.folder / "rename.json"
+    assert run(
+        "plan", "--source-worker-config", *sources, "--destination-worker-config", *renamed, "-o", second
+    )[0] == 0  # fmt: skip
+    apply_plan(second)
+    assert sorted(record.key or b"" for record in RecordFile(backup_path(second)).read()) == sorted(
+        f"{group}.connector-{group}".encode() for group in ("one", "two", "other")
+    )
+    assert {record.topic for record in RecordFile(backup_path(second)).read()} == {config}
+
+
+def test_the_backup_of_another_run_is_never_replaced(site: Site, tmp_path: Path) -> None:
+    source = small_source(site)
+    path = site.plan(source, shared(site))
+    apply_plan(path)
+    before = backup_path(path).read_bytes()
+    manifest_path(path).unlink()
+    again = site.plan(source, site.worker_file("fresh", GROUP, sharing=True))
+    with pytest.raises(AlreadyAppliedError, match="backup of another run"):
+        apply_plan(again, progress=Silent())
+    assert backup_path(path).read_bytes() == before
+    assert not manifest_path(path).exists()
+    backup_path(path).write_bytes(before[:-5])
+    with pytest.raises(AlreadyAppliedError):
+        apply_plan(again)
+    with pytest.raises(RecordFileError, match=r"plan\.backup\.avro is damaged"):
+        RecordFile(backup_path(path)).check()
