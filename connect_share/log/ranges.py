@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Final, Self
 
 from connect_share.client import (
+    Consumer,
     KafkaException,
     Message,
     TopicPartition,
@@ -23,6 +25,14 @@ from connect_share.worker_config.client_settings import ClientSettings, Isolatio
 IDLE_TIMEOUT_S: Final = 30.0
 _BATCH: Final = 2_000
 _POLL_S: Final = 0.02
+_BULK_SETTINGS: Final[Mapping[str, str]] = {
+    **CATCH_UP_SETTINGS,
+    # Whoever looks at each record is slower than the client: what is fetched far ahead only costs memory, and the
+    # kernel's time to hand it out (a quarter of the read of a million records).
+    "max.partition.fetch.bytes": "524288",
+    "fetch.max.bytes": "8388608",
+    "queued.max.messages.kbytes": "8192",
+}
 
 
 def read_ranges(
@@ -68,68 +78,130 @@ def read_batches(
     Raises:
         ReadToEndTimeoutError, BrokerError: as :func:`read_ranges`.
     """
-    waiting = {(r.topic, r.partition): r.end for r in ranges if r.end > r.start}
-    if len(waiting) < sum(r.end > r.start for r in ranges):
-        raise ValueError("a partition may have one range only")
-    if not waiting:
-        return
-    what = ", ".join(sorted({topic for topic, _ in waiting}))
-    reader = consumer(settings, client_id=client_id, isolation=isolation, overrides=CATCH_UP_SETTINGS)
-    try:
-        reader.assign([TopicPartition(r.topic, r.partition, r.start) for r in ranges if r.end > r.start])
-        positions = {(r.topic, r.partition): r.start for r in ranges}
-        budget = sum(r.end - r.start for r in ranges)
+    with RangeReader(settings, isolation=isolation, client_id=client_id) as reader:
+        yield from reader.batches(ranges, idle_timeout_s=idle_timeout_s)
+
+
+class RangeReader:
+    """Reads ranges one after the other with one client, which is made when it is needed; not thread-safe.
+
+    Args:
+        settings, isolation, client_id: as in :func:`read_ranges`.
+    """
+
+    def __init__(self, settings: ClientSettings, *, isolation: Isolation, client_id: str) -> None:
+        self._settings = settings
+        self._isolation = isolation
+        self._client_id = client_id
+        self._consumer: Consumer | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the client; may be called twice."""
+        if self._consumer is not None:
+            self._consumer.close()
+            self._consumer = None
+
+    def batches(
+        self, ranges: Sequence[OffsetRange], *, idle_timeout_s: float = IDLE_TIMEOUT_S
+    ) -> Iterator[list[Message]]:
+        """Yield the records of ranges; one call has to end before the next one begins.
+
+        Raises:
+            ReadToEndTimeoutError, BrokerError: as :func:`read_ranges`.
+        """
+        waiting = {(r.topic, r.partition): r.end for r in ranges if r.end > r.start}
+        if len(waiting) < sum(r.end > r.start for r in ranges):
+            raise ValueError("a partition may have one range only")
+        if not waiting:
+            return
+        if self._consumer is None:
+            self._consumer = consumer(
+                self._settings, client_id=self._client_id, isolation=self._isolation, overrides=_BULK_SETTINGS
+            )
+        reading = _Reading(self._consumer, ranges, waiting)
+        try:
+            yield from reading.batches(idle_timeout_s)
+        except BaseException:
+            self.close()
+            raise
+        self._consumer.unassign()
+
+
+class _Reading:
+    """One read of some ranges."""
+
+    def __init__(self, reader: Consumer, ranges: Sequence[OffsetRange], waiting: dict[tuple[str, int], int]) -> None:
+        self._reader = reader
+        self._waiting = waiting
+        self._ends = dict(waiting)
+        self._positions = {(r.topic, r.partition): r.start for r in ranges if r.end > r.start}
+        self._partitions = [TopicPartition(*at) for at in waiting]
+        self._what = ", ".join(sorted({topic for topic, _ in waiting}))
+        self._overrun = False
+        reader.assign([TopicPartition(topic, part, start) for (topic, part), start in self._positions.items()])
+
+    def batches(self, idle_timeout_s: float) -> Iterator[list[Message]]:
+        budget = sum(self._ends[at] - start for at, start in self._positions.items())
         quiet_since = time.monotonic()
-        while waiting:
+        while self._waiting:
             wanted = max(1, min(_BATCH, budget))
             try:
-                messages = reader.consume(wanted, _POLL_S)
+                messages = self._reader.consume(wanted, _POLL_S)
             except KafkaException as exc:
-                raise translate(exc, f"reading {what}") from exc
+                raise translate(exc, f"reading {self._what}") from exc
             eof: dict[tuple[str, int], int] = {}
-            batch = [message for message in messages if _inside(message, waiting, eof)]
+            batch = [message for message in messages if message.error() is None]
+            if len(batch) < len(messages):
+                self._note_errors(messages, eof)
+            moved = self._advance(eof)
+            if self._overrun:
+                batch = [message for message in batch if self._is_inside(message)]
             budget -= len(batch)
             if batch:
                 yield batch
                 quiet_since = time.monotonic()  # what the caller did in between does not count
-            moved = _advance(reader.position([TopicPartition(*at) for at in waiting]), eof, positions, waiting)
             now = time.monotonic()
             if moved:
                 quiet_since = now
-            elif waiting and now - quiet_since > idle_timeout_s:
-                raise _stuck(positions, waiting, idle_timeout_s)
-    finally:
-        reader.close()
+            elif self._waiting and now - quiet_since > idle_timeout_s:
+                raise _stuck(self._positions, self._waiting, idle_timeout_s)
 
+    def _note_errors(self, messages: Sequence[Message], eof: dict[tuple[str, int], int]) -> None:
+        for message in messages:
+            error = message.error()
+            if error is None:
+                continue
+            topic = message.topic() or ""
+            if is_end_of_partition(error):
+                eof[topic, message.partition() or 0] = message.offset() or 0
+            else:
+                raise_unless_passing(error, topic)
 
-def _inside(message: Message, waiting: dict[tuple[str, int], int], eof: dict[tuple[str, int], int]) -> bool:
-    at = (message.topic() or "", message.partition() or 0)
-    error = message.error()
-    if error is not None:
-        if is_end_of_partition(error):
-            eof[at] = message.offset() or 0
-        else:
-            raise_unless_passing(error, at[0])
-        return False
-    return (message.offset() or 0) < waiting.get(at, 0)
+    def _is_inside(self, message: Message) -> bool:
+        return (message.offset() or 0) < self._ends.get((message.topic() or "", message.partition() or 0), 0)
 
-
-def _advance(
-    found: Sequence[TopicPartition],
-    eof: dict[tuple[str, int], int],
-    positions: dict[tuple[str, int], int],
-    waiting: dict[tuple[str, int], int],
-) -> bool:
-    moved = False
-    for partition in found:
-        at = (partition.topic, partition.partition)
-        position = max(partition.offset, eof.get(at, 0))
-        if position > positions[at]:
-            positions[at] = position
-            moved = True
-        if positions[at] >= waiting[at]:
-            del waiting[at]
-    return moved
+    def _advance(self, eof: dict[tuple[str, int], int]) -> bool:
+        """Ask for all positions at once, which costs less than a look at the place of every record."""
+        moved = False
+        for partition in self._reader.position(self._partitions):
+            at = (partition.topic, partition.partition)
+            position = max(partition.offset, eof.get(at, 0))
+            # From now on records behind the end of a range may be among those that come.
+            self._overrun = self._overrun or position > self._ends[at]
+            if position > self._positions[at]:
+                self._positions[at] = position
+                moved = True
+            if position >= self._ends[at]:
+                self._waiting.pop(at, None)
+        return moved
 
 
 def _stuck(
