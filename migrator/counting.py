@@ -33,17 +33,22 @@ class Counting:
     def through(self, records: Iterator[Record]) -> Iterator[Record]:
         """Pass records on, counted."""
         for record in records:
-            self._count(record)
+            self.count(record)
             yield record
 
-    def _count(self, record: Record) -> None:
+    def count(self, record: Record) -> bytes | None:
+        """Count one record; gives its original key if it is taken.
+
+        Raises:
+            PlanRejectedError: with its new key it does not fit into the destination's topic.
+        """
         self._read += 1
         if self._read % PROGRESS_EVERY == 0:
             self._advance(PROGRESS_EVERY)
         original = self._transform.original_key(record.key)
         if isinstance(original, SkipReason):
             self._skipped[original] += 1
-            return
+            return None
         connector = connector_of(self._transform.topic_type, original)
         if connector is not None:
             self.connectors.add(connector)
@@ -58,6 +63,7 @@ class Counting:
                 f"{record.topic}[{record.partition}]@{record.offset}: with its new key the record has {size} bytes "
                 f"and no longer fits into max.message.bytes={self._limit_bytes} of the destination: raise that"
             )
+        return original
 
     def counts(self) -> RecordCounts:
         """Give the figures so far."""

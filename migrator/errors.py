@@ -7,6 +7,7 @@
     │  ├─ PlanRejectedError              the plan cannot be carried out safely; nothing was written
     │  │  ├─ DestinationNotEmptyError    the destination already holds records of the group
     │  │  └─ SourceChangedError          the source is no longer what was planned
+    │  ├─ RestoreRejectedError           it is not clear what is to be restored; nothing was written
     │  ├─ PlanFileError                  a plan or manifest cannot be read or written
     │  ├─ AlreadyAppliedError            an earlier ``apply`` of this plan wrote to the destination
     │  ├─ CopyError                      what was written is not what was read
@@ -34,6 +35,10 @@ class DestinationNotEmptyError(PlanRejectedError):
 
 class SourceChangedError(PlanRejectedError):
     """The source has other records than when the plan was made."""
+
+
+class RestoreRejectedError(MigrationError):
+    """What is to be restored is not clear, or not there; nothing was written."""
 
 
 class PlanFileError(MigrationError):

@@ -8,7 +8,7 @@ from typing import Final
 
 from connect_share.cli.output import Output, printable
 from connect_share.errors import ConnectShareError
-from migrator.cli import commands, cutting_over
+from migrator.cli import commands, cutting_over, restoring
 from migrator.cli.arguments import build_parser
 
 _COMMANDS: Final[dict[str, Callable[..., int]]] = {
@@ -17,6 +17,7 @@ _COMMANDS: Final[dict[str, Callable[..., int]]] = {
     "resume": commands.resume_command,
     "cutover": cutting_over.cutover_command,
     "rollback": cutting_over.rollback_command,
+    "restore": restoring.restore_command,
     "verify": commands.verify_command,
 }
 

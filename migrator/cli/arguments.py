@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Final
 
+from migrator.cli.restoring import add_restore
 from migrator.cutover import TIMEOUT_S
 
 EXAMPLES: Final = """examples:
@@ -17,7 +18,6 @@ EXAMPLES: Final = """examples:
 
 NOT_YET: Final[dict[str, str]] = {
     "survey": "survey does not exist yet: use plan, which reads and checks the same facts and writes nothing to Kafka",
-    "restore": "restore does not exist yet: the source topics are untouched, plan again from them",
 }
 
 
@@ -36,6 +36,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_cutover(commands.add_parser("cutover", help="copy what is left, verify, fence and seal the old side"))
     _add_rollback(commands.add_parser("rollback", help="remove what a plan has written"))
     _add_verify(commands.add_parser("verify", help="compare the state on both sides; exit 1 on a difference"))
+    add_restore(commands.add_parser("restore", help="put back what a backup holds, whole or one connector"))
     for name in NOT_YET:  # the console refuses them before it parses their arguments
         commands.add_parser(name, help="does not exist yet")
     return parser
