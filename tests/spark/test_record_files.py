@@ -1,0 +1,55 @@
+"""Backups read into Spark: the same rows as the file's own reader, and as Kafka itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from connect_share.record_file import RecordFile, RecordFileWriter
+from connect_share.records import Record
+from spark_jobs.record_files import read_record_files
+from spark_jobs.schemas import KAFKA_SOURCE
+
+pytestmark = pytest.mark.spark
+
+
+def _plain(value: Any) -> Any:
+    return bytes(value) if isinstance(value, bytearray) else value
+
+
+def _record(row: Any) -> Record:
+    headers = tuple((header.key, _plain(header.value)) for header in row.headers or ())
+    return Record(row.topic, row.partition, row.offset, row.timestamp_ms, _plain(row.key), _plain(row.value), headers)
+
+
+def test_every_record_is_a_row(spark: SparkSession, tmp_path: Path) -> None:
+    odd = [
+        Record("t", 0, 0, 1, b"a", None, (("h", b"1"), ("h", None), ("", b""))),
+        Record("t", 0, 7, -1, None, b""),
+        Record("t", 1, 2**62, 2, b"\xff\xfe", b"x" * 300_000),
+    ]
+    many = [Record("u", 3, number, number, b"k%d" % number, b"v") for number in range(5_000)]
+    for name, records in (("a.avro", odd), ("b.avro", many)):
+        with RecordFileWriter(tmp_path / name, {}) as writer:
+            for record in records:
+                writer.write(record)
+    frame = read_record_files(spark, [tmp_path / "a.avro", tmp_path / "b.avro"])
+    assert frame.schema == KAFKA_SOURCE
+    assert [_record(row) for row in frame.collect()] == [*odd, *many]
+    assert frame.rdd.getNumPartitions() == 2
+    assert frame.where("value is null").count() == 1
+    assert read_record_files(spark, []).count() == 0
+    assert RecordFile(tmp_path / "b.avro").records == frame.where("topic = 'u'").count()
+
+
+def test_a_damaged_file_fails_the_job_by_name(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "cut.avro"
+    with RecordFileWriter(path, {}) as writer:
+        writer.write(Record("t", 0, 0, 1, b"a", b"b"))
+    path.write_bytes(path.read_bytes()[:-3])
+    with pytest.raises(PySparkException, match=r"cut\.avro is damaged"):
+        read_record_files(spark, [path]).count()
