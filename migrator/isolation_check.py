@@ -18,7 +18,6 @@ from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import Isolation
 from migrator.apply import load_manifest
 from migrator.errors import PlanFileError
-from migrator.evidence import record_digest
 from migrator.inspection import TopicFacts, client_id_of, read_facts, require_same_topic, require_topic
 from migrator.isolation import GroupDigest, Others, TopicBaseline, digest_of, place_of, read_as
 from migrator.manifest import Manifest, manifest_path
@@ -27,7 +26,6 @@ from migrator.progress import Progress, Silent
 from migrator.readiness import load_workers, wanted_of
 
 _DAY_MS: Final = 86_400_000
-_MODULUS: Final = 2**64
 _NONE: Final = GroupDigest(keys=0, digest=f"{0:016x}")
 
 
@@ -74,7 +72,7 @@ class OwnRecords(BaseModel):
     Attributes:
         written: acknowledged records, markers not counted.
         found: records under the plan's own keys up to the last offset that was acknowledged to it.
-        accounted: all of ``written`` are found, so none was written under another key.
+        accounted: as many are found as were acknowledged, so none went under another key.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -109,7 +107,6 @@ class _Found:
     among: Counter[str] = field(default_factory=Counter)
     superseded: Counter[str] = field(default_factory=Counter)
     own: int = 0
-    own_digest: int = 0
 
 
 def check_isolation(plan_path: Path, *, progress: Progress | None = None) -> IsolationReport:
@@ -159,22 +156,14 @@ def check_isolation(plan_path: Path, *, progress: Progress | None = None) -> Iso
 
 def _account_for(checks: Sequence[_TopicCheck], manifest: Manifest) -> dict[TopicType, OwnRecords]:
     """Compare what is found under the plan's own keys with what was acknowledged to it."""
-    written = {
-        check.topic_type: [each for each in manifest.evidence if each.topic_type is check.topic_type]
-        for check in checks
-    }
     mirrored = 0 if manifest.followed is None else manifest.followed.written
     whole = sum(check.found.own for check in checks) == manifest.records_written + mirrored
     own = {}
     for check in checks:
-        evidence, found = written[check.topic_type], check.found
-        # What was mirrored afterwards is counted over all topics together, and has no digest.
-        accounted = whole if mirrored else found.own == sum(each.written for each in evidence)
-        if not mirrored:
-            accounted &= sum(int(each.digest, 16) for each in evidence) % _MODULUS == found.own_digest
-        own[check.topic_type] = OwnRecords(
-            written=sum(each.written for each in evidence), found=found.own, accounted=accounted
-        )
+        written = sum(each.written for each in manifest.evidence if each.topic_type is check.topic_type)
+        # What was mirrored afterwards is counted over all topics together.
+        accounted = whole if mirrored else check.found.own == written
+        own[check.topic_type] = OwnRecords(written=written, found=check.found.own, accounted=accounted)
     return own
 
 
@@ -234,7 +223,6 @@ class _TopicCheck:
                     keys[place_of(message)] = owner
                 elif among and not self.others.is_marker(key):
                     found.own += 1
-                    found.own_digest = (found.own_digest + record_digest(key or b"", message.value())) % _MODULUS
             advance(len(batch))
         return keys
 

@@ -1,0 +1,181 @@
+"""The proof that a plan touched nobody else: records of others before, during and after, real broker."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry
+
+from connect_share import client
+from connect_share.records import OffsetRange, Record, TopicType
+from migrator.apply import apply_plan
+from migrator.errors import PlanFileError
+from migrator.isolation import AT_ONCE, portions
+from migrator.isolation_check import GroupIsolation, IsolationReport, Verdict, check_isolation
+from migrator.manifest import Manifest, manifest_path
+from migrator.moves import Intent
+from tests.support.migration_site import SHARED_PARTITIONS, SMALL, Site, lay_down, run, shared, small_source
+from tests.support.waiting import await_that
+
+pytestmark = pytest.mark.broker
+
+KEPT = {"min.compaction.lag.ms": "3600000"}
+
+
+def by_group(report: IsolationReport, topic_type: TopicType) -> dict[str, GroupIsolation]:
+    return {group.group: group for group in report.groups if group.topic_type is topic_type}
+
+
+def verdicts(report: IsolationReport, topic_type: TopicType) -> dict[str, Verdict]:
+    return {name: group.verdict for name, group in by_group(report, topic_type).items()}
+
+
+def others_write(site: Site, topic_type: TopicType, *pairs: tuple[str, str | None]) -> None:
+    topic = site.topic("shared", topic_type)
+    site.produce(
+        [
+            Record(topic, 0, 0, int(time.time() * 1000), key.encode(), None if value is None else value.encode())
+            for key, value in pairs
+        ]
+    )
+
+
+def a_shared_site(site: Site) -> Path:
+    """Topics on which a group, a plain cluster and somebody's nonsense are at home."""
+    site.create("shared", SHARED_PARTITIONS, KEPT)
+    others_write(
+        site,
+        TopicType.CONFIG,
+        ("other.connector-z", '{"properties":{"a":"1"}}'),
+        ("other.connector-z", '{"properties":{"a":"2"}}'),
+        ("other.connector-gone", "{}"),
+        ("other.connector-gone", None),
+        ("connector-plain", "{}"),
+        ("nonsense", "x"),
+    )
+    others_write(site, TopicType.OFFSET, ('other.["z",{}]', '{"p":1}'), ('third.["z",{}]', '{"p":1}'))
+    return small_source(site)
+
+
+def test_others_stay_as_they_were_and_may_go_on(site: Site) -> None:
+    source = a_shared_site(site)
+    path = site.plan(source, shared(site))
+    assert run("apply", path, "--yes", "--isolation-proof")[0] == 0
+    code, out, _ = run("verify", path, "--isolation")
+    assert code == 0, out
+    assert out.splitlines()[-1] == "isolated: nobody else was touched"
+    report = check_isolation(path)
+    assert verdicts(report, TopicType.CONFIG) == dict.fromkeys(("other", "plain keys", "illegal keys"), Verdict.EQUAL)
+    assert by_group(report, TopicType.CONFIG)["other"].keys_before == 1  # the newest of each key that lives
+    assert verdicts(report, TopicType.OFFSET) == {"other": Verdict.EQUAL, "third": Verdict.EQUAL}
+    assert verdicts(report, TopicType.STATUS) == {}
+    assert [(own.written, own.accounted) for own in report.own.values()] == [(4, True), (2, True), (1, True)]
+    text = manifest_path(path).read_text()
+    assert "connector-" not in text  # counts and digests only
+
+    others_write(site, TopicType.CONFIG, ("other.connector-z", None), ("fourth.connector-n", "{}"))
+    code, out, _ = run("verify", path, "--isolation", "--output", "json")
+    told = json.loads(out)
+    assert (code, told["isolated"], told["_command"]) == (0, True, "verify")
+    report = IsolationReport.model_validate({name: told[name] for name in IsolationReport.model_fields})
+    assert verdicts(report, TopicType.CONFIG) == {
+        "other": Verdict.WROTE_SINCE,
+        "fourth": Verdict.WROTE_SINCE,
+        "plain keys": Verdict.EQUAL,
+        "illegal keys": Verdict.EQUAL,
+    }
+    assert "wrote itself since: other in" in run("verify", path, "--isolation")[1]
+
+    # As if one record of the plan had gone elsewhere, to where somebody's newer record lies now.
+    manifest = Manifest.load(manifest_path(path))
+    at = next(n for n, each in enumerate(manifest.evidence) if each.topic_type is TopicType.CONFIG)
+    evidence = list(manifest.evidence)
+    last = len(site.read(site.topic("shared", TopicType.CONFIG))) - 1
+    evidence[at] = evidence[at].model_copy(
+        update={"written": evidence[at].written + 1, "destination_offsets": {0: (0, last)}}
+    )
+    manifest.model_copy(update={"evidence": tuple(evidence)}).save(manifest_path(path))
+    report = check_isolation(path)
+    assert not report.isolated
+    assert not report.own[TopicType.CONFIG].accounted
+    assert verdicts(report, TopicType.CONFIG)["fourth"] is Verdict.UNCLEAR
+    manifest.save(manifest_path(path))
+
+    # Somebody deletes records: those of a group that wrote nothing since are missed, and exit code and text say so.
+    topic = site.topic("shared", TopicType.CONFIG)
+    admin = client.admin_client(site.settings, client_id="test")
+    policy = ConfigEntry("cleanup.policy", "compact,delete", incremental_operation=AlterConfigOpType.SET)
+    resource = client.ConfigResource(client.ResourceType.TOPIC, topic, incremental_configs=[policy])
+    admin.incremental_alter_configs([resource])[resource].result(30)
+    (deleted,) = admin.delete_records([client.TopicPartition(topic, 0, 5)]).values()
+    deleted.result(30)
+    code, out, _ = run("verify", path, "--isolation")
+    assert code == 1
+    assert "touched: records are gone or others than before: plain keys in" in out
+    assert out.splitlines()[-1].startswith("not proven")
+    found = verdicts(check_isolation(path), TopicType.CONFIG)
+    assert (found["plain keys"], found["illegal keys"]) == (Verdict.TOUCHED, Verdict.EQUAL)
+    assert found["other"] is Verdict.WROTE_SINCE  # its record is gone, but a newer one of its own is there
+
+
+def test_originals_in_place_and_other_connectors_of_the_group_are_others_too(site: Site) -> None:
+    site.create("shared", SHARED_PARTITIONS, KEPT)
+    names = ("moved", "stays")
+    for topic_type, pairs in SMALL.items():
+        records = [(key, value, None) for key, value, _ in pairs if key.startswith(("connector-", "status-c", "["))]
+        for name in names:
+            for prefix in ("old", "new") if name == "stays" else ("old",):
+                lay_down(
+                    site, "shared", topic_type, [(f"{prefix}.{k}".replace("a.b", name), v, 0) for k, v, _ in records]
+                )
+    old, new = (site.worker_file("shared", group, sharing=True) for group in ("old", "new"))
+    path = site.plan(old, new, intent=Intent(job="moved"))
+    apply_plan(path, isolation_proof=True)
+    report = check_isolation(path)
+    assert report.isolated
+    for topic_type in TopicType:
+        groups = by_group(report, topic_type)
+        assert {name: group.keys_before for name, group in groups.items()} == {"old": 2, "new": 1}
+        assert report.own[topic_type].found == 1
+
+
+def test_what_the_cleaner_takes_is_told_apart(site: Site) -> None:
+    """A group's newer record explains that the older one is gone; nothing explains the loss of another."""
+    site.create("shared", SHARED_PARTITIONS, {"min.cleanable.dirty.ratio": "0.01", "segment.ms": "1"})
+    others_write(site, TopicType.CONFIG, ("other.connector-z", "{}"), ("third.connector-z", "{}"))
+    path = site.plan(small_source(site), shared(site))
+    apply_plan(path, isolation_proof=True)
+    topic = site.topic("shared", TopicType.CONFIG)
+
+    def cleaned() -> list[tuple[bytes | None, int]]:
+        others_write(site, TopicType.CONFIG, ("other.connector-z", '{"properties":{}}'))
+        return [(record.key, record.offset) for record in site.read(topic)]
+
+    await_that(cleaned, lambda found: (b"other.connector-z", 0) not in found, what="the old record cleaned away")
+    report = check_isolation(path)
+    groups = by_group(report, TopicType.CONFIG)
+    assert (groups["other"].verdict, groups["other"].keys_before, groups["other"].keys_now) == (
+        Verdict.WROTE_SINCE,
+        1,
+        0,
+    )
+    assert (groups["third"].verdict, groups["third"].keys_now) == (Verdict.EQUAL, 1)
+    assert report.isolated
+
+
+def test_without_the_notes_there_is_no_proof(site: Site) -> None:
+    path = site.plan(small_source(site), shared(site))
+    with pytest.raises(PlanFileError, match="no manifest"):
+        check_isolation(path)
+    apply_plan(path)
+    code, out, err = run("verify", path, "--isolation")
+    assert (code, out) == (1, "")
+    assert "--isolation-proof" in err
+
+
+def test_partitions_are_read_together_up_to_a_limit() -> None:
+    ranges = [OffsetRange("t", number, 0, size) for number, size in enumerate((1, AT_ONCE, 3, 4, AT_ONCE * 9, 1))]
+    assert [[part.partition for part in portion] for portion in portions(ranges)] == [[0], [1], [2, 3], [4], [5]]
