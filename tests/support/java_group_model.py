@@ -189,7 +189,8 @@ class JavaGroup:
                     # in 2.8.2 and 4.3.1). One that is missing counts as right, a wrong one does not.
                     states *= 2
                 if states != [wanted.target] * (1 if wanted.target == "STOPPED" else 2):
-                    found.append(f"{name}: {states}, not {wanted.target}")
+                    traces = [str(task.get("trace", ""))[:2_000] for task in status["tasks"]]
+                    found.append(f"{name}: {states}, not {wanted.target} {''.join(traces)}")
                 size = wanted.file.stat().st_size
                 if wanted.target == "RUNNING" and size and self._offsets(name) != [{"position": size}]:
                     found.append(f"{name}: offsets {self._offsets(name)}, not {size}")
