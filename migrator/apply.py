@@ -18,7 +18,7 @@ from typing import Final
 from connect_share.admin import Admin
 from connect_share.records import TopicType
 from migrator.backup import back_up
-from migrator.copying import CopyJob
+from migrator.copying import CopyJob, Readers
 from migrator.errors import AlreadyAppliedError, CopyError, PlanFileError
 from migrator.evidence import SliceEvidence
 from migrator.inspection import client_id_of
@@ -50,17 +50,24 @@ def local_engine(progress: Progress) -> Engine:
             with lock:
                 progress.advance(records)
 
-        pool = ThreadPoolExecutor(max_workers=LOCAL_THREADS, thread_name_prefix="copy")
-        try:
-            present = _read_back(jobs)
-            running = [
-                pool.submit(job.run, producers=producers, present=present.get(_space(job)), on_progress=advance)
-                for job in jobs
-            ]
-            for done in as_completed(running):
-                yield done.result()
-        finally:
-            pool.shutdown(cancel_futures=True)
+        with Readers() as readers:
+            pool = ThreadPoolExecutor(max_workers=LOCAL_THREADS, thread_name_prefix="copy")
+            try:
+                present = _read_back(jobs)
+                running = [
+                    pool.submit(
+                        job.run,
+                        producers=producers,
+                        readers=readers,
+                        present=present.get(_space(job)),
+                        on_progress=advance,
+                    )
+                    for job in jobs
+                ]
+                for done in as_completed(running):
+                    yield done.result()
+            finally:
+                pool.shutdown(cancel_futures=True)
 
     return run
 

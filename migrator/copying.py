@@ -6,25 +6,72 @@ producer. A key lives in one source partition, so order per key holds at the des
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final
+from types import TracebackType
+from typing import Any, Final, Self
 
 from connect_share.admin import Admin
-from connect_share.log.ranges import read_ranges
+from connect_share.client import Message, to_record
+from connect_share.log.ranges import RangeReader, read_ranges
 from connect_share.records import Record, TopicType
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
 from migrator.canonical import fold_state
 from migrator.evidence import SliceEvidence, Tally
 from migrator.plan import CopySlice
 from migrator.reading_back import Present, Skipping, ranges_since
-from migrator.transform import Skipped
-from migrator.writing import PROCESS_PRODUCERS, CheckedWriter, Producers
+from migrator.transform import Skipped, SkipReason
+from migrator.writing import PROCESS_PRODUCERS, CheckedWriter, Outgoing, Producers
 
 MARKER_KEY: Final = b"target-state-"
 MARKER_VALUE: Final = b"null"
 IDLE_TIMEOUT_S: Final = 60.0
+
+
+class Readers:
+    """Readers kept from one slice to the next: a new client costs more than reading a small slice.
+
+    Closed with the ``with`` block, if it is used in one; those that are left alone close with their last use.
+    """
+
+    def __init__(self) -> None:
+        self._free: dict[tuple[str, Isolation, tuple[tuple[str, str], ...]], list[RangeReader]] = {}
+        self._kept = False
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> Self:
+        self._kept = True
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for readers in self._free.values():
+            for reader in readers:
+                reader.close()
+        self._free.clear()
+        self._kept = False
+
+    @contextmanager
+    def lent(self, settings: ClientSettings, isolation: Isolation, client_id: str) -> Iterator[RangeReader]:
+        """Lend a reader to one thread."""
+        at = (client_id, isolation, tuple(sorted(settings.properties.items())))
+        with self._lock:
+            free = self._free.setdefault(at, [])
+            reader = free.pop() if free else RangeReader(settings, isolation=isolation, client_id=client_id)
+        try:
+            yield reader
+        except BaseException:
+            reader.close()
+            raise
+        if self._kept:
+            with self._lock:
+                free.append(reader)
+        else:
+            reader.close()
 
 
 def read_slice(
@@ -68,6 +115,7 @@ def copy_slice(
     *,
     client_id: str,
     producers: Producers | None = None,
+    readers: Readers | None = None,
     present: Present | None = None,
     on_progress: Callable[[int], None] | None = None,
     idle_timeout_s: float = IDLE_TIMEOUT_S,
@@ -80,6 +128,7 @@ def copy_slice(
         producer_settings: of the destination's worker.
         client_id: for both clients.
         producers: kept producers of the caller, by default those of the process.
+        readers: kept readers of the caller.
         present: what an interrupted copy has left at the destination; not written again.
         on_progress: called now and then with the number of records read since the last call.
         idle_timeout_s: seconds without a record after which reading is given up.
@@ -89,30 +138,35 @@ def copy_slice(
         ReadToEndTimeoutError: the end of the range was not reached.
         CopyError: an acknowledgement is missing.
     """
-
-    def read() -> Iterator[Record]:
-        return read_slice(slice_, consumer_settings, client_id=client_id, idle_timeout_s=idle_timeout_s)
-
-    skipping = None
-    if present is not None and present.found:
-        lengths = present.lengths(rewritten(slice_, read(), Tally()), slice_.destination_partitions)
-        skipping = Skipping(lengths, slice_.destination_partitions)
     tally = Tally()
     writer = CheckedWriter(producers or PROCESS_PRODUCERS, producer_settings, slice_.destination_topic, client_id)
-    try:
-        for record in rewritten(slice_, read(), tally, on_progress):
-            tally.carried(record)
-            if skipping is not None and skipping.was_written(record):
-                tally.found_present += 1
+    skipping = None
+    with (readers or Readers()).lent(consumer_settings, slice_.isolation, client_id) as reader:
+
+        def read() -> Iterator[list[Message]]:
+            return reader.batches([slice_.offset_range], idle_timeout_s=idle_timeout_s)
+
+        if present is not None and present.found:
+            lengths = present.lengths(rewritten(slice_, _records(read()), Tally()), slice_.destination_partitions)
+            skipping = Skipping(lengths, slice_.destination_partitions)
+        try:
+            if skipping is None and not slice_.fold:
+                _mirror(slice_, read(), tally, writer, on_progress)
             else:
-                writer.write(record)
-        marker = slice_.topic_type is TopicType.CONFIG and tally.tombstones > 0
-        if marker:
-            _write_marker(writer, slice_, tally.last_offset)
-        writer.finish()
-    except BaseException:
-        writer.abandon()
-        raise
+                for record in rewritten(slice_, _records(read()), tally, on_progress):
+                    tally.carried(record)
+                    if skipping is not None and skipping.was_written(record):
+                        tally.found_present += 1
+                    else:
+                        writer.write(record)
+            tally.settle()
+            marker = slice_.topic_type is TopicType.CONFIG and tally.tombstones > 0
+            if marker:
+                _write_marker(writer, slice_, tally.last_offset)
+            writer.finish()
+        except BaseException:
+            writer.abandon()
+            raise
     spans = dict(writer.offsets)
     if present is not None and skipping is not None:
         for number in skipping.lengths:
@@ -120,6 +174,43 @@ def copy_slice(
             written = spans.get(number, (first, last))
             spans[number] = (min(first, written[0]), max(last, written[1]))
     return tally.evidence(slice_, marker=marker, spans=spans)
+
+
+def _records(batches: Iterable[list[Message]]) -> Iterator[Record]:
+    return (to_record(message) for batch in batches for message in batch)
+
+
+def _mirror(
+    slice_: CopySlice,
+    batches: Iterable[list[Message]],
+    tally: Tally,
+    writer: CheckedWriter,
+    on_progress: Callable[[int], None] | None,
+) -> None:
+    """Do what :func:`rewritten` does in ``mirror`` mode, and write, without a :class:`Record` for each message.
+
+    Twice as fast: of a copy's time most is what is done for each single record.
+    """
+    transform = slice_.transform
+    prefix, (beginnings, cut) = transform.prefix, transform.sure_beginnings
+    for batch in batches:
+        going: list[Outgoing] = []
+        for message in batch:
+            key: Any = message.key()
+            if key is not None and key.startswith(beginnings):
+                key = prefix + key[cut:]
+            else:
+                original = transform.original_key(key)
+                if isinstance(original, SkipReason):
+                    tally.skipped[original] += 1
+                    continue
+                key = prefix + original
+            value: Any = message.value()
+            going.append((key, value, message.timestamp()[1], message.headers()))
+        tally.took(batch, going)
+        writer.write_all(going)
+        if on_progress is not None:
+            on_progress(len(batch))
 
 
 def _write_marker(writer: CheckedWriter, slice_: CopySlice, last_offset: int | None) -> None:
@@ -161,6 +252,7 @@ class CopyJob:
         resumed: bool = False,
         present: Present | None = None,
         producers: Producers | None = None,
+        readers: Readers | None = None,
         on_progress: Callable[[int], None] | None = None,
     ) -> SliceEvidence:
         """Copy the slice.
@@ -169,6 +261,7 @@ class CopyJob:
             resumed: an earlier attempt may have written: read back what is there first, unless ``present`` says it.
             present: what is there.
             producers: kept producers of the caller.
+            readers: likewise.
             on_progress: told of records read.
 
         Raises:
@@ -182,6 +275,7 @@ class CopyJob:
             self.producer_settings,
             client_id=self.client_id,
             producers=producers,
+            readers=readers,
             present=present,
             on_progress=on_progress,
         )

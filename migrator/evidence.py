@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-import zlib
+from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from pydantic import BaseModel, ConfigDict
 
+from connect_share.client import Message
 from connect_share.records import Record, TopicType
 from migrator.plan import CopySlice
 from migrator.transform import SkipReason
+from migrator.writing import Outgoing
 
 PROGRESS_EVERY: Final = 1_000
-_SUM_MODULUS: Final = 2**64
+_AT_ONCE: Final = 4_000
+"""Keys and values that are hashed together: a call for each costs more than the hashing."""
 
 
 class SliceEvidence(BaseModel):
@@ -32,8 +34,7 @@ class SliceEvidence(BaseModel):
         tombstones: how many of the written have no value.
         bytes_written: keys and values.
         skipped: per reason.
-        digest: sum modulo 2**64 over the written of a hash of key and value: independent of order.
-        crc32: over keys and values in the order written.
+        digest: SHA-256 over keys, values, their lengths and the places of tombstones, in the order read.
         marker_written: the group's marker closes the config topic, see decision 2.
         destination_offsets: per destination partition the first and last offset acknowledged.
     """
@@ -58,7 +59,6 @@ class SliceEvidence(BaseModel):
     bytes_written: int
     skipped: dict[SkipReason, int]
     digest: str
-    crc32: int
     marker_written: bool
     destination_offsets: dict[int, tuple[int, int]]
 
@@ -71,20 +71,26 @@ def record_digest(key: bytes, value: bytes | None) -> int:
     return int.from_bytes(hashlib.blake2b(told, digest_size=8).digest(), "big")
 
 
-@dataclass
 class Tally:
-    """Running figures of one slice."""
+    """Running figures of one slice.
 
-    read: int = 0
-    written: int = 0
-    found_present: int = 0
-    tombstones: int = 0
-    bytes_written: int = 0
-    digest: int = 0
-    crc32: int = 0
-    first_offset: int | None = None
-    last_offset: int | None = None
-    skipped: Counter[SkipReason] = field(default_factory=Counter)
+    Attributes:
+        told: key and value of each record carried since :meth:`settle`, in order; a tombstone's value is ``b""``.
+        told_tombstones: places of tombstones in ``told``, counted in records.
+    """
+
+    def __init__(self) -> None:
+        self.read = 0
+        self.written = 0
+        self.found_present = 0
+        self.tombstones = 0
+        self.bytes_written = 0
+        self.first_offset: int | None = None
+        self.last_offset: int | None = None
+        self.skipped: Counter[SkipReason] = Counter()
+        self.told: list[bytes] = []
+        self.told_tombstones: list[int] = []
+        self._contents, self._lengths, self._places = (hashlib.sha256() for _ in range(3))
 
     def reading(self, records: Iterable[Record], on_progress: Callable[[int], None] | None = None) -> Iterator[Record]:
         """Pass records on, counted."""
@@ -103,19 +109,49 @@ class Tally:
 
     def carried(self, record: Record) -> None:
         """Count a record that is at the destination now, or will be."""
-        key, value = record.key or b"", record.value  # the transform gives no record without a key
-        self.written += 1
-        self.digest = (self.digest + record_digest(key, value)) % _SUM_MODULUS
-        self.crc32 = zlib.crc32(key, self.crc32)
-        self.bytes_written += len(key)
-        if value is None:
-            self.tombstones += 1
-        else:
-            self.crc32 = zlib.crc32(value, self.crc32)
-            self.bytes_written += len(value)
+        if record.value is None:
+            self.told_tombstones.append(len(self.told) // 2)
+        self.told += (record.key or b"", record.value or b"")  # the transform gives no record without a key
+        if len(self.told) >= _AT_ONCE:
+            self.settle()
+
+    def took(self, batch: Sequence[Message], carried: Sequence[Outgoing]) -> None:
+        """Count a batch that was read, and what of it is at the destination or will be: :meth:`carried` in one go."""
+        if self.first_offset is None and batch:
+            self.first_offset = batch[0].offset()
+        if batch:
+            self.last_offset = batch[-1].offset()
+        self.read += len(batch)
+        told = [part for key, value, _, _ in carried for part in (key, value)]
+        if None in told:
+            self.told_tombstones += [at // 2 for at, part in enumerate(told) if part is None]
+        self.told += [part or b"" for part in told]
+        self.settle()
+
+    def settle(self) -> None:
+        """Take what is in ``told`` into the figures; the result does not depend on how often this is called."""
+        if not self.told:
+            return
+        lengths = array("Q", map(len, self.told))
+        self._contents.update(b"".join(self.told))
+        self._lengths.update(lengths)
+        self._places.update(array("Q", [self.written + place for place in self.told_tombstones]))
+        self.bytes_written += sum(lengths)
+        self.written += len(self.told) // 2
+        self.tombstones += len(self.told_tombstones)
+        self.told.clear()
+        self.told_tombstones.clear()
+
+    @property
+    def digest(self) -> str:
+        """The digest of what was carried so far."""
+        self.settle()
+        parts = (self._contents, self._lengths, self._places)
+        return hashlib.sha256(b"".join(part.digest() for part in parts)).hexdigest()
 
     def evidence(self, slice_: CopySlice, *, marker: bool, spans: dict[int, tuple[int, int]]) -> SliceEvidence:
         """Give the figures of a slice that was copied to its end."""
+        self.settle()
         offset_range, transform = slice_.offset_range, slice_.transform
         return SliceEvidence(
             slice_name=slice_.name,
@@ -135,8 +171,7 @@ class Tally:
             tombstones=self.tombstones,
             bytes_written=self.bytes_written,
             skipped=dict(self.skipped),
-            digest=f"{self.digest:016x}",
-            crc32=self.crc32,
+            digest=self.digest,
             marker_written=marker,
             destination_offsets=spans,
         )

@@ -13,7 +13,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from connect_share.keys import SEPARATOR, SESSION_KEY, ClusterGroupId, split_key
+from connect_share.keys import (
+    CONFIG_KEY_PREFIXES,
+    SEPARATOR,
+    SESSION_KEY,
+    STATUS_KEY_PREFIXES,
+    ClusterGroupId,
+    split_key,
+)
 from connect_share.records import Record, TopicType
 from migrator.connector_keys import connector_of
 
@@ -24,6 +31,12 @@ PLAIN_KEYS: Final = "plain keys"
 """How people are told of keys without a prefix."""
 
 _RESTART_PREFIX: Final = b"restart-connector-"
+_TAKEN: Final[Mapping[TopicType, tuple[bytes, ...]]] = {
+    TopicType.CONFIG: tuple(prefix for prefix in CONFIG_KEY_PREFIXES if prefix != _RESTART_PREFIX),
+    TopicType.STATUS: STATUS_KEY_PREFIXES,
+    TopicType.OFFSET: (b"[",),
+}
+"""How the plain keys begin that are taken whatever follows, as long as all connectors are."""
 
 
 class SkipReason(enum.Enum):
@@ -114,6 +127,22 @@ class KeyTransform:
         """A hash over the description and the version of the rule: the same means the same transform."""
         told = json.dumps({"rule": RULE_VERSION, **self.description}, sort_keys=True)
         return f"sha256:{hashlib.sha256(told.encode()).hexdigest()}"
+
+    @property
+    def sure_beginnings(self) -> tuple[tuple[bytes, ...], int]:
+        """How keys begin that are taken in any case, and how many of their bytes come before the original key.
+
+        A loop over many records asks :meth:`original_key` for the others only. Ids are so made that a key has one
+        reading (:func:`connect_share.keys.own_key`), hence one look at its beginning is enough.
+        """
+        if self.connectors is not None:
+            return (), 0
+        if self.plain:
+            return _TAKEN[self.topic_type], 0
+        if self.groups is None or len(self.groups) != 1:
+            return (), 0
+        prefix = next(iter(self.groups)).encode("ascii") + SEPARATOR
+        return tuple(prefix + begin for begin in _TAKEN[self.topic_type]), len(prefix)
 
     def apply(self, record: Record) -> Record | Skipped:
         """Give the record its new key; never raises and keeps no memory of earlier records.

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
 from connect_share import client
 from connect_share.records import Record
@@ -22,6 +22,10 @@ PRODUCER_OVERRIDES: Final[Mapping[str, str]] = {
     # A record that cannot be delivered must end the copy within minutes, not hang it.
     "message.timeout.ms": "120000",
 }
+
+
+Outgoing = tuple[bytes | None, bytes | None, int, Any]
+"""Key, value, timestamp in ms, and the headers as the client gives and takes them (``None``: none)."""
 
 
 class Producers(threading.local):
@@ -59,49 +63,71 @@ class CheckedWriter:
         self._client_id = client_id
         self._producer: client.Producer | None = None
         self._topic = topic
-        self._failure: client.KafkaError | None = None
+        self._failures: list[client.KafkaError] = []
         self._sent = 0
+        self._polled = 0
         self._acknowledged = 0
-        self.offsets: dict[int, tuple[int, int]] = {}
+        self._first: dict[int, int] = {}
+        self._last: dict[int, int] = {}
+        self._delivered = self._listener()
+
+    @property
+    def offsets(self) -> dict[int, tuple[int, int]]:
+        """Per partition the first and last offset acknowledged."""
+        return {partition: (first, self._last[partition]) for partition, first in self._first.items()}
 
     def _open(self) -> client.Producer:
         if self._producer is None:
             self._producer = self._producers.get(self._settings, self._client_id)
         return self._producer
 
-    def _delivered(self, error: client.KafkaError | None, message: client.Message) -> None:
-        if error is not None:
-            self._failure = self._failure or error
-            return
-        self._acknowledged += 1
-        partition, offset = message.partition() or 0, message.offset() or 0
-        known = self.offsets.get(partition)
-        self.offsets[partition] = (offset, offset) if known is None else (min(known[0], offset), max(known[1], offset))
+    def _listener(self) -> Callable[[client.KafkaError | None, client.Message], None]:
+        """Give what is called with each acknowledgement: a million times, hence local names.
+
+        One idempotent producer is told of each partition's records in their order.
+        """
+        first, last, failures = self._first, self._last, self._failures
+
+        def delivered(error: client.KafkaError | None, message: client.Message) -> None:
+            if error is not None:
+                failures.append(error)
+                return
+            self._acknowledged += 1
+            partition, offset = message.partition() or 0, message.offset() or 0
+            if partition not in last:
+                first[partition] = offset
+            last[partition] = offset
+
+        return delivered
 
     def write(self, record: Record) -> None:
         """Queue one record; blocks while the queue is full."""
-        headers: list[tuple[str, str | bytes | None]] | None = [*record.headers] or None
+        self.write_all(((record.key, record.value, record.timestamp_ms, [*record.headers] or None),))
+
+    def write_all(self, records: Sequence[Outgoing]) -> None:
+        """Queue records in this order; blocks while the queue is full.
+
+        Raises:
+            BrokerError: a record was refused.
+        """
         producer = self._open()
-        while True:
-            self._raise_failure()
-            try:
-                producer.produce(
-                    self._topic,
-                    key=record.key,
-                    value=record.value,
-                    headers=headers,
-                    timestamp=record.timestamp_ms,
-                    on_delivery=self._delivered,
-                )
-            except BufferError:
-                producer.poll(0.1)
-                continue
-            except client.KafkaException as error:
-                raise client.translate(error, doing=f"writing to {self._topic}") from error
-            break
-        self._sent += 1
-        if self._sent % POLL_EVERY == 0:
+        produce, topic, delivered = producer.produce, self._topic, self._delivered
+        self._raise_failure()
+        for key, value, timestamp_ms, headers in records:
+            while True:
+                try:
+                    produce(topic, value, key, -1, delivered, delivered, timestamp_ms, headers)
+                except BufferError:
+                    producer.poll(0.1)
+                    self._raise_failure()
+                    continue
+                except client.KafkaException as error:
+                    raise client.translate(error, doing=f"writing to {topic}") from error
+                break
+        self._sent += len(records)
+        if self._sent - self._polled >= POLL_EVERY:
             producer.poll(0)
+            self._polled = self._sent
 
     def finish(self) -> None:
         """Wait for all acknowledgements.
@@ -111,7 +137,7 @@ class CheckedWriter:
             CopyError: fewer acknowledgements than records.
         """
         # Each record has a time-out of its own (message.timeout.ms), so this loop ends.
-        while self._producer is not None and len(self._producer) and self._failure is None:
+        while self._producer is not None and len(self._producer) and not self._failures:
             self._producer.flush(0.5)
         self._raise_failure()
         if self._acknowledged != self._sent:
@@ -128,8 +154,8 @@ class CheckedWriter:
             self._producer.poll(0)
 
     def _raise_failure(self) -> None:
-        if self._failure is not None:
-            raise client.translate(self._failure, doing=f"writing to {self._topic}")
+        if self._failures:
+            raise client.translate(self._failures[0], doing=f"writing to {self._topic}")
 
 
 PROCESS_PRODUCERS: Final = Producers()

@@ -549,7 +549,7 @@ def test_a_repeated_task_writes_nothing_twice(site: Site) -> None:
             first = job.run()
             again = job.run(resumed=True)
             assert again.found_present == again.written == first.written
-            assert (again.digest, again.crc32) == (first.digest, first.crc32)
+            assert again.digest == first.digest
             yield again
 
     apply_plan(plan_path, engine=twice, engine_name="twice")
