@@ -10,8 +10,10 @@ from connect_share.cli.output import Output, printable
 from connect_share.errors import ConnectShareError
 from migrator.cli import commands, cutting_over, restoring
 from migrator.cli.arguments import build_parser
+from migrator.cli.surveying import survey_command
 
 _COMMANDS: Final[dict[str, Callable[..., int]]] = {
+    "survey": survey_command,
     "plan": commands.plan_command,
     "apply": commands.apply_command,
     "resume": commands.resume_command,

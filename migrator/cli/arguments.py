@@ -16,9 +16,7 @@ EXAMPLES: Final = """examples:
   connect-share-migrate verify move.json --output json
 """
 
-NOT_YET: Final[dict[str, str]] = {
-    "survey": "survey does not exist yet: use plan, which reads and checks the same facts and writes nothing to Kafka",
-}
+NOT_YET: Final[dict[str, str]] = {}
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -30,6 +28,7 @@ def build_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    _add_survey(commands.add_parser("survey", help="facts before a plan: topics, groups, what a move would meet"))
     _add_plan(commands.add_parser("plan", help="check and write down what is to be done; writes nothing to Kafka"))
     _add_apply(commands.add_parser("apply", help="carry out a plan"))
     _add_resume(commands.add_parser("resume", help="go on with an apply that did not end"))
@@ -46,7 +45,7 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", choices=("text", "json"), default="text", help="form of the result")
 
 
-def _add_plan(parser: argparse.ArgumentParser) -> None:
+def _add_files(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--source-worker-config",
         dest="sources",
@@ -67,6 +66,15 @@ def _add_plan(parser: argparse.ArgumentParser) -> None:
         required=True,
         help="worker file of where it goes: one for all sources, or one for each in the same order",
     )
+
+
+def _add_survey(parser: argparse.ArgumentParser) -> None:
+    _add_files(parser)
+    _add_output(parser)
+
+
+def _add_plan(parser: argparse.ArgumentParser) -> None:
+    _add_files(parser)
     parser.add_argument("-o", "--plan", dest="plan", metavar="PLAN", type=Path, help="the plan file to write")
     parser.add_argument("--job", metavar="NAME", help="move this connector only, to the destination file's group")
     parser.add_argument(

@@ -1,0 +1,182 @@
+"""``survey``: facts as tables for people, or whole as JSON."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from connect_share.cli.output import Output
+from connect_share.records import TopicType
+from migrator.cli.progress_line import ProgressLine
+from migrator.survey import survey
+from migrator.survey_facts import GroupSurvey, MoveSurvey, Survey, TopicSurvey
+from migrator.transform import PLAIN_KEYS
+
+
+def survey_command(arguments: argparse.Namespace) -> int:
+    """Ask, print; 1 only when something could not be asked."""
+    with ProgressLine(sys.stderr) as progress:
+        found = survey(arguments.sources, arguments.destinations, progress=progress)
+    output = Output("survey", arguments.output)
+    if output.is_json:
+        output.json(found.model_dump(mode="json"))
+    else:
+        _show(output, found)
+    return 1 if found.unanswered else 0
+
+
+def _show(output: Output, found: Survey) -> None:
+    output.lines("TOPICS")
+    output.table(
+        ("topic", "type", "partitions", "replicas", "offsets", "policy", "max.message.bytes", "in sync", "topic id"),
+        [_topic_row(topic) for topic in found.topics],
+    )
+    output.lines("", "GROUPS")
+    output.table(
+        ("group", "config topic", "side", "workers", "connectors", "tasks", "records", "bytes", "exactly once"),
+        [_group_row(group) for group in found.groups],
+    )
+    output.lines("", "MOVES")
+    output.table(
+        ("group.id", "becomes", "Kafka cluster", "largest record", "of at most", "already there", "workers there"),
+        [_move_row(move) for move in found.moves],
+    )
+    notes = [*_topic_notes(found.topics), *_group_notes(found.groups), *_move_notes(found.moves), *_collisions(found)]
+    if notes:
+        output.lines("", "TO KNOW", *notes)
+    if found.unanswered:
+        output.lines("", "NOT ANSWERED", *found.unanswered)
+
+
+def _topic_row(topic: TopicSurvey) -> tuple[object, ...]:
+    if not topic.exists:
+        return (topic.topic, topic.topic_type.value, "missing", *[None] * 6)
+    offsets = sum(part.end - part.start for part in topic.partitions)
+    return (
+        topic.topic,
+        topic.topic_type.value,
+        len(topic.partitions),
+        topic.replication_factor,
+        f"{offsets:,}",
+        topic.configs.get("cleanup.policy"),
+        topic.configs.get("max.message.bytes"),
+        topic.configs.get("min.insync.replicas"),
+        topic.topic_id,
+    )
+
+
+def _name(group: str | None) -> str:
+    return PLAIN_KEYS if group is None else group
+
+
+def _workers(members: int | None) -> str:
+    return "unknown: count as alive" if members is None else f"{members} alive" if members else "none"
+
+
+def _group_row(group: GroupSurvey) -> tuple[object, ...]:
+    return (
+        _name(group.group),
+        group.topics[TopicType.CONFIG],
+        group.side,
+        _workers(group.members),
+        len(group.connectors),
+        group.tasks,
+        f"{group.records:,}",
+        f"{group.bytes:,}",
+        group.exactly_once,
+    )
+
+
+def _move_row(move: MoveSurvey) -> tuple[object, ...]:
+    largest = max(move.largest.values(), key=lambda each: each.largest_bytes / each.limit_bytes, default=None)
+    return (
+        move.group_id,
+        _name(move.becomes),
+        "another" if move.other_kafka_cluster else "the same",
+        None if largest is None else f"{largest.largest_bytes:,}",
+        None if largest is None else f"{largest.limit_bytes:,}",
+        f"{move.records_at_destination:,} record(s)",
+        _workers(move.members_at_destination),
+    )
+
+
+def _topic_notes(topics: Sequence[TopicSurvey]) -> list[str]:
+    notes = []
+    for topic in topics:
+        notes += [
+            f"{topic.topic}[{part.partition}]: a transaction is open, committed records end at "
+            f"{part.last_stable_offset} of {part.end}"
+            for part in topic.partitions
+            if part.transaction_open
+        ]
+        if topic.illegal_keys:
+            notes.append(f"{topic.topic}: {topic.illegal_keys:,} record(s) whose key Connect does not write there")
+        if topic.configs.get("cleanup.policy", "compact") != "compact":
+            notes.append(f"{topic.topic}: cleanup.policy is not compact, records may be lost by age or size")
+        if topic.configs.get("message.timestamp.type") == "LogAppendTime":
+            notes.append(f"{topic.topic}: records get the time of the write (message.timestamp.type)")
+    return notes
+
+
+def _group_notes(groups: Sequence[GroupSurvey]) -> list[str]:
+    notes = []
+    for group in groups:
+        whose = f"{_name(group.group)} in {group.topics[TopicType.CONFIG]}"
+        if group.unparseable:
+            notes.append(f"{whose}: {group.unparseable:,} record(s) that Connect cannot read")
+        for text, names in (
+            ("an offsets topic of their own", [c.name for c in group.connectors if c.own_offsets_topic]),
+            ("tasks that Connect does not see, put in order by --mode state", _in(group, "heals")),
+            ("task configurations that are not all there, made anew by workers", _in(group, "leaves_without_tasks")),
+            (
+                "tasks counted for exactly-once fencing",
+                [c.name for c in group.connectors if c.fenced_tasks is not None],
+            ),
+        ):
+            if names:
+                notes.append(f"{whose}: {len(names)} connector(s) have {text}: {', '.join(map(repr, names))}")
+        if group.secrets or group.secrets_in_tasks:
+            places = ", ".join(f"{each.connector!r} {each.property}" for each in group.secrets)
+            notes.append(
+                f"{whose}: {len(group.secrets)} secret(s) in clear text in connectors ({places or 'none'}), "
+                f"{group.secrets_in_tasks} in tasks; everybody reads them who may read the topic"
+            )
+        if group.group is None and len(group.group_ids) > 1:
+            notes += [
+                f"{whose}: {connector.name!r} was run by {', '.join(connector.worker_ids) or 'nobody known'}"
+                for connector in group.connectors
+            ]
+    return notes
+
+
+def _in(group: GroupSurvey, state_mode: str) -> list[str]:
+    return [connector.name for connector in group.connectors if connector.state_mode == state_mode]
+
+
+def _move_notes(moves: Sequence[MoveSurvey]) -> list[str]:
+    notes = []
+    for move in moves:
+        if move.illegal_id:
+            notes.append(
+                f"{move.group_id} becomes {move.becomes}, which cannot be a key prefix: choose another group.id"
+            )
+        notes += [
+            f"{move.group_id}: its largest {topic_type.value} record would have {size.largest_bytes:,} bytes, the "
+            f"destination takes {size.limit_bytes:,}"
+            for topic_type, size in move.largest.items()
+            if not size.fits
+        ]
+    return notes
+
+
+def _collisions(found: Survey) -> list[str]:
+    return [
+        f"connector {each.connector!r} is in {', '.join(each.groups)}"
+        + (
+            f"; {each.sinks} of them sinks: they share the consumer group connect-{each.connector}"
+            if each.sinks > 1
+            else ""
+        )
+        for each in found.collisions
+    ]

@@ -1,0 +1,48 @@
+"""Which properties of a connector look like secrets in clear text. Pure; gives names, never values.
+
+Judged by the name, as Connect itself has no schema here: too many rather than too few. A value that refers to a config
+provider (``${file:...}``) is what it should be.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from connect_share.worker_config.config_providers import VARIABLE
+
+_WORDS: Final = ("password", "passwd", "passphrase", "secret", "token", "credential", "jaas", "private")
+_KEY_AT_END: Final = re.compile(
+    r"(?:^|[._-])(?:api|access|account|shared|auth|encryption|master|license|pem)?[._-]?key$"
+)
+# Names that end with "key" and mean a field, a converter or a rule of placing.
+_HARMLESS_KEYS: Final = frozenset(
+    {"record", "message", "partition", "routing", "primary", "sort", "foreign", "hash", "range", "document", "unique"}
+)
+# Names that hold one of the words and say where, how or whether, not what.
+_HARMLESS_ENDINGS: Final = (".type", ".class", ".provider", ".location", ".path", ".file", ".filename", ".url", ".uri")
+_HARMLESS_VALUES: Final = frozenset({"", "true", "false", "null", "none", "[hidden]"})
+_IN_A_URL: Final = re.compile(r"://[^/\s:@?]+:[^/\s@]+@|[?&;](?:password|pwd|secret|token|sig)=", re.IGNORECASE)
+
+
+def clear_text_secrets(config: Mapping[str, object]) -> list[str]:
+    """Name the properties whose value is a secret that anybody can read who may read the topic."""
+    return sorted(name for name, value in config.items() if _is_clear(name, value))
+
+
+def _is_clear(name: str, value: object) -> bool:
+    if not isinstance(value, str) or value.strip().lower() in _HARMLESS_VALUES or VARIABLE.search(value):
+        return False
+    return _names_a_secret(name.lower()) or _IN_A_URL.search(value) is not None
+
+
+def _names_a_secret(name: str) -> bool:
+    if name.endswith(_HARMLESS_ENDINGS):
+        return False
+    if any(word in name for word in _WORDS):
+        return True
+    if not _KEY_AT_END.search(name):
+        return False
+    before = re.split(r"[._-]", name.removesuffix("key").rstrip("._-"))[-1]
+    return before not in _HARMLESS_KEYS
