@@ -14,6 +14,7 @@ from migrator.cli.commands import show_applied
 from migrator.cli.progress_line import ProgressLine
 from migrator.copying import CopyJob
 from migrator.evidence import SliceEvidence
+from migrator.evidence_folder import leaving
 from migrator.plan import MigrationPlan
 from migrator.progress import Progress
 from spark_jobs import command_line
@@ -25,7 +26,8 @@ SPARK_ENGINE: Final = "spark"
 
 def _body(options: argparse.Namespace) -> int:
     MigrationPlan.load(options.plan)
-    with ProgressLine(sys.stderr) as progress:
+    command = "resume" if options.resume else "apply"
+    with leaving(options.plan, options.evidence, command), ProgressLine(sys.stderr) as progress:
         if not options.resume:
             # What cannot be done is said before ten seconds are spent on a session; apply checks again before it writes.
             check_plan(options.plan)
@@ -44,7 +46,7 @@ def _body(options: argparse.Namespace) -> int:
                 isolation_proof=options.isolation_proof,
                 backup=not options.no_backup,
             )
-    show_applied(Output("resume" if options.resume else "apply", options.output), options.plan, manifest)
+    show_applied(Output(command, options.output), options.plan, manifest)
     return 0
 
 
@@ -60,6 +62,7 @@ def main(argv: Sequence[str]) -> int:
     arguments.add_argument("--resume", action="store_true", help="go on with a run that did not end")
     arguments.add_argument("--isolation-proof", action="store_true", help="note first what others have there")
     arguments.add_argument("--no-backup", action="store_true", help="write no backup first")
+    arguments.add_argument("--evidence", type=Path, help="folder for the evidence; default: beside the plan")
     arguments.add_argument("--output", choices=("text", "json"), default="text")
     return command_line.run(arguments.parse_args(argv), _body)
 

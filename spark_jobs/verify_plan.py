@@ -10,6 +10,7 @@ from pathlib import Path
 from connect_share.cli.output import Output
 from migrator.cli.commands import show_verification
 from migrator.cli.progress_line import ProgressLine
+from migrator.evidence_folder import leaving
 from migrator.plan import MigrationPlan
 from migrator.verification import VerifyJob, verify_plan
 from migrator.verify import Difference
@@ -20,13 +21,13 @@ from spark_jobs.tasks import run_as_tasks, verify_in_task
 
 def _body(options: argparse.Namespace) -> int:
     MigrationPlan.load(options.plan)
-    with ProgressLine(sys.stderr) as progress:
+    with leaving(options.plan, options.evidence, "verify") as evidence, ProgressLine(sys.stderr) as progress:
 
         def engine(jobs: Sequence[VerifyJob]) -> list[list[Difference]]:
             with spark_session("connect-share verify_plan") as spark:
                 return run_as_tasks(spark, jobs, verify_in_task, progress=progress, what="comparing topics")
 
-        verification = verify_plan(options.plan, engine=engine, progress=progress)
+        evidence.verification = verification = verify_plan(options.plan, engine=engine, progress=progress)
     return show_verification(Output("verify", options.output), verification)
 
 
@@ -34,6 +35,7 @@ def main(argv: Sequence[str]) -> int:
     """Compare both sides of an applied plan. 0 equal, 1 different or failed, 2 usage."""
     arguments = command_line.parser("verify_plan", __doc__ or "")
     arguments.add_argument("plan", type=Path, help="plan file that was applied")
+    arguments.add_argument("--evidence", type=Path, help="folder for the evidence; default: beside the plan")
     arguments.add_argument("--output", choices=("text", "json"), default="text")
     return command_line.run(arguments.parse_args(argv), _body)
 

@@ -45,6 +45,12 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", choices=("text", "json"), default="text", help="form of the result")
 
 
+def _add_evidence(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--evidence", metavar="DIR", type=Path, help="folder for the evidence; default: <plan>.evidence beside the plan"
+    )
+
+
 def _add_files(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--source-worker-config",
@@ -105,15 +111,16 @@ def _add_apply(parser: argparse.ArgumentParser) -> None:
         help="note first what the destination holds of others, so that verify --isolation can prove it untouched",
     )
     parser.add_argument("--no-backup", action="store_true", help="write no backup first: nothing can be restored then")
-    parser.add_argument("--evidence", metavar="DIR", type=Path, help="does not exist yet")
     parser.add_argument("--yes", action="store_true", help="do not ask")
     parser.add_argument("--dry-run", action="store_true", help="check everything, write nothing")
+    _add_evidence(parser)
     _add_output(parser)
 
 
 def _add_resume(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("plan", metavar="PLAN", type=Path)
     parser.add_argument("--engine", choices=("local", "spark"), default="local")
+    _add_evidence(parser)
     _add_output(parser)
 
 
@@ -128,6 +135,7 @@ def _add_cutover(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--timeout", type=float, default=TIMEOUT_S, metavar="SECONDS", help="for copying what is left")
     parser.add_argument("--yes", action="store_true", help="do not ask")
     parser.add_argument("--dry-run", action="store_true", help="show what would be done, write nothing")
+    _add_evidence(parser)
     _add_output(parser)
 
 
@@ -138,6 +146,7 @@ def _add_rollback(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--yes", action="store_true", help="do not ask")
     parser.add_argument("--dry-run", action="store_true", help="show what would be removed, write nothing")
+    _add_evidence(parser)
     _add_output(parser)
 
 
@@ -149,4 +158,5 @@ def _add_verify(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="instead: prove that no key of another group was touched; needs apply --isolation-proof",
     )
+    _add_evidence(parser)
     _add_output(parser)

@@ -18,6 +18,7 @@ from migrator.cli.isolating import isolation_command
 from migrator.cli.progress_line import ProgressLine
 from migrator.cli.text import plan_lines, verification_lines
 from migrator.errors import AlreadyAppliedError, NotYetSupportedError, PlanRejectedError
+from migrator.evidence_folder import leaving
 from migrator.manifest import Manifest, MigrationStatus, manifest_path
 from migrator.moves import Intent
 from migrator.plan import MigrationPlan
@@ -93,10 +94,6 @@ def _confirmed(plan: MigrationPlan) -> bool:
 
 def apply_command(arguments: argparse.Namespace) -> int:
     """``apply``: preview, ask, copy."""
-    if arguments.evidence is not None:
-        raise NotYetSupportedError(
-            "apply --evidence does not exist yet: the manifest beside the plan holds what was done"
-        )
     output = Output("apply", arguments.output)
     plan = MigrationPlan.load(arguments.plan)
     if arguments.dry_run:
@@ -113,14 +110,15 @@ def apply_command(arguments: argparse.Namespace) -> int:
         return _follow(arguments, output, plan)
     if arguments.engine != LOCAL_ENGINE:
         return _spark("apply_plan", [str(arguments.plan), "--output", arguments.output, *_passed_on(arguments)])
-    with ProgressLine(sys.stderr) as progress:
-        manifest = apply_plan(
-            arguments.plan,
-            progress=progress,
-            isolation_proof=arguments.isolation_proof,
-            backup=not arguments.no_backup,
-        )
-    show_applied(output, arguments.plan, manifest)
+    with leaving(arguments.plan, arguments.evidence, "apply"):
+        with ProgressLine(sys.stderr) as progress:
+            manifest = apply_plan(
+                arguments.plan,
+                progress=progress,
+                isolation_proof=arguments.isolation_proof,
+                backup=not arguments.no_backup,
+            )
+        show_applied(output, arguments.plan, manifest)
     return 0
 
 
@@ -135,29 +133,36 @@ def _follow(arguments: argparse.Namespace, output: Output, plan: MigrationPlan) 
         if code:
             return code
         applied = True
-    apply_and_follow(
-        arguments.plan,
-        output,
-        applied=applied,
-        isolation_proof=arguments.isolation_proof,
-        backup=not arguments.no_backup,
-    )
+    with leaving(arguments.plan, arguments.evidence, "apply --follow"):
+        apply_and_follow(
+            arguments.plan,
+            output,
+            applied=applied,
+            isolation_proof=arguments.isolation_proof,
+            backup=not arguments.no_backup,
+        )
     return 0
 
 
 def _passed_on(arguments: argparse.Namespace) -> list[str]:
     """Give the options of ``apply`` that the Spark job takes too."""
     given = {"--isolation-proof": arguments.isolation_proof, "--no-backup": arguments.no_backup}
-    return [name for name, is_given in given.items() if is_given]
+    return [*(name for name, is_given in given.items() if is_given), *_evidence(arguments)]
+
+
+def _evidence(arguments: argparse.Namespace) -> list[str]:
+    return [] if arguments.evidence is None else ["--evidence", str(arguments.evidence)]
 
 
 def resume_command(arguments: argparse.Namespace) -> int:
     """``resume``: go on with an apply that did not end."""
     if arguments.engine != LOCAL_ENGINE:
-        return _spark("apply_plan", [str(arguments.plan), "--resume", "--output", arguments.output])
-    with ProgressLine(sys.stderr) as progress:
-        manifest = resume_plan(arguments.plan, progress=progress)
-    show_applied(Output("resume", arguments.output), arguments.plan, manifest)
+        passed_on = ["--resume", "--output", arguments.output, *_evidence(arguments)]
+        return _spark("apply_plan", [str(arguments.plan), *passed_on])
+    with leaving(arguments.plan, arguments.evidence, "resume"):
+        with ProgressLine(sys.stderr) as progress:
+            manifest = resume_plan(arguments.plan, progress=progress)
+        show_applied(Output("resume", arguments.output), arguments.plan, manifest)
     return 0
 
 
@@ -178,10 +183,11 @@ def verify_command(arguments: argparse.Namespace) -> int:
     if arguments.isolation:
         return isolation_command(arguments)
     if arguments.engine != LOCAL_ENGINE:
-        return _spark("verify_plan", [str(arguments.plan), "--output", arguments.output])
-    with ProgressLine(sys.stderr) as progress:
-        verification = verify_plan(arguments.plan, progress=progress)
-    return show_verification(Output("verify", arguments.output), verification)
+        return _spark("verify_plan", [str(arguments.plan), "--output", arguments.output, *_evidence(arguments)])
+    with leaving(arguments.plan, arguments.evidence, "verify") as evidence:
+        with ProgressLine(sys.stderr) as progress:
+            evidence.verification = verification = verify_plan(arguments.plan, progress=progress)
+        return show_verification(Output("verify", arguments.output), verification)
 
 
 def show_verification(output: Output, verification: Verification) -> int:

@@ -17,6 +17,7 @@ from migrator.apply import apply_plan
 from migrator.cli.progress_line import ProgressLine
 from migrator.cli.text import cutover_lines, rollback_lines
 from migrator.cutover import cut_over, preview_cutover
+from migrator.evidence_folder import leaving
 from migrator.following import Lag, follow_plan
 from migrator.manifest import Manifest, manifest_path
 from migrator.rollback import roll_back
@@ -114,8 +115,9 @@ def cutover_command(arguments: argparse.Namespace) -> int:
         return 0
     if not arguments.yes and not confirmed("cut over?"):
         return 1
-    with ProgressLine(sys.stderr) as progress:
+    with leaving(arguments.plan, arguments.evidence, "cutover") as evidence, ProgressLine(sys.stderr) as progress:
         result = cut_over(arguments.plan, how=arguments.seal, timeout_s=arguments.timeout, progress=progress)
+        evidence.verification = result.verification
     manifest = result.manifest
     if output.is_json:
         output.json(
@@ -148,7 +150,7 @@ def rollback_command(arguments: argparse.Namespace) -> int:
     if not arguments.dry_run:
         if not arguments.yes and not confirmed("remove these?"):
             return 1
-        with ProgressLine(sys.stderr) as progress:
+        with leaving(arguments.plan, arguments.evidence, "rollback"), ProgressLine(sys.stderr) as progress:
             found = roll_back(arguments.plan, although_used=arguments.although_used, progress=progress)
     if output.is_json:
         output.json(

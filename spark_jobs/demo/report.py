@@ -5,34 +5,17 @@ Names in it were written by whoever may write to a topic: every text is escaped,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from html import escape
 from typing import Final
 
 from connect_share.records import TopicType
+from migrator.report_page import page, section, table
 from spark_jobs.demo.plots import Bar, Segment, bar_plot, legend
 from spark_jobs.demo.result import DemoResult, GroupAgain
 from spark_jobs.demo.views import GroupComparison
 
-# Everything is inside the page; the policy makes the browser refuse what a forgotten escape would let in.
-_POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
-_STYLE: Final = """
-:root { color-scheme: light dark; --page: #fbfbfa; --card: #ffffff; --ink: #1c1c1a; --dim: #5c5c57; --line: #e2e2dd;
-  --track: #efefea; --good: #0b6b38; --bad: #b3261e; --c1: #3b6fb6; --c2: #d9822b; --c3: #4f9d69; --c4: #9a5fb5;
-  --c5: #b8495c; --c6: #7a7a72; }
-@media (prefers-color-scheme: dark) { :root { --page: #161615; --card: #1f1f1e; --ink: #ecece8; --dim: #a8a8a0;
-  --line: #383835; --track: #2c2c2a; --good: #6fcf97; --bad: #ff8a80; --c1: #7aa7e6; --c2: #f0a75e; --c3: #7fc597;
-  --c4: #c196d8; --c5: #e3889a; --c6: #a5a59c; } }
-* { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 62rem; padding: 1rem; background: var(--page); color: var(--ink);
-  font: 16px/1.5 system-ui, sans-serif; overflow-wrap: anywhere; }
-h1 { font-size: 1.5rem; line-height: 1.2; } h2 { font-size: 1.15rem; margin: 0 0 .5rem; }
-p { margin: .4rem 0; } .dim { color: var(--dim); }
-section { background: var(--card); border: 1px solid var(--line); border-radius: .6rem; padding: 1rem; margin: 1rem 0; }
-.scroll { overflow-x: auto; } table { border-collapse: collapse; width: 100%; font-size: .9rem; overflow-wrap: normal; }
-th, td { text-align: left; padding: .35rem .6rem .35rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
-th { color: var(--dim); font-weight: 600; } td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }
-.yes { color: var(--good); font-weight: 700; } .no { color: var(--bad); font-weight: 700; }
+_PLOT_STYLE: Final = """
 .plot { display: block; width: 100%; max-width: 34rem; height: auto; font-size: 12px; }
 .plot text { fill: var(--ink); } .plot .value { fill: var(--dim); font-variant-numeric: tabular-nums; }
 .track { fill: var(--track); } .s1 { fill: var(--c1); } .s2 { fill: var(--c2); } .s3 { fill: var(--c3); }
@@ -46,26 +29,19 @@ th { color: var(--dim); font-weight: 600; } td.number, th.number { text-align: r
 
 def render_report(result: DemoResult) -> str:
     """Give the page as text."""
-    body = "".join(
-        [
-            _head(result),
-            _section("What REST said, what the Python stores say", _groups(result.groups)),
-            *(_section(f"Connectors of {group.cluster_group_id}", _connectors(group)) for group in result.groups),
-            _section("The same Java workers again, on the shared topics with the jar", _again(result)),
-            *(_section(f"{group.cluster_group_id} goes on", _went_on(group)) for group in result.again),
-            _section("What was moved", _moved(result)),
-            _section("Start-up, medians of all three stores", _benchmark(result)),
-            _section("The Python stores of each group on the shared topics", _starts(result)),
-            _section("Where the time went", _phases(result)),
-            _section("Machine and versions", _table(("what", "is"), result.versions.items())),
-        ]
-    )
-    return (
-        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f'<meta http-equiv="Content-Security-Policy" content="{escape(_POLICY)}">'
-        f"<title>connect-share demo</title><style>{_STYLE}</style></head><body>{body}</body></html>\n"
-    )
+    parts = [
+        _head(result),
+        section("What REST said, what the Python stores say", _groups(result.groups)),
+        *(section(f"Connectors of {group.cluster_group_id}", _connectors(group)) for group in result.groups),
+        section("The same Java workers again, on the shared topics with the jar", _again(result)),
+        *(section(f"{group.cluster_group_id} goes on", _went_on(group)) for group in result.again),
+        section("What was moved", _moved(result)),
+        section("Start-up, medians of all three stores", _benchmark(result)),
+        section("The Python stores of each group on the shared topics", _starts(result)),
+        section("Where the time went", _phases(result)),
+        section("Machine and versions", table(("what", "is"), result.versions.items())),
+    ]
+    return page("connect-share demo", parts, style=_PLOT_STYLE)
 
 
 def _head(result: DemoResult) -> str:
@@ -82,23 +58,6 @@ def _head(result: DemoResult) -> str:
     )
 
 
-def _section(title: str, content: str) -> str:
-    return f"<section><h2>{escape(title)}</h2>{content}</section>"
-
-
-def _table(titles: Sequence[str], rows: Iterable[Sequence[object]], numbers: frozenset[int] = frozenset()) -> str:
-    def cell(tag: str, column: int, content: object) -> str:
-        kind = ' class="number"' if column in numbers else ""
-        shown = f"{content:,}" if isinstance(content, int) and not isinstance(content, bool) else str(content)
-        return f"<{tag}{kind}>{escape(shown)}</{tag}>"
-
-    head = "".join(cell("th", column, title) for column, title in enumerate(titles))
-    lines = "".join(
-        f"<tr>{''.join(cell('td', column, content) for column, content in enumerate(row))}</tr>" for row in rows
-    )
-    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table></div>'
-
-
 def _groups(groups: Sequence[GroupComparison]) -> str:
     rows = (
         row
@@ -108,11 +67,11 @@ def _groups(groups: Sequence[GroupComparison]) -> str:
             ("", "Python", str(group.stores), "equal" if group.equal else "not equal"),
         )
     )
-    return _table(("cluster group", "who", "says", "equal"), rows)
+    return table(("cluster group", "who", "says", "equal"), rows)
 
 
 def _connectors(group: GroupComparison) -> str:
-    return _table(
+    return table(
         ("connector", "REST", "Python stores", "differs in"),
         (
             (line.connector, line.rest or "absent", line.stores or "absent", "; ".join(line.differences) or "nothing")
@@ -132,16 +91,16 @@ def _again(result: DemoResult) -> str:
             ("", "Python stores beside it", str(group.stores.stores), ""),
         )
     )
-    topics = _table(
+    topics = table(
         ("shared topic", "records", "keys without a group's prefix"),
         ((topic.topic, topic.records, topic.plain_keys) for topic in result.shared_topics),
         frozenset({1, 2}),
     )
-    return _table(("cluster group", "who", "says", "all back after s"), rows, frozenset({3})) + topics
+    return table(("cluster group", "who", "says", "all back after s"), rows, frozenset({3})) + topics
 
 
 def _went_on(group: GroupAgain) -> str:
-    connectors = _table(
+    connectors = table(
         ("connector", "before the move", "on the shared topics", "differs in"),
         (
             (line.connector, line.before or "absent", line.again or "absent", "; ".join(line.differences) or "nothing")
@@ -149,7 +108,7 @@ def _went_on(group: GroupAgain) -> str:
         ),
     )
     titles = ("before", "after the start", "at the end", "lines appended", "arrived", "wrong")
-    topics = _table(
+    topics = table(
         ("records of data topic", *titles),
         (
             (
@@ -165,7 +124,7 @@ def _went_on(group: GroupAgain) -> str:
         ),
         frozenset(range(1, 6)),
     )
-    files = _table(
+    files = table(
         ("lines in the file of sink", titles[0], *titles[2:]),
         (
             (
@@ -227,7 +186,7 @@ def _moved(result: DemoResult) -> str:
     return (
         legend(groups)
         + bar_plot("records of each cluster group in the shared topics", bars)
-        + _table(
+        + table(
             ("cluster group", "dedicated topic", "read", "written", "tombstones", "left behind"),
             rows,
             frozenset({2, 3, 4}),
@@ -250,7 +209,7 @@ def _benchmark(result: DemoResult) -> str:
 
 
 def _starts(result: DemoResult) -> str:
-    return _table(
+    return table(
         ("cluster group", "topic", "ready after ms", "own records", "records of others"),
         (
             (start.cluster_group_id, store.topic, f"{store.milliseconds:.0f}", store.own_records, store.foreign_records)

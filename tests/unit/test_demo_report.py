@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 
 import pytest
 
+from connect_share.cli.output import printable
 from connect_share.records import TopicType
 from spark_jobs.demo.plots import Bar, Segment, bar_plot, legend
 from spark_jobs.demo.report import render_report
@@ -164,7 +165,10 @@ def test_what_topics_hold_is_escaped_everywhere(equal: bool) -> None:
     assert "script" not in hostile.seen
     assert hostile.seen == harmless.seen
     assert len(hostile.attributes) == len(harmless.attributes)
-    assert sum(_HOSTILE in text for text in hostile.texts) == sum("harmless" in text for text in harmless.texts)
+    shown = (_HOSTILE, printable(_HOSTILE))  # tables show what turns the reading direction as an escape
+    assert sum(any(name in text for name in shown) for text in hostile.texts) == sum(
+        "harmless" in text for text in harmless.texts
+    )
 
 
 def test_the_page_needs_nothing_from_elsewhere() -> None:

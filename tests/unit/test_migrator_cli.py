@@ -27,7 +27,7 @@ def test_commands_that_do_not_exist_yet(command: str, capsys: pytest.CaptureFixt
     [
         ([*PLAN, "--mode", "other"], "invalid choice"),
         (PLAN[:-2], "plan needs -o PLAN"),
-        (["apply", "plan.json", "--evidence", "dir"], "apply --evidence does not exist yet"),
+        (["restore", "x.avro"], "--destination-worker-config"),
         ([], "usage"),
         (["nonsense"], "invalid choice"),
         (["apply"], "PLAN"),
