@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -81,6 +82,13 @@ def test_any_avro_reader_reads_it(tmp_path: Path) -> None:
         assert fastavro.schema.to_parsing_canonical_form(reader.writer_schema) == (
             fastavro.schema.to_parsing_canonical_form(SCHEMA)
         )
+
+
+def test_the_documented_schema_is_the_files() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "backup-format.md").read_text()
+    told = json.loads(page.split("```json\n")[1].split("```")[0])
+    canonical = fastavro.schema.to_parsing_canonical_form
+    assert canonical(told) == canonical(SCHEMA)
 
 
 def test_the_file_is_private_and_its_hash_is_told(tmp_path: Path) -> None:
