@@ -45,6 +45,7 @@ from migrator.transform import KeyTransform
 
 SOURCE: Final = "source"
 DESTINATION: Final = "destination"
+ANSWER_TIMEOUT_S: Final = 30.0
 Group = ClusterGroupId | None
 Place = tuple[str | None, str]
 """A topic: id of its Kafka cluster, its name."""
@@ -73,6 +74,7 @@ class _Surveyor:
 
     files: list[_File]
     progress: Progress
+    timeout_s: float
     unanswered: list[str] = field(default_factory=list)
     topics: dict[Place, TopicSurvey] = field(default_factory=dict)
     counts: dict[Place, TopicCount] = field(default_factory=dict)
@@ -83,7 +85,9 @@ class _Surveyor:
         with ExitStack() as stack:
             for file in self.files:
                 worker = file.worker
-                admin = stack.enter_context(Admin(worker.admin_settings(), client_id=client_id_of(worker)))
+                admin = stack.enter_context(
+                    Admin(worker.admin_settings(), client_id=client_id_of(worker), timeout_s=self.timeout_s)
+                )
                 try:
                     file.cluster = admin.cluster_id()
                 except ConnectShareError as error:
@@ -337,7 +341,11 @@ def _collisions(groups: Sequence[GroupSurvey]) -> list[NameCollision]:
 
 
 def survey(
-    source_files: Sequence[Path], destination_files: Sequence[Path], *, progress: Progress | None = None
+    source_files: Sequence[Path],
+    destination_files: Sequence[Path],
+    *,
+    progress: Progress | None = None,
+    timeout_s: float = ANSWER_TIMEOUT_S,
 ) -> Survey:
     """Look at everything that a move between these files would touch; a missing topic is a fact.
 
@@ -345,13 +353,14 @@ def survey(
         source_files: worker files of the clusters that may be moved.
         destination_files: one for all sources, or one for each.
         progress: told how far the reading is.
+        timeout_s: longest wait for each answer of a cluster.
 
     Raises:
         ConfigError: a worker file is wrong.
     """
     files = [_File(Path(path).resolve(), SOURCE, load_worker_file(path)) for path in source_files]
     files += [_File(Path(path).resolve(), DESTINATION, load_worker_file(path)) for path in destination_files]
-    surveyor = _Surveyor(files, progress or Silent())
+    surveyor = _Surveyor(files, progress or Silent(), timeout_s)
     surveyor.ask()
     surveyor.gather_groups()
     return Survey(

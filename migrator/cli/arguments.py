@@ -76,6 +76,9 @@ def _add_files(parser: argparse.ArgumentParser) -> None:
 
 def _add_survey(parser: argparse.ArgumentParser) -> None:
     _add_files(parser)
+    parser.add_argument(
+        "--timeout", type=float, default=30.0, metavar="SECONDS", help="longest wait for each answer of a cluster"
+    )
     _add_output(parser)
 
 

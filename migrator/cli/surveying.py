@@ -17,7 +17,7 @@ from migrator.transform import PLAIN_KEYS
 def survey_command(arguments: argparse.Namespace) -> int:
     """Ask, print; 1 only when something could not be asked."""
     with ProgressLine(sys.stderr) as progress:
-        found = survey(arguments.sources, arguments.destinations, progress=progress)
+        found = survey(arguments.sources, arguments.destinations, progress=progress, timeout_s=arguments.timeout)
     output = Output("survey", arguments.output)
     if output.is_json:
         output.json(found.model_dump(mode="json"))
