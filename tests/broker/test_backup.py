@@ -16,6 +16,7 @@ from migrator.apply import apply_plan, resume_plan
 from migrator.backup import backup_path, read_contents
 from migrator.copying import MARKER_KEY, CopyJob
 from migrator.errors import AlreadyAppliedError
+from migrator.evidence_folder import folder_of
 from migrator.manifest import Manifest, manifest_path
 from migrator.moves import Intent
 from migrator.progress import Silent
@@ -89,6 +90,40 @@ def test_tombstones_headers_timestamps_and_offsets_are_exact(site: Site) -> None
     assert json.loads(out)["manifest"]["backup"]["records"] == 12
     assert "backing up to plan.backup.avro" in err
     assert in_order(list(RecordFile(backup_path(path)).read())) == before
+
+
+def test_the_evidence_of_a_whole_move(site: Site) -> None:
+    """What each command leaves, and that no name from a topic becomes markup and no value gets out."""
+    name = "<img src=x onerror=alert(1)>"
+    source = small_source(site)
+    hunter = json.dumps({"properties": {"password": "hunter2"}})
+    lay_down(site, "own", TopicType.CONFIG, [pair(f"connector-{name}", hunter)])
+    path, elsewhere = site.plan(source, shared(site)), site.folder / "ticket"
+    assert run("apply", path, "--yes", "--evidence", elsewhere)[0] == 0
+    site.produce(
+        [
+            Record(
+                site.topic("shared", TopicType.CONFIG),
+                0,
+                0,
+                1,
+                f"{GROUP}.connector-{name}".encode(),
+                b'{"properties":{}}',
+            )
+        ]
+    )
+    assert run("verify", path, "--evidence", elsewhere)[0] == 1
+    assert run("rollback", path, "--yes", "--although-used")[0] == 0
+    runs = json.loads((elsewhere / "runs.json").read_text())["runs"]
+    assert [(each["command"], each["outcome"]) for each in runs] == [("apply", "done"), ("verify", "differences found")]
+    page = (elsewhere / "report.html").read_text()
+    backup = Manifest.load(elsewhere / "manifest.json").backup
+    assert backup is not None
+    assert backup.sha256 in page
+    assert "&lt;img src=x onerror=alert(1)&gt;" in page
+    assert "<img" not in page
+    assert not any("hunter2" in each.read_text() for each in elsewhere.iterdir())
+    assert "rolled back" in (folder_of(path) / "report.html").read_text()
 
 
 def test_no_backup_when_told(site: Site) -> None:

@@ -20,6 +20,7 @@ from connect_share.worker_config import SHARING_PROPERTY, Isolation, WorkerConfi
 from migrator.apply import apply_plan as apply_with
 from migrator.copying import CopyJob
 from migrator.evidence import SliceEvidence
+from migrator.evidence_folder import folder_of
 from migrator.manifest import Manifest, MigrationStatus, manifest_path
 from migrator.planning import make_plan
 from migrator.progress import Silent
@@ -94,6 +95,8 @@ def test_apply_and_verify(scene: Scene, capsys: pytest.CaptureFixture[str]) -> N
     report = json.loads(capsys.readouterr().out)
     assert (report["equal"], report["differences"], report["compared"]) == (True, [], 3)
     assert Manifest.load(manifest_path(scene.plan)).status is MigrationStatus.VERIFIED
+    runs = json.loads((folder_of(scene.plan) / "runs.json").read_text())["runs"]
+    assert [run["command"] for run in runs] == ["apply", "verify"]
 
 
 @pytest.mark.usefixtures("spark")
