@@ -29,8 +29,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if argv is None else argv)
     form = "text"
     try:
-        if given:
-            commands.refuse_not_yet(given[0])
         arguments = build_parser().parse_args(given)
         form = arguments.output
         return _COMMANDS[arguments.command](arguments)

@@ -10,13 +10,18 @@ from migrator.cli.restoring import add_restore
 from migrator.cutover import TIMEOUT_S
 
 EXAMPLES: Final = """examples:
+  connect-share-migrate survey --source-worker-config orders.properties \\
+      --destination-worker-config orders-shared.properties
   connect-share-migrate plan --source-worker-config orders.properties \\
       --destination-worker-config orders-shared.properties -o move.json
-  connect-share-migrate apply move.json
+  connect-share-migrate apply move.json          # resume move.json goes on after a kill
   connect-share-migrate verify move.json --output json
-"""
+  connect-share-migrate cutover move.json        # then start the new workers
+  connect-share-migrate rollback move.json --dry-run
 
-NOT_YET: Final[dict[str, str]] = {}
+Worker files say the direction: sharing enabled means keys with the group's prefix,
+disabled means plain keys.
+"""
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -36,8 +41,6 @@ def build_parser() -> argparse.ArgumentParser:
     _add_rollback(commands.add_parser("rollback", help="remove what a plan has written"))
     _add_verify(commands.add_parser("verify", help="compare the state on both sides; exit 1 on a difference"))
     add_restore(commands.add_parser("restore", help="put back what a backup holds, whole or one connector"))
-    for name in NOT_YET:  # the console refuses them before it parses their arguments
-        commands.add_parser(name, help="does not exist yet")
     return parser
 
 

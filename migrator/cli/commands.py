@@ -12,7 +12,6 @@ from typing import Final
 from connect_share.cli.output import Output
 from migrator.apply import LOCAL_ENGINE, apply_plan, check_plan, now_ms, resume_plan
 from migrator.assignment import read_assignment
-from migrator.cli.arguments import NOT_YET
 from migrator.cli.cutting_over import apply_and_follow
 from migrator.cli.isolating import isolation_command
 from migrator.cli.progress_line import ProgressLine
@@ -26,16 +25,6 @@ from migrator.planning import make_plan
 from migrator.verification import Verification, verify_plan
 
 SHOWN_DIFFERENCES: Final = 50
-
-
-def refuse_not_yet(command: str) -> None:
-    """Refuse a command that does not exist yet.
-
-    Raises:
-        NotYetSupportedError: it is one of those.
-    """
-    if command in NOT_YET:
-        raise NotYetSupportedError(NOT_YET[command])
 
 
 def _spark(job: str, arguments: list[str]) -> int:

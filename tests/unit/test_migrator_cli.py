@@ -6,20 +6,9 @@ from pathlib import Path
 import pytest
 
 from migrator.cli.__main__ import main
-from migrator.cli.arguments import NOT_YET
 from migrator.cli.progress_line import ProgressLine
 
 PLAN = ["plan", "--source-worker-config", "s", "--destination-worker-config", "d", "-o", "p.json"]
-
-
-@pytest.mark.parametrize("command", sorted(NOT_YET))
-def test_commands_that_do_not_exist_yet(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    for arguments in ([command], [command, "plan.json", "--dry-run"], [command, "--connector", "x"]):
-        assert main(arguments) == 2
-        out, err = capsys.readouterr()
-        assert out == ""
-        assert f"{command} does not exist yet: " in err
-        assert len(err.splitlines()) == 1
 
 
 @pytest.mark.parametrize(
