@@ -6,15 +6,19 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from pydantic import BaseModel, ConfigDict
 
 from connect_share.admin import Admin
-from connect_share.log.ranges import read_ranges
+from connect_share.client import Message
+from connect_share.keys import ClusterGroupId, own_key
+from connect_share.log.ranges import read_batches, read_ranges
 from connect_share.records import OffsetRange, Record, TopicType
 from connect_share.state import replay_config
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
 from migrator.canonical import canonical_config
+from migrator.connector_keys import connector_of
 from migrator.copying import IDLE_TIMEOUT_S
 from migrator.errors import PlanRejectedError
 from migrator.inspection import (
@@ -30,6 +34,7 @@ from migrator.manifest import Manifest, MigrationStatus, manifest_path
 from migrator.narrowing import Narrowing
 from migrator.plan import MigrationPlan
 from migrator.progress import Progress, Silent
+from migrator.quick_compare import Seen, Spaces, seen_of
 from migrator.readiness import load_workers
 from migrator.since import without_what_came_since, written_since
 from migrator.transform import PLAIN_KEYS, KeyTransform
@@ -45,6 +50,20 @@ class Side:
     settings: ClientSettings
     client_id: str
 
+    @property
+    def offsets(self) -> int:
+        """Offsets to be read; fewer records may come."""
+        return sum(part.end - part.start for part in self.ranges)
+
+    def is_as(self, other: Side) -> bool:
+        """Tell whether the other one has the same records; clients and rights may be others."""
+        bootstrap = "bootstrap.servers"
+        return (self.ranges, self.isolation, self.settings.properties.get(bootstrap)) == (
+            other.ranges,
+            other.isolation,
+            other.settings.properties.get(bootstrap),
+        )
+
     def records(self, on_progress: Callable[[int], None] | None = None) -> Iterator[Record]:
         """Read them, in order within each partition."""
         records = read_ranges(
@@ -58,6 +77,30 @@ class Side:
             if on_progress is not None and seen % PROGRESS_EVERY == 0:
                 on_progress(PROGRESS_EVERY)
             yield record
+
+    def batches(self, on_progress: Callable[[int], None] | None = None) -> Iterator[list[Message]]:
+        """Read them as the client's own messages."""
+        batches = read_batches(
+            self.settings,
+            self.ranges,
+            isolation=self.isolation,
+            client_id=self.client_id,
+            idle_timeout_s=IDLE_TIMEOUT_S,
+        )
+        for batch in batches:
+            if on_progress is not None:
+                on_progress(len(batch))
+            yield batch
+
+    def of_connectors(
+        self, topic_type: TopicType, cluster_group_id: str | None, connectors: set[str | None]
+    ) -> Iterator[Record]:
+        """Read the records of some connectors of one key space."""
+        group = None if cluster_group_id is None else ClusterGroupId(cluster_group_id)
+        for record in self.records():
+            original = None if record.key is None else own_key(topic_type, record.key, group)
+            if original is not None and connector_of(topic_type, original) in connectors:
+                yield record
 
 
 @dataclass(frozen=True)
@@ -88,9 +131,9 @@ class VerifyJob:
         return None if self.transform.destination is None else str(self.transform.destination)
 
     @property
-    def offsets(self) -> int:
-        """Offsets to be read on both sides; fewer records may come."""
-        return sum(part.end - part.start for part in (*self.source.ranges, *self.destination.ranges))
+    def may_be_quick(self) -> bool:
+        """Tell whether the bytes of both sides can be expected to be the same."""
+        return not self.narrowed and not (self.fold and self.topic_type is not TopicType.OFFSET)
 
     def run(self, on_progress: Callable[[int], None] | None = None) -> list[Difference]:
         """Read both sides and compare.
@@ -99,7 +142,12 @@ class VerifyJob:
             BrokerError: reading was refused.
             ReadToEndTimeoutError: an end was not reached.
         """
-        there, here = self.source.records(on_progress), self.destination.records(on_progress)
+        if self.may_be_quick:
+            return run_together([self], on_progress)[0]
+        return self.fold_and_compare(self.source.records(on_progress), self.destination.records(on_progress))
+
+    def fold_and_compare(self, there: Iterator[Record], here: Iterator[Record]) -> list[Difference]:
+        """Compare by what Connect makes of the records."""
         if self.fold and self.topic_type is TopicType.CONFIG:
             return self._compare_put_in_order(there, here)
         if self.narrowed:
@@ -111,6 +159,15 @@ class VerifyJob:
             here,
             cluster_group_id=self.cluster_group_id,
             source_cluster_group_id=self.source_group_id,
+        )
+
+    def compare_suspects(self, suspects: set[str | None]) -> list[Difference]:
+        """Read once more what belongs to these connectors, and fold it."""
+        if not suspects:
+            return []
+        return self.fold_and_compare(
+            self.source.of_connectors(self.topic_type, self.source_group_id, suspects),
+            self.destination.of_connectors(self.topic_type, self.cluster_group_id, suspects),
         )
 
     def _compare_put_in_order(self, there: Iterator[Record], here: Iterator[Record]) -> list[Difference]:
@@ -128,6 +185,27 @@ class VerifyJob:
         return [difference for difference in meant if difference.connector not in changed] + found
 
 
+def run_together(jobs: Sequence[VerifyJob], on_progress: Callable[[int], None] | None = None) -> list[list[Difference]]:
+    """Do what :meth:`VerifyJob.run` does for jobs that may be quick and have one destination; that is read once.
+
+    Raises:
+        BrokerError: reading was refused.
+        ReadToEndTimeoutError: an end was not reached.
+    """
+    topic_type = jobs[0].topic_type
+    there: dict[str | None, Seen] = {}
+    for job in jobs:
+        there[job.cluster_group_id] = seen_of(topic_type)
+        space = Spaces(topic_type, {job.source_group_id: there[job.cluster_group_id]})
+        for batch in job.source.batches(on_progress):
+            space.take(batch)
+    here = {group: seen.beside() for group, seen in there.items()}
+    spaces = Spaces(topic_type, here)
+    for batch in jobs[0].destination.batches(on_progress):
+        spaces.take(batch)
+    return [job.compare_suspects(there[job.cluster_group_id].suspects(here[job.cluster_group_id])) for job in jobs]
+
+
 class Verification(BaseModel):
     """The result of ``verify``."""
 
@@ -140,6 +218,8 @@ class Verification(BaseModel):
     warnings: tuple[str, ...] = ()
 
 
+_NAMED: Final = 3
+
 VerifyEngine = Callable[[Sequence[VerifyJob]], Iterable[list[Difference]]]
 """Runs every job once and gives the differences of each, in any order."""
 
@@ -148,11 +228,37 @@ def local_verify_engine(progress: Progress) -> VerifyEngine:
     """Give the engine that reads and folds in this process."""
 
     def run(jobs: Sequence[VerifyJob]) -> Iterator[list[Difference]]:
-        for job in jobs:
-            progress.phase(f"comparing {job.topic_type.value} of {job.cluster_group_id or PLAIN_KEYS}", job.offsets)
-            yield job.run(progress.advance)
+        for together in _by_destination(jobs):
+            groups = ", ".join(job.cluster_group_id or PLAIN_KEYS for job in together[:_NAMED])
+            more = f" and {len(together) - _NAMED} more" if len(together) > _NAMED else ""
+            there = sum(job.source.offsets for job in together)
+            first = together[0]
+            progress.phase(f"comparing {first.topic_type.value} of {groups}{more}", there + first.destination.offsets)
+            if first.may_be_quick:
+                yield from run_together(together, progress.advance)
+            else:
+                yield first.run(progress.advance)
 
     return run
+
+
+def _by_destination(jobs: Sequence[VerifyJob]) -> list[list[VerifyJob]]:
+    """Put jobs together that may be quick and compare with the same records."""
+    found: list[list[VerifyJob]] = []
+    for job in jobs:
+        for together in found:
+            first = together[0]
+            if (
+                job.may_be_quick
+                and first.may_be_quick
+                and job.topic_type is first.topic_type
+                and job.destination.is_as(first.destination)
+            ):
+                together.append(job)
+                break
+        else:
+            found.append([job])
+    return found
 
 
 def _jobs(plan: MigrationPlan, manifest: Manifest | None, warnings: list[str]) -> list[VerifyJob]:
