@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Final
 
 from connect_share.admin import Admin
+from connect_share.client import to_record
 from connect_share.errors import ConfigError
-from connect_share.log.ranges import read_ranges
+from connect_share.log.ranges import read_batches
 from connect_share.records import TopicType
 from connect_share.state import replay_config
 from connect_share.topics import check_cleanup_policy, check_partition_count, topic_spec
@@ -142,20 +143,19 @@ def _plan_source(
         )
         ranges = planned.ranges()
         progress.phase(f"reading {found.topic}", sum(part.end - part.start for part in ranges))
-        records = counting.through(
-            read_ranges(
-                move.source.consumer_settings(),
-                ranges,
-                isolation=isolation,
-                client_id=client_id_of(move.source),
-                idle_timeout_s=IDLE_TIMEOUT_S,
-            )
+        batches = read_batches(
+            move.source.consumer_settings(),
+            ranges,
+            isolation=isolation,
+            client_id=client_id_of(move.source),
+            idle_timeout_s=IDLE_TIMEOUT_S,
         )
         if topic_type is TopicType.CONFIG:
-            move.state = replay_config(records, move.own)
+            records = (to_record(message) for batch in batches for message in batch)
+            move.state = replay_config(counting.through(records), move.own)
         else:
-            for _ in records:
-                pass
+            for batch in batches:
+                counting.take(batch)
         counts = counting.counts()
         move.connectors_seen |= counting.connectors
         move.planned[topic_type] = planned.model_copy(update={"counts": counts})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
 import pytest
@@ -12,6 +13,8 @@ from hypothesis import strategies as st
 from connect_share.client import Message
 from connect_share.keys import KEY_PREFIXES, ClusterGroupId
 from connect_share.records import Record, TopicType
+from migrator.counting import Counting
+from migrator.errors import PlanRejectedError
 from migrator.evidence import Tally
 from migrator.transform import KeyTransform
 
@@ -106,3 +109,74 @@ def test_only_the_same_records_have_the_same_digest(
 )
 def test_digests_tell_apart(pairs: list[tuple[bytes, bytes | None]], others: list[tuple[bytes, bytes | None]]) -> None:
     assert tally_of(pairs).digest != tally_of(others).digest
+
+
+@dataclass(frozen=True)
+class Arrived:
+    """A message of the client's, whole."""
+
+    record: Record
+
+    def topic(self) -> str:
+        return self.record.topic
+
+    def partition(self) -> int:
+        return self.record.partition
+
+    def offset(self) -> int:
+        return self.record.offset
+
+    def key(self) -> bytes | None:
+        return self.record.key
+
+    def value(self) -> bytes | None:
+        return self.record.value
+
+    def timestamp(self) -> tuple[int, int]:
+        return 1, self.record.timestamp_ms
+
+    def headers(self) -> list[tuple[str, bytes | None]] | None:
+        return [*self.record.headers] or None
+
+
+OFFSET_KEYS = (
+    '["a",{}]',
+    '["a",{"x":1}]',
+    '["a",',
+    '["a\\"",{}]',
+    '["a\\",{}]',
+    '["ä",{}]',
+    '["\\u00e4",1]',
+    "[",
+    '[",1]',
+)
+ARRIVED = st.builds(
+    Record,
+    st.just("t"),
+    st.just(0),
+    st.just(0),
+    st.sampled_from([0, 1]),
+    st.one_of(KEYS, st.sampled_from([f"{group}{key}".encode() for key in OFFSET_KEYS for group in ("", "team.one.")])),
+    st.one_of(st.none(), st.binary(max_size=20)),
+    st.sampled_from([(), (("h", b"x" * 10),)]),
+)
+
+
+@given(TRANSFORMS, st.lists(ARRIVED, max_size=20), st.integers(135, 170))
+def test_a_batch_is_counted_as_its_records(transform: KeyTransform, records: list[Record], limit_bytes: int) -> None:
+    seen: list[list[int]] = [[], []]
+    outcomes: list[object] = []
+    countings = [Counting(transform, limit_bytes, advanced.append) for advanced in seen]
+    for counting, quick in zip(countings, (True, False), strict=True):
+        try:
+            if quick:
+                batch: Any = [Arrived(record) for record in records]
+                counting.take(batch)
+            else:
+                for record in records:
+                    counting.count(record)
+        except PlanRejectedError as error:
+            outcomes.append(str(error))
+        else:
+            outcomes.append((counting.counts(), counting.undated, counting.connectors))
+    assert outcomes[0] == outcomes[1]
