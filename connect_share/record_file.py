@@ -9,18 +9,20 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import io
 import json
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Final, Self
+from typing import IO, Any, Final, NamedTuple, Self
 
 import fastavro
 import fastavro.write
 
+from connect_share.avro_encoding import encode_bytes, encode_headers, encode_long, encode_place
 from connect_share.errors import RecordFileError
 from connect_share.records import Record
 
@@ -99,6 +101,9 @@ class RecordFileWriter:
         self.result: WrittenRecordFile | None = None
         self._counts = [0] * max(sections, 1)
         self._section = 0
+        self._places: dict[tuple[str, int], bytes] = {}
+        self._block: list[bytes] = []
+        self._block_bytes = 0
         with self._explained():
             handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=f".{self.path.name}.")  # mode 0600
         self._temporary = Path(name)
@@ -117,7 +122,6 @@ class RecordFileWriter:
                 self._file,
                 _PARSED,
                 codec="deflate",
-                sync_interval=_BLOCK_BYTES,
                 metadata={
                     FORMAT_KEY: RECORD_FILE_FORMAT,
                     ABOUT_KEY: json.dumps(about, sort_keys=True),
@@ -157,35 +161,73 @@ class RecordFileWriter:
         Raises:
             RecordFileError: there is no room, or the record is none.
         """
-        self._counts[self._section] += 1
+        self.write_fields(
+            record.topic,
+            record.partition,
+            record.offset,
+            record.timestamp_ms,
+            record.key,
+            record.value,
+            record.headers,
+        )
+
+    def write_fields(  # noqa: PLR0917 - the fields of a record in their order
+        self,
+        topic: str,
+        partition: int,
+        offset: int,
+        timestamp_ms: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Iterable[tuple[str, bytes | None]] | None,
+    ) -> None:
+        """Append one record given by its fields: for who has a million of them and no :class:`Record`.
+
+        Raises:
+            RecordFileError: as :meth:`write`.
+        """
         try:
-            self._writer.write(
-                {
-                    "topic": record.topic,
-                    "partition": record.partition,
-                    "offset": record.offset,
-                    "timestamp_ms": record.timestamp_ms,
-                    "key": record.key,
-                    "value": record.value,
-                    "headers": [{"key": name, "value": value} for name, value in record.headers],
-                }
+            place = self._places.get((topic, partition))
+            if place is None:
+                place = self._places[topic, partition] = encode_place(topic, partition)
+            # The library takes three times as long: it looks for the branch of each union anew.
+            encoded = b"".join(
+                (
+                    place,
+                    encode_long(offset),
+                    encode_long(timestamp_ms),
+                    encode_bytes(key),
+                    encode_bytes(value),
+                    encode_headers(headers) if headers else b"\x00",
+                )
             )
-        except OSError as error:
-            raise self._error(error) from error
-        except (TypeError, ValueError, OverflowError):
+        except (AttributeError, TypeError, ValueError, OverflowError):
             # Its text would show the record.
             raise RecordFileError(
-                f"{self.path}: {record!r} does not fit into the file's schema", path=str(self.path)
+                f"{self.path}: {topic!r}[{partition}]@{offset} does not fit into the file's schema", path=str(self.path)
             ) from None
+        self._counts[self._section] += 1
+        self._block.append(encoded)
+        self._block_bytes += len(encoded)
+        if self._block_bytes >= _BLOCK_BYTES:
+            self._end_block()
+
+    def _end_block(self) -> None:
+        if not self._block:
+            return
+        block: Any = _Block(len(self._block), io.BytesIO(b"".join(self._block)))
+        self._block, self._block_bytes = [], 0
+        with self._explained():
+            self._writer.write_block(block)
 
     def _finish(self) -> None:
-        self._writer.flush()
+        self._end_block()
         self._file.flush()
         sums = _sums(self._counts, _hash(self._file, self._header_bytes))
         self._file.seek(0)
         header = self._file.read(self._header_bytes)
         self._file.seek(
-            header.index(SUMS_KEY.encode() + _length(self._room)) + len(SUMS_KEY) + len(_length(self._room))
+            header.index(SUMS_KEY.encode() + encode_long(self._room)) + len(SUMS_KEY) + len(encode_long(self._room))
         )
         self._file.write(sums.ljust(self._room).encode("ascii"))
         self._file.flush()
@@ -319,14 +361,11 @@ def _sums(sections: list[int], sha256: str) -> str:
     return json.dumps({"records": sum(sections), "sections": sections, "sha256": sha256})
 
 
-def _length(number: int) -> bytes:
-    """Write a length as Avro does: zigzag, seven bits a byte."""
-    left, out = number << 1, bytearray()
-    while left > 0x7F:
-        out.append(left & 0x7F | 0x80)
-        left >>= 7
-    out.append(left)
-    return bytes(out)
+class _Block(NamedTuple):
+    """What the library wants to be given for a block that is encoded already."""
+
+    num_records: int
+    bytes_: io.BytesIO
 
 
 def _hash(file: IO[bytes], start: int) -> str:

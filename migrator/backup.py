@@ -18,16 +18,17 @@ from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from connect_share.client import Message
 from connect_share.errors import RecordFileError
 from connect_share.keys import split_key
-from connect_share.log.ranges import read_ranges
+from connect_share.log.ranges import read_batches
 from connect_share.record_file import RecordFile, RecordFileWriter
-from connect_share.records import OffsetRange, Record, TopicType
+from connect_share.records import OffsetRange, TopicType
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
 from migrator.connector_keys import connector_of
 from migrator.copying import IDLE_TIMEOUT_S, MARKER_KEY
 from migrator.errors import AlreadyAppliedError
-from migrator.inspection import PROGRESS_EVERY, Wanted, client_id_of
+from migrator.inspection import Wanted, client_id_of
 from migrator.manifest import BackupFile
 from migrator.progress import Progress
 from migrator.readiness import Ready, wanted_of
@@ -117,17 +118,17 @@ class _Section:
     client_id: str
     isolation: Isolation
     ranges: dict[tuple[str, int], OffsetRange] = field(default_factory=dict)
-    taken: dict[str, Callable[[Record], bool]] = field(default_factory=dict)
+    taken: dict[str, Callable[[bytes | None], bool]] = field(default_factory=dict)
 
     def add(self, offset_range: OffsetRange) -> None:
         at = (offset_range.topic, offset_range.partition)
         known = self.ranges.get(at, offset_range)
         self.ranges[at] = OffsetRange(*at, min(known.start, offset_range.start), max(known.end, offset_range.end))
 
-    def records(self) -> Iterator[Record]:
+    def batches(self) -> Iterator[list[Message]]:
         ranges = sorted(self.ranges.values())
         for first in range(0, len(ranges), PARTITIONS_AT_ONCE):
-            yield from read_ranges(
+            yield from read_batches(
                 self.settings,
                 ranges[first : first + PARTITIONS_AT_ONCE],
                 isolation=self.isolation,
@@ -135,9 +136,11 @@ class _Section:
                 idle_timeout_s=IDLE_TIMEOUT_S,
             )
 
-    def keeps(self, record: Record) -> bool:
-        taken = self.taken.get(record.topic)
-        return taken is None or taken(record)
+    def wanted(self, batch: list[Message]) -> list[Message]:
+        """Leave out of a batch what is not to be kept."""
+        if not self.taken:
+            return batch
+        return [message for message in batch if self.taken[message.topic() or ""](message.key())]
 
 
 class _Layout:
@@ -167,7 +170,7 @@ class _Layout:
         client_id: str,
         isolation: Isolation,
         ranges: Sequence[OffsetRange],
-        taken: Callable[[Record], bool] | None = None,
+        taken: Callable[[bytes | None], bool] | None = None,
     ) -> int:
         """Add what is to be read of a topic; gives the topic's number."""
         at = (side, cluster, topic, isolation)
@@ -262,9 +265,9 @@ def _lay_out(ready: Ready) -> _Layout:
     return layout
 
 
-def _will_be_written(topic_type: TopicType, wanted: Wanted, record: Record) -> bool:
+def _will_be_written(topic_type: TopicType, wanted: Wanted, key: bytes | None) -> bool:
     """Tell whether a record at the destination lies under a key that the plan may write."""
-    parts = None if record.key is None else split_key(topic_type, record.key)
+    parts = None if key is None else split_key(topic_type, key)
     if parts is None:
         return False
     space, original = None if parts[0] is None else str(parts[0]), parts[1]
@@ -304,12 +307,9 @@ def back_up(ready: Ready, plan_path: Path, progress: Progress) -> BackupFile:
         for number, section in enumerate(layout.sections):
             if number:
                 writer.next_section()
-            for seen, record in enumerate(section.records(), 1):
-                if seen % PROGRESS_EVERY == 0:
-                    progress.advance(PROGRESS_EVERY)
-                if section.keeps(record):
-                    writer.write(record)
-                    counts[number, record.topic] += 1
+            for batch in section.batches():
+                progress.advance(len(batch))
+                counts.update(_write(writer, number, section.wanted(batch)))
     written = writer.result
     if written is None:
         raise RecordFileError(f"{path} was not written", path=str(path))
@@ -321,6 +321,24 @@ def back_up(ready: Ready, plan_path: Path, progress: Progress) -> BackupFile:
         sha256=written.sha256,
         seconds=round(time.monotonic() - began_s, 3),
     )
+
+
+def _write(writer: RecordFileWriter, section: int, batch: list[Message]) -> Counter[tuple[int, str]]:
+    """Write what the client gave, without an object for each record; gives the counts."""
+    counts: Counter[tuple[int, str]] = Counter()
+    for message in batch:
+        topic, headers = message.topic() or "", message.headers()
+        writer.write_fields(
+            topic,
+            message.partition() or 0,
+            message.offset() or 0,
+            message.timestamp()[1],
+            message.key(),
+            message.value(),
+            headers,  # type: ignore[arg-type]
+        )
+        counts[section, topic] += 1
+    return counts
 
 
 def _by_topic(layout: _Layout, counts: Mapping[tuple[int, str], int]) -> dict[str, int]:

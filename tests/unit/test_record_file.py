@@ -61,6 +61,8 @@ def test_every_record_comes_back_exactly(sections: list[list[Record]], note: str
         assert file.about == {"note": note}
         expected = [(number, record) for number, records in enumerate(sections) for record in records]
         assert list(file.read_sections()) == expected
+        with path.open("rb") as raw:  # the library's own reader takes what was not encoded by the library
+            assert sum(1 for _ in fastavro.reader(raw)) == len(expected)
         assert [record for _, record in expected] == list(file.read())
         assert result is not None
         assert file.records == result.records == len(expected)
@@ -111,9 +113,16 @@ def test_a_failure_leaves_nothing_and_keeps_what_was_there(tmp_path: Path) -> No
     assert [each.name for each in tmp_path.iterdir()] == ["x.avro"]
     with pytest.raises(RecordFileError, match=r"no/x.avro cannot be written \(No such file"):
         RecordFileWriter(tmp_path / "no" / "x.avro", {})
-    with pytest.raises(RecordFileError, match="does not fit") as caught, RecordFileWriter(path, {}) as writer:
-        writer.write(Record("t", 0, 0, 0, b"k", "secret"))  # type: ignore[arg-type]
-    assert "secret" not in str(caught.value)
+    for bad in (
+        Record("t", 0, 0, 0, b"k", "secret"),  # type: ignore[arg-type]
+        Record("t", 0, 0, 0, b"secret", b"", (("h", 1),)),  # type: ignore[arg-type]
+        Record("t", 0, 0, 2**63, b"secret", None),
+        Record("t", 2**31, 0, 0, b"secret", None),
+        Record("\ud800", 0, 0, 0, b"secret", None),
+    ):
+        with pytest.raises(RecordFileError, match="does not fit") as caught:
+            write(path, [bad])
+        assert "secret" not in str(caught.value)
 
 
 def test_no_room_is_an_error_with_the_name_of_the_file(tmp_path: Path) -> None:

@@ -1,0 +1,68 @@
+"""How Avro writes the fields of a Kafka record. Pure; :mod:`connect_share.record_file` makes files of it.
+
+Source: Avro specification 1.12, "Binary Encoding".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+
+def _encode_long_anew(number: int) -> bytes:
+    if not -(1 << 63) <= number < 1 << 63:
+        raise OverflowError
+    left, out = (number << 1) ^ (number >> 63), bytearray()
+    while left > 0x7F:
+        out.append(left & 0x7F | 0x80)
+        left >>= 7
+    out.append(left)
+    return bytes(out)
+
+
+_SHORT: Final = [_encode_long_anew(number) for number in range(4096)]
+
+
+def encode_long(number: int) -> bytes:
+    """Give an int or a long: zigzag, seven bits a byte.
+
+    Raises:
+        OverflowError: it has more than 64 bits.
+    """
+    return _SHORT[number] if 0 <= number < 4096 else _encode_long_anew(number)
+
+
+def encode_bytes(value: bytes | None) -> bytes:
+    """Give the union of null and bytes.
+
+    Raises:
+        TypeError: it is neither.
+    """
+    return b"\x00" if value is None else b"\x02%b%b" % (encode_long(len(value)), value)
+
+
+def encode_text(text: str) -> bytes:
+    """Give a string.
+
+    Raises:
+        UnicodeEncodeError: it holds half a surrogate pair.
+    """
+    raw = text.encode()
+    return encode_long(len(raw)) + raw
+
+
+def encode_place(topic: str, partition: int) -> bytes:
+    """Give a topic and a partition; records of one partition share them.
+
+    Raises:
+        OverflowError: the partition has more than 32 bits.
+    """
+    if not -(1 << 31) <= partition < 1 << 31:
+        raise OverflowError
+    return encode_text(topic) + encode_long(partition)
+
+
+def encode_headers(headers: Iterable[tuple[str, bytes | None]]) -> bytes:
+    """Give an array of headers, in order."""
+    items = [encode_text(name) + encode_bytes(value) for name, value in headers]
+    return b"%b%b\x00" % (encode_long(len(items)), b"".join(items)) if items else b"\x00"
