@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -26,25 +27,28 @@ from migrator.isolation import TopicBaseline, take_baseline
 from migrator.manifest import Manifest, MigrationStatus, WrittenTopic, manifest_path
 from migrator.plan import MigrationPlan
 from migrator.progress import Progress, Silent
-from migrator.readiness import Ready, check_all, copy_jobs, only_one, wanted_of
+from migrator.readiness import Ready, check_all, copy_jobs, load_workers, only_one, wanted_of
 from migrator.reading_back import Present
 from migrator.writing import Producers
 
 LOCAL_ENGINE: Final = "local"
 LOCAL_THREADS: Final = 2
 """Slices copied at once: opening clients and waiting for acknowledgements overlap, the work itself does not."""
+SAVE_EVERY_S: Final = 0.5
+"""Time between two versions of the manifest: thousands of slices would else write it thousands of times."""
 Engine = Callable[[Sequence[CopyJob]], Iterable[SliceEvidence]]
 """Runs every job once and yields the evidence as jobs end, in any order."""
 
 _logger = logging.getLogger(__name__)
 
 
-def local_engine(progress: Progress) -> Engine:
-    """Give the engine that copies in this process."""
+def local_engine(progress: Progress, producers: Producers | None = None) -> Engine:
+    """Give the engine that copies in this process, with producers that may have been opened ahead."""
+    writers = producers or Producers()
 
     def run(jobs: Sequence[CopyJob]) -> Iterator[SliceEvidence]:
         progress.phase("copying", sum(job.slice_.offset_range.end - job.slice_.offset_range.start for job in jobs))
-        lock, producers = threading.Lock(), Producers()
+        lock = threading.Lock()
 
         def advance(records: int) -> None:
             with lock:
@@ -57,7 +61,7 @@ def local_engine(progress: Progress) -> Engine:
                 running = [
                     pool.submit(
                         job.run,
-                        producers=producers,
+                        producers=writers,
                         readers=readers,
                         present=present.get(_space(job)),
                         on_progress=advance,
@@ -132,9 +136,14 @@ def apply_plan(
         BrokerError: the cluster refused.
     """
     progress = progress or Silent()
-    engine = engine or local_engine(progress)
+    producers = Producers([])
     plan_path = Path(plan_path)
     with only_one(plan_path):
+        if engine is None:
+            engine = local_engine(progress, producers)
+            # They get their ids while the plan is checked.
+            destination = load_workers(MigrationPlan.load(plan_path))[1][0]
+            producers.open_ahead(destination.producer_settings(), client_id_of(destination), LOCAL_THREADS)
         ready = check_all(plan_path, progress, create=True)
         # Before there is a manifest: who is interrupted here has written nothing, and applies again.
         backed_up = back_up(ready, plan_path, progress) if backup else None
@@ -221,9 +230,13 @@ def _copy(ready: Ready, manifest: Manifest, engine: Engine, progress: Progress, 
     plan, path = ready.plan, ready.manifest_path
     _logger.info("run %s: copying %d slices with the %s engine", plan.run_id, len(jobs), manifest.engine)
     progress.phase(f"starting the {manifest.engine} engine", 0)
+    saved_s = -math.inf
     for evidence in engine(jobs):
         manifest = manifest.model_copy(update={"evidence": (*manifest.evidence, evidence)})
-        manifest.save(path)
+        # What is not in the file yet a resume finds at the destination.
+        if time.monotonic() - saved_s > SAVE_EVERY_S:
+            manifest.save(path)
+            saved_s = time.monotonic()
     _require_whole(plan, manifest)
     manifest = manifest.model_copy(update={"status": MigrationStatus.COPIED, "finished_at_ms": now_ms()})
     manifest.save(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
@@ -28,23 +29,46 @@ Outgoing = tuple[bytes | None, bytes | None, int, Any]
 """Key, value, timestamp in ms, and the headers as the client gives and takes them (``None``: none)."""
 
 
+_Place = tuple[str, tuple[tuple[str, str], ...]]
+
+
+def _place(settings: ClientSettings, client_id: str) -> _Place:
+    return client_id, tuple(sorted(settings.properties.items()))
+
+
 class Producers(threading.local):
     """Producers kept from one slice to the next; each thread has its own, so callbacks need no lock.
 
     A new idempotent producer waits half a second for its id, which is most of the time of a small slice.
+
+    Args:
+        ahead: shared by all threads: producers that were opened with :meth:`open_ahead` and wait for a thread.
     """
 
-    def __init__(self) -> None:
-        self._made: dict[tuple[str, tuple[tuple[str, str], ...]], client.Producer] = {}
+    def __init__(self, ahead: list[tuple[_Place, client.Producer]] | None = None) -> None:
+        self._ahead = [] if ahead is None else ahead
+        self._made: dict[_Place, client.Producer] = {}
+
+    def open_ahead(self, settings: ClientSettings, client_id: str, count: int) -> None:
+        """Open producers for threads that will ask for them, so that they have their ids by then."""
+        for _ in range(count):
+            self._ahead.append(self._opened(settings, client_id))
 
     def get(self, settings: ClientSettings, client_id: str) -> client.Producer:
         """Return this thread's producer for these settings."""
-        at = (client_id, tuple(sorted(settings.properties.items())))
+        at = _place(settings, client_id)
         if at not in self._made:
-            self._made[at] = client.producer(
-                settings, client_id=client_id, overrides=PRODUCER_OVERRIDES, idempotent=True
-            )
+            # Another thread may be quicker, hence taken out before it is looked at.
+            with contextlib.suppress(IndexError):
+                found = self._ahead.pop()
+                self._made[found[0]] = found[1]
+        if at not in self._made:
+            self._made[at] = self._opened(settings, client_id)[1]
         return self._made[at]
+
+    def _opened(self, settings: ClientSettings, client_id: str) -> tuple[_Place, client.Producer]:
+        producer = client.producer(settings, client_id=client_id, overrides=PRODUCER_OVERRIDES, idempotent=True)
+        return _place(settings, client_id), producer
 
     def forget(self, producer: client.Producer) -> None:
         """Let go of a producer that failed: the next slice gets a new one."""
