@@ -22,7 +22,7 @@ from migrator.manifest import Manifest, MigrationStatus, Sealed
 from migrator.plan import SourceCluster
 from migrator.progress import Progress, Silent
 from migrator.readiness import Ready, check_all, only_one
-from migrator.sealing import How, SealPreview, default_how, preview, seal, source_records
+from migrator.sealing import How, SealPreview, default_how, preview, require_backed_up, seal, source_records
 from migrator.verification import Verification, VerifyEngine, verify_plan
 
 TIMEOUT_S: Final = 120.0
@@ -48,10 +48,10 @@ class CutoverPreview:
 
 @dataclass(frozen=True)
 class CutoverResult:
-    """What was done."""
+    """What was done; no verification when a cut-over that was killed while it sealed is gone on with."""
 
     manifest: Manifest
-    verification: Verification
+    verification: Verification | None
     fenced: int
 
 
@@ -105,16 +105,23 @@ def cut_over(
         require_may_follow(manifest)
         ready = check_all(plan_path, progress, create=False, resume=manifest)
         _require_stopped(ready)
-        follower = Follower(ready, manifest)
-        progress.phase("copying what is left", 0)
-        _catch_up(ready, follower, deadline_s)
-        verification = verify_plan(plan_path, engine=engine, progress=progress)
-        if not verification.equal:
-            raise CutoverError(
-                f"{len(verification.differences)} difference(s) between both sides: connect-share-migrate verify "
-                f"{plan_path} shows them; nothing was fenced or sealed, the old workers may be started again"
-            )
-        manifest = load_manifest(plan_path)
+        verification = None
+        if manifest.sealed is None:
+            follower = Follower(ready, manifest)
+            progress.phase("copying what is left", 0)
+            _catch_up(ready, follower, deadline_s)
+            how = how or default_how(ready.plan)
+            if how == "remove":
+                require_backed_up(follower.manifest)
+            verification = verify_plan(plan_path, engine=engine, progress=progress)
+            if not verification.equal:
+                raise CutoverError(
+                    f"{len(verification.differences)} difference(s) between both sides: connect-share-migrate verify "
+                    f"{plan_path} shows them; nothing was fenced or sealed, the old workers may be started again"
+                )
+            manifest = load_manifest(plan_path)
+        else:
+            how = manifest.sealed.how  # a cut-over that was killed while it sealed: both sides were equal then
         _require_stopped(ready)
         ids = _ids(ready, manifest)
         progress.phase("fencing the old producers", len(ids))
@@ -122,9 +129,13 @@ def cut_over(
             worker = ready.workers[source_index]
             client.fence(worker.producer_settings(), transactional_id, client_id=client_id_of(worker))
             progress.advance(1)
-        how = how or default_how(ready.plan)
         progress.phase("sealing the source", 0)
-        sealed = None if how == "none" else Sealed(how=how, records=seal(ready, manifest, how), at_ms=now_ms())
+        sealed = None
+        if how != "none":
+            sealed = Sealed(how=how, records=0, at_ms=now_ms())
+            manifest = manifest.model_copy(update={"sealed": sealed})
+            manifest.save(ready.manifest_path)
+            sealed = sealed.model_copy(update={"records": seal(ready, manifest, how)})
         manifest = manifest.model_copy(
             update={"status": MigrationStatus.CUT_OVER, "sealed": sealed, "finished_at_ms": now_ms()}
         )

@@ -10,7 +10,9 @@ from pathlib import Path
 
 from connect_share.admin import Admin
 from connect_share.log.ranges import read_ranges
+from connect_share.record_file import RecordFile
 from connect_share.records import OffsetRange, Record, TopicType
+from connect_share.state import replay_config
 from connect_share.worker_config.client_settings import Isolation
 from migrator.apply import load_manifest, now_ms
 from migrator.connector_keys import connector_of
@@ -75,11 +77,9 @@ def roll_back(
         if manifest.status is MigrationStatus.ROLLED_BACK:
             raise AlreadyAppliedError(f"run {manifest.run_id} was rolled back before; make a new plan")
         ready = check_all(plan_path, progress, create=False, resume=manifest, source_may_change=True)
-        if manifest.sealed is not None and manifest.sealed.how == "remove":
-            raise PlanRejectedError(
-                "the cut-over has removed the originals: put them back first, connect-share-migrate restore BACKUP "
-                "--destination-worker-config SOURCE-WORKER-FILE"
-            )
+        removed = manifest.sealed is not None and manifest.sealed.how == "remove"
+        if removed:
+            _require_restored(ready)
         found = _find(ready, manifest, progress)
         if found.newer and not (although_used or dry_run):
             keys = sum(found.newer.values())
@@ -90,27 +90,57 @@ def roll_back(
         if dry_run:
             return found
         _write(ready, found)
-        if manifest.sealed is not None:
+        if manifest.sealed is not None and not removed:
             found.unsealed = write_to_sources(ready.workers, unseal_records(ready, manifest))
         update = {"status": MigrationStatus.ROLLED_BACK, "sealed": None, "finished_at_ms": now_ms()}
         manifest.model_copy(update=update).save(ready.manifest_path)
         return found
 
 
-def _written(manifest: Manifest, topic_type: TopicType, jobs: list[CopyJob]) -> set[bytes]:
+def _require_restored(ready: Ready) -> None:
+    """Refuse while the source is empty after a cut-over that has removed the originals.
+
+    Raises:
+        PlanRejectedError: it says how to put them back.
+    """
+    for index, source in enumerate(ready.plan.sources):
+        worker, topic = ready.workers[index], source.topics[TopicType.CONFIG]
+        records = read_ranges(
+            worker.consumer_settings(),
+            ready.whole(index, TopicType.CONFIG),
+            isolation=topic.isolation,
+            client_id=client_id_of(worker),
+            idle_timeout_s=IDLE_TIMEOUT_S,
+        )
+        if source.connectors and not replay_config(records, source.group_id if source.sharing else None).connectors():
+            raise PlanRejectedError(
+                f"the cut-over has removed the originals of {source.group_id}: put them back first, "
+                f"connect-share-migrate restore BACKUP --destination-worker-config {source.worker_config_file}"
+            )
+
+
+def _written(folder: Path, manifest: Manifest, topic_type: TopicType, jobs: list[CopyJob]) -> set[bytes]:
     """Give the identities of everything that the plan writes to one topic."""
     told: set[bytes] = set()
     for job in jobs:
         if job.slice_.topic_type is topic_type:
-            for slice_ in _slices_of(manifest, job):
-                records = read_slice(slice_, job.consumer_settings, client_id=job.client_id)
-                told.update(identity(record) for record in rewritten(slice_, records, Tally()))
+            (whole,) = manifest.read_ranges_of(job.slice_.source_index, [job.slice_.offset_range])
+            slice_ = replace(job.slice_, offset_range=whole)
+            told.update(
+                identity(record) for record in rewritten(slice_, _originals(folder, manifest, job, slice_), Tally())
+            )
     return told
 
 
-def _slices_of(manifest: Manifest, job: CopyJob) -> list[CopySlice]:
-    (whole,) = manifest.read_ranges_of(job.slice_.source_index, [job.slice_.offset_range])
-    return [replace(job.slice_, offset_range=whole)]
+def _originals(folder: Path, manifest: Manifest, job: CopyJob, slice_: CopySlice) -> Iterator[Record]:
+    """Read a slice from its source, or from the backup where the source was cleared."""
+    if manifest.sealed is None or manifest.sealed.how != "remove" or manifest.backup is None:
+        yield from read_slice(slice_, job.consumer_settings, client_id=job.client_id)
+        return
+    topic, partition, start, end = slice_.offset_range
+    for record in RecordFile(folder / manifest.backup.file).read():
+        if record.topic == topic and record.partition == partition and start <= record.offset < end:
+            yield record
 
 
 def _find(ready: Ready, manifest: Manifest, progress: Progress) -> Rollback:
@@ -118,7 +148,7 @@ def _find(ready: Ready, manifest: Manifest, progress: Progress) -> Rollback:
     jobs = copy_jobs(ready, starts, resumed=False)
     found = Rollback()
     for topic_type, written_topic in manifest.destination.items():
-        told = _written(manifest, topic_type, jobs)
+        told = _written(ready.manifest_path.parent, manifest, topic_type, jobs)
         backs = {job.slice_.transform.at_destination() for job in jobs if job.slice_.topic_type is topic_type}
         markers = {job.slice_.transform.prefix + MARKER_KEY for job in jobs}
         ranges = _written_ranges(ready, written_topic.topic, starts[topic_type])

@@ -13,6 +13,7 @@ from connect_share.state import TargetState, replay_config, target_state_record
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import Isolation
 from migrator.copying import IDLE_TIMEOUT_S, MARKER_KEY, MARKER_VALUE
+from migrator.errors import PlanRejectedError
 from migrator.inspection import client_id_of
 from migrator.manifest import Manifest
 from migrator.plan import MigrationPlan, SourceCluster
@@ -42,6 +43,22 @@ def default_how(plan: MigrationPlan) -> How:
     """Originals beside their copies are removed; topics of their own are kept, with every connector stopped."""
     in_place = any(plan.in_place(source, topic_type) for source in plan.sources for topic_type in TopicType)
     return "remove" if in_place else "stop"
+
+
+def require_backed_up(manifest: Manifest) -> None:
+    """Refuse to remove originals of which there is no backup.
+
+    Raises:
+        PlanRejectedError: it says what to do instead.
+    """
+    if manifest.backup is None:
+        raise PlanRejectedError(
+            "the originals would be removed without a backup (--no-backup): use --seal stop or none"
+        )
+    if manifest.followed is not None and manifest.followed.written:
+        raise PlanRejectedError(
+            "the backup does not hold what was mirrored while the source was followed: use --seal stop or none"
+        )
 
 
 def seal_records(ready: Ready, manifest: Manifest, how: How) -> Iterator[tuple[int, Record]]:

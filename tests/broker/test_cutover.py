@@ -135,10 +135,12 @@ def test_a_live_source_is_followed_killed_followed_and_cut_over(site: Site) -> N
     result = cut_over(plan)
     process.communicate(timeout=60)
     assert process.returncode == 0
+    assert result.verification is not None
     assert result.verification.equal
     assert result.manifest.status is MigrationStatus.CUT_OVER
     for topic_type in (TopicType.CONFIG, TopicType.OFFSET):
-        sealed = [b"target-state-"] if topic_type is TopicType.CONFIG else []
+        # What sealing and a resume after a kill write of their own.
+        sealed = [b"target-state-"] if topic_type is TopicType.CONFIG else [b'[" ",{}]']
         expected = [each for each in in_order(site, topic_type) if not any(key in each[0] for key in sealed)]
         copied = [
             r
@@ -248,6 +250,15 @@ def test_originals_beside_their_copies_are_removed(site: Site) -> None:
     assert replay_config(records[TopicType.CONFIG], "other").connectors() == {"z"}
     with pytest.raises(PlanRejectedError, match="restore"):
         roll_back(plan)
+    backup = plan.with_name(f"{plan.stem}.backup.avro")
+    assert run("restore", backup, "--destination-worker-config", source, "--yes")[0] == 0
+    assert roll_back(plan).records > 0
+    back = site.read(site.topic("own", TopicType.CONFIG))
+    assert replay_config(back).connectors() == {"a.b"}
+    assert replay_config(back, "orders").connectors() == frozenset()
+    assert replay_offsets(site.read(site.topic("own", TopicType.OFFSET))).offset("a.b", {"filename": "x.txt"}) == {
+        "position": 42
+    }
 
 
 def test_rollback_takes_what_the_plan_wrote_and_nothing_else(site: Site) -> None:
