@@ -23,55 +23,13 @@ from migrator.canonical import fold_state
 from migrator.evidence import SliceEvidence, Tally
 from migrator.plan import CopySlice
 from migrator.reading_back import Present, Skipping, ranges_since
+from migrator.settling import settle
 from migrator.transform import Skipped, SkipReason
 from migrator.writing import PROCESS_PRODUCERS, CheckedWriter, Outgoing, Producers
 
 MARKER_KEY: Final = b"target-state-"
 MARKER_VALUE: Final = b"null"
 IDLE_TIMEOUT_S: Final = 60.0
-
-
-class Readers:
-    """Readers kept from one slice to the next: a new client costs more than reading a small slice.
-
-    Closed with the ``with`` block, if it is used in one; those that are left alone close with their last use.
-    """
-
-    def __init__(self) -> None:
-        self._free: dict[tuple[str, Isolation, tuple[tuple[str, str], ...]], list[RangeReader]] = {}
-        self._kept = False
-        self._lock = threading.Lock()
-
-    def __enter__(self) -> Self:
-        self._kept = True
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        for readers in self._free.values():
-            for reader in readers:
-                reader.close()
-        self._free.clear()
-        self._kept = False
-
-    @contextmanager
-    def lent(self, settings: ClientSettings, isolation: Isolation, client_id: str) -> Iterator[RangeReader]:
-        """Lend a reader to one thread."""
-        at = (client_id, isolation, tuple(sorted(settings.properties.items())))
-        with self._lock:
-            free = self._free.setdefault(at, [])
-            reader = free.pop() if free else RangeReader(settings, isolation=isolation, client_id=client_id)
-        try:
-            yield reader
-        except BaseException:
-            reader.close()
-            raise
-        if self._kept:
-            with self._lock:
-                free.append(reader)
-        else:
-            reader.close()
 
 
 def read_slice(
@@ -115,7 +73,6 @@ def copy_slice(
     *,
     client_id: str,
     producers: Producers | None = None,
-    readers: Readers | None = None,
     present: Present | None = None,
     on_progress: Callable[[int], None] | None = None,
     idle_timeout_s: float = IDLE_TIMEOUT_S,
@@ -128,7 +85,6 @@ def copy_slice(
         producer_settings: of the destination's worker.
         client_id: for both clients.
         producers: kept producers of the caller, by default those of the process.
-        readers: kept readers of the caller.
         present: what an interrupted copy has left at the destination; not written again.
         on_progress: called now and then with the number of records read since the last call.
         idle_timeout_s: seconds without a record after which reading is given up.
@@ -252,8 +208,7 @@ class CopyJob:
         resumed: bool = False,
         present: Present | None = None,
         producers: Producers | None = None,
-        readers: Readers | None = None,
-        on_progress: Callable[[int], None] | None = None,
+            on_progress: Callable[[int], None] | None = None,
     ) -> SliceEvidence:
         """Copy the slice.
 
@@ -261,7 +216,6 @@ class CopyJob:
             resumed: an earlier attempt may have written: read back what is there first, unless ``present`` says it.
             present: what is there.
             producers: kept producers of the caller.
-            readers: likewise.
             on_progress: told of records read.
 
         Raises:
@@ -275,7 +229,6 @@ class CopyJob:
             self.producer_settings,
             client_id=self.client_id,
             producers=producers,
-            readers=readers,
             present=present,
             on_progress=on_progress,
         )
@@ -284,10 +237,18 @@ class CopyJob:
         """Read what was written under the keys of this slice's destination since the copy began.
 
         Raises:
-            BrokerError: reading was refused.
+            BrokerError: reading was refused, or replicas are missing.
         """
         slice_, settings = self.slice_, self.destination_consumer_settings
         starts = dict(self.destination_starts)
+        settle(
+            self.producer_settings,
+            slice_.topic_type,
+            slice_.destination_topic,
+            starts,
+            prefix=slice_.transform.prefix,
+            client_id=self.client_id,
+        )
         with Admin(settings, client_id=self.client_id) as admin:
             ends = admin.end_offsets([(slice_.destination_topic, number) for number in starts])
         ranges = ranges_since(slice_.destination_topic, starts, {number: end for (_, number), end in ends.items()})

@@ -23,9 +23,10 @@ from connect_share.records import OffsetRange, TopicType
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import Isolation
 from migrator.connector_keys import connector_of
-from migrator.copying import IDLE_TIMEOUT_S, MARKER_KEY
+from migrator.copying import IDLE_TIMEOUT_S
 from migrator.inspection import TopicFacts, Wanted, client_id_of
 from migrator.progress import Progress
+from migrator.settling import SETTLING
 from migrator.transform import PLAIN_KEYS
 
 ILLEGAL_KEYS: Final = "illegal keys"
@@ -70,6 +71,7 @@ class Others:
     def __init__(self, topic_type: TopicType, wanted: Wanted) -> None:
         self._topic_type = topic_type
         self._wanted = wanted
+        self._own_mark = SETTLING[topic_type][0]
 
     def owner(self, key: bytes | None) -> str | None:
         """Name the group of a key; ``None`` for what the plan itself writes."""
@@ -79,13 +81,17 @@ class Others:
         space = None if parts[0] is None else str(parts[0])
         if space in self._wanted:
             connectors = self._wanted[space]
-            if connectors is None or parts[1] == MARKER_KEY or connector_of(self._topic_type, parts[1]) in connectors:
+            if (
+                connectors is None
+                or parts[1] == self._own_mark
+                or connector_of(self._topic_type, parts[1]) in connectors
+            ):
                 return None
         return PLAIN_KEYS if space is None else space
 
     def is_marker(self, key: bytes | None) -> bool:
-        """Tell the marker of a group apart from the records that were moved."""
-        return key is not None and key.endswith(MARKER_KEY)
+        """Tell the marker of a group, and what a resume settles with, apart from the records that were moved."""
+        return key is not None and key.endswith(self._own_mark)
 
 
 @dataclass

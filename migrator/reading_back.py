@@ -3,6 +3,9 @@
 A slice is written in order by one idempotent producer, so what is there, in each destination partition, is the
 beginning of what the slice sends there. The last record of it that is found says how long that beginning is; earlier
 ones may have been compacted away meanwhile and are not sent again, for they would come back as the newest of their key.
+
+Where a record is missing that no compaction takes, a broker refused it and took those behind it: the beginning ends
+there, and everything from there on is sent, again or not. What is there twice then ends as it should.
 """
 
 from __future__ import annotations
@@ -21,6 +24,31 @@ def identity(record: Record) -> bytes:
     """Everything by which a written record can be recognised again, in 16 bytes."""
     told = (record.key, record.value, record.timestamp_ms, record.headers)
     return hashlib.blake2b(repr(told).encode(), digest_size=16).digest()
+
+
+@dataclass
+class _Gaps:
+    """Records of one partition that are missing although nothing can have removed them."""
+
+    _open: dict[bytes | None, int] = field(default_factory=dict)
+    _there: set[bytes | None] = field(default_factory=set)
+
+    def found(self, record: Record) -> None:
+        """What came before it under its key may have been compacted away."""
+        self._open.pop(record.key, None)
+        self._there.add(record.key)
+
+    def missed(self, record: Record, at: int) -> None:
+        """A tombstone is gone some day, after everything it has removed."""
+        if record.value is not None or record.key in self._there:
+            self._open.setdefault(record.key, at)
+        else:
+            self._open.pop(record.key, None)
+
+    @property
+    def first(self) -> int:
+        """Place of the first one, counted from 1; beyond every place if there is none."""
+        return min(self._open.values(), default=1 << 62)
 
 
 @dataclass
@@ -57,15 +85,25 @@ class Present:
         left = {number: Counter(counts) for number, counts in self.found.items()}
         at: Counter[int] = Counter()
         lengths: dict[int, int] = {}
+        gaps: dict[int, _Gaps] = {}
         for record in sent:
             number = partition_for(record.key or b"", partitions)
             at[number] += 1
             counts = left.get(number)
-            if counts and (told := identity(record)) in counts:
+            if not counts:
+                continue
+            missing = gaps.setdefault(number, _Gaps())
+            if (told := identity(record)) in counts:
                 counts[told] -= 1
                 if not counts[told]:
                     del counts[told]
                 lengths[number] = at[number]
+                missing.found(record)
+            else:
+                missing.missed(record, at[number])
+        for number, missing in gaps.items():
+            if number in lengths:
+                lengths[number] = min(lengths[number], missing.first - 1)
         return lengths
 
 

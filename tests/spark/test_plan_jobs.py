@@ -24,6 +24,7 @@ from migrator.evidence_folder import folder_of
 from migrator.manifest import Manifest, MigrationStatus, manifest_path
 from migrator.planning import make_plan
 from migrator.progress import Silent
+from migrator.settling import SETTLING
 from spark_jobs import apply_plan, profile_topics, verify_plan
 from spark_jobs.tasks import run_as_tasks
 from tests.support.captures import captured
@@ -159,7 +160,8 @@ def test_a_repeated_task_writes_nothing_twice(scene: Scene, spark: SparkSession)
             for record in captured(CAPTURE, name)
             if record.key != b"session-key" and not (record.key or b"").startswith(b"restart-connector-")
         ]
-        records = [r for r in scene.shared_records(topic_type) if not (r.key or b"").endswith(b".target-state-")]
+        settled = b"." + SETTLING[topic_type][0]
+        records = [r for r in scene.shared_records(topic_type) if not (r.key or b"").endswith(settled)]
         assert len(records) == len(carried)
     scene.check_states()
 

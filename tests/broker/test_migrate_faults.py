@@ -1,0 +1,127 @@
+"""What goes wrong in the middle of a copy, local engine: nothing lost, nothing twice, nothing out of order."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connect_share.embedded.broker import LocalBroker
+from connect_share.errors import BrokerError, TopicRecreatedError
+from connect_share.records import TopicType
+from migrator.apply import apply_plan, local_engine, resume_plan
+from migrator.copying import CopyJob
+from migrator.errors import PlanFileError
+from migrator.evidence import SliceEvidence
+from migrator.manifest import Manifest, MigrationStatus, manifest_path
+from migrator.progress import Silent
+from migrator.verification import verify_plan
+from tests.support.kafka import TOPIC_PREFIX
+from tests.support.migration_faults import CONFIG_RECORDS, Busy, full_disk, recreate, set_topic_config
+from tests.support.migration_site import GROUP as SHARED_GROUP
+from tests.support.migration_site import SHARED_PARTITIONS, SMALL, Site, lay_down, pair, run, shared, small_source
+
+pytestmark = pytest.mark.broker
+
+
+@pytest.fixture(scope="module")
+def busy(broker: Any, tmp_path_factory: pytest.TempPathFactory) -> Busy:
+    name = f"{TOPIC_PREFIX}-faults-{uuid.uuid4().hex[:6]}"
+    return Busy(Site(broker.bootstrap_servers, name, tmp_path_factory.mktemp("faults")))
+
+
+def kill_in_the_middle(busy: Busy, cell: str, *arguments: str | Path) -> None:
+    """Start a command and kill it when it has written some more (one record is what a resume settles with)."""
+    before = busy.written(cell)
+    command = [sys.executable, "-m", "migrator.cli", *map(str, arguments)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        busy.await_more(cell, before + 1, alive=lambda: process.poll() is None)
+        os.kill(process.pid, signal.SIGKILL)
+    assert before < busy.written(cell) < CONFIG_RECORDS
+
+
+def test_the_process_is_killed_and_the_one_that_goes_on_too(busy: Busy) -> None:
+    plan = busy.plan("killed")
+    kill_in_the_middle(busy, "killed", "apply", plan, "--yes")
+    kill_in_the_middle(busy, "killed", "resume", plan)
+    code, _, said = run("resume", plan)
+    assert code == 0, said
+    busy.check("killed")
+    assert Manifest.load(manifest_path(plan)).resumed == 2
+    assert verify_plan(plan).equal
+
+
+def test_the_disk_is_full_when_the_manifest_is_written(busy: Busy) -> None:
+    plan = busy.plan("full")
+    with (
+        full_disk(local_engine(Silent()), plan) as engine,
+        pytest.raises(PlanFileError, match=r"cannot be written.*make room"),
+    ):
+        apply_plan(plan, engine=engine)
+    manifest = Manifest.load(manifest_path(plan))
+    assert (manifest.status, len(manifest.evidence)) == (MigrationStatus.PLANNED, 1)
+    assert sorted(path.name for path in plan.parent.glob(f".{manifest_path(plan).name}*")) == []
+    resumed = resume_plan(plan)
+    assert sum(evidence.found_present for evidence in resumed.evidence) > 0
+    busy.check("full")
+
+
+@pytest.mark.kills_broker
+def test_the_broker_is_killed_and_comes_back(own_broker: LocalBroker, tmp_path: Path) -> None:
+    busy = Busy(Site(own_broker.bootstrap_servers, "faults", tmp_path))
+    plan = busy.plan("crashed")
+
+    def crash() -> None:
+        own_broker.kill()
+        own_broker.start()
+
+    with busy.in_the_middle("crashed", crash):
+        apply_plan(plan)  # goes on by itself: a crash is over before its patience is
+    busy.check("crashed")
+    assert verify_plan(plan).equal
+
+
+def test_a_source_created_again_is_not_gone_on_with(site: Site) -> None:
+    plan = site.plan(small_source(site), shared(site))
+
+    def interrupted(jobs: Sequence[CopyJob]) -> Iterator[SliceEvidence]:
+        yield jobs[0].run()
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        apply_plan(plan, engine=interrupted)
+    before = [site.read(site.topic("shared", topic_type)) for topic_type in TopicType]
+    recreate(site, site.topic("own", TopicType.OFFSET))
+    lay_down(site, "own", TopicType.OFFSET, SMALL[TopicType.OFFSET])
+    with pytest.raises(TopicRecreatedError, match="deleted and created again"):
+        resume_plan(plan)
+    assert [site.read(site.topic("shared", topic_type)) for topic_type in TopicType] == before
+    assert len(before[0]) == 4
+
+
+def test_what_was_refused_is_written_when_it_may_be(site: Site) -> None:
+    """One record in the middle is refused for a while: it is not left out for those behind it that were taken."""
+    large = {"max.message.bytes": "1100000"}
+    site.create("own", configs=large)
+    pairs = [pair(f"connector-{number}", json.dumps({"properties": {"x": "x" * 90}})) for number in range(30_000)]
+    pairs[15_000] = pair("connector-large", json.dumps({"properties": {"x": "x" * 1_040_000}}))
+    lay_down(site, "own", TopicType.CONFIG, pairs)
+    site.create("shared", SHARED_PARTITIONS, large)
+    plan = site.plan(site.worker_file("own", "orders", sharing=False), shared(site))
+    topic = site.topic("shared", TopicType.CONFIG)
+    set_topic_config(site, topic, "max.message.bytes", "1030000")
+    with pytest.raises(BrokerError, match="MSG_SIZE_TOO_LARGE"):
+        apply_plan(plan)
+    written = [record.key for record in site.read(topic)]
+    assert f"{SHARED_GROUP}.connector-large".encode() not in written
+    set_topic_config(site, topic, "max.message.bytes", "1100000")
+    resume_plan(plan)
+    assert verify_plan(plan).equal

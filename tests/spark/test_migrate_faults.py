@@ -1,0 +1,168 @@
+"""What goes wrong in the middle of a copy by Spark: nothing lost, nothing twice, nothing out of order."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import uuid
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark import TaskContext
+from pyspark.sql import SparkSession
+
+from connect_share.embedded.broker import LocalBroker
+from connect_share.errors import BrokerError
+from connect_share.records import TopicType
+from migrator.apply import Engine, apply_plan, resume_plan
+from migrator.copying import CopyJob
+from migrator.errors import PlanFileError
+from migrator.evidence import SliceEvidence
+from migrator.manifest import Manifest, MigrationStatus, manifest_path
+from migrator.progress import Silent
+from migrator.verification import verify_plan
+from migrator.writing import PRODUCER_OVERRIDES
+from spark_jobs import apply_plan as job
+from spark_jobs.tasks import copy_in_task, run_as_tasks
+from tests.support.kafka import TOPIC_PREFIX, given_broker
+from tests.support.migration_faults import CONFIG_RECORDS, At, Busy, full_disk, recreate
+from tests.support.migration_site import Site
+from tests.support.two_brokers import SecondBroker, two_brokers
+
+Copy = Any
+
+
+@pytest.fixture(scope="module")
+def busy(broker: Any, tmp_path_factory: pytest.TempPathFactory) -> Busy:
+    name = f"{TOPIC_PREFIX}-spark-faults-{uuid.uuid4().hex[:6]}"
+    return Busy(Site(broker.bootstrap_servers, name, tmp_path_factory.mktemp("faults")))
+
+
+def spark_engine(spark: SparkSession, copy: Copy = copy_in_task) -> Engine:
+    def run(jobs: Sequence[CopyJob]) -> Sequence[SliceEvidence]:
+        return run_as_tasks(spark, jobs, copy, progress=Silent(), what="copying partitions")
+
+    return run
+
+
+def killed_in_the_middle(copy_job: CopyJob) -> SliceEvidence:
+    """The first attempt at the config topic ends by SIGKILL of its Python worker when some is written."""
+    slice_, context = copy_job.slice_, TaskContext.get()
+    if slice_.topic_type is TopicType.CONFIG and context is not None and context.attemptNumber() == 0:
+
+        def kill() -> None:
+            with Site(copy_job.producer_settings.properties["bootstrap.servers"], "", Path()).admin() as admin:
+                while not admin.end_offsets([(slice_.destination_topic, 0)])[slice_.destination_topic, 0]:
+                    pass
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        threading.Thread(target=kill, daemon=True).start()
+    return copy_in_task(copy_job)
+
+
+def test_a_python_worker_is_killed(busy: Busy, spark: SparkSession) -> None:
+    plan = busy.plan("executor")
+    manifest = apply_plan(plan, engine=spark_engine(spark, killed_in_the_middle), engine_name="spark")
+    busy.check("executor")
+    (config,) = (evidence for evidence in manifest.evidence if evidence.topic_type is TopicType.CONFIG)
+    assert 0 < config.found_present < CONFIG_RECORDS
+    assert verify_plan(plan).equal
+
+
+def test_the_driver_is_killed_and_the_local_engine_goes_on(busy: Busy) -> None:
+    """At once: workers of the dead driver may still be writing for a moment."""
+    plan = busy.plan("driver")
+    command = [sys.executable, "-m", "spark_jobs.apply_plan", str(plan)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        busy.await_more("driver", 0, alive=lambda: process.poll() is None)
+        os.kill(process.pid, signal.SIGKILL)
+    resume_plan(plan)
+    busy.check("driver")
+
+
+def test_the_disk_is_full_when_the_manifest_is_written(busy: Busy, spark: SparkSession, capsys: Any) -> None:
+    plan = busy.plan("full")
+    with (
+        full_disk(spark_engine(spark), plan) as engine,
+        pytest.raises(PlanFileError, match=r"cannot be written.*make room"),
+    ):
+        apply_plan(plan, engine=engine, engine_name="spark")
+    assert len(Manifest.load(manifest_path(plan)).evidence) == 1
+    assert job.main([str(plan), "--resume"]) == 0
+    busy.check("full")
+    # And what was recreated meanwhile is not gone on with, whoever copies.
+    again = Manifest.load(manifest_path(plan)).model_copy(update={"status": MigrationStatus.PLANNED, "evidence": ()})
+    again.save(manifest_path(plan))
+    capsys.readouterr()
+    recreate(busy.site, busy.site.topic("full", TopicType.STATUS))
+    assert job.main([str(plan), "--resume"]) == 1
+    assert "deleted and created again" in capsys.readouterr().err
+
+
+@pytest.mark.kills_broker
+def test_the_broker_is_killed_and_comes_back(own_broker: LocalBroker, tmp_path: Path, spark: SparkSession) -> None:
+    busy = Busy(Site(own_broker.bootstrap_servers, "faults", tmp_path))
+    plan = busy.plan("crashed")
+
+    def crash() -> None:
+        own_broker.kill()
+        own_broker.start()
+
+    with busy.in_the_middle("crashed", crash):
+        apply_plan(plan, engine=spark_engine(spark), engine_name="spark")
+    busy.check("crashed")
+    assert verify_plan(plan).equal
+
+
+@pytest.fixture(scope="module")
+def pair() -> Iterator[tuple[LocalBroker, SecondBroker]]:
+    if given_broker() is not None:
+        pytest.skip("CONNECT_SHARE_BOOTSTRAP is set: tests that stop brokers do not run")
+    with two_brokers() as brokers:
+        yield brokers
+
+
+@pytest.fixture(scope="module")
+def busy_pair(pair: tuple[LocalBroker, SecondBroker], tmp_path_factory: pytest.TempPathFactory) -> Busy:
+    return Busy(Site(pair[0].bootstrap_servers, "faults", tmp_path_factory.mktemp("pair")), replicas=2)
+
+
+@pytest.mark.kills_broker
+def test_the_destination_is_out_of_replicas(
+    busy_pair: Busy, pair: tuple[LocalBroker, SecondBroker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was not acknowledged is in the log, and hidden until there are replicas again: in the middle of the resume."""
+    _, second = pair
+    plan = busy_pair.plan("replicas")
+    with monkeypatch.context() as patched:
+        overrides = {**PRODUCER_OVERRIDES, "message.timeout.ms": "6000"}  # instead of two minutes
+        patched.setattr("migrator.writing.PRODUCER_OVERRIDES", overrides)
+        with (
+            busy_pair.in_the_middle("replicas", second.kill),
+            pytest.raises(BrokerError, match=r"writing to .* failed: .*MSG_TIMED_OUT"),
+        ):
+            apply_plan(plan)
+    assert Manifest.load(manifest_path(plan)).status is MigrationStatus.PLANNED
+    starting = threading.Thread(target=second.start)
+    resume_plan(plan, progress=At("copying", starting.start))
+    starting.join()
+    busy_pair.check("replicas")
+
+
+@pytest.mark.kills_broker
+def test_spark_waits_for_replicas(busy_pair: Busy, pair: tuple[LocalBroker, SecondBroker], spark: SparkSession) -> None:
+    _, second = pair
+    plan = busy_pair.plan("waiting")
+
+    def crash() -> None:
+        second.kill()
+        second.start()
+
+    with busy_pair.in_the_middle("waiting", crash):
+        apply_plan(plan, engine=spark_engine(spark), engine_name="spark")
+    busy_pair.check("waiting")

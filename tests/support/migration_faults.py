@@ -1,0 +1,191 @@
+"""What faults are made of: a source worth interrupting, something done in the middle of a copy, and a count afterwards."""
+
+from __future__ import annotations
+
+import resource
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
+
+from connect_share import client
+from connect_share.murmur2 import partition_for
+from connect_share.records import Record, TopicType
+from migrator.apply import Engine
+from migrator.copying import CopyJob
+from migrator.evidence import SliceEvidence
+from migrator.manifest import manifest_path
+from migrator.progress import Silent
+from migrator.settling import SETTLING
+from tests.support.migration_site import PARTITIONS, SHARED_PARTITIONS, Site
+from tests.support.topics import ONE_SEGMENT
+from tests.support.waiting import await_that
+
+CONFIG_RECORDS = 60_000
+OTHER_RECORDS = 5_000
+GROUP = "g.h"
+Found = dict[bytes, list[tuple[bytes | None, int]]]
+
+
+class Busy:
+    """A source of many records with many versions of each key, and destinations for one cell each."""
+
+    def __init__(self, site: Site, *, replicas: int = 1) -> None:
+        self.site = site
+        self._replicas = replicas
+        # A broker forgets the producers of records older than a day when it starts, and with them what they have sent.
+        self._began_ms = int(time.time() * 1000) - 3_600_000
+        self.wanted: dict[TopicType, Found] = {}
+        self._create("own", PARTITIONS, 1)
+        for topic_type, key in (
+            (TopicType.CONFIG, "connector-c{}"),
+            (TopicType.STATUS, "status-task-c{}-0"),
+            (TopicType.OFFSET, '["c{}",{{"file":"f"}}]'),
+        ):
+            number = CONFIG_RECORDS if topic_type is TopicType.CONFIG else OTHER_RECORDS
+            self._fill(topic_type, key, number)
+        self.source = site.worker_file("own", "busy", sharing=False)
+
+    def _fill(self, topic_type: TopicType, key: str, number: int) -> None:
+        wanted: Found = {}
+        records = []
+        for at in range(number):
+            raw = key.format(at % 300).encode()
+            value = None if at % 7 == 6 else b'{"properties":{"n":"%d","x":"%s"}}' % (at, b"x" * 80)
+            timestamp_ms = self._began_ms + at
+            partition = partition_for(raw, PARTITIONS[topic_type])
+            records.append(Record(self.site.topic("own", topic_type), partition, at, timestamp_ms, raw, value))
+            wanted.setdefault(f"{GROUP}.".encode() + raw, []).append((value, timestamp_ms))
+        self.site.produce(records)
+        self.wanted[topic_type] = wanted
+
+    def plan(self, cell: str) -> Path:
+        """Make a destination for one cell and a plan that leads there."""
+        self._create(cell, SHARED_PARTITIONS, self._replicas)
+        # Small requests, so that the middle of a copy lasts long enough to be hit.
+        destination = self.site.worker_file(cell, GROUP, sharing=True, producer_batch_size="3000")
+        return self.site.plan(self.source, destination, f"{cell}.json")
+
+    def _create(self, who: str, partitions: dict[TopicType, int], min_replicas: int) -> None:
+        """Create topics whose leader is the first broker, so that the second may be killed."""
+        settings = {"cleanup.policy": "compact", "min.insync.replicas": str(min_replicas), **ONE_SEGMENT}
+        where = list(range(1, self._replicas + 1))
+        wanted = [
+            NewTopic(
+                self.site.topic(who, topic_type),
+                num_partitions=partitions[topic_type],
+                replica_assignment=[where] * partitions[topic_type],
+                config=settings,
+            )
+            for topic_type in TopicType
+        ]
+        maker = client.admin_client(self.site.settings, client_id="test")
+        for future in maker.create_topics(wanted).values():
+            future.result(30)
+        with self.site.admin() as admin:
+
+            def usable() -> int:
+                found = admin.describe_topics([self.site.topic(who, topic_type) for topic_type in TopicType])
+                return sum(part.leader is not None for topic in found.values() for part in topic.partitions)
+
+            await_that(usable, lambda count: count == sum(partitions.values()), what=f"topics of {who} usable")
+
+    def check(self, cell: str) -> None:
+        """Every record is there, once, in the order of its key."""
+        for topic_type, wanted in self.wanted.items():
+            found: Found = {}
+            for record in self.site.read(self.site.topic(cell, topic_type)):
+                found.setdefault(record.key or b"", []).append((record.value, record.timestamp_ms))
+            found.pop(f"{GROUP}.".encode() + SETTLING[topic_type][0], None)  # the marker of the config topic too
+            there, here = (Counter({key: len(each) for key, each in side.items()}) for side in (wanted, found))
+            assert (there - here, here - there) == (Counter(), Counter()), "lost, and twice"
+            assert [key for key in wanted if wanted[key] != found[key]] == [], "not in order"
+
+    def written(self, cell: str, topic_type: TopicType = TopicType.CONFIG) -> int:
+        topic = self.site.topic(cell, topic_type)
+        with self.site.admin() as admin:
+            return sum(admin.end_offsets((topic, number) for number in range(SHARED_PARTITIONS[topic_type])).values())
+
+    def await_more(self, cell: str, than: int, *, alive: Callable[[], bool] = lambda: True) -> int:
+        """Wait until some of the config topic, and not all of it, is at the destination."""
+        topic = self.site.topic(cell, TopicType.CONFIG)
+        with self.site.admin() as admin:
+
+            def end() -> int:
+                assert alive()
+                return admin.end_offsets([(topic, 0)])[topic, 0]
+
+            return await_that(end, lambda seen: seen > than, what=f"{cell} begun", timeout_s=120)
+
+    @contextmanager
+    def in_the_middle(self, cell: str, action: Callable[[], None]) -> Iterator[None]:
+        """Do something while the block copies; fails if the copy had ended by then."""
+        failures: list[BaseException] = []
+        seen: list[int] = []
+
+        def run() -> None:
+            try:
+                seen.append(self.await_more(cell, 0))
+                action()
+            except BaseException as error:  # noqa: BLE001 - told by the thread that waits
+                failures.append(error)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        try:
+            yield
+        finally:
+            thread.join()
+        assert failures == []
+        assert 0 < seen[0] < CONFIG_RECORDS
+
+
+def recreate(site: Site, topic: str) -> None:
+    """Delete a topic and make another of the same name."""
+    with site.admin() as admin:
+        partitions = len(admin.describe_topics([topic])[topic].partitions)
+        admin.delete_topics([topic])
+        await_that(lambda: topic not in admin.describe_topics([topic]), what="deleted")
+        site.create_topic(admin, topic, partitions, {})
+
+
+@contextmanager
+def full_disk(engine: Engine, plan: Path) -> Iterator[Engine]:
+    """Give an engine after whose first slice the disk is full: no file of this process may grow further."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def run(jobs: Sequence[CopyJob]) -> Iterator[SliceEvidence]:
+        for number, evidence in enumerate(engine(jobs)):
+            if number == 1:
+                size = manifest_path(plan).stat().st_size
+                resource.setrlimit(resource.RLIMIT_FSIZE, (size + 1, hard))
+            yield evidence
+
+    try:
+        yield run
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+class At(Silent):
+    """Does something when a phase begins."""
+
+    def __init__(self, phase: str, action: Callable[[], None]) -> None:
+        self._phase, self._action = phase, action
+
+    def phase(self, what: str, total: int) -> None:
+        del total
+        if what == self._phase:
+            self._action()
+
+
+def set_topic_config(site: Site, topic: str, name: str, value: str) -> None:
+    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
+    admin = client.admin_client(site.settings, client_id="test")
+    for future in admin.incremental_alter_configs([resource]).values():
+        future.result(30)
