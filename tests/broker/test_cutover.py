@@ -80,8 +80,8 @@ class Life:
 
 
 def followed_plan(site: Site, **extra: str) -> Path:
-    # Record by record is compared: the cleaner must not take any.
-    kept = {"min.compaction.lag.ms": "3600000"}
+    # Record by record is compared: no segment may be rolled (by a record of now behind those of 2023) and cleaned.
+    kept = {"segment.ms": "3000000000000"}
     source = small_source(site, group=f"{site.name}-live", configs=kept, **extra)
     site.create("shared", SHARED_PARTITIONS, kept)
     lay_down(site, "shared", TopicType.CONFIG, [pair("other.connector-z", '{"properties":{}}')])
