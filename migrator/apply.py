@@ -19,7 +19,7 @@ from typing import Final
 from connect_share.admin import Admin
 from connect_share.records import TopicType
 from migrator.backup import back_up
-from migrator.copying import CopyJob, Readers
+from migrator.copying import CopyJob
 from migrator.errors import AlreadyAppliedError, CopyError, PlanFileError
 from migrator.evidence import SliceEvidence
 from migrator.inspection import client_id_of
@@ -54,24 +54,22 @@ def local_engine(progress: Progress, producers: Producers | None = None) -> Engi
             with lock:
                 progress.advance(records)
 
-        with Readers() as readers:
-            pool = ThreadPoolExecutor(max_workers=LOCAL_THREADS, thread_name_prefix="copy")
-            try:
-                present = _read_back(jobs)
-                running = [
-                    pool.submit(
-                        job.run,
-                        producers=writers,
-                        readers=readers,
-                        present=present.get(_space(job)),
-                        on_progress=advance,
-                    )
-                    for job in jobs
-                ]
-                for done in as_completed(running):
-                    yield done.result()
-            finally:
-                pool.shutdown(cancel_futures=True)
+        pool = ThreadPoolExecutor(max_workers=LOCAL_THREADS, thread_name_prefix="copy")
+        try:
+            present = _read_back(jobs)
+            running = [
+                pool.submit(
+                    job.run,
+                    producers=writers,
+                    present=present.get(_space(job)),
+                    on_progress=advance,
+                )
+                for job in jobs
+            ]
+            for done in as_completed(running):
+                yield done.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
 
     return run
 

@@ -6,17 +6,14 @@ producer. A key lives in one source partition, so order per key holds at the des
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from connect_share.admin import Admin
 from connect_share.client import Message, to_record
-from connect_share.log.ranges import RangeReader, read_ranges
+from connect_share.log.ranges import read_batches, read_ranges
 from connect_share.records import Record, TopicType
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
 from migrator.canonical import fold_state
@@ -97,32 +94,37 @@ def copy_slice(
     tally = Tally()
     writer = CheckedWriter(producers or PROCESS_PRODUCERS, producer_settings, slice_.destination_topic, client_id)
     skipping = None
-    with (readers or Readers()).lent(consumer_settings, slice_.isolation, client_id) as reader:
 
-        def read() -> Iterator[list[Message]]:
-            return reader.batches([slice_.offset_range], idle_timeout_s=idle_timeout_s)
+    def read() -> Iterator[list[Message]]:
+        return read_batches(
+            consumer_settings,
+            [slice_.offset_range],
+            isolation=slice_.isolation,
+            client_id=client_id,
+            idle_timeout_s=idle_timeout_s,
+        )
 
-        if present is not None and present.found:
-            lengths = present.lengths(rewritten(slice_, _records(read()), Tally()), slice_.destination_partitions)
-            skipping = Skipping(lengths, slice_.destination_partitions)
-        try:
-            if skipping is None and not slice_.fold:
-                _mirror(slice_, read(), tally, writer, on_progress)
-            else:
-                for record in rewritten(slice_, _records(read()), tally, on_progress):
-                    tally.carried(record)
-                    if skipping is not None and skipping.was_written(record):
-                        tally.found_present += 1
-                    else:
-                        writer.write(record)
-            tally.settle()
-            marker = slice_.topic_type is TopicType.CONFIG and tally.tombstones > 0
-            if marker:
-                _write_marker(writer, slice_, tally.last_offset)
-            writer.finish()
-        except BaseException:
-            writer.abandon()
-            raise
+    if present is not None and present.found:
+        lengths = present.lengths(rewritten(slice_, _records(read()), Tally()), slice_.destination_partitions)
+        skipping = Skipping(lengths, slice_.destination_partitions)
+    try:
+        if skipping is None and not slice_.fold:
+            _mirror(slice_, read(), tally, writer, on_progress)
+        else:
+            for record in rewritten(slice_, _records(read()), tally, on_progress):
+                tally.carried(record)
+                if skipping is not None and skipping.was_written(record):
+                    tally.found_present += 1
+                else:
+                    writer.write(record)
+        tally.settle()
+        marker = slice_.topic_type is TopicType.CONFIG and tally.tombstones > 0
+        if marker:
+            _write_marker(writer, slice_, tally.last_offset)
+        writer.finish()
+    except BaseException:
+        writer.abandon()
+        raise
     spans = dict(writer.offsets)
     if present is not None and skipping is not None:
         for number in skipping.lengths:
@@ -208,7 +210,7 @@ class CopyJob:
         resumed: bool = False,
         present: Present | None = None,
         producers: Producers | None = None,
-            on_progress: Callable[[int], None] | None = None,
+        on_progress: Callable[[int], None] | None = None,
     ) -> SliceEvidence:
         """Copy the slice.
 

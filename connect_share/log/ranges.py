@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from connect_share.client import (
     Consumer,
@@ -78,61 +77,17 @@ def read_batches(
     Raises:
         ReadToEndTimeoutError, BrokerError: as :func:`read_ranges`.
     """
-    with RangeReader(settings, isolation=isolation, client_id=client_id) as reader:
-        yield from reader.batches(ranges, idle_timeout_s=idle_timeout_s)
-
-
-class RangeReader:
-    """Reads ranges one after the other with one client, which is made when it is needed; not thread-safe.
-
-    Args:
-        settings, isolation, client_id: as in :func:`read_ranges`.
-    """
-
-    def __init__(self, settings: ClientSettings, *, isolation: Isolation, client_id: str) -> None:
-        self._settings = settings
-        self._isolation = isolation
-        self._client_id = client_id
-        self._consumer: Consumer | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close the client; may be called twice."""
-        if self._consumer is not None:
-            self._consumer.close()
-            self._consumer = None
-
-    def batches(
-        self, ranges: Sequence[OffsetRange], *, idle_timeout_s: float = IDLE_TIMEOUT_S
-    ) -> Iterator[list[Message]]:
-        """Yield the records of ranges; one call has to end before the next one begins.
-
-        Raises:
-            ReadToEndTimeoutError, BrokerError: as :func:`read_ranges`.
-        """
-        waiting = {(r.topic, r.partition): r.end for r in ranges if r.end > r.start}
-        if len(waiting) < sum(r.end > r.start for r in ranges):
-            raise ValueError("a partition may have one range only")
-        if not waiting:
-            return
-        if self._consumer is None:
-            self._consumer = consumer(
-                self._settings, client_id=self._client_id, isolation=self._isolation, overrides=_BULK_SETTINGS
-            )
-        reading = _Reading(self._consumer, ranges, waiting)
-        try:
-            yield from reading.batches(idle_timeout_s)
-        except BaseException:
-            self.close()
-            raise
-        self._consumer.unassign()
+    waiting = {(r.topic, r.partition): r.end for r in ranges if r.end > r.start}
+    if len(waiting) < sum(r.end > r.start for r in ranges):
+        raise ValueError("a partition may have one range only")
+    if not waiting:
+        return
+    # A client of its own each time: one that is given another topic needs up to a second to find its leaders.
+    reader = consumer(settings, client_id=client_id, isolation=isolation, overrides=_BULK_SETTINGS)
+    try:
+        yield from _Reading(reader, ranges, waiting).batches(idle_timeout_s)
+    finally:
+        reader.close()
 
 
 class _Reading:
