@@ -90,7 +90,16 @@ def followed_plan(site: Site, **extra: str) -> Path:
 
 def follower(plan: Path) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "migrator.cli", "apply", str(plan), "--follow", "--yes", "--output", "json"]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    with plan.with_name("follower.log").open("ab") as log:
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log)
+
+
+def await_mirrored(plan: Path, process: subprocess.Popen[bytes], more_than: int) -> None:
+    def written() -> int:
+        assert process.poll() is None, plan.with_name("follower.log").read_text()
+        return mirrored(plan)
+
+    await_that(written, lambda found: found > more_than, what=f"beyond {more_than}", timeout_s=60)
 
 
 def mirrored(plan: Path) -> int:
@@ -117,12 +126,12 @@ def test_a_live_source_is_followed_killed_followed_and_cut_over(site: Site) -> N
         for _ in range(2):
             before = mirrored(plan)
             process = follower(plan)
-            await_that(lambda before=before: mirrored(plan) > before + 40, what="mirroring", timeout_s=60)  # type: ignore[misc]
+            await_mirrored(plan, process, before + 40)
             process.kill()
             process.communicate(timeout=30)
         before = mirrored(plan)
         process = follower(plan)
-        await_that(lambda: mirrored(plan) > before, what="mirroring", timeout_s=60)
+        await_mirrored(plan, process, before)
         with ConnectMember(site.bootstrap_servers, f"{site.name}-live"):
             with pytest.raises(LiveMembersError, match="keep them stopped"):
                 cut_over(plan)
@@ -130,7 +139,7 @@ def test_a_live_source_is_followed_killed_followed_and_cut_over(site: Site) -> N
         process.communicate(timeout=60)  # the cut-over asked it to end; apply --follow goes on
         before = mirrored(plan)
         process = follower(plan)
-        await_that(lambda: mirrored(plan) > before, what="mirroring", timeout_s=60)
+        await_mirrored(plan, process, before)
     # The workers are stopped: the cut-over takes over from the run that follows.
     result = cut_over(plan)
     process.communicate(timeout=60)
