@@ -192,18 +192,32 @@ def run_together(jobs: Sequence[VerifyJob], on_progress: Callable[[int], None] |
         BrokerError: reading was refused.
         ReadToEndTimeoutError: an end was not reached.
     """
+    found = []
+    for job, suspects in zip(jobs, _suspects(jobs, on_progress), strict=True):
+        known = suspects if suspects is not None else _suspects([job], None, keep=True)[0]
+        found.append(job.compare_suspects(known or set()))
+    return found
+
+
+def _suspects(
+    jobs: Sequence[VerifyJob], on_progress: Callable[[int], None] | None, *, keep: bool = False
+) -> list[set[str | None] | None]:
+    """Look at the bytes of both sides, with the one destination of all jobs read once."""
     topic_type = jobs[0].topic_type
     there: dict[str | None, Seen] = {}
     for job in jobs:
-        there[job.cluster_group_id] = seen_of(topic_type)
-        space = Spaces(topic_type, {job.source_group_id: there[job.cluster_group_id]})
+        seen = there[job.cluster_group_id] = seen_of(topic_type, keep=keep)
+        space = Spaces(topic_type, {job.source_group_id: seen})
         for batch in job.source.batches(on_progress):
             space.take(batch)
+        seen.settle()
     here = {group: seen.beside() for group, seen in there.items()}
     spaces = Spaces(topic_type, here)
     for batch in jobs[0].destination.batches(on_progress):
         spaces.take(batch)
-    return [job.compare_suspects(there[job.cluster_group_id].suspects(here[job.cluster_group_id])) for job in jobs]
+    for seen in here.values():
+        seen.settle()
+    return [seen.suspects(here[group]) for group, seen in there.items()]
 
 
 class Verification(BaseModel):

@@ -180,6 +180,9 @@ class Taken:
     def take(self, original: bytes, message: Any) -> None:
         self.keys.append(original)
 
+    def settle(self) -> None:
+        raise NotImplementedError
+
     def beside(self) -> Taken:
         raise NotImplementedError
 
