@@ -82,7 +82,7 @@ def refuse_unclear(moves: Sequence[Move], intent: Intent) -> list[str]:
     if intent.merge:
         owners: dict[tuple[str, str], list[str]] = {}
         for move in moves:
-            for name in move.connectors_seen:
+            for name in move.connectors_seen - {""}:  # the name in a group's marker
                 owners.setdefault((move.becomes, name), []).append(move.source.group_id)
         twice = sorted((name, groups) for (_, name), groups in owners.items() if len(groups) > 1)
         if twice:

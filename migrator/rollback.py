@@ -26,6 +26,7 @@ from migrator.progress import Progress, Silent
 from migrator.readiness import Ready, check_all, copy_jobs, only_one
 from migrator.reading_back import identity, ranges_since
 from migrator.sealing import unseal_records, write_to_sources
+from migrator.settling import settle
 from migrator.writing import CheckedWriter, Producers
 
 
@@ -80,7 +81,7 @@ def roll_back(
         removed = manifest.sealed is not None and manifest.sealed.how == "remove"
         if removed:
             _require_restored(ready)
-        found = _find(ready, manifest, progress)
+        found = _find(ready, manifest, progress, dry_run=dry_run)
         if found.newer and not (although_used or dry_run):
             keys = sum(found.newer.values())
             raise PlanRejectedError(
@@ -143,11 +144,26 @@ def _originals(folder: Path, manifest: Manifest, job: CopyJob, slice_: CopySlice
             yield record
 
 
-def _find(ready: Ready, manifest: Manifest, progress: Progress) -> Rollback:
+def _settle(jobs: list[CopyJob], topic_type: TopicType) -> None:
+    """Bring into sight what an interrupted copy may have written without hearing of it."""
+    for job in {job.slice_.transform.prefix: job for job in jobs if job.slice_.topic_type is topic_type}.values():
+        settle(
+            job.producer_settings,
+            topic_type,
+            job.slice_.destination_topic,
+            dict(job.destination_starts),
+            prefix=job.slice_.transform.prefix,
+            client_id=job.client_id,
+        )
+
+
+def _find(ready: Ready, manifest: Manifest, progress: Progress, *, dry_run: bool) -> Rollback:
     starts = {topic_type: topic.end_offsets for topic_type, topic in manifest.destination.items()}
     jobs = copy_jobs(ready, starts, resumed=False)
     found = Rollback()
     for topic_type, written_topic in manifest.destination.items():
+        if manifest.status is MigrationStatus.PLANNED and not dry_run:
+            _settle(jobs, topic_type)
         told = _written(ready.manifest_path.parent, manifest, topic_type, jobs)
         backs = {job.slice_.transform.at_destination() for job in jobs if job.slice_.topic_type is topic_type}
         markers = {job.slice_.transform.prefix + MARKER_KEY for job in jobs}

@@ -298,6 +298,18 @@ def test_rollback_takes_what_the_plan_wrote_and_nothing_else(site: Site) -> None
         apply_plan(plan)
 
 
+def test_an_apply_that_did_not_end_is_rolled_back(site: Site) -> None:
+    plan = site.plan(small_source(site), shared(site))
+    manifest = apply_plan(plan)
+    interrupted = manifest.model_copy(update={"status": MigrationStatus.PLANNED, "evidence": manifest.evidence[:1]})
+    interrupted.save(manifest_path(plan))
+    code, out, _ = run("rollback", plan, "--yes", "--output", "json")
+    assert code == 0
+    assert json.loads(out)["removed"] == {"config": 4, "status": 2, "offset": 1}
+    assert replay_config(site.read(site.topic("shared", TopicType.CONFIG)), GROUP).connectors() == frozenset()
+    assert run("rollback", plan, "--yes")[0] == 1
+
+
 def test_following_needs_a_plan_made_for_it(site: Site) -> None:
     plan = site.plan(small_source(site), shared(site))
     assert "make a plan with --follow" in run("apply", plan, "--follow", "--yes")[2]

@@ -107,6 +107,8 @@ def test_several_groups_are_merged_when_told(site: Site) -> None:
     site.create("shared")
     fill(site, "shared", ["a", "a.b"], "one.")
     fill(site, "shared", ["c"], "two.")
+    marker = [pair(f"{group}.target-state-", "null") for group in ("one", "two")]  # of groups that were moved before
+    lay_down(site, "shared", TopicType.CONFIG, marker)
     sources = [site.worker_file("shared", group, sharing=True) for group in ("one", "two")]
     target = site.worker_file("second", "both", sharing=True)
     path = site.folder / "plan.json"
