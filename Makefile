@@ -43,6 +43,7 @@ bench: $(STAMP)
 	  --config-records 100000 --status-records 200000 --offset-records 1000000 --config-bytes 99000000 --status-bytes 15000000 \
 	  --contenders python,java-jar,java-foreign
 	$(BIN)/python -m spark_jobs.benchmark_workers --result build/bench/workers.json
+	$(BIN)/python -m spark_jobs.benchmark_migration --result build/bench/migration.json
 
 soak: $(STAMP)
 	CONNECT_SHARE_SOAK_MINUTES=$(MINUTES) $(BIN)/python -m pytest -s tests/worker/test_shared_groups.py

@@ -38,6 +38,7 @@ class WorkloadSize:
         config_records, status_records, offset_records: in each topic, of all groups together.
         config_bytes, status_bytes: keys and values together; records are padded to get there.
         prefixed: keys carry the group (shared topics); otherwise connector names tell the groups apart.
+        source_partitions: of each connector: how many keys it has on the offset topic.
     """
 
     groups: int = 20
@@ -49,6 +50,7 @@ class WorkloadSize:
     status_bytes: int = 3_000_000
     seed: int = 1173
     prefixed: bool = True
+    source_partitions: int = 4
 
     def group_id(self, group: int) -> ClusterGroupId:
         """Id of a group: ``team-003``."""
@@ -128,7 +130,7 @@ def _offsets(size: WorkloadSize, group: int, chance: random.Random) -> Iterator[
     while True:
         for job in range(size.jobs):
             name = size.connector(group, job)
-            for partition in range(4):
+            for partition in range(size.source_partitions):
                 position += chance.randint(1, 1_000)
                 key = offset_key(name, {"filename": f"/data/in.{job}/part-{partition}.csv"})
                 yield key, offset_value({"position": position})

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from spark_jobs.benchmark_workers import CELLS, workers_report, workers_table
+from spark_jobs.migration_report import migration_report, migration_table, size_report
 from spark_jobs.startup_report import PARTS, startup_report, startup_table
 from spark_jobs.workload import WorkloadSize
 
@@ -48,3 +51,63 @@ def test_workers_are_compared_by_medians() -> None:
     assert "3.0 (2.0-4.0)" in table[1]
     assert "45,000" in table[3]
     assert "8,000" in table[3]
+
+
+def runs(*wall_s: float, cpu_s: float = 1.0, copy_s: float | None = None) -> list[dict[str, float]]:
+    more = {} if copy_s is None else {"copy_s": copy_s}
+    return [{"wall_s": value, "cpu_s": cpu_s, "peak_bytes": 2e6, **more} for value in wall_s]
+
+
+WRONG = {"mirror_maker": {"misplaced": 960_097, "session_keys": 1, "duplicates": 0, "missing": 0}}
+
+
+def a_size(**changed: list[dict[str, float]]) -> dict[str, Any]:
+    found = {
+        "mirror_maker": runs(16.0, 30.0, 14.0, cpu_s=20.0, copy_s=8.0),
+        "local_apply": runs(2.0, 1.0, 9.0, cpu_s=4.0, copy_s=1.0),
+        "local_verify": runs(2.0, 3.0, 0.5, cpu_s=3.0),
+        **changed,
+    }
+    return size_report(1_000_000, 50_000_000, found, WRONG)
+
+
+def test_migrations_are_compared_by_medians_and_sums_by_round() -> None:
+    size = a_size()
+    assert size["contenders"]["local_apply_verify"]["wall_s"] == {"n": 3, "median": 4.0, "min": 4.0, "max": 9.5}
+    assert size["contenders"]["mirror_maker"]["records_per_s"] == 125_000
+    assert size["contenders"]["mirror_maker"]["cpu_us_per_record"] == 20.0
+    assert size["ratios"] == {
+        "mirror_maker_to_apply_wall": 8.0,
+        "mirror_maker_to_apply_copy": 8.0,
+        "mirror_maker_to_apply_cpu": 5.0,
+        "mirror_maker_to_apply_verify_wall": 4.0,
+        "mirror_maker_to_apply_verify_cpu": 2.86,
+    }
+
+
+def test_goals_of_a_migration_are_those_of_its_size() -> None:
+    warm = {"local_warm": runs(1.0, cpu_s=2.0, copy_s=1.0), "spark_warm": runs(1.0, cpu_s=3.8, copy_s=1.0)}
+    report = migration_report({"kip": a_size(), "10000": a_size(), "1000000": a_size(**warm)}, 3)
+    met = {(goal["size"], goal["ratio"]): goal["met"] for goal in report["goals"]}
+    assert met.pop(("1000000", "spark_warm_to_local_warm_cpu")) is False  # 1.9 is more than 1.8
+    assert met == {
+        ("kip", "mirror_maker_to_apply_wall"): True,
+        ("1000000", "mirror_maker_to_apply_wall"): True,
+        ("1000000", "mirror_maker_to_apply_cpu"): True,
+        ("1000000", "mirror_maker_to_apply_verify_wall"): True,
+        ("1000000", "mirror_maker_to_apply_verify_cpu"): True,
+    }
+    assert not report["met"]
+    lines = migration_table(report)
+    assert sum(line.startswith("MISSED") for line in lines) == 1
+    assert "met    KIP's workload: the copy at least 8 times sooner than MirrorMaker 2: 8.0" in lines
+    assert any("MirrorMaker 2, until the last record" in line and "16.00 (14.00-30.00)" in line for line in lines)
+    assert any("where no worker looks" in line and "960,097" in line for line in lines)
+    assert not any("Spark: apply" in line for line in lines)
+
+
+def test_goals_that_were_not_measured_are_not_missed() -> None:
+    only_local = size_report(10, 100, {"local_apply": runs(1.0, copy_s=0.0)}, {})
+    report = migration_report({"kip": only_local}, 1)
+    assert (report["goals"], report["met"]) == ([], True)
+    assert any("local: apply" in line for line in migration_table(report))

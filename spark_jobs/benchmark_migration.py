@@ -1,0 +1,387 @@
+"""A move of dedicated topics onto shared ones: our engines and MirrorMaker 2 with a key transform, side by side in one run.
+
+Every contender is a process of its own, measured as a whole; every round runs each once, in turn. The source's topics
+are written once for each size, each run has destination topics of its own. What each copy got wrong is counted once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import time
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from connect_share.admin import Admin
+from connect_share.cli.output import Output
+from connect_share.embedded.broker import LocalBroker
+from connect_share.embedded.cache import run_folder
+from connect_share.embedded.worker import worker_properties, write_properties
+from connect_share.errors import ConfigError
+from connect_share.keys import SESSION_KEY, split_key
+from connect_share.log.ranges import read_batches
+from connect_share.murmur2 import partition_for
+from connect_share.records import OffsetRange, TopicType
+from connect_share.topics import ensure_topic, topic_spec
+from connect_share.worker_config import SHARING_PROPERTY, ClientSettings, Isolation, WorkerConfig
+from migrator.cli.progress_line import ProgressLine
+from migrator.manifest import Manifest, manifest_path
+from migrator.progress import Progress
+from spark_jobs import command_line, mirror_maker
+from spark_jobs.generate_workload import GroupJob, write_group
+from spark_jobs.migration_report import KIP, migration_report, migration_table, size_report
+from spark_jobs.mirror_maker_run import mirror, partitions_of, remove
+from spark_jobs.process_cost import Cost, measured
+from spark_jobs.workload import WorkloadSize
+
+CONTENDERS: Final = ("mirror-maker", "local", "backup", "spark", "warm")
+SIZES: Final = (KIP, "10000", "100000", "1000000")
+WARM_RUNS: Final = 2
+"""Copies in one process that count, after the first, which does not."""
+
+_GROUP: Final = "big"
+_PARTITIONS: Final = {"offset.storage.partitions": "25", "status.storage.partitions": "5"}
+_MOST_GROUPS: Final = 1_000
+_GIVE_UP_S: Final = 120.0
+_SLOWEST: Final = 2_000.0
+"""Records a second that MirrorMaker 2 has to copy on average, or it is given up."""
+
+
+def size_of(name: str) -> WorkloadSize:
+    """Give the workload of a name: KIP-1173's, or a number of offset records, each of a key of its own.
+
+    A million is 1,000 clusters of 5 jobs with 200 source partitions; each group has 20 config and 20 status records.
+    """
+    if name == KIP:
+        return WorkloadSize(prefixed=False)
+    records = int(name)
+    groups = max(1, min(_MOST_GROUPS, records // 1_000))
+    jobs = 5
+    return WorkloadSize(
+        groups=groups,
+        jobs=jobs,
+        config_records=4 * jobs * groups,
+        status_records=4 * jobs * groups,
+        offset_records=records,
+        config_bytes=4 * jobs * groups * 1_000,
+        status_bytes=4 * jobs * groups * 375,
+        source_partitions=-(-records // (groups * jobs)),
+        prefixed=False,
+    )
+
+
+@dataclass
+class Scene:
+    """Where one size is measured.
+
+    Attributes:
+        source, destination: ``host:port``.
+        folder: for worker files and plans.
+        name: begins the names of all topics.
+    """
+
+    source: str
+    destination: str
+    folder: Path
+    name: str
+    runs: int = 0
+
+    @property
+    def own_file(self) -> Path:
+        """Worker file of the source, written by :meth:`write_own_file`."""
+        return self.folder / f"{self.name}-own.properties"
+
+    def write_own_file(self) -> WorkerConfig:
+        """Write the source's worker file."""
+        properties = {**worker_properties(self.source, "own", f"{self.name}-own"), **_PARTITIONS}
+        return WorkerConfig.from_file(write_properties(self.own_file, properties))
+
+    def new_file(self) -> Path:
+        """Write a worker file for destination topics that do not exist yet."""
+        self.runs += 1
+        prefix = f"{self.name}-{self.runs}"
+        properties = {
+            **worker_properties(self.destination, _GROUP, prefix),
+            **_PARTITIONS,
+            SHARING_PROPERTY: "enabled",
+        }
+        return write_properties(self.folder / f"{prefix}.properties", properties)
+
+    def remove(self, worker_file: Path) -> None:
+        """Delete the topics of a worker file."""
+        worker = WorkerConfig.from_file(worker_file)
+        with Admin(worker.admin_settings(), client_id="benchmark") as admin:
+            admin.delete_topics(list(admin.describe_topics([worker.topic(each) for each in TopicType])))
+
+
+def _parts(cost: Cost) -> dict[str, float]:
+    return {"wall_s": cost.wall_s, "cpu_s": cost.cpu_s, "peak_bytes": cost.peak_bytes}
+
+
+def _migrate(*arguments: str | Path) -> Cost:
+    return measured([sys.executable, "-m", "migrator.cli", *map(str, arguments)])[0]
+
+
+def _apply(plan: Path, *options: str) -> dict[str, float]:
+    cost = _migrate("apply", plan, "--yes", *options)
+    manifest = Manifest.load(manifest_path(plan))
+    copy_s = ((manifest.finished_at_ms or 0) - manifest.started_at_ms) / 1000
+    return {**_parts(cost), "copy_s": copy_s}
+
+
+Found = dict[str, list[dict[str, float]]]
+Wrong = dict[str, dict[str, int]]
+
+
+class Round:
+    """Runs the contenders of one size once each."""
+
+    def __init__(self, scene: Scene, found: Found, wrong: Wrong, *, audit: bool) -> None:
+        self._scene = scene
+        self._own = WorkerConfig.from_file(scene.own_file)
+        self._found = found
+        self._wrong = wrong
+        self._audit = audit
+
+    def run(self, contenders: Collection[str]) -> None:
+        """Run them in turn.
+
+        Raises:
+            ConnectShareError: one failed.
+        """
+        each = {
+            "mirror-maker": self._mirror_maker,
+            "local": self._local,
+            "backup": self._with_backup,
+            "spark": self._spark,
+            "warm": self._warm,
+        }
+        for name, run in each.items():
+            if name in contenders:
+                run()
+
+    def _source_topics(self) -> dict[TopicType, str]:
+        return {topic_type: self._own.topic(topic_type) for topic_type in TopicType}
+
+    def _mirror_maker(self) -> None:
+        scene, topics = self._scene, self._source_topics()
+        scene.runs += 1
+        alias = f"{scene.name}-{scene.runs}".replace("-", "")
+        with Admin(self._own.admin_settings(), client_id="benchmark") as admin:
+            records = sum(admin.end_offsets(partitions_of(admin, list(topics.values()))).values())
+        give_up_s = _GIVE_UP_S + records / _SLOWEST
+        names = [f"{alias}.{topic}" for topic in topics.values()]
+        try:
+            run = mirror(
+                alias, scene.source, scene.destination, list(topics.values()), f"{_GROUP}.", give_up_s=give_up_s
+            )
+            self._found["mirror_maker"].append({**_parts(run.cost), "copy_s": run.copy_s})
+            self._look("mirror_maker", {topic_type: run.topics[topic] for topic_type, topic in topics.items()})
+        finally:
+            remove(alias, scene.destination, names)
+
+    def _plan(self, worker_file: Path) -> tuple[Path, Cost]:
+        plan = worker_file.with_suffix(".plan.json")
+        files = ("--source-worker-config", self._scene.own_file, "--destination-worker-config", worker_file)
+        return plan, _migrate("plan", *files, "-o", plan)
+
+    def _local(self) -> None:
+        worker_file = self._scene.new_file()
+        plan, cost = self._plan(worker_file)
+        self._found["local_plan"].append(_parts(cost))
+        self._found["local_apply"].append(_apply(plan, "--no-backup"))
+        self._found["local_verify"].append(_parts(_migrate("verify", plan)))
+        self._look_at("local_apply", worker_file)
+
+    def _with_backup(self) -> None:
+        worker_file = self._scene.new_file()
+        plan, _ = self._plan(worker_file)
+        self._found["local_backup"].append(_parts(_migrate("apply", plan, "--yes")))
+        self._scene.remove(worker_file)
+
+    def _spark(self) -> None:
+        worker_file = self._scene.new_file()
+        plan, _ = self._plan(worker_file)
+        self._found["spark_apply"].append(_apply(plan, "--no-backup", "--engine", "spark"))
+        self._found["spark_verify"].append(_parts(_migrate("verify", plan, "--engine", "spark")))
+        self._look_at("spark_apply", worker_file)
+
+    def _warm(self) -> None:
+        for engine in ("local", "spark"):
+            files = [self._scene.new_file() for _ in range(1 + WARM_RUNS)]
+            command = [sys.executable, "-m", "spark_jobs.migration_probe", engine, self._scene.own_file, *files]
+            _, printed = measured(list(map(str, command)))
+            for line in printed.splitlines():
+                run = json.loads(line) if line.startswith("{") else {"run": 0}
+                if run["run"]:
+                    part = {"wall_s": run["wall_s"], "copy_s": run["wall_s"], "cpu_s": run["cpu_s"]}
+                    self._found[f"{engine}_warm"].append(part)
+            for file in files:
+                self._scene.remove(file)
+
+    def _look_at(self, contender: str, worker_file: Path) -> None:
+        worker = WorkerConfig.from_file(worker_file)
+        self._look(contender, {topic_type: worker.topic(topic_type) for topic_type in TopicType})
+        self._scene.remove(worker_file)
+
+    def _look(self, contender: str, topics: Mapping[TopicType, str]) -> None:
+        """Count what is wrong in a copy, in the first round."""
+        if self._audit:
+            total: Counter[str] = Counter(dict.fromkeys(("misplaced", "session_keys", "duplicates", "missing"), 0))
+            for topic_type, topic in self._source_topics().items():
+                total.update(
+                    _wrong_in(topic_type, self._scene.source, topic, self._scene.destination, topics[topic_type])
+                )
+            self._wrong[contender] = dict(total)
+
+
+def _wrong_in(topic_type: TopicType, source: str, there: str, destination: str, here: str) -> dict[str, int]:
+    """Compare a copy with what it should be: every record but the session key, each where Java puts its new key."""
+    expected: Counter[int] = Counter()
+    prefix = _GROUP.encode() + b"."
+    for _, key, told in _records(source, there):
+        if key != SESSION_KEY:
+            expected[hash((prefix + key, told))] += 1
+    found: Counter[int] = Counter()
+    misplaced = session_keys = 0
+    partitions = 0
+    rows = []
+    for partition, key, told in _records(destination, here):
+        found[hash((key, told))] += 1
+        rows.append((partition, key))
+        partitions = max(partitions, partition + 1)
+        parts = split_key(topic_type, key)
+        session_keys += parts is not None and parts[1] == SESSION_KEY
+    with Admin(ClientSettings({"bootstrap.servers": destination}), client_id="benchmark") as admin:
+        partitions = len(partitions_of(admin, [here]))
+    misplaced = sum(partition_for(key, partitions) != partition for partition, key in rows)
+    return {
+        "misplaced": misplaced,
+        "session_keys": session_keys,
+        "duplicates": (found - expected).total() - session_keys,
+        "missing": (expected - found).total(),
+    }
+
+
+def _records(servers: str, topic: str) -> Any:
+    """Yield partition, key, and what else makes a record."""
+    settings = ClientSettings({"bootstrap.servers": servers})
+    with Admin(settings, client_id="benchmark") as admin:
+        ends = admin.end_offsets(partitions_of(admin, [topic]))
+    ranges = [OffsetRange(topic, number, 0, end) for (_, number), end in ends.items()]
+    for batch in read_batches(settings, ranges, isolation=Isolation.READ_UNCOMMITTED, client_id="benchmark"):
+        for message in batch:
+            yield message.partition(), message.key() or b"", (message.value(), message.timestamp()[1])
+
+
+def _fill(scene: Scene, size: WorkloadSize, progress: Progress) -> tuple[int, int]:
+    """Write the source's topics; gives records and bytes."""
+    own, records, byte_count = scene.write_own_file(), 0, 0
+    with Admin(own.admin_settings(), client_id="benchmark") as admin:
+        for topic_type in TopicType:
+            ensure_topic(admin, topic_spec(own, topic_type))
+    topics = tuple((topic_type, own.topic(topic_type)) for topic_type in TopicType)
+    for group in range(size.groups):
+        write_group(GroupJob(size, group, topics, own.producer_settings()))
+        progress.advance(1)
+    for _, topic in topics:
+        for _, key, (value, _) in _records(scene.source, topic):
+            records += 1
+            byte_count += len(key) + len(value or b"")
+    return records, byte_count
+
+
+def _measure(options: argparse.Namespace, servers: tuple[str, str], folder: Path, progress: Progress) -> dict[str, Any]:
+    reports: dict[str, Any] = {}
+    for name in options.sizes:
+        scene = Scene(*servers, folder, f"migration-{int(time.time())}-{name}")
+        size = size_of(name)
+        progress.phase(f"writing the groups of {name}", size.groups)
+        try:
+            records, byte_count = _fill(scene, size, progress)
+            found: Found = defaultdict(list)
+            wrong: Wrong = {}
+            progress.phase(f"measuring rounds of {name}", options.rounds)
+            for number in range(options.rounds):
+                Round(scene, found, wrong, audit=number == 0).run(options.contenders)
+                progress.advance(1)
+        finally:
+            scene.remove(scene.own_file)
+        reports[name] = size_report(records, byte_count, found, wrong)
+    return reports
+
+
+def _body(options: argparse.Namespace) -> int:
+    if options.rounds < 1:
+        raise ConfigError("--rounds has to be at least 1")
+    with ExitStack() as stack:
+        progress = stack.enter_context(ProgressLine(sys.stderr))
+        folder = run_folder("benchmark")
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        if "mirror-maker" in options.contenders:
+            mirror_maker.jars()
+            mirror_maker.transform_classes()
+        if options.bootstrap_servers is None:
+            one, two = (stack.enter_context(LocalBroker("bench")).bootstrap_servers for _ in range(2))
+        else:
+            one = two = options.bootstrap_servers
+        report = migration_report(_measure(options, (one, two), folder, progress), options.rounds)
+    if options.result is not None:
+        options.result.parent.mkdir(parents=True, exist_ok=True)
+        options.result.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    output = Output("benchmark_migration", options.output)
+    if output.is_json:
+        output.json(report)
+    else:
+        output.lines(*migration_table(report))
+    return 0
+
+
+def _contenders(text: str) -> frozenset[str]:
+    names = frozenset(name.strip() for name in text.split(","))
+    if not names <= set(CONTENDERS):
+        raise argparse.ArgumentTypeError(f"only {', '.join(CONTENDERS)}")
+    return names
+
+
+def _sizes(text: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(","))
+    if not all(name == KIP or (name.isascii() and name.isdigit() and int(name) > 0) for name in names):
+        raise argparse.ArgumentTypeError(f"only {KIP} and numbers of offset records")
+    return names
+
+
+def main(argv: Sequence[str]) -> int:
+    """Measure moves. 0 done (whatever the figures), 1 failed, 2 usage."""
+    arguments = command_line.parser("benchmark_migration", __doc__ or "")
+    arguments.add_argument(
+        "-B",
+        "--bootstrap-servers",
+        help="one cluster for both sides, with topics that are deleted after; default: two local brokers",
+    )
+    arguments.add_argument(
+        "--sizes",
+        type=_sizes,
+        default=SIZES,
+        help=f"comma list of {KIP} and numbers of offset records; default {','.join(SIZES)}",
+    )
+    arguments.add_argument("--rounds", type=int, default=3, help="default 3")
+    arguments.add_argument(
+        "--contenders",
+        type=_contenders,
+        default=frozenset(CONTENDERS),
+        help=f"comma list of {', '.join(CONTENDERS)}; all by default",
+    )
+    arguments.add_argument("--result", type=Path, help="file for the whole report as JSON")
+    arguments.add_argument("--output", choices=("text", "json"), default="text")
+    return command_line.run(arguments.parse_args(argv), _body)
+
+
+if __name__ == "__main__":
+    command_line.exit_with(main)

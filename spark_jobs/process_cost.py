@@ -1,0 +1,159 @@
+"""What processes cost: CPU time and memory of a program and of everything it starts, from Linux' ``/proc``."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from connect_share.errors import EmbeddedError
+
+_TICK_S: Final = 1 / os.sysconf("SC_CLK_TCK")
+_CPU_EVERY_S: Final = 0.1
+_MEMORY_EVERY: Final = 3
+"""Memory is asked for less often: the kernel walks the page tables of the process to answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a program and its children used.
+
+    Attributes:
+        wall_s: from start to end, or to what was waited for.
+        cpu_s: user and system time of all processes.
+        peak_bytes: highest sum of memory seen, shared pages counted once (PSS).
+    """
+
+    wall_s: float
+    cpu_s: float
+    peak_bytes: int
+
+
+def _stat(pid: int) -> tuple[int, int, float] | None:
+    """Parent, start time and CPU seconds of a process."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    fields = text[text.rindex(")") + 2 :].split()
+    return int(fields[1]), int(fields[19]), (int(fields[11]) + int(fields[12])) * _TICK_S
+
+
+def _memory(pid: int) -> int:
+    try:
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return 0
+
+
+class Family:
+    """A process and its descendants, looked at again and again; those that were seen once stay in it.
+
+    Args:
+        pid: of the first.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self._members: dict[int, int] = {}
+        self._seconds: dict[tuple[int, int], float] = {}
+        self._root = pid
+        self.peak_bytes = 0
+
+    def look(self, *, memory: bool = False) -> float:
+        """Take note of all members; gives the CPU seconds they have used so far, ended ones included."""
+        stats = {}
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit() and (found := _stat(int(entry.name))) is not None:
+                stats[int(entry.name)] = found
+        if self._root in stats:
+            self._members.setdefault(self._root, stats[self._root][1])
+        added = True
+        while added:
+            added = False
+            for pid, (parent, started, _) in stats.items():
+                if pid not in self._members and parent in self._members:
+                    self._members[pid] = started
+                    added = True
+        alive = [pid for pid, started in self._members.items() if pid in stats and stats[pid][1] == started]
+        for pid in alive:
+            self._seconds[pid, self._members[pid]] = stats[pid][2]
+        for pid in set(self._members) - set(alive):
+            del self._members[pid]
+        if memory:
+            self.peak_bytes = max(self.peak_bytes, sum(map(_memory, alive)))
+        return sum(self._seconds.values())
+
+
+class Watch:
+    """Looks at a family in a thread of its own until the ``with`` block ends."""
+
+    def __init__(self, pid: int) -> None:
+        self._family = Family(pid)
+        self._ended = threading.Event()
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        looks = 0
+        while not self._ended.is_set():
+            with self._lock:
+                self._family.look(memory=looks % _MEMORY_EVERY == 0)
+            looks += 1
+            self._ended.wait(_CPU_EVERY_S)
+
+    def cpu_s(self) -> float:
+        """CPU seconds so far."""
+        with self._lock:
+            return self._family.look()
+
+    @property
+    def peak_bytes(self) -> int:
+        """Highest sum of memory seen."""
+        return self._family.peak_bytes
+
+
+def measured(
+    command: Sequence[str], *, env: Mapping[str, str] | None = None, expect: Sequence[int] = (0,)
+) -> tuple[Cost, str]:
+    """Run a program to its end; gives what it cost and what it printed.
+
+    Raises:
+        EmbeddedError: it ended with another code than expected; has the end of its errors.
+    """
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
+        began_s = time.perf_counter()
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=errors, env=env)
+        with Watch(process.pid) as watch:
+            _, status, used = os.wait4(process.pid, 0)
+            wall_s = time.perf_counter() - began_s
+            seen_s = watch.cpu_s()
+        process.returncode = os.waitstatus_to_exitcode(status)
+        out.seek(0)
+        errors.seek(0)
+        if process.returncode not in expect:
+            told = errors.read().decode("utf-8", "replace")[-2_000:]
+            raise EmbeddedError(f"{' '.join(command[:4])} ended with {process.returncode}: {told}")
+        # The kernel's own sum knows the children that were waited for, the looks those that were not.
+        cpu_s = max(used.ru_utime + used.ru_stime, seen_s)
+        peak = max(watch.peak_bytes, used.ru_maxrss * 1024)
+        return Cost(wall_s, cpu_s, peak), out.read().decode("utf-8", "replace")

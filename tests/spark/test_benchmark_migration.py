@@ -1,0 +1,53 @@
+"""The migration benchmark, with as little as shows that every figure is there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from spark_jobs import benchmark_migration
+from spark_jobs.process_cost import measured
+from tests.support.kafka import TestBroker
+
+pytestmark = pytest.mark.broker
+
+
+def test_costs_are_those_of_the_whole_family() -> None:
+    """A grandchild nobody waits for works a while: its time and memory count."""
+    work = (
+        "data = bytearray(60_000_000); end = time.process_time() + 0.5\nwhile time.process_time() < end: data[-1] = 1"
+    )
+    child = f"import time; {work}"
+    parent = f"import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', {child!r}]); time.sleep(2)"
+    cost, printed = measured(["python3", "-c", parent + "; print('done')"])
+    assert printed == "done\n"
+    assert cost.cpu_s > 0.4
+    assert cost.peak_bytes > 60_000_000
+    assert cost.wall_s > 1.9
+
+
+def test_what_is_wrong_in_a_mirror_is_counted(
+    broker: TestBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = tmp_path / "bench" / "migration.json"
+    options = ["-B", broker.bootstrap_servers, "--sizes", "300", "--rounds", "1", "--result", str(result)]
+    assert benchmark_migration.main([*options, "--contenders", "mirror-maker,local"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.startswith("MirrorMaker 2") for line in lines)
+    size = json.loads(result.read_text())["sizes"]["300"]
+    assert size["records"] == 300 + 20 + 20
+    assert set(size["contenders"]) == {
+        "mirror_maker",
+        "local_plan",
+        "local_apply",
+        "local_verify",
+        "local_plan_apply",
+        "local_apply_verify",
+    }
+    assert size["wrong"]["local_apply"] == {"misplaced": 0, "session_keys": 0, "duplicates": 0, "missing": 0}
+    mirrored = size["wrong"]["mirror_maker"]
+    assert mirrored["misplaced"] > 200
+    assert mirrored["session_keys"] == 1
+    assert mirrored["missing"] == 0
