@@ -38,7 +38,7 @@ def warn_about(move: Move, destination_cluster: str | None, mode: str) -> list[s
                 + (
                     "where the topic still holds all of them they are put in order"
                     if mode == "state"
-                    else "the workers will make them anew, or move them with --mode state"
+                    else "workers may run it without tasks until it is configured again; --mode state heals it"
                 )
             )
     if move.kafka_cluster_id != destination_cluster:

@@ -170,7 +170,8 @@ def test_two_clusters_that_share_topics_by_accident_are_taken_apart(
 
     assignment = tmp_path / "assignment.json"
     assignment.write_text(json.dumps({groups[name]: connectors for name, connectors in own.items()}))
-    move(broker, tmp_path, "split", sources, targets, "--assign", str(assignment))
+    # Two leaders have written tasks and commits into each other: the log as it is may be inconsistent for Connect.
+    move(broker, tmp_path, "split", sources, targets, "--assign", str(assignment), "--mode", "state")
     records = topics.records(topics.topic(TopicType.CONFIG))
     before = {name: len(files.values(name)) for connectors in own.values() for name in connectors}
     again = {name: worker_factory(each, class_path=JAR, wait=False) for name, each in apart.items()}
