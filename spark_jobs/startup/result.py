@@ -1,0 +1,135 @@
+"""What the start-up benchmark measured, as it lies in its JSON file: a run goes on from it, a report is drawn from it."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from connect_share.startup import CostModel, StartSize
+
+FORMAT: Final = "startup-benchmark/2"
+PHASES: Final = ("connect", "metadata", "first_record", "read", "parse", "fold")
+"""Parts of one start, in this order. ``first_record`` is the wait from the first fetch to the first record."""
+
+Warmth = Literal["cold", "warm"]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Scenario(_Part):
+    """Topics that starts are measured on.
+
+    Attributes:
+        name: stable, such as ``kip`` or ``groups-100``; what a resumed run looks up.
+        title: for people.
+        series: the curve it belongs to, such as ``groups``, ``records``, ``record-size``; ``kip`` for the KIP's table.
+        config_bytes, status_bytes, offset_bytes: keys and values of all records together.
+        partitions: of the topics ``config``, ``status``, ``offset``.
+        shared: all groups on one set of topics; ``False``: the group alone on dedicated topics.
+        compacted: the cleaner has been over them; ``False``: superseded records are still there.
+        compression: of the record batches.
+        transactions: the records were written in transactions and are read committed, past their markers.
+    """
+
+    name: str
+    title: str
+    series: str
+    groups: int
+    jobs: int
+    config_records: int
+    status_records: int
+    offset_records: int
+    config_bytes: int
+    status_bytes: int
+    offset_bytes: int
+    partitions: dict[str, int]
+    shared: bool = True
+    compacted: bool = False
+    compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = "none"
+    transactions: bool = False
+
+
+class Starts(_Part):
+    """Starts of one contender in one scenario, one list entry a start.
+
+    Attributes:
+        seconds: until all three stores were ready (a plain client: until the last record was read).
+        phases: seconds by name of :data:`PHASES`, for contenders that know them.
+        topics: seconds until each of ``config``, ``status``, ``offset`` was ready, for contenders that know them.
+        cpu_seconds: of the process while it started.
+        peak_bytes: memory of the process at its highest minus before the start.
+        size: what was read.
+    """
+
+    scenario: str
+    contender: str
+    warmth: Warmth
+    seconds: list[float]
+    phases: dict[str, list[float]] = Field(default_factory=dict)
+    topics: dict[str, list[float]] = Field(default_factory=dict)
+    cpu_seconds: list[float] = Field(default_factory=list)
+    peak_bytes: list[int] = Field(default_factory=list)
+    size: StartSize | None = None
+
+
+class Storm(_Part):
+    """Many workers that start at once: each a process of its own, or a Spark task.
+
+    Attributes:
+        starts: how many.
+        at_once: how many run at the same time; 1 is one after another.
+        seconds: each start's, from when its task began. Above the number of processors this is queueing, not latency.
+        wall_seconds: from the first start's begin to the last one's end.
+        cpu_seconds: of all starts together.
+        failed: starts that did not come up.
+    """
+
+    scenario: str
+    starts: int
+    at_once: int
+    seconds: list[float]
+    wall_seconds: float
+    cpu_seconds: float
+    failed: int = 0
+
+
+class Latency(_Part):
+    """Put to read-back visible in a running store.
+
+    Attributes:
+        contender: ``python`` or ``java``.
+        groups: that write to the same topics at the same time, the measured one included.
+        seconds: one entry a put.
+    """
+
+    contender: str
+    store: Literal["config", "status", "offset"]
+    groups: int
+    seconds: list[float]
+
+
+class Prediction(_Part):
+    """A size the model was not fitted on, and how far off it was."""
+
+    scenario: str
+    size: StartSize
+    predicted_seconds: float
+    measured_seconds: float
+
+
+class StartupResult(_Part):
+    """The whole benchmark: written after each finished part, so that a run that was stopped goes on."""
+
+    format: str = FORMAT
+    scenarios: list[Scenario] = Field(default_factory=list)
+    starts: list[Starts] = Field(default_factory=list)
+    storms: list[Storm] = Field(default_factory=list)
+    latencies: list[Latency] = Field(default_factory=list)
+    model: CostModel | None = None
+    predictions: list[Prediction] = Field(default_factory=list)
+    machine: dict[str, Any] = Field(default_factory=dict)
+    versions: dict[str, str] = Field(default_factory=dict)
+    measured_at_ms: int = 0
