@@ -103,6 +103,48 @@ class ConfigFold:
             inconsistent=frozenset(self._inconsistent),
         )
 
+    def saved(self) -> dict[str, Any]:
+        """Give all that is believed as plain values for JSON, secrets included; counts of records are left out."""
+        key = self._session_key
+        return {
+            "offset": self._offset,
+            "newest_own_is_tombstone": self.newest_own_is_tombstone,
+            "session_key": None
+            if key is None
+            else [base64.b64encode(key.key).decode(), key.algorithm, key.creation_timestamp_ms],
+            "connectors": self._connectors,
+            "committed": _with_text_keys(self._committed),
+            "deferred": _with_text_keys(self._deferred),
+            "task_counts": self._task_counts,
+            "target_states": {name: state.value for name, state in self._target_states.items()},
+            "task_count_records": self._task_count_records,
+            "generations": self._generations,
+            "applied": self._applied,
+            "pending_fencing": sorted(self._pending_fencing),
+            "inconsistent": sorted(self._inconsistent),
+        }
+
+    def restore(self, saved: Mapping[str, Any]) -> None:
+        """Believe what :meth:`saved` gave, instead of all that was believed before.
+
+        Raises:
+            KeyError, TypeError, ValueError: it is something else.
+        """
+        key = saved["session_key"]
+        self._offset = int(saved["offset"])
+        self.newest_own_is_tombstone = bool(saved["newest_own_is_tombstone"])
+        self._session_key = None if key is None else SessionKey(base64.b64decode(key[0]), key[1], key[2])
+        self._connectors = dict(saved["connectors"])
+        self._committed = _with_task_numbers(saved["committed"])
+        self._deferred = _with_task_numbers(saved["deferred"])
+        self._task_counts = dict(saved["task_counts"])
+        self._target_states = {name: TargetState(state) for name, state in saved["target_states"].items()}
+        self._task_count_records = dict(saved["task_count_records"])
+        self._generations = dict(saved["generations"])
+        self._applied = dict(saved["applied"])
+        self._pending_fencing = set(saved["pending_fencing"])
+        self._inconsistent = set(saved["inconsistent"])
+
     def deferred_task_configs(self, connector: str) -> dict[int, dict[str, Any]]:
         """Task configs that no commit has made valid yet."""
         return dict(self._deferred.get(connector, {}))
@@ -278,6 +320,14 @@ class ConfigFold:
         ("tasks-fencing-", _task_count),
         ("logger-cluster-", _logger),
     )
+
+
+def _with_text_keys(tasks: Mapping[str, Mapping[int, Any]]) -> dict[str, dict[str, Any]]:
+    return {name: {str(task): config for task, config in configs.items()} for name, configs in tasks.items()}
+
+
+def _with_task_numbers(tasks: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[int, Any]]:
+    return {name: {int(task): config for task, config in configs.items()} for name, configs in tasks.items()}
 
 
 def _member(value: Any, name: str) -> Any:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+from base64 import b64decode, b64encode
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -114,6 +115,20 @@ class OffsetFold:
         """Give what is believed now; later records do not change it."""
         return OffsetSnapshot(self.values, self._keys, self._partitions)
 
+    def saved(self) -> list[list[str]]:
+        """Give all that is believed as plain values for JSON: original keys and values, in base64."""
+        return [[b64encode(key).decode(), b64encode(value).decode()] for key, value in self.values.items()]
+
+    def restore(self, saved: Sequence[Sequence[str]]) -> None:
+        """Believe what :meth:`saved` gave, instead of all that was believed before.
+
+        Raises:
+            TypeError, ValueError: it is something else.
+        """
+        self.values, self._keys, self._partitions, self._homes = {}, {}, {}, {}
+        for key, value in saved:
+            self._learn(b64decode(key, validate=True), b64decode(value, validate=True))
+
     def partitions(self, connector: str) -> list[dict[str, Any]]:
         """Source partitions of a connector now; the null partition is never listed."""
         found = (self._partitions[keys[0]] for keys in self._keys.get(connector, {}).values())
@@ -144,22 +159,25 @@ class OffsetFold:
         elif key in self.values:
             self.values[key] = record.value
         else:
-            self._learn(key, record)
+            reason = self._learn(key, record.value)
+            if reason is not None:
+                # As in Java the bytes are kept, but no connector is known for them.
+                self.skipped[SkipKind.BAD_KEY] += 1
+                _log.warning("Ignoring the key at %s[%d]@%d: %s", record.topic, record.partition, record.offset, reason)
         self.own_records += 1
 
-    def _learn(self, key: bytes, record: Record) -> None:
-        self.values[key] = record.value or b""
+    def _learn(self, key: bytes, value: bytes) -> ValueFormatError | None:
+        """Take a new key; say why no connector is known for it, if so."""
+        self.values[key] = value
         try:
             connector, partition = parse_offset_key(key)
         except ValueFormatError as error:
-            # As in Java the bytes are kept, but no connector is known for them.
-            self.skipped[SkipKind.BAD_KEY] += 1
-            _log.warning("Ignoring the key at %s[%d]@%d: %s", record.topic, record.partition, record.offset, error)
-            return
+            return error
         identity = partition_identity(partition)
         self._keys.setdefault(connector, {}).setdefault(identity, []).append(key)
         self._partitions[key] = partition
         self._homes[key] = (connector, identity)
+        return None
 
     def _forget(self, key: bytes) -> None:
         if self.values.pop(key, None) is None or key not in self._homes:

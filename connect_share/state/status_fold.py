@@ -134,6 +134,46 @@ class StatusFold:
         }
         return StatusSnapshot(self._connectors, tasks, self._topics)
 
+    def saved(self) -> dict[str, Any]:
+        """Give all that is believed as plain values for JSON; counts of records are left out."""
+        return {
+            "connectors": {name: _plain(status) for name, status in self._connectors.items()},
+            "tasks": [
+                [name, task, timestamp_ms, _plain(status)]
+                for name, statuses in self._tasks.items()
+                for task, (timestamp_ms, status) in statuses.items()
+            ],
+            "topics": [
+                [name, topic, status.topic, status.connector, status.task, status.discover_timestamp_ms]
+                for name, topics in self._topics.items()
+                for topic, status in topics.items()
+            ],
+            "removed_at_ms": self._removed_at_ms,
+            "outdone": [
+                [task.connector, task.task, timestamp_ms, _plain(status)]
+                for task, outdone in self._outdone.items()
+                for timestamp_ms, status in outdone
+            ],
+        }
+
+    def restore(self, saved: Mapping[str, Any]) -> None:
+        """Believe what :meth:`saved` gave, instead of all that was believed before.
+
+        Raises:
+            KeyError, TypeError, ValueError: it is something else.
+        """
+        self._connectors = {name: ConnectorStatus(name, *_fields(plain)) for name, plain in saved["connectors"].items()}
+        self._tasks, self._topics, self._outdone = {}, {}, {}
+        for name, task, timestamp_ms, plain in saved["tasks"]:
+            status = TaskStatus(ConnectorTaskId(name, task), *_fields(plain))
+            self._tasks.setdefault(name, {})[task] = (timestamp_ms, status)
+        for name, key, topic, connector, task, discovered in saved["topics"]:
+            self._topics.setdefault(name, {})[key] = TopicStatus(topic, connector, task, discovered)
+        self._removed_at_ms = dict(saved["removed_at_ms"])
+        for name, task, timestamp_ms, plain in saved["outdone"]:
+            of = ConnectorTaskId(name, task)
+            self._outdone.setdefault(of, []).append((timestamp_ms, TaskStatus(of, *_fields(plain))))
+
     def connectors(self) -> frozenset[str]:
         """Names of connectors that have a status of their own."""
         return frozenset(self._connectors)
@@ -257,6 +297,15 @@ class StatusFold:
             self._topics.get(connector, {}).pop(topic, None)
             return
         self._topics.setdefault(connector, {})[topic] = _topic_status(loads(record.value))
+
+
+def _plain(status: ConnectorStatus | TaskStatus) -> list[Any]:
+    return [status.state.value, status.worker_id, status.generation, status.trace, status.version]
+
+
+def _fields(plain: list[Any]) -> tuple[State, str | None, int, str | None, str | None]:
+    state, worker_id, generation, trace, version = plain
+    return State(state), worker_id, generation, trace, version
 
 
 def _where(record: Record) -> str:

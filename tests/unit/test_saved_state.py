@@ -1,0 +1,49 @@
+"""Saving what a fold believes and going on from it: the same as never having stopped."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from connect_share.keys import ClusterGroupId
+from connect_share.records import TopicType
+from connect_share.state import ConfigFold, OffsetFold, StatusFold
+from tests.support.histories import History, histories
+
+GROUP = ClusterGroupId("g.h")
+FOLDS = {TopicType.CONFIG: ConfigFold, TopicType.STATUS: StatusFold, TopicType.OFFSET: OffsetFold}
+
+
+@pytest.mark.parametrize("topic_type", TopicType)
+@given(history=histories(), cut=st.integers(0, 60), shared=st.booleans())
+def test_going_on_from_what_was_saved(topic_type: TopicType, history: History, cut: int, *, shared: bool) -> None:
+    group = GROUP if shared else None
+    records = history.records(topic_type, group, 1 if topic_type is TopicType.CONFIG else 3)
+    whole, first, second = (FOLDS[topic_type](group) for _ in range(3))
+    for record in records:
+        whole.apply(record)
+    for record in records[:cut]:
+        first.apply(record)
+    before = json.dumps(first.saved())
+    second.restore(json.loads(before))
+    assert json.dumps(second.saved()) == before
+    assert second.snapshot() == first.snapshot()
+    for record in records[cut:]:
+        second.apply(record)
+    assert second.saved() == whole.saved()
+    assert second.snapshot() == whole.snapshot()
+
+
+@pytest.mark.parametrize("topic_type", TopicType)
+@pytest.mark.parametrize("saved", [None, {}, [], {"offset": 1}, [["a"]], "x", 7])
+def test_something_else_is_no_state(topic_type: TopicType, saved: object) -> None:
+    fold = FOLDS[topic_type]()
+    if topic_type is TopicType.OFFSET and not saved and saved is not None:
+        fold.restore(saved)  # type: ignore[arg-type]
+        assert fold.saved() == []
+        return
+    with pytest.raises((KeyError, TypeError, ValueError)):
+        fold.restore(saved)  # type: ignore[arg-type]
