@@ -58,7 +58,8 @@ class Starts(_Part):
     Attributes:
         seconds: until all three stores were ready (a plain client: until the last record was read).
         phases: seconds by name of :data:`PHASES`, for contenders that know them.
-        topics: seconds until each of ``config``, ``status``, ``offset`` was ready, for contenders that know them.
+        topics: seconds until each of ``config``, ``status``, ``offset`` was ready, for contenders that know them; of stores
+            that start one after the other, from the begin of each.
         cpu_seconds: of the process while it started.
         peak_bytes: memory of the process at its highest minus before the start.
         size: what was read.
@@ -121,7 +122,11 @@ class Prediction(_Part):
 
 
 class StartupResult(_Part):
-    """The whole benchmark: written after each finished part, so that a run that was stopped goes on."""
+    """The whole benchmark: written after each finished part, so that a run that was stopped goes on.
+
+    Attributes:
+        missing: contenders that could not be measured here, and why.
+    """
 
     format: str = FORMAT
     scenarios: list[Scenario] = Field(default_factory=list)
@@ -130,6 +135,7 @@ class StartupResult(_Part):
     latencies: list[Latency] = Field(default_factory=list)
     model: CostModel | None = None
     predictions: list[Prediction] = Field(default_factory=list)
+    missing: dict[str, str] = Field(default_factory=dict)
     machine: dict[str, Any] = Field(default_factory=dict)
     versions: dict[str, str] = Field(default_factory=dict)
     measured_at_ms: int = 0
