@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any, Final
 
 import pytest
 from hypothesis import given
@@ -14,7 +15,7 @@ from connect_share.state import ConfigFold, OffsetFold, StatusFold
 from tests.support.histories import History, histories
 
 GROUP = ClusterGroupId("g.h")
-FOLDS = {TopicType.CONFIG: ConfigFold, TopicType.STATUS: StatusFold, TopicType.OFFSET: OffsetFold}
+FOLDS: Final[dict[TopicType, Any]] = {TopicType.CONFIG: ConfigFold, TopicType.STATUS: StatusFold, TopicType.OFFSET: OffsetFold}
 
 
 @pytest.mark.parametrize("topic_type", TopicType)
@@ -39,11 +40,11 @@ def test_going_on_from_what_was_saved(topic_type: TopicType, history: History, c
 
 @pytest.mark.parametrize("topic_type", TopicType)
 @pytest.mark.parametrize("saved", [None, {}, [], {"offset": 1}, [["a"]], "x", 7])
-def test_something_else_is_no_state(topic_type: TopicType, saved: object) -> None:
+def test_something_else_is_no_state(topic_type: TopicType, saved: Any) -> None:
     fold = FOLDS[topic_type]()
     if topic_type is TopicType.OFFSET and not saved and saved is not None:
-        fold.restore(saved)  # type: ignore[arg-type]
+        fold.restore(saved)
         assert fold.saved() == []
         return
     with pytest.raises((KeyError, TypeError, ValueError)):
-        fold.restore(saved)  # type: ignore[arg-type]
+        fold.restore(saved)
