@@ -15,7 +15,11 @@ from connect_share.state import ConfigFold, OffsetFold, StatusFold
 from tests.support.histories import History, histories
 
 GROUP = ClusterGroupId("g.h")
-FOLDS: Final[dict[TopicType, Any]] = {TopicType.CONFIG: ConfigFold, TopicType.STATUS: StatusFold, TopicType.OFFSET: OffsetFold}
+FOLDS: Final[dict[TopicType, Any]] = {
+    TopicType.CONFIG: ConfigFold,
+    TopicType.STATUS: StatusFold,
+    TopicType.OFFSET: OffsetFold,
+}
 
 
 @pytest.mark.parametrize("topic_type", TopicType)
