@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-from connect_share.cli import check, commands, describe, worker_jar
+from connect_share.cli import check, check_startup, commands, describe, worker_jar
 from connect_share.cli.arguments import NOT_YET, build_parser
 from connect_share.cli.output import Output, printable
 from connect_share.errors import ConnectShareError, UsageError
@@ -23,6 +23,7 @@ _COMMANDS: Final[dict[tuple[str, str], Callable[[argparse.Namespace, Output], in
     ("get", "statuses"): commands.get_statuses,
     ("describe", "connector"): describe.describe_connector,
     ("check", "worker-config"): check.check_worker_config,
+    ("check", "startup"): check_startup.check_startup,
     ("worker-jar", ""): worker_jar.worker_jar,
 }
 
@@ -55,8 +56,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(given: Sequence[str], out: Output) -> int:
     if given and given[0] in NOT_YET and not {"-h", "--help"} & set(given):
         raise UsageError(f"not available in this version: {given[0]}; {NOT_YET[given[0]]}")
-    if given[:1] == ["check"] and given[1:] and not given[1].startswith("-") and given[1] != "worker-config":
-        raise UsageError(f"not available in this version: check {given[1]}; check worker-config FILE is")
+    if given[:1] == ["check"] and given[1:] and not given[1].startswith("-") and ("check", given[1]) not in _COMMANDS:
+        known = ", ".join(f"check {noun}" for verb, noun in _COMMANDS if verb == "check")
+        raise UsageError(f"not available in this version: check {given[1]}; there are {known}")
     arguments = build_parser().parse_args(given)
     if arguments.verb in NOT_YET:
         raise UsageError(f"not available in this version: {arguments.verb}; {NOT_YET[arguments.verb]}")

@@ -25,6 +25,7 @@ examples:
   connect-share describe connector orders.sink -w worker.properties --show-values
   connect-share worker-jar --to /opt/kafka/libs
   connect-share check worker-config worker.properties --libs /opt/kafka/libs
+  connect-share check startup -w worker.properties --apply --dry-run
 """
 PRECEDENCE: Final = """\
 precedence, highest first:
@@ -76,16 +77,17 @@ def build_parser() -> argparse.ArgumentParser:
     connector = nouns.add_parser("connector", help="configuration, statuses, active topics and offsets of a connector")
     connector.add_argument("connector", metavar="NAME", help="name of the connector")
     _add_common(connector, "connector")
-    checker = verbs.add_parser("check", help="check a worker file for topic sharing")
+    checker = verbs.add_parser("check", help="check a worker file for topic sharing, or what a start costs")
     nouns = checker.add_subparsers(dest="noun", metavar="NOUN", required=True, parser_class=_Parser)
     _add_check_worker_config(nouns)
+    _add_check_startup(nouns)
     _add_worker_jar(verbs)
     for verb in NOT_YET:
         verbs.add_parser(verb, help="not available in this version")
     return parser
 
 
-def _add_common(parser: argparse.ArgumentParser, noun: str) -> None:
+def _add_where(parser: argparse.ArgumentParser) -> None:
     where = parser.add_argument_group("where the topics are")
     where.add_argument("-w", "--worker-config", metavar="FILE", type=Path, help="properties file of a Java worker")
     where.add_argument("-B", "--bootstrap-servers", metavar="HOST:PORT,...", help="brokers of the cluster")
@@ -100,6 +102,10 @@ def _add_common(parser: argparse.ArgumentParser, noun: str) -> None:
         help="client setting, may be repeated; Java's names (sasl.jaas.config, ssl.truststore.location) are translated, "
         "others go to librdkafka as they are; others can see it while the command runs, so keep passwords in a worker file",
     )
+
+
+def _add_common(parser: argparse.ArgumentParser, noun: str) -> None:
+    _add_where(parser)
     what = parser.add_argument_group("what is shown")
     what.add_argument(
         "--group",
@@ -152,6 +158,35 @@ def _add_check_worker_config(nouns: argparse._SubParsersAction[_Parser]) -> None
     )
     parser.add_argument("--offline", action="store_true", help="do not ask the cluster for the group's connectors")
     _add_form(parser, CHECK_TIMEOUT_S)
+
+
+def _add_check_startup(nouns: argparse._SubParsersAction[_Parser]) -> None:
+    parser = nouns.add_parser(
+        "startup",
+        help="what does a start cost, and which topic settings make it cheaper?",
+        description="Read the three topics once and tell what is in them by group and kind of record, how long a start of "
+        "each group is predicted to take, and which topic settings would make it shorter. "
+        "Exit code 1 if a setting is worth changing or a start takes longer than --limit.",
+    )
+    _add_where(parser)
+    parser.add_argument(
+        "--group",
+        dest="groups",
+        metavar="ID",
+        action="append",
+        help=f"show only this cluster group, may be repeated; {PLAIN} is the cluster with plain keys",
+    )
+    parser.add_argument(
+        "--model",
+        metavar="FILE",
+        type=Path,
+        help="result of python -m spark_jobs.benchmark_startup on your own machine, for seconds that hold there",
+    )
+    parser.add_argument("--limit", metavar="SECONDS", type=_seconds, help="longest start that is fine; none by default")
+    parser.add_argument("--apply", action="store_true", help="change the settings, after a preview")
+    parser.add_argument("--yes", action="store_true", help="with --apply: do not ask")
+    parser.add_argument("--dry-run", action="store_true", help="with --apply: show what would change, change nothing")
+    _add_form(parser, DEFAULT_TIMEOUT_S)
 
 
 def _add_worker_jar(verbs: argparse._SubParsersAction[_Parser]) -> None:

@@ -62,7 +62,7 @@ def test_what_does_not_exist_yet_is_refused(verb: str, form: str, capsys: pytest
         (["shout"], "invalid choice: 'shout'"),
         (["describe", "connector"], "required: NAME"),
         (["check"], "required: NOUN"),
-        (["check", "topics"], "not available in this version: check topics; check worker-config FILE is"),
+        (["check", "everything"], "not available in this version: check everything; there are check worker-config"),
         (["check", "worker-config"], "required: FILE"),
         (["check", "worker-config", "/nowhere/w.properties"], "cannot read /nowhere/w.properties"),
         (["check", "worker-config", "x", "--libs", "/nowhere"], "--libs: /nowhere is not a folder"),
