@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import tempfile
 from pathlib import Path
 
+from connect_share import private_file
 from migrator.errors import PlanFileError
 
 
@@ -17,32 +15,12 @@ def write_private_file(path: Path, text: str) -> None:
         PlanFileError: it cannot be written; what was there before is untouched.
     """
     data = text.encode()
-    temporary: Path | None = None
     try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mkstemp makes it 0600
-        temporary = Path(name)
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-        _sync_folder(path.parent)
+        private_file.write_private_file(path, data)
     except OSError as error:
-        if temporary is not None:
-            with contextlib.suppress(OSError):
-                temporary.unlink(missing_ok=True)
         raise PlanFileError(
             f"{path} cannot be written ({error.strerror}): make room or choose another place"
         ) from error
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the rename itself survive a crash of the machine."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def read_private_file(path: Path, what: str) -> str:

@@ -1,0 +1,117 @@
+"""The file: one line that says what follows and its hash, then JSON. Holds secrets, hence mode 0600.
+
+A file that is damaged, of another format or somebody else's is told from a good one before anything in it is used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from connect_share.private_file import write_private_file
+from connect_share.records import TopicType
+
+FORMAT: Final = "connect-share/checkpoint/1"
+_HEAD: Final = re.compile(rb"(connect-share/checkpoint/\d+) bytes=(\d+) sha256=([0-9a-f]{64})\n")
+_LONGEST_HEAD: Final = 200
+
+
+class CheckpointRejected(Exception):  # noqa: N818 - no error: a full read follows
+    """Why a checkpoint is not used; the text is safe to log."""
+
+
+class TopicCheckpoint(BaseModel):
+    """One topic as it was when the checkpoint was taken.
+
+    Attributes:
+        topic_id: as Kafka prints it.
+        isolation: with which it was read, as the client's setting: aborted records may be in the state without it.
+        log_starts: first offset of each partition.
+        positions: next offset to be read of each partition.
+        leader_epochs: of the last record before the position; -1 where it is not known.
+        state: what the store's fold gives as saved.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, hide_input_in_errors=True)
+
+    topic: str
+    topic_id: str
+    isolation: str
+    log_starts: dict[int, int]
+    positions: dict[int, int]
+    leader_epochs: dict[int, int]
+    state: Any
+
+
+class Checkpoint(BaseModel):
+    """What the three stores of one cluster group believed.
+
+    Attributes:
+        cluster_group_id: ``None`` for a plain cluster.
+        taken_at_ms: not later than the time at which all positions were the ends of their partitions.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, hide_input_in_errors=True)
+
+    cluster_group_id: str | None
+    taken_at_ms: int
+    config: TopicCheckpoint
+    status: TopicCheckpoint
+    offset: TopicCheckpoint
+
+    def of(self, topic_type: TopicType) -> TopicCheckpoint:
+        """Give the part of one topic."""
+        return {TopicType.CONFIG: self.config, TopicType.STATUS: self.status, TopicType.OFFSET: self.offset}[topic_type]
+
+
+def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
+    """Replace the file as one step, mode 0600.
+
+    Raises:
+        OSError: it cannot be written; what was there before is untouched.
+    """
+    # Not pydantic's own JSON: numbers in configurations have to come back exactly as they were.
+    body = json.dumps(checkpoint.model_dump(), separators=(",", ":")).encode()
+    head = f"{FORMAT} bytes={len(body)} sha256={hashlib.sha256(body).hexdigest()}\n"
+    write_private_file(path, head.encode() + body)
+
+
+def read_checkpoint(path: Path) -> Checkpoint | None:
+    """Read a file, or ``None`` if there is none.
+
+    Raises:
+        CheckpointRejected: it cannot be read, is damaged, or is no checkpoint of this format.
+    """
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise CheckpointRejected(f"it cannot be read ({error.strerror})") from None
+    head = _HEAD.match(data[:_LONGEST_HEAD])
+    if head is None:
+        raise CheckpointRejected("it is not a checkpoint")
+    if head[1] != FORMAT.encode():
+        raise CheckpointRejected(f"its format is {head[1].decode()}, this version reads {FORMAT}")
+    body = data[head.end() :]
+    if len(body) != int(head[2]) or hashlib.sha256(body).hexdigest().encode() != head[3]:
+        raise CheckpointRejected("it is damaged: its checksum does not fit")
+    try:
+        return Checkpoint.model_validate(_with_numbers(json.loads(body)))
+    except (ValidationError, ValueError, TypeError, AttributeError, KeyError):
+        # The parser's own words would quote what is in the file.
+        raise CheckpointRejected("it is not as this version writes checkpoints") from None
+
+
+def _with_numbers(plain: Any) -> Any:
+    """Partitions are text in JSON."""
+    for topic_type in TopicType:
+        part = plain[topic_type.value]
+        for name in ("log_starts", "positions", "leader_epochs"):
+            part[name] = {int(partition): offset for partition, offset in part[name].items()}
+    return plain

@@ -1,0 +1,165 @@
+"""The checkpoint's file and the proof that it may be used."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from connect_share.checkpoint import (
+    Checkpoint,
+    CheckpointRejected,
+    TopicCheckpoint,
+    TopicNow,
+    read_checkpoint,
+    why_not_usable,
+    write_checkpoint,
+)
+
+SECRET = "hunter2"
+PART = TopicCheckpoint(
+    topic="c",
+    topic_id="AAAA",
+    isolation="read_committed",
+    log_starts={0: 0, 1: 5},
+    positions={0: 10, 1: 7},
+    leader_epochs={0: 3, 1: -1},
+    state={"password": SECRET, "number": 1e300},
+)
+WHOLE = Checkpoint(cluster_group_id="g", taken_at_ms=1_000, config=PART, status=PART, offset=PART)
+NOW = TopicNow("c", "AAAA", "read_committed", {0: 0, 1: 5}, {0: 12, 1: 7}, 1_000)
+
+
+def test_what_was_written_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint"
+    assert read_checkpoint(path) is None
+    write_checkpoint(path, WHOLE)
+    assert read_checkpoint(path) == WHOLE
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert [file.name for file in tmp_path.iterdir()] == ["checkpoint"]
+
+
+@given(
+    state=st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(st.characters(codec=None)),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    )
+)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_state_comes_back_exactly(tmp_path: Path, state: Any) -> None:
+    write_checkpoint(tmp_path / "c", WHOLE.model_copy(update={"config": PART.model_copy(update={"state": state})}))
+    found = read_checkpoint(tmp_path / "c")
+    assert found is not None
+    assert repr(found.config.state) == repr(state)
+
+
+@given(at=st.integers(0, 10_000), change=st.integers(1, 255))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_changed_byte_is_noticed(tmp_path: Path, at: int, change: int) -> None:
+    path = tmp_path / "c"
+    write_checkpoint(path, WHOLE)
+    data = bytearray(path.read_bytes())
+    data[at % len(data)] ^= change
+    path.write_bytes(data)
+    with pytest.raises(CheckpointRejected) as caught:
+        read_checkpoint(path)
+    assert SECRET not in str(caught.value)
+
+
+@given(data=st.binary(max_size=400))
+@example(data=b"")
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_anything_else_is_rejected(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "c"
+    path.write_bytes(data)
+    with pytest.raises(CheckpointRejected):
+        read_checkpoint(path)
+
+
+@pytest.mark.parametrize("cut", [1, 100, 300])
+def test_a_file_that_was_cut_is_rejected(tmp_path: Path, cut: int) -> None:
+    path = tmp_path / "c"
+    write_checkpoint(path, WHOLE)
+    path.write_bytes(path.read_bytes()[:-cut])
+    with pytest.raises(CheckpointRejected, match="damaged"):
+        read_checkpoint(path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda plain: plain.pop("config"),
+        lambda plain: plain.update(more=SECRET),
+        lambda plain: plain.update(taken_at_ms=SECRET),
+        lambda plain: plain["status"].update(positions={SECRET: 1}),
+        lambda plain: plain["status"].update(positions=[SECRET]),
+        lambda plain: plain.update(config=SECRET),
+        lambda plain: plain.clear(),
+    ],
+)
+def test_good_sums_of_something_else(tmp_path: Path, change: Any) -> None:
+    import hashlib
+
+    plain = json.loads(json.dumps(WHOLE.model_dump()))
+    change(plain)
+    body = json.dumps(plain).encode()
+    head = f"connect-share/checkpoint/1 bytes={len(body)} sha256={hashlib.sha256(body).hexdigest()}\n"
+    path = tmp_path / "c"
+    path.write_bytes(head.encode() + body)
+    with pytest.raises(CheckpointRejected, match="not as this version writes") as caught:
+        read_checkpoint(path)
+    assert SECRET not in str(caught.value)
+    path.write_bytes(head.replace("/1 ", "/2 ").encode() + body)
+    with pytest.raises(CheckpointRejected, match="checkpoint/2"):
+        read_checkpoint(path)
+
+
+def test_a_folder_is_no_checkpoint(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointRejected, match="cannot be read"):
+        read_checkpoint(tmp_path)
+
+
+def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "c"
+    write_checkpoint(path, WHOLE)
+    with pytest.raises(TypeError):
+        write_checkpoint(path, WHOLE.model_copy(update={"config": PART.model_copy(update={"state": object()})}))
+    assert read_checkpoint(path) == WHOLE
+
+
+def test_the_same_topic_that_has_grown_is_fine() -> None:
+    assert why_not_usable(PART, NOW, age_ms=999) is None
+    assert why_not_usable(PART, NOW, age_ms=0) is None
+
+
+@pytest.mark.parametrize(
+    ("now", "age_ms", "reason"),
+    [
+        (TopicNow("d", "AAAA", "read_committed", NOW.log_starts, NOW.end_offsets, 1_000), 0, "not of d"),
+        (TopicNow("c", None, "read_committed", NOW.log_starts, NOW.end_offsets, 1_000), 0, "no id"),
+        (TopicNow("c", "AAAB", "read_committed", NOW.log_starts, NOW.end_offsets, 1_000), 0, "created again"),
+        (TopicNow("c", "AAAA", "read_uncommitted", NOW.log_starts, NOW.end_offsets, 1_000), 0, "was read"),
+        (
+            TopicNow("c", "AAAA", "read_committed", {**NOW.log_starts, 2: 0}, {**NOW.end_offsets, 2: 0}, 1_000),
+            0,
+            "partitions",
+        ),
+        (TopicNow("c", "AAAA", "read_committed", {0: 0}, {0: 12}, 1_000), 0, "partitions"),
+        (TopicNow("c", "AAAA", "read_committed", NOW.log_starts, NOW.end_offsets, None), 0, "could not be learnt"),
+        (NOW, 1_000, "older than tombstones"),
+        (NOW, -1, "of the future"),
+        (TopicNow("c", "AAAA", "read_committed", {0: 0, 1: 6}, NOW.end_offsets, 1_000), 0, "were deleted"),
+        (TopicNow("c", "AAAA", "read_committed", {0: 0, 1: 4}, NOW.end_offsets, 1_000), 0, "were deleted"),
+        (TopicNow("c", "AAAA", "read_committed", NOW.log_starts, {0: 12, 1: 6}, 1_000), 0, "truncated"),
+        (TopicNow("c", "AAAA", "read_committed", NOW.log_starts, {0: 9, 1: 7}, 1_000), 0, "truncated"),
+    ],
+)
+def test_reasons_for_a_full_read(now: TopicNow, age_ms: int, reason: str) -> None:
+    told = why_not_usable(PART, now, age_ms=age_ms)
+    assert told is not None
+    assert reason in told
