@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NoReturn
 
+from connect_share.cli import topic_ids_arguments as topic_ids
 from connect_share.cli.output import PLAIN
 from connect_share.errors import ConfigError, UsageError
 from connect_share.records import TopicType
@@ -26,6 +27,7 @@ examples:
   connect-share worker-jar --to /opt/kafka/libs
   connect-share check worker-config worker.properties --libs /opt/kafka/libs
   connect-share check startup -w worker.properties --apply --dry-run
+  connect-share check topic-ids --scan broker-1.scan --scan broker-2.scan --zookeeper zk:2181
 """
 PRECEDENCE: Final = """\
 precedence, highest first:
@@ -33,7 +35,6 @@ precedence, highest first:
 """
 NOT_YET: Final = {
     "create": "create the topics with a worker, or with ConnectStorage",
-    "repair": "nothing is repaired yet",
     "export": "get ... --output json shows what is there, without secrets",
     "restore": "stop the workers and put the connectors through Connect's REST interface",
     "delete": "delete connectors through Connect's REST interface",
@@ -77,10 +78,14 @@ def build_parser() -> argparse.ArgumentParser:
     connector = nouns.add_parser("connector", help="configuration, statuses, active topics and offsets of a connector")
     connector.add_argument("connector", metavar="NAME", help="name of the connector")
     _add_common(connector, "connector")
-    checker = verbs.add_parser("check", help="check a worker file for topic sharing, or what a start costs")
+    checker = verbs.add_parser("check", help="check a worker file, what a start costs, or topic ids")
     nouns = checker.add_subparsers(dest="noun", metavar="NOUN", required=True, parser_class=_Parser)
     _add_check_worker_config(nouns)
     _add_check_startup(nouns)
+    _add_topic_ids(nouns, topic_ids.CHECK_HELP, topic_ids.CHECK_DESCRIPTION)
+    repairer = verbs.add_parser("repair", help="plan the repair of topic ids")
+    nouns = repairer.add_subparsers(dest="noun", metavar="NOUN", required=True, parser_class=_Parser)
+    _add_topic_ids(nouns, topic_ids.REPAIR_HELP, topic_ids.REPAIR_DESCRIPTION, repair=True)
     _add_worker_jar(verbs)
     for verb in NOT_YET:
         verbs.add_parser(verb, help="not available in this version")
@@ -186,6 +191,14 @@ def _add_check_startup(nouns: argparse._SubParsersAction[_Parser]) -> None:
     parser.add_argument("--apply", action="store_true", help="change the settings, after a preview")
     parser.add_argument("--yes", action="store_true", help="with --apply: do not ask")
     parser.add_argument("--dry-run", action="store_true", help="with --apply: show what would change, change nothing")
+    _add_form(parser, DEFAULT_TIMEOUT_S)
+
+
+def _add_topic_ids(
+    nouns: argparse._SubParsersAction[_Parser], text: str, description: str, *, repair: bool = False
+) -> None:
+    parser = nouns.add_parser("topic-ids", help=text, description=description)
+    topic_ids.add_topic_ids(parser, repair=repair)
     _add_form(parser, DEFAULT_TIMEOUT_S)
 
 

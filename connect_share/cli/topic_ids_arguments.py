@@ -1,0 +1,79 @@
+"""The grammar of ``check topic-ids`` and ``repair topic-ids``: where the scans are, and who says what is right."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Final
+
+CHECK_HELP: Final = "do all replicas on disk have the topic ids that the cluster has?"
+CHECK_DESCRIPTION: Final = (
+    "Compare the topic ids in the brokers' log dirs with those of ZooKeeper or KRaft, and tell per topic what is wrong and "
+    "why. Reads only. Any finding, directories that wait for their deletion included, is exit code 1."
+)
+REPAIR_HELP: Final = "plan the repair of topic ids that differ"
+REPAIR_DESCRIPTION: Final = (
+    "Show the least dangerous way back to equal topic ids, step by step, with what must hold before each step. "
+    "Only the plan (--dry-run) is available in this version. Exit code 1 if something cannot be repaired safely."
+)
+
+
+def add_topic_ids(parser: argparse.ArgumentParser, *, repair: bool = False) -> None:
+    """Add the options of ``check topic-ids``, or those of ``repair topic-ids``."""
+    disks = parser.add_argument_group("what is on the brokers' disks")
+    disks.add_argument(
+        "--scan",
+        dest="scans",
+        metavar="FILE",
+        type=Path,
+        action="append",
+        default=[],
+        help="output of the scanner on one broker, may be repeated; 'check topic-ids --print-scanner' hands it out",
+    )
+    disks.add_argument(
+        "--brokers-dir",
+        metavar="DIR",
+        type=Path,
+        help="copies of log dirs: DIR/broker-<id>/<log dir>/<topic>-<partition>/",
+    )
+    authority = parser.add_argument_group("who says which ids are right; one of")
+    authority.add_argument("--zookeeper", metavar="HOST:PORT,...[/CHROOT]", help="ZooKeeper, asked now")
+    authority.add_argument(
+        "--zookeeper-dump", metavar="FILE", type=Path, help="JSON object: path of a znode -> its text"
+    )
+    authority.add_argument(
+        "--metadata-dump",
+        metavar="FILE",
+        type=Path,
+        help="KRaft's metadata log as kafka-dump-log --cluster-metadata-decoder prints it",
+    )
+    authority.add_argument("-B", "--bootstrap-servers", metavar="HOST:PORT,...", help="KRaft brokers, asked now")
+    authority.add_argument(
+        "-w", "--worker-config", metavar="FILE", type=Path, help="worker file that says how to reach them"
+    )
+    how = parser.add_argument_group("how to reach it")
+    how.add_argument(
+        "-X",
+        dest="client_settings",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="client setting for -B and -w",
+    )
+    how.add_argument(
+        "--zookeeper-config",
+        metavar="FILE",
+        type=Path,
+        help="properties for --zookeeper under kazoo's names: ca, certfile, keyfile, keyfile_password, verify_certs, "
+        "check_hostname, sasl.mechanism, sasl.username, sasl.password, auth.digest",
+    )
+    if repair:
+        parser.add_argument("--dry-run", action="store_true", help="show the plan, change nothing")
+        parser.add_argument("--yes", action="store_true", help="do not ask")
+        parser.add_argument("--undo", metavar="BACKUP", type=Path, help="take a repair back")
+    else:
+        parser.add_argument(
+            "--print-scanner",
+            action="store_true",
+            help="print the scanner (one file, Python 3.8 or later, no dependencies) and do nothing else",
+        )

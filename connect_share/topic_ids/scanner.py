@@ -1,0 +1,423 @@
+"""Read what a Kafka broker keeps on disk about topic ids, and print it as JSON lines; nothing is ever written.
+
+One file without dependencies, for Python 3.8 and later, so that it can be copied to a broker::
+
+    python3 scanner.py --log-dirs /data1/kafka /data2/kafka > broker-1.scan
+    python3 scanner.py --server-properties /etc/kafka/server.properties > broker-1.scan
+
+``connect-share check topic-ids --scan FILE ...`` compares any number of such files with the ids the cluster has.
+
+Each line of the output is one JSON object with a member ``record``, in this order:
+
+``scan``
+    first line: ``format`` (1), ``host``, ``started`` (UTC), ``broker`` (of ``--broker-id`` or the server's properties,
+    else null), ``tiered_storage`` (null: not said), ``log_dirs`` (paths).
+``log-dir``
+    one for each: ``path``, ``status`` (``ok``, ``missing``, ``unreadable``) with ``reason``, and of ``meta.properties``
+    ``meta`` (``ok``, ``missing``, ``unreadable``), ``broker``, ``cluster_id``, ``directory_id``, ``version``.
+``directory``
+    one for each partition directory: ``log_dir``, ``name``, ``topic``, ``partition``, ``state`` (``current``, ``stray``,
+    ``delete``, ``future``), ``metadata`` (``ok``, ``missing``, ``unreadable``, ``zero``) with ``topic_id`` and ``reason``,
+    ``epochs`` (``ok``, ``missing``, ``unreadable``) with ``last_epochs`` (the newest pairs of epoch and first offset),
+    ``log_bytes`` (size of all ``.log`` files; null: could not be told).
+``note``
+    whatever else should be known: ``path`` and ``text``.
+``end``
+    last line: ``directories`` and ``notes``, how many there were. A file without it is cut off.
+
+Names that are no UTF-8 have lone surrogates in the JSON, as Python's own ``os.fsdecode`` makes them.
+Exit code 0: all log dirs were read; 1: one was not; 2: wrong usage. Progress goes to stderr.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import json
+import os
+import platform
+import re
+import stat
+import sys
+import time
+from typing import Any, Callable, Iterable, Iterator, Sequence  # noqa: UP035 - collections.abc has no [] before 3.9
+
+FORMAT = 1
+METADATA_FILE = "partition.metadata"
+EPOCHS_FILE = "leader-epoch-checkpoint"
+META_FILE = "meta.properties"
+ZERO_ID = bytes(16)
+
+_METADATA_LIMIT = 4096
+_EPOCHS_LIMIT = 4 * 1024 * 1024
+_PROPERTIES_LIMIT = 1024 * 1024
+_EPOCHS_TOLD = 16
+_PROGRESS_S = 1.0
+_DEFAULT_LOG_DIR = "/tmp/kafka-logs"  # noqa: S108 - Kafka's own default
+_OWN_FOLDERS = ("remote-log-index-cache",)
+
+_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+_PARTITION_DIRECTORY = re.compile(r"(.+)-([0-9]{1,10})")
+_MARKED_DIRECTORY = re.compile(r"(.+)\.[^.]+-(stray|delete|future)", re.DOTALL)
+_ID = re.compile(r"[A-Za-z0-9_-]{22}(==)?")
+_SEPARATOR = re.compile(r":[ \t\n\x0b\f\r]+")
+_INTEGER = re.compile(r"[+-]?[0-9]{1,10}")
+_LINE_END = re.compile(r"\r\n|\r|\n")
+
+
+class Unreadable(Exception):  # noqa: N818 - a finding, not a failure
+    """A file cannot be had; the text says why."""
+
+
+def id_bytes(text: str) -> bytes | None:
+    """Decode a topic id as Kafka does: url-safe base64 of 16 bytes, padding allowed; ``None`` if it is none."""
+    return base64.urlsafe_b64decode(text[:22] + "==") if _ID.fullmatch(text) else None
+
+
+def id_text(raw: bytes) -> str:
+    """Write 16 bytes as Kafka prints a topic id: 22 characters."""
+    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode("ascii")
+
+
+def why_no_id(text: str) -> str:
+    """Say in words why a text is no topic id."""
+    if re.fullmatch(r"[A-Za-z0-9+/_-]{22}(==)?", text):
+        return "the id is in ordinary base64; Kafka writes - and _ where that has + and /"
+    if re.fullmatch(r"[A-Za-z0-9+/_-]*=*", text):
+        return f"the id has {len(text.rstrip('='))} characters instead of 22"
+    return "the id has characters that no id has"
+
+
+def parse_partition_metadata(data: bytes) -> tuple[str, bytes | None, str | None]:
+    """Read ``partition.metadata`` by the rules of Kafka 2.8 to 4.3.
+
+    Returns:
+        Status (``ok``, ``zero``, ``unreadable``), the id in 16 bytes, the reason if it is not ``ok``.
+    """
+    if not data:
+        return "unreadable", None, "the file is empty"
+    if len(data) > _METADATA_LIMIT:
+        return "unreadable", None, f"the file is too large to be a {METADATA_FILE}"
+    lines = _LINE_END.split(data.decode("utf-8", "replace"))
+    members = []
+    for number, name in enumerate(("version", "topic_id")):
+        parts = _SEPARATOR.split(lines[number]) if number < len(lines) else []
+        if len(parts) != 2 or parts[0] != name or not parts[1]:
+            return "unreadable", None, f"line {number + 1} is not '{name}: ...'"
+        members.append(parts[1])
+    version, text = members
+    if not _INTEGER.fullmatch(version) or not 0 <= int(version) < 2**31:
+        return "unreadable", None, "the version is not a number Kafka takes"
+    raw = id_bytes(text)
+    if raw is None:
+        return "unreadable", None, why_no_id(text)
+    if raw == ZERO_ID:
+        return "zero", raw, "the id is all zero"
+    return "ok", raw, None
+
+
+def parse_epochs(data: bytes) -> list[tuple[int, int]] | None:
+    """Read ``leader-epoch-checkpoint``: pairs of epoch and its first offset, oldest first; ``None`` if it is none."""
+    lines = data.decode("utf-8", "replace").split("\n")
+    if len(lines) < 2 or lines[0].strip() != "0" or not _INTEGER.fullmatch(lines[1].strip()):
+        return None
+    found = []
+    for line in lines[2:]:
+        if not line.strip():
+            continue
+        parts = line.split()
+        if len(parts) != 2 or not all(re.fullmatch("[0-9]{1,19}", part) for part in parts):
+            return None
+        found.append((int(parts[0]), int(parts[1])))
+    return found if len(found) == int(lines[1]) else None
+
+
+def parse_properties(data: bytes) -> dict[str, str]:
+    """Read Java properties: comments, the three separators, escapes and lines that go on."""
+    found = {}
+    for line in _logical_lines(data.decode("latin-1")):
+        match = re.match(r"((?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*(.*)", line, re.DOTALL)
+        if match:
+            found[_unescaped(match.group(1))] = _unescaped(match.group(2))
+    return found
+
+
+def _logical_lines(text: str) -> Iterator[str]:
+    whole = ""
+    for raw in _LINE_END.split(text):
+        line = raw.lstrip(" \t\f")
+        if not whole and line[:1] in ("", "#", "!"):
+            continue
+        whole += line
+        if (len(whole) - len(whole.rstrip("\\"))) % 2:
+            whole = whole[:-1]
+            continue
+        yield whole
+        whole = ""
+    if whole:
+        yield whole
+
+
+def _unescaped(text: str) -> str:
+    def put(match: Any) -> str:
+        found = match.group(1)
+        if len(found) == 5:
+            return chr(int(found[1:], 16))
+        return {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}.get(found, found)
+
+    return re.sub(r"\\(u[0-9a-fA-F]{4}|.)", put, text, flags=re.DOTALL)
+
+
+def directory_names(name: str) -> tuple[str, int, str] | None:
+    """Take the name of a partition directory apart: topic, partition, state; ``None`` if it is none.
+
+    Kafka cuts the topic's name in ``-stray`` and ``-delete`` names that would be longer than 255 characters.
+    """
+    state = "current"
+    marked = _MARKED_DIRECTORY.fullmatch(name)
+    if marked:
+        name, state = marked.group(1), marked.group(2)
+    match = _PARTITION_DIRECTORY.fullmatch(name)
+    if not match or not _TOPIC.fullmatch(match.group(1)) or int(match.group(2)) >= 2**31:
+        return None
+    return match.group(1), int(match.group(2)), state
+
+
+def read_limited(path: str, limit: int) -> bytes:
+    """Read a small regular file; one byte more than ``limit`` if it is larger.
+
+    Raises:
+        FileNotFoundError: it is not there, or is a link to nothing.
+        Unreadable: it is there but cannot be read.
+    """
+    descriptor = -1
+    try:
+        # Without O_NONBLOCK a named pipe would hold the scan up for ever.
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise Unreadable("not a regular file")
+        parts = []
+        left = limit + 1
+        while left:
+            part = os.read(descriptor, left)
+            if not part:
+                break
+            parts.append(part)
+            left -= len(part)
+        return b"".join(parts)
+    except FileNotFoundError:
+        raise
+    except OSError as exc:
+        raise Unreadable(exc.strerror or type(exc).__name__) from exc
+    finally:
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+def scan(
+    log_dirs: Sequence[str],
+    broker: int | None = None,
+    tiered_storage: bool | None = None,
+    progress: Callable[[int, str], None] | None = None,
+) -> Iterator[dict[str, Any]]:
+    """Give the records of a scan one by one.
+
+    Args:
+        log_dirs: paths of the broker's log dirs.
+        broker: its id, if known from elsewhere.
+        tiered_storage: what the server's properties say.
+        progress: is called with the number of directories so far and the log dir, about once a second.
+    """
+    yield {
+        "record": "scan",
+        "format": FORMAT,
+        "host": platform.node(),
+        "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "broker": broker,
+        "tiered_storage": tiered_storage,
+        "log_dirs": list(log_dirs),
+    }
+    directories = notes = 0
+    told = time.monotonic()
+    for log_dir in log_dirs:
+        for record in _scan_log_dir(log_dir):
+            directories += record["record"] == "directory"
+            notes += record["record"] == "note"
+            yield record
+            if progress is not None and time.monotonic() - told >= _PROGRESS_S:
+                told = time.monotonic()
+                progress(directories, log_dir)
+    yield {"record": "end", "directories": directories, "notes": notes}
+
+
+def _scan_log_dir(path: str) -> Iterator[dict[str, Any]]:
+    found: dict[str, Any] = {"record": "log-dir", "path": path, "status": "ok", "reason": None}
+    names = []
+    strange = []
+    try:
+        with os.scandir(path) as entries:
+            for entry in entries:
+                try:
+                    # Links to folders count: the broker follows them too.
+                    if entry.is_dir():
+                        names.append(entry.name)
+                except OSError as exc:
+                    strange.append((entry.name, exc.strerror or type(exc).__name__))
+    except FileNotFoundError:
+        found.update(status="missing", reason="there is no such folder")
+    except OSError as exc:
+        found.update(status="unreadable", reason=exc.strerror or type(exc).__name__)
+    found.update(_read_meta(_joined(path, META_FILE)))
+    yield found
+    for name, reason in sorted(strange):
+        yield _note(_joined(path, name), reason)
+    for name in sorted(names):
+        parts = directory_names(name)
+        if parts is not None:
+            yield _scan_directory(path, name, parts)
+        elif name not in _OWN_FOLDERS:
+            yield _note(_joined(path, name), "is no partition's folder; a broker may refuse to start")
+
+
+def _joined(folder: str, name: str) -> str:
+    return os.path.join(folder, name)  # noqa: PTH118 - pathlib has no say in names that are no UTF-8, and is slow
+
+
+def _shown(path: str) -> str:
+    return ascii(path)[1:-1]
+
+
+def _note(path: str, text: str) -> dict[str, Any]:
+    return {"record": "note", "path": path, "text": text}
+
+
+def _read_meta(path: str) -> dict[str, Any]:
+    found: dict[str, Any] = {"meta": "ok", "broker": None, "cluster_id": None, "directory_id": None, "version": None}
+    try:
+        data = read_limited(path, _PROPERTIES_LIMIT)
+    except FileNotFoundError:
+        found["meta"] = "missing"
+        return found
+    except Unreadable:
+        found["meta"] = "unreadable"
+        return found
+    properties = parse_properties(data[:_PROPERTIES_LIMIT])
+    found["broker"] = _number(properties.get("node.id") or properties.get("broker.id"))
+    found["version"] = _number(properties.get("version"))
+    found["cluster_id"] = properties.get("cluster.id") or None
+    found["directory_id"] = properties.get("directory.id") or None
+    if found["cluster_id"] is None and found["broker"] is None:
+        found["meta"] = "unreadable"
+    return found
+
+
+def _number(text: str | None) -> int | None:
+    match = re.fullmatch("[0-9]{1,9}", (text or "").strip())
+    return int(match.group()) if match else None
+
+
+def _scan_directory(log_dir: str, name: str, parts: tuple[str, int, str]) -> dict[str, Any]:
+    topic, partition, state = parts
+    path = _joined(log_dir, name)
+    found: dict[str, Any] = {
+        "record": "directory",
+        "log_dir": log_dir,
+        "name": name,
+        "topic": topic,
+        "partition": partition,
+        "state": state,
+        "metadata": "missing",
+        "topic_id": None,
+        "reason": None,
+        "epochs": "missing",
+        "last_epochs": [],
+        "log_bytes": _log_bytes(path),
+    }
+    try:
+        data = read_limited(_joined(path, METADATA_FILE), _METADATA_LIMIT)
+        found["metadata"], raw, found["reason"] = parse_partition_metadata(data)
+        found["topic_id"] = None if raw is None else id_text(raw)
+    except FileNotFoundError:
+        pass
+    except Unreadable as exc:
+        found.update(metadata="unreadable", reason=str(exc))
+    try:
+        epochs = parse_epochs(read_limited(_joined(path, EPOCHS_FILE), _EPOCHS_LIMIT)[:_EPOCHS_LIMIT])
+        found["epochs"] = "unreadable" if epochs is None else "ok"
+        found["last_epochs"] = (epochs or [])[-_EPOCHS_TOLD:]
+    except FileNotFoundError:
+        pass
+    except Unreadable:
+        found["epochs"] = "unreadable"
+    return found
+
+
+def _log_bytes(path: str) -> int | None:
+    total = 0
+    try:
+        with os.scandir(path) as entries:
+            for entry in entries:
+                if entry.name.endswith(".log"):
+                    total += entry.stat().st_size
+    except OSError:
+        return None
+    return total
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Scan, and print what was found."""
+    parser = argparse.ArgumentParser(
+        description="Read topic ids from a broker's log dirs and print them as JSON lines. Nothing is written.",
+        epilog="Compare with: connect-share check topic-ids --scan FILE --zookeeper HOST:PORT (or -B HOST:PORT)",
+    )
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument("--log-dirs", nargs="+", metavar="DIR", help="all log dirs of the broker; commas part them too")
+    where.add_argument("--server-properties", metavar="FILE", help="the broker's file, of which log.dirs is read")
+    parser.add_argument("--broker-id", type=int, metavar="N", help="id of the broker where meta.properties has none")
+    parser.add_argument("--quiet", action="store_true", help="no progress on stderr")
+    arguments = parser.parse_args(argv)
+    broker, tiered = arguments.broker_id, None
+    if arguments.server_properties is not None:
+        try:
+            properties = parse_properties(read_limited(arguments.server_properties, _PROPERTIES_LIMIT))
+        except (OSError, Unreadable) as exc:
+            parser.error(f"cannot read {arguments.server_properties}: {getattr(exc, 'strerror', None) or exc}")
+        given = [properties.get("log.dirs") or properties.get("log.dir") or _DEFAULT_LOG_DIR]
+        if broker is None:
+            broker = _number(properties.get("node.id") or properties.get("broker.id"))
+        if "remote.log.storage.system.enable" in properties:
+            tiered = properties["remote.log.storage.system.enable"].strip().lower() == "true"
+    else:
+        given = arguments.log_dirs
+    log_dirs = list(dict.fromkeys(part.strip() for text in given for part in text.split(",") if part.strip()))
+    if not log_dirs:
+        parser.error("no log dir is given")
+    return print_scan(scan(log_dirs, broker, tiered, None if arguments.quiet else _show_progress))
+
+
+def print_scan(records: Iterable[dict[str, Any]]) -> int:
+    """Print records as they come; gives the exit code."""
+    code = 0
+    for record in records:
+        sys.stdout.write(json.dumps(record, separators=(",", ":")) + "\n")
+        if record["record"] == "log-dir" and record["status"] != "ok":
+            sys.stderr.write(f"{_shown(record['path'])}: {record['reason']}\n")
+            code = 1
+    sys.stdout.flush()
+    return code
+
+
+def _show_progress(directories: int, log_dir: str) -> None:
+    sys.stderr.write(f"{directories} partition directories read, now in {_shown(log_dir)}\n")
+    sys.stderr.flush()
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted\n")
+        sys.exit(1)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
