@@ -230,7 +230,7 @@ def topic_set_of(arguments: argparse.Namespace, needed: Sequence[TopicType] = ()
     Raises:
         ConfigError: nothing says where, or a setting is wrong.
     """
-    client = _client_settings(arguments.client_settings)
+    client = client_settings_of(arguments.client_settings)
     topics = {
         topic_type: str(topic)
         for topic_type, flag in TOPIC_FLAGS.items()
@@ -257,7 +257,12 @@ def topic_set_of(arguments: argparse.Namespace, needed: Sequence[TopicType] = ()
     return TopicSet.from_flags(arguments.bootstrap_servers, topics, client)
 
 
-def _client_settings(pairs: Sequence[str]) -> dict[str, str]:
+def client_settings_of(pairs: Sequence[str]) -> dict[str, str]:
+    """Understand what was given with ``-X``.
+
+    Raises:
+        UsageError: it is no ``KEY=VALUE``.
+    """
     found: dict[str, str] = {}
     for pair in pairs:
         name, separator, value = pair.partition("=")

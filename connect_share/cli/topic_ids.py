@@ -3,16 +3,190 @@
 from __future__ import annotations
 
 import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
 
+from connect_share.admin import Admin
+from connect_share.cli.arguments import client_settings_of
 from connect_share.cli.output import Output
 from connect_share.errors import UsageError
+from connect_share.topic_ids import scanner
+from connect_share.topic_ids.authority import Authority
+from connect_share.topic_ids.brokers import authority_of_brokers
+from connect_share.topic_ids.causes import TopicReport, topic_reports
+from connect_share.topic_ids.compare import Comparison, compare
+from connect_share.topic_ids.metadata_log import read_metadata_dump
+from connect_share.topic_ids.repair_plan import plan_repair
+from connect_share.topic_ids.repair_steps import Plan
+from connect_share.topic_ids.scans import Scans, read_brokers_dir, read_scan
+from connect_share.topic_ids.znodes import read_zookeeper_dump
+from connect_share.topic_ids.zookeeper import read_zookeeper
+from connect_share.worker_config import TopicSet
+
+_AUTHORITIES: Final = ("--zookeeper", "--zookeeper-dump", "--metadata-dump", "-B or -w")
+_CLIENT_ID: Final = "connect-share-check-topic-ids"
 
 
-def check_topic_ids(arguments: argparse.Namespace, out: Output) -> int:  # noqa: ARG001 - it has no body yet
+def check_topic_ids(arguments: argparse.Namespace, out: Output) -> int:
     """``check topic-ids``."""
-    raise UsageError("not available in this version: check topic-ids")
+    if arguments.print_scanner:
+        sys.stdout.write(Path(scanner.__file__).read_text("utf-8"))
+        return 0
+    found = _compared(arguments, out)
+    reports = topic_reports(found)
+    if out.is_json:
+        out.json(
+            {
+                **_about(found),
+                "findings": [finding.to_dict() for finding in found.findings],
+                "topics": [report.to_dict() for report in reports],
+            }
+        )
+    else:
+        _tell_findings(found, reports, out)
+    return 1 if found.findings else 0
 
 
-def repair_topic_ids(arguments: argparse.Namespace, out: Output) -> int:  # noqa: ARG001 - it has no body yet
+def repair_topic_ids(arguments: argparse.Namespace, out: Output) -> int:
     """``repair topic-ids``."""
-    raise UsageError("not available in this version: repair topic-ids")
+    if arguments.undo is not None:
+        raise UsageError("not available in this version: repair topic-ids --undo; the backup is put back by hand")
+    if not arguments.dry_run:
+        raise UsageError(
+            "not available in this version: repair topic-ids without --dry-run; follow the plan of --dry-run by hand"
+        )
+    found = _compared(arguments, out)
+    plan = plan_repair(found)
+    if out.is_json:
+        out.json({**_about(found), "dry_run": True, **plan.to_dict()})
+    else:
+        _tell_plan(plan, out)
+    return 1 if plan.refused else 0
+
+
+def _compared(arguments: argparse.Namespace, out: Output) -> Comparison:
+    if not arguments.scans and arguments.brokers_dir is None:
+        raise UsageError(
+            "nothing says what is on the disks; use --scan FILE (what the scanner printed) or --brokers-dir DIR"
+        )
+    authorities = (
+        arguments.zookeeper,
+        arguments.zookeeper_dump,
+        arguments.metadata_dump,
+        arguments.bootstrap_servers or arguments.worker_config,
+    )
+    if sum(one is not None for one in authorities) != 1:
+        raise UsageError(f"one authority is needed, of {', '.join(_AUTHORITIES)}")
+    if arguments.zookeeper_config is not None and arguments.zookeeper is None:
+        raise UsageError("--zookeeper-config goes with --zookeeper")
+    scans = Scans()
+    if arguments.brokers_dir is not None:
+        scans.add(
+            read_brokers_dir(
+                arguments.brokers_dir, lambda number, where: out.note(f"{number:,} directories read, now in {where}")
+            )
+        )
+    for path in arguments.scans:
+        scans.add(read_scan(path))
+    found = compare(scans, _authority(arguments, out))
+    for note in found.notes:
+        out.note(note)
+    return found
+
+
+def _authority(arguments: argparse.Namespace, out: Output) -> Authority:
+    if arguments.zookeeper_dump is not None:
+        return read_zookeeper_dump(arguments.zookeeper_dump)
+    if arguments.metadata_dump is not None:
+        return read_metadata_dump(arguments.metadata_dump)
+    if arguments.zookeeper is not None:
+        return read_zookeeper(
+            arguments.zookeeper, arguments.zookeeper_config, timeout_s=arguments.timeout, progress=out.note
+        )
+    given = client_settings_of(arguments.client_settings)
+    if arguments.worker_config is not None:
+        way = TopicSet.from_worker_file(
+            arguments.worker_config, bootstrap_servers=arguments.bootstrap_servers, client=given
+        )
+    else:
+        way = TopicSet.from_flags(arguments.bootstrap_servers, {}, given)
+    with Admin(way.settings, client_id=_CLIENT_ID, timeout_s=arguments.timeout) as admin:
+        return authority_of_brokers(admin)
+
+
+def _about(found: Comparison) -> dict[str, object]:
+    return {
+        "mode": found.authority.mode.value,
+        "authority": found.authority.source,
+        "brokers": sorted(found.scans.brokers),
+        "directories": len(found.scans.directories),
+        "topics_of_authority": len(found.authority.topics),
+        "notes": found.notes,
+    }
+
+
+def _tell_findings(found: Comparison, reports: Sequence[TopicReport], out: Output) -> None:
+    if found.findings:
+        out.table(
+            ("KIND", "TOPIC", "PARTITION", "BROKER", "LOG DIR", "ID ON DISK", "ID OF AUTHORITY", "DIRECTORY"),
+            [
+                (
+                    one.kind.value,
+                    ", ".join(one.topics) or one.topic,
+                    one.partition,
+                    one.broker,
+                    one.log_dir,
+                    one.id_on_disk,
+                    one.id_of_authority,
+                    one.directory,
+                )
+                for one in found.findings
+            ],
+        )
+    for report in reports:
+        out.lines(
+            "", f"{report.topic}: {report.cause.value}; data path {report.data_path.value}", f"  {report.meaning}"
+        )
+        for partition in report.partitions:
+            leader = "no leader" if partition.leader is None else f"leader {partition.leader}"
+            out.lines(
+                f"  partition {partition.partition}: {leader}, in sync {_numbers(partition.isr)} of "
+                f"{_numbers(partition.replicas)}, findings on {_numbers(partition.differing)}; {partition.data_path.value}"
+            )
+        out.lines(*(f"  {reason}" for reason in report.reasons))
+    count, topics = len(found.findings), len(reports)
+    brokers = len(found.scans.brokers)
+    out.lines(
+        *([""] if found.findings else []),
+        f"{count or 'no'} finding{'' if count == 1 else 's'}"
+        + (f" in {topics} topic{'' if topics == 1 else 's'}" if topics else "")
+        + f"; {len(found.scans.directories):,} directories on {brokers} broker{'' if brokers == 1 else 's'} compared with "
+        f"{len(found.authority.topics):,} topics of {found.authority.source}",
+    )
+    if count:
+        out.lines("repair topic-ids --dry-run with the same options shows what can be done")
+
+
+def _numbers(brokers: Sequence[int]) -> str:
+    return ",".join(map(str, brokers)) or "none"
+
+
+def _tell_plan(plan: Plan, out: Output) -> None:
+    for one in plan.topics:
+        out.lines(f"{one.topic}: {one.method.value}, id {one.topic_id}; {one.why}")
+    for number, step in enumerate(plan.steps, 1):
+        out.lines("", f"{number}. {step.text}")
+        out.lines(*(f"   before: {check}" for check in step.before))
+        if step.command is not None:
+            out.lines(f"   by hand: {step.command}")
+    for title, verdicts in (("refused", plan.refused), ("left alone", plan.left)):
+        if verdicts:
+            out.lines("", f"{title}:")
+            out.lines(*(f"  {one.topic or 'everything'}: {one.reason}" for one in verdicts))
+    steps, refused = len(plan.steps), len(plan.refused)
+    out.lines(
+        *([""] if steps or refused or plan.left else []),
+        f"{steps or 'no'} step{'' if steps == 1 else 's'}, {refused or 'nothing'} refused; nothing was changed",
+    )

@@ -17,9 +17,10 @@ Each line of the output is one JSON object with a member ``record``, in this ord
     ``meta`` (``ok``, ``missing``, ``unreadable``), ``broker``, ``cluster_id``, ``directory_id``, ``version``.
 ``directory``
     one for each partition directory: ``log_dir``, ``name``, ``topic``, ``partition``, ``state`` (``current``, ``stray``,
-    ``delete``, ``future``), ``metadata`` (``ok``, ``missing``, ``unreadable``, ``zero``) with ``topic_id`` and ``reason``,
+    ``delete``, ``future``), ``metadata`` (``ok``, ``missing``, ``unreadable``, ``zero``; ``inaccessible``: the broker may
+    be able to read it, this scan was not) with ``topic_id`` and ``reason``,
     ``epochs`` (``ok``, ``missing``, ``unreadable``) with ``last_epochs`` (the newest pairs of epoch and first offset),
-    ``log_bytes`` (size of all ``.log`` files; null: could not be told).
+    ``log_bytes`` (size of all ``.log`` files; null: there are none, or they cannot be seen).
 ``note``
     whatever else should be known: ``path`` and ``text``.
 ``end``
@@ -159,8 +160,8 @@ def _logical_lines(text: str) -> Iterator[str]:
 
 
 def _unescaped(text: str) -> str:
-    def put(match: Any) -> str:
-        found = match.group(1)
+    def put(match: re.Match[str]) -> str:
+        found: str = match.group(1)
         if len(found) == 5:
             return chr(int(found[1:], 16))
         return {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}.get(found, found)
@@ -340,7 +341,7 @@ def _scan_directory(log_dir: str, name: str, parts: tuple[str, int, str]) -> dic
     except FileNotFoundError:
         pass
     except Unreadable as exc:
-        found.update(metadata="unreadable", reason=str(exc))
+        found.update(metadata="inaccessible", reason=str(exc))
     try:
         epochs = parse_epochs(read_limited(_joined(path, EPOCHS_FILE), _EPOCHS_LIMIT)[:_EPOCHS_LIMIT])
         found["epochs"] = "unreadable" if epochs is None else "ok"
@@ -353,12 +354,12 @@ def _scan_directory(log_dir: str, name: str, parts: tuple[str, int, str]) -> dic
 
 
 def _log_bytes(path: str) -> int | None:
-    total = 0
+    total = None
     try:
         with os.scandir(path) as entries:
             for entry in entries:
                 if entry.name.endswith(".log"):
-                    total += entry.stat().st_size
+                    total = (total or 0) + entry.stat().st_size
     except OSError:
         return None
     return total
