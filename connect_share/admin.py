@@ -14,7 +14,10 @@ from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 from connect_share.client import (
+    AlterConfigOpType,
+    ConfigEntry,
     ConfigResource,
+    ConfigSource,
     IsolationLevel,
     KafkaError,
     KafkaException,
@@ -50,6 +53,19 @@ class PartitionDescription:
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
 
+    @property
+    def missing(self) -> tuple[int, ...]:
+        """Brokers whose replica is not in sync."""
+        return tuple(broker for broker in self.replicas if broker not in self.isr)
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerDescription:
+    """One broker that is up; ``rack`` is ``None`` if ``broker.rack`` is not set."""
+
+    id: int
+    rack: str | None = None
+
 
 @dataclass(frozen=True, slots=True)
 class TopicDescription:
@@ -62,6 +78,14 @@ class TopicDescription:
     name: str
     topic_id: str | None
     partitions: tuple[PartitionDescription, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LogEnd:
+    """End of a partition: next offset, and the epoch of the leader that says so (-1 if it does not tell)."""
+
+    offset: int
+    leader_epoch: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +172,20 @@ class Admin:
         Raises:
             BrokerError: not reachable, a topic is missing, or not allowed.
         """
+        return {at: end.offset for at, end in self.log_ends(partitions, isolation, timeout_s=timeout_s).items()}
+
+    def log_ends(
+        self,
+        partitions: Iterable[tuple[str, int]],
+        isolation: Isolation = Isolation.READ_UNCOMMITTED,
+        *,
+        timeout_s: float | None = None,
+    ) -> dict[tuple[str, int], LogEnd]:
+        """Give what :meth:`end_offsets` gives, with the epochs of the leaders.
+
+        Raises:
+            BrokerError: as :meth:`end_offsets`.
+        """
         latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
         return self._offsets(partitions, latest, isolation, "end", timeout_s)
 
@@ -158,7 +196,8 @@ class Admin:
             BrokerError: not reachable, a topic is missing, or not allowed.
         """
         earliest = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
-        return self._offsets(partitions, earliest, Isolation.READ_UNCOMMITTED, "start")
+        found = self._offsets(partitions, earliest, Isolation.READ_UNCOMMITTED, "start")
+        return {at: start.offset for at, start in found.items()}
 
     def _offsets(
         self,
@@ -167,26 +206,27 @@ class Admin:
         isolation: Isolation,
         what: str,
         timeout_s: float | None = None,
-    ) -> dict[tuple[str, int], int]:
+    ) -> dict[tuple[str, int], LogEnd]:
         wanted = sorted(set(partitions))
         if not wanted:
             return {}
 
-        def ask(timeout_s: float) -> dict[tuple[str, int], int]:
+        def ask(timeout_s: float) -> dict[tuple[str, int], LogEnd]:
             futures = self._client.list_offsets(
                 {TopicPartition(topic, partition): spec for topic, partition in wanted},
                 isolation_level=_ISOLATION[isolation],
                 request_timeout=timeout_s,
             )
             try:
-                return {
-                    (at.topic, at.partition): _result(
-                        future, f"asking for the {what} offset of {at.topic}[{at.partition}]", timeout_s=timeout_s
-                    ).offset
-                    for at, future in futures.items()
-                }
+                found = {}
+                for at, future in futures.items():
+                    doing = f"asking for the {what} offset of {at.topic}[{at.partition}]"
+                    told = _result(future, doing, timeout_s=timeout_s)
+                    epoch = told.leader_epoch
+                    found[at.topic, at.partition] = LogEnd(told.offset, -1 if epoch is None else epoch)
             except BrokerError as exc:
                 raise self._explained(exc, wanted, timeout_s) from exc
+            return found
 
         return self._retried(ask, timeout_s)
 
@@ -214,17 +254,77 @@ class Admin:
         Raises:
             BrokerError: not reachable, missing, or not allowed.
         """
+        return self._settings(ResourceType.TOPIC, topic, f"reading the settings of topic {topic}")
 
+    def broker_settings(self) -> dict[int, dict[str, str]]:
+        """Give the effective settings of each broker that is up, by its id; secret ones are absent.
+
+        Raises:
+            BrokerError: not reachable, or not allowed.
+        """
+        return {
+            broker.id: self._settings(
+                ResourceType.BROKER, str(broker.id), f"describing the settings of broker {broker.id}"
+            )
+            for broker in self.brokers()
+        }
+
+    def _settings(self, kind: ResourceType, name: str, doing: str) -> dict[str, str]:
         def ask(timeout_s: float) -> dict[str, str]:
-            resource = ConfigResource(ResourceType.TOPIC, topic)
-            futures = self._client.describe_configs([resource], request_timeout=timeout_s)
-            entries = _result(next(iter(futures.values())), f"reading the settings of topic {topic}")
+            futures = self._client.describe_configs([ConfigResource(kind, name)], request_timeout=timeout_s)
+            entries = _result(next(iter(futures.values())), doing)
             return {name: entry.value for name, entry in entries.items() if entry.value is not None}
 
         return self._retried(ask)
 
-    def create_topic(self, request: NewTopicRequest, *, timeout_s: float | None = None) -> None:
-        """Ask for a new topic, once.
+    def own_topic_configs(self, topic: str) -> dict[str, str]:
+        """Give the settings that were made for this topic; all others are the brokers' defaults.
+
+        Raises:
+            BrokerError: not reachable, missing, or not allowed.
+        """
+
+        def ask(timeout_s: float) -> dict[str, str]:
+            futures = self._client.describe_configs(
+                [ConfigResource(ResourceType.TOPIC, topic)], request_timeout=timeout_s
+            )
+            entries = _result(next(iter(futures.values())), f"reading the settings of topic {topic}")
+            own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+            return {
+                name: entry.value for name, entry in entries.items() if entry.source == own and entry.value is not None
+            }
+
+        return self._retried(ask)
+
+    def alter_topic_configs(self, topic: str, changes: Mapping[str, str | None]) -> None:
+        """Change settings of a topic, all of them or none; ``None`` takes a setting back to the brokers' default.
+
+        What is not named stays as it is. Brokers may need a moment before they tell the new values.
+
+        Raises:
+            BrokerError: not reachable, missing, not allowed, or a value that the broker does not take.
+        """
+        entries = [
+            ConfigEntry(
+                name,
+                value,
+                incremental_operation=AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET,
+            )
+            for name, value in changes.items()
+        ]
+        resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
+
+        def ask(timeout_s: float) -> None:
+            futures = self._client.incremental_alter_configs([resource], request_timeout=timeout_s)
+            _result(next(iter(futures.values())), f"changing the settings of topic {topic}")
+
+        if changes:
+            self._retried(ask)
+
+    def create_topic(
+        self, request: NewTopicRequest, *, timeout_s: float | None = None, validate_only: bool = False
+    ) -> None:
+        """Ask for a new topic, once; with ``validate_only`` only whether it would be made.
 
         Raises:
             BrokerError: with Kafka's name for it, such as ``TOPIC_ALREADY_EXISTS`` or ``INVALID_REPLICATION_FACTOR``.
@@ -238,7 +338,9 @@ class Admin:
         )
         doing = f"creating topic {request.topic}"
         try:
-            futures = self._client.create_topics([new], operation_timeout=limit_s, request_timeout=limit_s)
+            futures = self._client.create_topics(
+                [new], operation_timeout=limit_s, request_timeout=limit_s, validate_only=validate_only
+            )
         except KafkaException as exc:
             raise translate(exc, doing) from exc
         _result(futures[request.topic], doing)
@@ -289,18 +391,28 @@ class Admin:
         """Number of brokers that are up."""
         return len(self._metadata().brokers)
 
+    def brokers(self) -> tuple[BrokerDescription, ...]:
+        """Brokers that are up, by id; one that died counts until its session with the controller has ended.
+
+        Raises:
+            BrokerError: not reachable.
+        """
+        nodes = sorted(self._cluster().nodes, key=lambda node: node.id)
+        return tuple(BrokerDescription(node.id, node.rack or None) for node in nodes)
+
     def cluster_id(self) -> str:
         """Id of the cluster.
 
         Raises:
             BrokerError: not reachable.
         """
+        return str(self._cluster().cluster_id)
 
-        def ask(timeout_s: float) -> str:
-            described = _result(
+    def _cluster(self) -> Any:
+        def ask(timeout_s: float) -> Any:
+            return _result(
                 self._client.describe_cluster(request_timeout=timeout_s), f"asking cluster {self.bootstrap_servers}"
             )
-            return str(described.cluster_id)
 
         return self._retried(ask)
 

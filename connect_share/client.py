@@ -23,7 +23,10 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import (
     AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
     ConfigResource,
+    ConfigSource,
     NewTopic,
     OffsetSpec,
     ResourceType,
@@ -44,7 +47,10 @@ __all__ = [
     "OFFSET_BEGINNING",
     "OFFSET_INVALID",
     "AdminClient",
+    "AlterConfigOpType",
+    "ConfigEntry",
     "ConfigResource",
+    "ConfigSource",
     "Consumer",
     "IsolationLevel",
     "KafkaError",
@@ -186,6 +192,7 @@ _RIGHTS: Final[Mapping[int, str]] = {
 # The right that was missing, by what was being done; the first that fits.
 _TOPIC_RIGHTS: Final = (
     ("reading the settings of topic", "DESCRIBE_CONFIGS"),
+    ("changing the settings of topic", "ALTER_CONFIGS"),
     ("reading", "READ"),
     ("writing to", "WRITE"),
     ("describing topic", "DESCRIBE"),

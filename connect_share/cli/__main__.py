@@ -10,7 +10,16 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-from connect_share.cli import check, check_startup, commands, describe, topic_ids, worker_jar
+from connect_share.cli import (
+    check,
+    check_startup,
+    check_topics,
+    commands,
+    create_topics,
+    describe,
+    topic_ids,
+    worker_jar,
+)
 from connect_share.cli.arguments import NOT_YET, build_parser
 from connect_share.cli.output import Output, printable
 from connect_share.errors import ConnectShareError, UsageError
@@ -23,6 +32,8 @@ _COMMANDS: Final[dict[tuple[str, str], Callable[[argparse.Namespace, Output], in
     ("get", "statuses"): commands.get_statuses,
     ("describe", "connector"): describe.describe_connector,
     ("check", "worker-config"): check.check_worker_config,
+    ("check", "topics"): check_topics.check_topics,
+    ("create", "topics"): create_topics.create_topics,
     ("check", "startup"): check_startup.check_startup,
     ("check", "topic-ids"): topic_ids.check_topic_ids,
     ("repair", "topic-ids"): topic_ids.repair_topic_ids,
@@ -38,7 +49,7 @@ class _EscapingFormatter(logging.Formatter):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; 0 ok, 1 failed, 2 wrong usage."""
     given = list(sys.argv[1:] if argv is None else argv)
-    words = given[:2] if given[:1] in (["get"], ["describe"], ["check"], ["repair"]) else given[:1]
+    words = given[:2] if given[:1] in (["get"], ["describe"], ["check"], ["create"], ["repair"]) else given[:1]
     out = Output(" ".join(words), _form(given))
     try:
         return _run(given, out)
@@ -58,7 +69,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(given: Sequence[str], out: Output) -> int:
     if given and given[0] in NOT_YET and not {"-h", "--help"} & set(given):
         raise UsageError(f"not available in this version: {given[0]}; {NOT_YET[given[0]]}")
-    if given[1:] and given[0] in ("check", "repair") and given[1][:1] != "-" and (given[0], given[1]) not in _COMMANDS:
+    if (
+        given[1:]
+        and given[0] in ("check", "create", "repair")
+        and given[1][:1] != "-"
+        and (given[0], given[1]) not in _COMMANDS
+    ):
         known = ", ".join(f"{verb} {noun}" for verb, noun in _COMMANDS if verb == given[0])
         raise UsageError(f"not available in this version: {given[0]} {given[1]}; there are {known}")
     arguments = build_parser().parse_args(given)

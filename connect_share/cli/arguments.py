@@ -16,6 +16,8 @@ from connect_share.worker_config import TopicSet
 PROGRAM: Final = "connect-share"
 DEFAULT_TIMEOUT_S: Final = 15.0
 CHECK_TIMEOUT_S: Final = 5.0
+CREATE_TIMEOUT_S: Final = 60.0
+MOST_REPLICAS: Final = 32_767
 
 EXAMPLES: Final = """\
 examples:
@@ -26,6 +28,8 @@ examples:
   connect-share describe connector orders.sink -w worker.properties --show-values
   connect-share worker-jar --to /opt/kafka/libs
   connect-share check worker-config worker.properties --libs /opt/kafka/libs
+  connect-share create topics -w worker.properties --dry-run
+  connect-share check topics -w worker.properties --reassignment new-replicas.json
   connect-share check startup -w worker.properties --apply --dry-run
   connect-share check topic-ids --scan broker-1.scan --scan broker-2.scan --zookeeper zk:2181
 """
@@ -34,7 +38,6 @@ precedence, highest first:
   flag, -X, worker file, default
 """
 NOT_YET: Final = {
-    "create": "create the topics with a worker, or with ConnectStorage",
     "export": "get ... --output json shows what is there, without secrets",
     "restore": "stop the workers and put the connectors through Connect's REST interface",
     "delete": "delete connectors through Connect's REST interface",
@@ -78,11 +81,15 @@ def build_parser() -> argparse.ArgumentParser:
     connector = nouns.add_parser("connector", help="configuration, statuses, active topics and offsets of a connector")
     connector.add_argument("connector", metavar="NAME", help="name of the connector")
     _add_common(connector, "connector")
-    checker = verbs.add_parser("check", help="check a worker file, what a start costs, or topic ids")
+    checker = verbs.add_parser("check", help="check a worker file, the topics, what a start costs, or topic ids")
     nouns = checker.add_subparsers(dest="noun", metavar="NOUN", required=True, parser_class=_Parser)
     _add_check_worker_config(nouns)
+    _add_check_topics(nouns)
     _add_check_startup(nouns)
     _add_topic_ids(nouns, topic_ids.CHECK_HELP, topic_ids.CHECK_DESCRIPTION)
+    creator = verbs.add_parser("create", help="create the topics of a worker")
+    nouns = creator.add_subparsers(dest="noun", metavar="NOUN", required=True, parser_class=_Parser)
+    _add_create_topics(nouns)
     repairer = verbs.add_parser("repair", help="plan the repair of topic ids")
     nouns = repairer.add_subparsers(dest="noun", metavar="NOUN", required=True, parser_class=_Parser)
     _add_topic_ids(nouns, topic_ids.REPAIR_HELP, topic_ids.REPAIR_DESCRIPTION, repair=True)
@@ -165,6 +172,49 @@ def _add_check_worker_config(nouns: argparse._SubParsersAction[_Parser]) -> None
     _add_form(parser, CHECK_TIMEOUT_S)
 
 
+def _add_check_topics(nouns: argparse._SubParsersAction[_Parser]) -> None:
+    parser = nouns.add_parser(
+        "topics",
+        help="do the topics have their replicas, and can all go on if a broker fails?",
+        description="Check the topics of a worker, __consumer_offsets and __transaction_state: replicas, racks, "
+        "min.insync.replicas, leaders, cleanup.policy. Reads only. Exit code 1 if something is found.",
+    )
+    _add_where(parser)
+    _add_replication_factor(parser)
+    parser.add_argument(
+        "--reassignment",
+        metavar="FILE",
+        type=Path,
+        help="write where replicas should be, for kafka-reassign-partitions; only if some have to move",
+    )
+    _add_form(parser, DEFAULT_TIMEOUT_S)
+
+
+def _add_create_topics(nouns: argparse._SubParsersAction[_Parser]) -> None:
+    parser = nouns.add_parser(
+        "topics",
+        help="create the config, offset and status topic with settings that are known to be right",
+        description="Show the three topics with their settings and why each is so, then create those that do not exist, "
+        "with all replicas in sync or not at all. What exists is compared and not changed. "
+        "Exit code 1 if nothing could be created, or an existing topic differs in what matters.",
+    )
+    _add_where(parser)
+    _add_replication_factor(parser)
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument("--dry-run", action="store_true", help="show what would be created, create nothing")
+    _add_form(parser, CREATE_TIMEOUT_S)
+
+
+def _add_replication_factor(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--replication-factor",
+        metavar="N",
+        type=_replicas,
+        help="replicas of the worker's topics, -1 for the brokers' default; "
+        "by default what the worker file says, 3 where it says nothing",
+    )
+
+
 def _add_check_startup(nouns: argparse._SubParsersAction[_Parser]) -> None:
     parser = nouns.add_parser(
         "startup",
@@ -211,6 +261,13 @@ def _add_worker_jar(verbs: argparse._SubParsersAction[_Parser]) -> None:
     parser.add_argument("--to", metavar="DIR", type=Path, help="copy the jar into this folder, such as Kafka's libs")
     parser.set_defaults(noun="")
     _add_form(parser)
+
+
+def _replicas(text: str) -> int:
+    value = int(text)
+    if value != -1 and not 1 <= value <= MOST_REPLICAS:
+        raise argparse.ArgumentTypeError(f"has to be 1 to {MOST_REPLICAS}, or -1")
+    return value
 
 
 def _seconds(text: str) -> float:

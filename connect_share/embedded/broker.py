@@ -130,7 +130,7 @@ class LocalBroker:
         for attempt in range(1, _TRIES + 1):
             if self._folder is None:
                 self._folder = run_folder("broker")
-                self._ports = free_ports(3)
+                self._ports = self._choose_ports()
                 self._format()
             self._launch()
             try:
@@ -204,11 +204,18 @@ class LocalBroker:
         settings = ClientSettings({"bootstrap.servers": f"127.0.0.1:{self._ports[1]}"})
         return Admin(settings, client_id="embedded-broker", timeout_s=timeout_s)
 
-    def _format(self) -> None:
-        folder = self.folder
-        write_log_settings(folder)
-        settings = folder / "server.properties"
+    def _choose_ports(self) -> list[int]:
+        """Give the ports for clients, for other brokers and for controllers."""
+        return free_ports(3)
+
+    def _write_settings(self) -> Path:
+        write_log_settings(self.folder)
+        settings = self.folder / "server.properties"
         settings.write_text("".join(f"{name}={value}\n" for name, value in self.broker_properties().items()))
+        return settings
+
+    def _format(self) -> None:
+        settings = self._write_settings()
         arguments = ["format", "-t", _CLUSTER_ID, "-c", str(settings), "--ignore-formatted", *self.format_arguments()]
         command = self._java("kafka.tools.StorageTool", arguments, ("-Xmx256m",))
         done = subprocess.run(command, capture_output=True, text=True, timeout=_FORMAT_S, check=False)

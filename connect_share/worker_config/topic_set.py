@@ -37,12 +37,14 @@ class TopicSet:
         settings: how to reach the cluster.
         isolation: of each topic in ``topics``.
         worker_group: the worker's own group when a worker file was given: ``(group id or None for plain keys,)``.
+        worker: what the worker file says, where one was given.
     """
 
     topics: Mapping[TopicType, str]
     settings: ClientSettings
     isolation: Mapping[TopicType, Isolation] = field(default_factory=dict)
     worker_group: tuple[ClusterGroupId | None] | None = None
+    worker: WorkerConfig | None = None
 
     @classmethod
     def from_flags(
@@ -109,4 +111,5 @@ class TopicSet:
             config.client_settings().overlaid(own),
             {topic_type: config.isolation(topic_type) for topic_type in TopicType},
             (config.cluster_group_id,),
+            config,
         )

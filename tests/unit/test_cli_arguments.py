@@ -25,6 +25,8 @@ HELP = Path(__file__).parent.parent / "vectors" / "help"
         ("get", "statuses"),
         ("describe", "connector"),
         ("check", "worker-config"),
+        ("check", "topics"),
+        ("create", "topics"),
         ("worker-jar",),
     ],
 )
@@ -63,6 +65,13 @@ def test_what_does_not_exist_yet_is_refused(verb: str, form: str, capsys: pytest
         (["describe", "connector"], "required: NAME"),
         (["check"], "required: NOUN"),
         (["check", "everything"], "not available in this version: check everything; there are check worker-config"),
+        (["create"], "required: NOUN"),
+        (["create", "connector"], "not available in this version: create connector; there are create topics"),
+        (
+            ["create", "topics", "-B", "x:1", "--config-storage-topic", "c"],
+            "this needs --offset-storage-topic and --status",
+        ),
+        (["check", "topics", "--replication-factor", "0"], "has to be 1 to 32767, or -1"),
         (["check", "worker-config"], "required: FILE"),
         (["check", "worker-config", "/nowhere/w.properties"], "cannot read /nowhere/w.properties"),
         (["check", "worker-config", "x", "--libs", "/nowhere"], "--libs: /nowhere is not a folder"),

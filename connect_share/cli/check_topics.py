@@ -1,0 +1,106 @@
+"""``check topics``: are there as many replicas as wanted, where they should be, and can all go on if a broker fails?"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from connect_share.admin import Admin
+from connect_share.cli.arguments import topic_set_of
+from connect_share.cli.output import Output
+from connect_share.cli.reading import CLIENT_ID
+from connect_share.cli.topic_specs import topic_specs
+from connect_share.errors import UsageError
+from connect_share.topics.findings import TopicFinding
+from connect_share.topics.inspection import Inspection, inspect_topics
+from connect_share.topics.reassignment import reassignment_json
+from connect_share.worker_config import ClientSettings
+
+
+def check_topics(arguments: argparse.Namespace, out: Output) -> int:
+    """``check topics``."""
+    topic_set = topic_set_of(arguments)
+    specs = topic_specs(topic_set, arguments.replication_factor)
+    with Admin(topic_set.settings, client_id=CLIENT_ID, timeout_s=arguments.timeout) as admin:
+        inspection = inspect_topics(admin, specs)
+    for note in inspection.notes:
+        out.note(note)
+    plan = reassignment_json(inspection.reassignment) if inspection.reassignment else None
+    written = arguments.reassignment if plan is not None else None
+    if plan is not None and written is not None:
+        _write(written, plan)
+    command = _command(topic_set.settings, written or Path("reassignment.json"))
+    if out.is_json:
+        out.json(
+            {
+                "topics": list(inspection.topics),
+                "findings": [finding.to_dict() for finding in inspection.findings],
+                "reassignment": plan,
+                "reassignment_file": None if written is None else str(written),
+                "reassignment_command": None if plan is None else command,
+            }
+        )
+    else:
+        _tell(out, inspection, written, command)
+    return 1 if inspection.findings else 0
+
+
+def _tell(out: Output, inspection: Inspection, written: Path | None, command: str) -> None:
+    for where, finding in _grouped(inspection.findings):
+        out.lines(f"{where}: {finding.what} ({finding.kind.value})", f"    {finding.remedy}")
+    count = len(inspection.reassignment)
+    if count:
+        plural = "" if count == 1 else "s"
+        if written is None:
+            out.lines("", f"replicas of {count} partition{plural} have to move; --reassignment FILE writes how, then:")
+        else:
+            out.lines("", f"{written} has the new replicas of {count} partition{plural}; carry it out with:")
+        out.lines(f"    {command} --execute", f"    {command} --verify")
+    number = len(inspection.findings)
+    verdict = "nothing found" if not number else f"{number} finding{'' if number == 1 else 's'}"
+    out.lines(*([""] if number else []), f"{', '.join(inspection.topics)}: {verdict}")
+
+
+def _grouped(findings: Sequence[TopicFinding]) -> list[tuple[str, TopicFinding]]:
+    """Put findings together that differ in the partition only; gives ``topic[0-24]`` and one of them."""
+    groups: dict[tuple[str, str, str], list[TopicFinding]] = {}
+    for finding in findings:
+        groups.setdefault((finding.topic, finding.what, finding.remedy), []).append(finding)
+    return [
+        (
+            topic
+            if members[0].partition is None
+            else f"{topic}[{_ranges([member.partition for member in members if member.partition is not None])}]",
+            members[0],
+        )
+        for (topic, _, _), members in groups.items()
+    ]
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """Write ascending numbers as ``0-4,7``."""
+    spans: list[list[int]] = []
+    for number in numbers:
+        if spans and number == spans[-1][1] + 1:
+            spans[-1][1] = number
+        else:
+            spans.append([number, number])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in spans)
+
+
+def _command(settings: ClientSettings, path: Path) -> str:
+    secure = settings.properties.get("security.protocol", "plaintext").lower() != "plaintext"
+    parts = ["kafka-reassign-partitions", "--bootstrap-server", settings.bootstrap_servers]
+    parts += ["--command-config", "client.properties"] if secure else []
+    return shlex.join([*parts, "--reassignment-json-file", str(path)])
+
+
+def _write(path: Path, plan: dict[str, Any]) -> None:
+    try:
+        path.write_text(json.dumps(plan, indent=2) + "\n", encoding="utf-8")
+    except OSError as exc:
+        raise UsageError(f"--reassignment: {path} cannot be written ({exc.strerror}); choose another place") from exc

@@ -1,0 +1,100 @@
+"""``create topics``: shows the shared set and why it is made so, then makes it with all its replicas or not at all."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from connect_share.admin import Admin
+from connect_share.cli.arguments import TOPIC_FLAGS, topic_set_of
+from connect_share.cli.output import Output
+from connect_share.cli.reading import CLIENT_ID
+from connect_share.cli.topic_specs import topic_specs
+from connect_share.topics.shared_set import (
+    PlannedTopic,
+    create_planned,
+    missing_brokers,
+    plan_topics,
+    too_few_brokers,
+)
+
+_ANSWER_S = 15.0
+
+
+def create_topics(arguments: argparse.Namespace, out: Output) -> int:
+    """``create topics``."""
+    topic_set = topic_set_of(arguments, tuple(TOPIC_FLAGS))
+    specs = topic_specs(topic_set, arguments.replication_factor)
+    with Admin(topic_set.settings, client_id=CLIENT_ID, timeout_s=min(arguments.timeout, _ANSWER_S)) as admin:
+        planned = plan_topics(admin, specs)
+        if not out.is_json:
+            _show(out, planned)
+        if not all(topic.usable for topic in planned):
+            return _end(out, planned, [], "nothing was created: what matters has to be put right first", code=1)
+        if all(topic.exists for topic in planned):
+            return _end(out, planned, [], "all topics exist, nothing to do")
+        short = missing_brokers(admin, planned)
+        if arguments.dry_run:
+            code = _end(out, planned, [], "nothing was created: --dry-run", dry_run=True)
+            return code if short is None else out.error(too_few_brokers(*short))
+        if not arguments.yes and not _confirmed(out):
+            return 1
+        if short is not None:
+            out.note(f"{short[0]} of {short[1]} brokers are up: waiting {arguments.timeout:g} s for the others")
+        created = create_planned(admin, planned, timeout_s=arguments.timeout)
+        return _end(out, planned, created, f"created, all replicas in sync: {', '.join(created) or 'none'}")
+
+
+def _end(
+    out: Output,
+    planned: Sequence[PlannedTopic],
+    created: Sequence[str],
+    verdict: str,
+    *,
+    code: int = 0,
+    dry_run: bool = False,
+) -> int:
+    if out.is_json:
+        out.json({"topics": [topic.to_dict() for topic in planned], "created": list(created), "dry_run": dry_run})
+    else:
+        out.lines("", verdict)
+    return code
+
+
+def _show(out: Output, planned: Sequence[PlannedTopic]) -> None:
+    told: set[tuple[str, str]] = set()
+    for topic in planned:
+        partitions = "default" if topic.spec.partitions < 0 else str(topic.spec.partitions)
+        replicas = "default" if topic.replicas is None else str(topic.replicas)
+        size = f"{_count(partitions, 'partition')}, {_count(replicas, 'replica')}"
+        if not topic.exists:
+            out.lines(f"{topic.spec.topic} ({topic.spec.topic_type.value}): new, {size}")
+            width = max(len(f"{setting.name}={setting.shown_value}") for setting in topic.settings)
+            for setting in topic.settings:
+                text = f"{setting.name}={setting.shown_value}"
+                why = setting.why if (setting.name, setting.why) not in told else "as above"
+                told.add((setting.name, setting.why))
+                out.lines(f"    {text:<{width}}  {why}")
+            continue
+        out.lines(
+            f"{topic.spec.topic} ({topic.spec.topic_type.value}): exists" + ("" if topic.differences else ", as wanted")
+        )
+        for difference in topic.differences:
+            mark = "matters" if difference.matters else "differs"
+            out.lines(f"    {mark}: {difference.what} is {difference.actual}, wanted {difference.wanted}")
+    if any(topic.differences for topic in planned):
+        out.lines("    existing topics are not changed; check topics tells how to put right what matters")
+
+
+def _count(number: str, thing: str) -> str:
+    return f"{number} {thing}{'' if number == '1' else 's'}"
+
+
+def _confirmed(out: Output) -> bool:
+    """Ask; only ``yes`` means yes."""
+    if not sys.stdin.isatty():
+        out.note("nothing was created: give --yes to create without a prompt")
+        return False
+    print("\ncreate these topics? [yes/no] ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() == "yes"

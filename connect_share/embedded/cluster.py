@@ -1,0 +1,283 @@
+"""Several real brokers on loopback: nodes that join, die and come back, racks, a quorum of controllers."""
+
+from __future__ import annotations
+
+import base64
+import shutil
+import threading
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from connect_share.admin import Admin
+from connect_share.embedded.broker import DEFAULT_VERSION, LocalBroker
+from connect_share.embedded.cache import run_folder
+from connect_share.embedded.ports import free_ports
+from connect_share.errors import BrokerError, EmbeddedError
+from connect_share.worker_config.client_settings import ClientSettings
+
+_TRIES: Final = 3
+_SEEN_S: Final = 60.0
+_POLL_S: Final = 0.05
+# A dead broker is noticed within 3 seconds instead of 9, a replica that does not follow within 3 instead of 30.
+_QUICK: Final[Mapping[str, str]] = {
+    "broker.session.timeout.ms": "3000",
+    "broker.heartbeat.interval.ms": "500",
+    "replica.lag.time.max.ms": "3000",
+}
+
+
+class ClusterNode(LocalBroker):
+    """One broker of a :class:`LocalCluster`: ``start()``, ``stop()`` and ``kill()`` as of a :class:`LocalBroker`."""
+
+    def __init__(self, cluster: LocalCluster, node_id: int, properties: Mapping[str, str]) -> None:
+        super().__init__(properties=properties, version=cluster.version)
+        self.id = node_id
+        self._cluster = cluster
+        self._given_ports: list[int] = []
+
+    @property
+    def running(self) -> bool:
+        """Tell whether its process is there."""
+        return self._process is not None and self._process.running
+
+    @property
+    def started_once(self) -> bool:
+        """It has data and ports."""
+        return self._folder is not None and bool(self._ports)
+
+    @property
+    def controller_address(self) -> str:
+        """``id@host:port`` for the quorum."""
+        return f"{self.id}@127.0.0.1:{(self._given_ports or self._ports)[2]}"
+
+    @property
+    def internal_address(self) -> str:
+        """``host:port`` of the listener between brokers, on which clients have every right, too."""
+        return f"127.0.0.1:{self._ports[1]}"
+
+    def fix_ports(self) -> None:
+        """Choose the ports before the start, because others have to know them by then."""
+        self._given_ports = free_ports(3)
+
+    def forget(self) -> None:
+        """End it and remove its data; the next start is a first one."""
+        self.kill()
+        self.close()
+
+    def broker_properties(self) -> dict[str, str]:
+        """Settings of the node; one that does not vote has no listener for controllers."""
+        properties = {
+            **super().broker_properties(),
+            "node.id": str(self.id),
+            "controller.quorum.voters": self._cluster.voters,
+        }
+        if not self._cluster.votes(self.id):
+            properties["process.roles"] = "broker"
+            for name in ("listeners", "advertised.listeners"):
+                listeners = properties[name].split(",")
+                properties[name] = ",".join(part for part in listeners if not part.startswith("CONTROLLER"))
+        rack = self._cluster.racks.get(self.id)
+        return {**properties, **({} if rack is None else {"broker.rack": rack})}
+
+    def _choose_ports(self) -> list[int]:
+        return self._given_ports or super()._choose_ports()
+
+    def _format(self) -> None:
+        """Format the first node with Kafka's tool, the others by a copy of its storage: a JVM each would take seconds."""
+        with self._cluster.formatting() as formatted:
+            if not formatted.exists():
+                super()._format()
+                shutil.copytree(self.data_folder, formatted)
+                return
+        self._write_settings()
+        shutil.copytree(formatted, self.data_folder)
+        own = {"node.id": str(self.id), "directory.id": _random_id()}
+        path = self.data_folder / "meta.properties"
+        kept = [line for line in path.read_text().splitlines() if line.split("=", 1)[0] not in own]
+        path.write_text("\n".join([*kept, *(f"{name}={value}" for name, value in own.items()), ""]))
+
+
+class LocalCluster:
+    """Brokers with ids 1, 2, ... that live as long as the ``with`` block, or this process.
+
+    Brokers 1 to ``controllers`` are controllers too. With one controller (the default) the others can join and die one after
+    the other, and broker 1 has to be up for anything to change; with three, any one of three brokers may be killed.
+
+    Args:
+        brokers: how many there can be.
+        controllers: how many of them vote; these are started together.
+        racks: of the brokers in order; none by default.
+        properties: further settings of every broker. By default topics, Kafka's own too, get as many replicas as there are
+            brokers (three at most), and one of them may be out of sync.
+        version: of Kafka.
+    """
+
+    def __init__(
+        self,
+        brokers: int = 3,
+        *,
+        controllers: int = 1,
+        racks: Sequence[str] = (),
+        properties: Mapping[str, str] | None = None,
+        version: str = DEFAULT_VERSION,
+    ) -> None:
+        if not 1 <= controllers <= brokers or (racks and len(racks) != brokers):
+            raise ValueError("1 <= controllers <= brokers, and a rack for each broker or none")
+        replicas = min(3, brokers)
+        factors = {
+            "default.replication.factor": str(replicas),
+            "offsets.topic.replication.factor": str(replicas),
+            "transaction.state.log.replication.factor": str(replicas),
+            "share.coordinator.state.topic.replication.factor": str(replicas),
+            "min.insync.replicas": str(max(1, replicas - 1)),
+            "transaction.state.log.min.isr": str(max(1, replicas - 1)),
+            "share.coordinator.state.topic.min.isr": str(max(1, replicas - 1)),
+        }
+        self.racks: dict[int, str] = dict(enumerate(racks, start=1))
+        self.version = version
+        self._controllers = controllers
+        self._nodes = {
+            number: ClusterNode(self, number, {**factors, **_QUICK, **(properties or {})})
+            for number in range(1, brokers + 1)
+        }
+        self._folder: Path | None = None
+        self._formatting = threading.Lock()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def broker(self, node_id: int) -> ClusterNode:
+        """Give one broker, running or not; ``kill()`` crashes it, ``start()`` brings it back on its data and port."""
+        return self._nodes[node_id]
+
+    @property
+    def brokers(self) -> tuple[ClusterNode, ...]:
+        """All brokers, running or not."""
+        return tuple(self._nodes.values())
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Comma list of all brokers that were ever started; addresses stay over restarts."""
+        return ",".join(node.bootstrap_servers for node in self.brokers if node.started_once)
+
+    @property
+    def client_settings(self) -> ClientSettings:
+        """Settings with which clients of this project reach the cluster."""
+        return ClientSettings({"bootstrap.servers": self.bootstrap_servers})
+
+    @property
+    def voters(self) -> str:
+        """``controller.quorum.voters``."""
+        return ",".join(node.controller_address for node in self.brokers if self.votes(node.id))
+
+    def votes(self, node_id: int) -> bool:
+        """Tell whether a broker is a controller, too."""
+        return node_id <= self._controllers
+
+    def admin(self, timeout_s: float = 10.0) -> Admin:
+        """Make an admin client with every right."""
+        addresses = ",".join(node.internal_address for node in self.brokers if node.started_once)
+        return Admin(
+            ClientSettings({"bootstrap.servers": addresses}), client_id="embedded-cluster", timeout_s=timeout_s
+        )
+
+    def start(self, *node_ids: int) -> None:
+        """Start brokers side by side, all by default; return when the cluster counts them as up.
+
+        Those that run already stay. The first start starts all controllers, also those that were not asked for.
+
+        Raises:
+            EmbeddedError: one did not come up; the message has the end of its log.
+        """
+        wanted = [self.broker(number) for number in node_ids or self._nodes]
+        voters = [node for node in self.brokers if self.votes(node.id)]
+        first = not any(node.started_once for node in voters)
+        together = [*voters, *(node for node in wanted if node not in voters)] if first else wanted
+        for attempt in range(1, _TRIES + 1):
+            if first and len(voters) > 1:
+                for node in voters:
+                    node.fix_ports()
+            try:
+                self._side_by_side(together)
+            except EmbeddedError as exc:
+                if not first or "Address already in use" not in str(exc) or attempt == _TRIES:
+                    raise
+                self.close()
+            else:
+                break
+        self.await_brokers({node.id for node in together})
+
+    def _side_by_side(self, nodes: Sequence[ClusterNode]) -> None:
+        # A single controller chooses its port when it starts, and the others have to know it.
+        alone = [node for node in nodes if self._controllers == 1 and self.votes(node.id)]
+        for node in alone:
+            if not node.running:
+                node.start()
+        rest = [node for node in nodes if node not in alone and not node.running]
+        if rest:
+            with ThreadPoolExecutor(len(rest)) as threads:
+                list(threads.map(ClusterNode.start, rest))
+
+    @contextmanager
+    def formatting(self) -> Iterator[Path]:
+        """Hold the right to format; gives where formatted storage is, or belongs."""
+        with self._formatting:
+            if self._folder is None:
+                self._folder = run_folder("cluster")
+            yield self._folder / "formatted"
+
+    def await_brokers(self, node_ids: set[int], timeout_s: float = _SEEN_S) -> None:
+        """Wait until these brokers, at least, are up in the eyes of the cluster.
+
+        Raises:
+            EmbeddedError: they were not, in time.
+        """
+        deadline_s = time.monotonic() + timeout_s
+        with self.admin(timeout_s=5.0) as admin:
+            while True:
+                try:
+                    up = {broker.id for broker in admin.brokers()}
+                except BrokerError:
+                    up = set()
+                if node_ids <= up:
+                    return
+                if time.monotonic() > deadline_s:
+                    raise EmbeddedError(f"only brokers {sorted(up)} of {sorted(node_ids)} came up in {timeout_s:g} s")
+                time.sleep(_POLL_S)
+
+    def await_gone(self, node_id: int, timeout_s: float = _SEEN_S) -> None:
+        """Wait until the cluster no longer counts a broker that was killed as up.
+
+        Raises:
+            EmbeddedError: it still did at the end.
+        """
+        deadline_s = time.monotonic() + timeout_s
+        with self.admin(timeout_s=5.0) as admin:
+            while node_id in {broker.id for broker in admin.brokers()}:
+                if time.monotonic() > deadline_s:
+                    raise EmbeddedError(f"broker {node_id} still counted as up after {timeout_s:g} s")
+                time.sleep(_POLL_S)
+
+    def close(self) -> None:
+        """Stop all brokers and remove their data."""
+        with ThreadPoolExecutor(len(self._nodes)) as threads:
+            list(threads.map(ClusterNode.forget, self.brokers))
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+
+
+def _random_id() -> str:
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()

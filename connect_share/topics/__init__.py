@@ -1,0 +1,16 @@
+"""What Connect demands of its three topics, how they are created, and what can be wrong with them.
+
+Source: ``TopicAdmin``, ``KafkaTopicBasedBackingStore``, KIP-115 (never fewer replicas than asked for).
+"""
+
+from connect_share.topics.creation import CREATE_TIMEOUT_S, ensure_topic
+from connect_share.topics.spec import TopicSpec, check_cleanup_policy, check_partition_count, topic_spec
+
+__all__ = [
+    "CREATE_TIMEOUT_S",
+    "TopicSpec",
+    "check_cleanup_policy",
+    "check_partition_count",
+    "ensure_topic",
+    "topic_spec",
+]

@@ -1,0 +1,211 @@
+"""What is wrong with topics that clusters depend on, judged from what the brokers say. Asks nobody."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from connect_share.admin import BrokerDescription, PartitionDescription, TopicDescription
+from connect_share.topics.creation import counted
+from connect_share.topics.reassignment import PartitionReplicas, one_rack, reassigned
+from connect_share.topics.spec import alter_command, cleanup_policy
+from connect_share.topics.vetted import MIN_ISR, safe_min_isr
+
+
+class FindingKind(enum.Enum):
+    """What kind of thing is wrong; the values are public."""
+
+    MISSING = "missing"
+    CANNOT_BE_CREATED = "cannot-be-created"
+    TOO_FEW_REPLICAS = "too-few-replicas"
+    MIN_INSYNC_REPLICAS = "min-insync-replicas"
+    ONE_RACK = "one-rack"
+    UNDER_REPLICATED = "under-replicated"
+    NO_LEADER = "no-leader"
+    CLEANUP_POLICY = "cleanup-policy"
+    PARTITION_COUNT = "partition-count"
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFinding:
+    """One thing that is wrong with a topic, or with one of its partitions.
+
+    Attributes:
+        partition: ``None`` if it concerns the topic as a whole.
+        what: without topic and partition: findings that differ in the partition only can be told together.
+    """
+
+    kind: FindingKind
+    topic: str
+    partition: int | None
+    what: str
+    remedy: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give it for JSON."""
+        where = self.topic if self.partition is None else f"{self.topic}[{self.partition}]"
+        return {
+            "kind": self.kind.value,
+            "topic": self.topic,
+            "partition": self.partition,
+            "message": f"{where} {self.what}",
+            "remedy": self.remedy,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedTopic:
+    """A topic that is checked.
+
+    Attributes:
+        replicas: it should have; ``None`` if that cannot be seen.
+        factor_from: setting that asks for these, for people.
+        needed_by: what does not work without the topic.
+        create: what makes it, where it is missing.
+        internal: Kafka makes it by itself when it is first used.
+        single_partition: it is a config topic.
+    """
+
+    topic: str
+    replicas: int | None
+    factor_from: str
+    needed_by: str
+    create: str
+    internal: bool = False
+    single_partition: bool = False
+
+
+@dataclass(frozen=True)
+class ClusterFacts:
+    """What was asked of the cluster, once.
+
+    Attributes:
+        brokers: that are up.
+        topics: those that exist.
+        configs: effective settings of topics, absent where they may not be seen.
+    """
+
+    brokers: Sequence[BrokerDescription]
+    topics: Mapping[str, TopicDescription]
+    configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+
+def find(facts: ClusterFacts, watched: Sequence[WatchedTopic]) -> tuple[TopicFinding, ...]:
+    """Judge the topics, in the order given, partitions in order."""
+    return tuple(finding for topic in watched for finding in _of_topic(facts, topic))
+
+
+def plan_replicas(facts: ClusterFacts, watched: Sequence[WatchedTopic]) -> tuple[PartitionReplicas, ...]:
+    """Plan where replicas should be so that there are enough of them and not all in one rack."""
+    wanted = {topic.topic: topic.replicas or 0 for topic in watched}
+    partitions = [
+        PartitionReplicas(topic, partition.id, partition.replicas)
+        for topic, description in facts.topics.items()
+        if topic in wanted
+        for partition in description.partitions
+    ]
+    return reassigned(partitions, wanted, facts.brokers)
+
+
+def _of_topic(facts: ClusterFacts, watched: WatchedTopic) -> Iterator[TopicFinding]:
+    description = facts.topics.get(watched.topic)
+    if description is None:
+        yield from _missing(facts, watched)
+        return
+    configs = facts.configs.get(watched.topic, {})
+    policy = cleanup_policy(configs)
+    if policy and policy != {"compact"}:
+        yield TopicFinding(
+            FindingKind.CLEANUP_POLICY,
+            watched.topic,
+            None,
+            f"has cleanup.policy={','.join(sorted(policy))}, which loses records sooner or later",
+            alter_command(watched.topic, "cleanup.policy", "compact"),
+        )
+    if watched.single_partition and len(description.partitions) != 1:
+        yield TopicFinding(
+            FindingKind.PARTITION_COUNT,
+            watched.topic,
+            None,
+            f"has {len(description.partitions)} partitions, so its records have no order and no worker starts",
+            "create a topic with one partition and move the groups to it with connect-share-migrate",
+        )
+    yield from _min_insync(watched.topic, description, configs)
+    racks = {broker.id: broker.rack for broker in facts.brokers}
+    for partition in description.partitions:
+        yield from _of_partition(facts, watched, partition, racks)
+
+
+def _missing(facts: ClusterFacts, watched: WatchedTopic) -> Iterator[TopicFinding]:
+    up = len(facts.brokers)
+    if watched.replicas is not None and watched.replicas > up:
+        yield TopicFinding(
+            FindingKind.CANNOT_BE_CREATED,
+            watched.topic,
+            None,
+            f"does not exist and cannot be created: {watched.factor_from} is {watched.replicas} and "
+            f"{counted(up, ' broker')} up; until then {watched.needed_by}",
+            f"start more brokers, or set {watched.factor_from} to {up}",
+        )
+    elif not watched.internal:
+        yield TopicFinding(
+            FindingKind.MISSING, watched.topic, None, f"does not exist: {watched.needed_by}", watched.create
+        )
+
+
+def _min_insync(topic: str, description: TopicDescription, configs: Mapping[str, str]) -> Iterator[TopicFinding]:
+    text = configs.get(MIN_ISR, "")
+    fewest = min((len(partition.replicas) for partition in description.partitions), default=0)
+    if text.isdigit() and fewest > 1 and int(text) > safe_min_isr(fewest):
+        yield TopicFinding(
+            FindingKind.MIN_INSYNC_REPLICAS,
+            topic,
+            None,
+            f"has {MIN_ISR}={text} and {fewest} replicas: every write stops as soon as one broker is down",
+            alter_command(topic, MIN_ISR, str(safe_min_isr(fewest))),
+        )
+
+
+def _of_partition(
+    facts: ClusterFacts, watched: WatchedTopic, partition: PartitionDescription, racks: Mapping[int, str | None]
+) -> Iterator[TopicFinding]:
+    def finding(kind: FindingKind, what: str, remedy: str) -> TopicFinding:
+        return TopicFinding(kind, watched.topic, partition.id, what, remedy)
+
+    if partition.leader is None:
+        yield finding(
+            FindingKind.NO_LEADER,
+            f"has no leader: nothing can be read or written; replicas on brokers {_list(partition.replicas)}",
+            f"start {_of(partition.isr or partition.replicas)}",
+        )
+    elif partition.missing:
+        down = [broker for broker in partition.missing if broker not in racks]
+        yield finding(
+            FindingKind.UNDER_REPLICATED,
+            f"has {len(partition.isr)} of {len(partition.replicas)} replicas in sync, missing {_of(partition.missing)}",
+            f"start {_of(down)}" if down else f"look at the logs of {_of(partition.missing)}: up, but not following",
+        )
+    count = len(partition.replicas)
+    if watched.replicas is not None and count < watched.replicas:
+        enough = len(facts.brokers) >= watched.replicas
+        replicas = f"{watched.replicas} replica{'' if watched.replicas == 1 else 's'}"
+        yield finding(
+            FindingKind.TOO_FEW_REPLICAS,
+            f"has {count} of the {replicas} that {watched.factor_from} asks for",
+            "carry out the reassignment"
+            if enough
+            else f"start brokers, {watched.replicas} have to be up; then check again",
+        )
+    rack = one_rack(partition.replicas, racks)
+    if rack is not None and len({broker.rack for broker in facts.brokers} - {None}) > 1:
+        yield finding(FindingKind.ONE_RACK, f"has all replicas in rack {rack}", "carry out the reassignment")
+
+
+def _of(brokers: Sequence[int]) -> str:
+    return f"broker{'' if len(brokers) == 1 else 's'} {_list(brokers)}"
+
+
+def _list(brokers: Sequence[int]) -> str:
+    return ", ".join(map(str, brokers))

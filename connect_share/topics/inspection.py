@@ -1,0 +1,103 @@
+"""Asking the cluster about the topics that Connect clusters depend on, Kafka's own two among them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from connect_share.admin import Admin, TopicDescription
+from connect_share.errors import AuthorizationError
+from connect_share.records import TopicType
+from connect_share.topics.creation import largest_setting
+from connect_share.topics.findings import ClusterFacts, TopicFinding, WatchedTopic, find, plan_replicas
+from connect_share.topics.reassignment import PartitionReplicas
+from connect_share.topics.spec import TopicSpec
+
+_OWN: Final = (
+    (
+        "__consumer_offsets",
+        "offsets.topic.replication.factor",
+        "every consumer group waits without a word, those of sink connectors too",
+    ),
+    (
+        "__transaction_state",
+        "transaction.state.log.replication.factor",
+        "no transaction can begin, those of exactly-once workers included",
+    ),
+)
+"""Kafka's own topics: name, the brokers' setting for the replicas, what stops without it."""
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What was found.
+
+    Attributes:
+        topics: that were looked at.
+        reassignment: partitions that should get other replicas.
+        notes: what could not be seen, for stderr.
+    """
+
+    topics: tuple[str, ...]
+    findings: tuple[TopicFinding, ...]
+    reassignment: tuple[PartitionReplicas, ...]
+    notes: tuple[str, ...] = ()
+
+
+def inspect_topics(admin: Admin, specs: Sequence[TopicSpec]) -> Inspection:
+    """Check the topics of a worker, and ``__consumer_offsets`` and ``__transaction_state`` against the brokers' settings.
+
+    Raises:
+        BrokerError: not reachable, or not allowed to describe the topics.
+    """
+    notes: list[str] = []
+    settings: dict[int, dict[str, str]] = {}
+    try:
+        settings = admin.broker_settings()
+    except AuthorizationError as exc:
+        notes.append(f"the replication factors that the brokers are set to were not checked: {exc}")
+    for name in ("default.replication.factor", *(factor for _, factor, _ in _OWN)):
+        values = {found.get(name) for found in settings.values()} - {None}
+        if len(values) > 1:
+            shown = ", ".join(f"{found.get(name)} on broker {broker}" for broker, found in sorted(settings.items()))
+            notes.append(f"the brokers differ in {name} ({shown}); the largest is what is checked")
+    watched = [_watched(spec, largest_setting(settings, "default.replication.factor")) for spec in specs]
+    watched += [
+        WatchedTopic(topic, largest_setting(settings, factor), factor, stops, "", internal=True)
+        for topic, factor, stops in _OWN
+    ]
+    facts, watched = _asked(admin, watched, notes)
+    return Inspection(
+        tuple(topic.topic for topic in watched), find(facts, watched), plan_replicas(facts, watched), tuple(notes)
+    )
+
+
+def _watched(spec: TopicSpec, default: int | None) -> WatchedTopic:
+    factor = spec.setting_name("replication.factor")
+    return WatchedTopic(
+        spec.topic,
+        spec.replication_factor if spec.replication_factor > 0 else default,
+        factor if spec.replication_factor > 0 else f"default.replication.factor ({factor} is -1)",
+        "no worker and no store starts that may not create it",
+        "make it with connect-share create topics",
+        single_partition=spec.topic_type is TopicType.CONFIG,
+    )
+
+
+def _asked(admin: Admin, watched: Sequence[WatchedTopic], notes: list[str]) -> tuple[ClusterFacts, list[WatchedTopic]]:
+    """Give what the brokers say, and which topics may be judged by it."""
+    topics: dict[str, TopicDescription] = {}
+    configs: dict[str, dict[str, str]] = {}
+    seen = []
+    for topic in watched:
+        try:
+            topics.update(admin.describe_topics([topic.topic]))
+            seen.append(topic)
+            if topic.topic in topics:
+                configs[topic.topic] = admin.topic_configs(topic.topic)
+        except AuthorizationError as exc:
+            if not topic.internal and topic not in seen:
+                raise
+            notes.append(f"{topic.topic} was not checked whole: {exc}")
+    return ClusterFacts(admin.brokers(), topics, configs), seen

@@ -1,0 +1,195 @@
+"""Making the shared set of topics: what would be made and why, what differs in those that exist, then all or none."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from connect_share.admin import Admin, TopicDescription
+from connect_share.errors import AuthorizationError, BrokerError, ReplicationFactorError
+from connect_share.records import TopicType
+from connect_share.topics.creation import (
+    counted,
+    creation_request,
+    ensure_topic,
+    largest_setting,
+    refused_setting,
+)
+from connect_share.topics.spec import TopicSpec, cleanup_policy
+from connect_share.topics.vetted import MIN_ISR, VettedSetting, refuse_illegal, safe_min_isr, vetted_settings
+
+_TOO_FEW = "INVALID_REPLICATION_FACTOR"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Something in which an existing topic is not as it would be made.
+
+    Attributes:
+        matters: records can be lost, or workers do not start or stop writing.
+    """
+
+    what: str
+    wanted: str
+    actual: str
+    matters: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give it for JSON."""
+        return {"what": self.what, "wanted": self.wanted, "actual": self.actual, "matters": self.matters}
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedTopic:
+    """One topic of the set.
+
+    Attributes:
+        spec: with all its settings.
+        settings: the same settings with their reasons.
+        replicas: it would have; ``None``: the brokers' default, which may not be seen.
+        differences: of the topic that exists.
+    """
+
+    spec: TopicSpec
+    settings: tuple[VettedSetting, ...]
+    replicas: int | None
+    exists: bool
+    differences: tuple[Difference, ...] = ()
+
+    @property
+    def usable(self) -> bool:
+        """It does not exist yet, or differs in nothing that matters."""
+        return not any(difference.matters for difference in self.differences)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give it for JSON."""
+        return {
+            "topic": self.spec.topic,
+            "type": self.spec.topic_type.value,
+            "exists": self.exists,
+            "partitions": None if self.spec.partitions < 0 else self.spec.partitions,
+            "replication_factor": self.replicas,
+            "settings": [
+                {
+                    "name": setting.name,
+                    "value": setting.shown_value,
+                    "why": setting.why,
+                    "from_worker_file": setting.from_worker_file,
+                }
+                for setting in self.settings
+            ],
+            "differences": [difference.to_dict() for difference in self.differences],
+        }
+
+
+def plan_topics(admin: Admin, specs: Sequence[TopicSpec]) -> tuple[PlannedTopic, ...]:
+    """Find out what there is, and what would be made; changes nothing.
+
+    Raises:
+        ConfigError: a set-up that cannot work, or one the brokers refuse; names the property.
+        BrokerError: not reachable, or not allowed.
+    """
+    described = admin.describe_topics(spec.topic for spec in specs)
+    default, largest = _defaults(admin)
+    planned = []
+    for spec in specs:
+        replicas = spec.replication_factor if spec.replication_factor > 0 else default
+        settings = vetted_settings(spec, replicas, largest)
+        complete = replace(spec, configs={setting.name: setting.value for setting in settings})
+        existing = described.get(spec.topic)
+        if existing is None:
+            refuse_illegal(spec, complete.configs, replicas)
+            _validate(admin, complete)
+        differences = () if existing is None else _differences(admin, complete, replicas, existing)
+        planned.append(PlannedTopic(complete, settings, replicas, existing is not None, differences))
+    return tuple(planned)
+
+
+def missing_brokers(admin: Admin, planned: Sequence[PlannedTopic]) -> tuple[int, int] | None:
+    """Give how many brokers are up and how many are needed, if these are more."""
+    needed = max((topic.replicas or 1 for topic in planned if not topic.exists), default=0)
+    up = len(admin.brokers())
+    return (up, needed) if up < needed else None
+
+
+def create_planned(admin: Admin, planned: Sequence[PlannedTopic], *, timeout_s: float) -> list[str]:
+    """Make the topics that do not exist, and wait until all replicas are in sync.
+
+    Returns:
+        Names of those that were created by this call.
+
+    Raises:
+        ReplicationFactorError: brokers were missing until ``timeout_s`` was over; nothing was created then.
+        TopicError, BrokerError: as :func:`~connect_share.topics.creation.ensure_topic`.
+    """
+    deadline_s = time.monotonic() + timeout_s
+    created: list[str] = []
+    # The one with the most replicas first: if brokers are missing, none is created.
+    for topic in sorted(planned, key=lambda topic: -(topic.replicas or 0)):
+        if not topic.exists:
+            left_s = timeout_s if not created else max(1.0, deadline_s - time.monotonic())
+            if ensure_topic(admin, topic.spec, timeout_s=left_s):
+                created.append(topic.spec.topic)
+    return created
+
+
+def too_few_brokers(up: int, needed: int) -> ReplicationFactorError:
+    """Say that the set cannot be made now."""
+    return ReplicationFactorError(
+        f"{needed} replicas need {needed} brokers and {counted(up)} up; start more brokers or ask for "
+        f"fewer replicas with --replication-factor"
+    )
+
+
+def _defaults(admin: Admin) -> tuple[int | None, int | None]:
+    """Give the brokers' replication factor and their largest message in bytes, as far as they may be seen."""
+    try:
+        settings = admin.broker_settings()
+    except AuthorizationError:
+        return None, None
+    return largest_setting(settings, "default.replication.factor"), largest_setting(settings, "message.max.bytes")
+
+
+def _validate(admin: Admin, spec: TopicSpec) -> None:
+    """Let the brokers say what they think of the settings; whether there are enough of them is asked later."""
+    for tried in (spec, replace(spec, replication_factor=1)):
+        try:
+            admin.create_topic(creation_request(tried), validate_only=True)
+        except BrokerError as exc:
+            refused = refused_setting(spec, exc)
+            if refused is not None and not (tried is not spec and exc.name == "POLICY_VIOLATION"):
+                raise refused from exc
+            if exc.name == _TOO_FEW:
+                continue  # the count of replicas is looked at first; the settings may be wrong besides
+            if refused is None and exc.name != "TOPIC_ALREADY_EXISTS":
+                raise
+        return
+
+
+def _differences(
+    admin: Admin, spec: TopicSpec, replicas: int | None, existing: TopicDescription
+) -> tuple[Difference, ...]:
+    actual = admin.topic_configs(spec.topic)
+    found = []
+    policy = cleanup_policy(actual)
+    if policy != {"compact"}:
+        found.append(Difference("cleanup.policy", "compact", ",".join(sorted(policy)) or "-", True))
+    partitions = len(existing.partitions)
+    if spec.partitions not in (-1, partitions):
+        found.append(
+            Difference("partitions", str(spec.partitions), str(partitions), spec.topic_type is TopicType.CONFIG)
+        )
+    has = min(len(partition.replicas) for partition in existing.partitions)
+    if replicas is not None and has != replicas:
+        found.append(Difference("replicas", str(replicas), str(has), has < replicas))
+    for name, value in spec.configs.items():
+        if name == "cleanup.policy" or actual.get(name) == value:
+            continue
+        now = actual.get(name, "-")
+        stops = name == MIN_ISR and now.isdigit() and has > 1 and int(now) > safe_min_isr(has)
+        loses = name == "unclean.leader.election.enable" and now == "true"
+        shown = VettedSetting(name, value, "").shown_value, VettedSetting(name, now, "").shown_value
+        found.append(Difference(name, *shown, stops or loses))
+    return tuple(found)

@@ -1,0 +1,143 @@
+"""Settings of a shared topic that are known to be right, each with its reason, and set-ups that are refused. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from connect_share.errors import ConfigError
+from connect_share.records import TopicType
+from connect_share.topics.spec import TopicSpec
+from connect_share.worker_config.client_settings import is_secret_property
+
+MIN_ISR: Final = "min.insync.replicas"
+_MIB: Final = 1 << 20
+_SEGMENT_BYTES: Final = {TopicType.CONFIG: 16 * _MIB, TopicType.OFFSET: 8 * _MIB, TopicType.STATUS: 8 * _MIB}
+_SEGMENT_MS: Final = 3_600_000
+_TOMBSTONES_MS: Final = 86_400_000
+
+
+@dataclass(frozen=True, slots=True)
+class VettedSetting:
+    """One topic setting; ``from_worker_file`` if the worker's file asks for it, which wins."""
+
+    name: str
+    value: str
+    why: str
+    from_worker_file: bool = False
+
+    @property
+    def shown_value(self) -> str:
+        """The value for people; what could be a secret that ended up here by mistake is hidden."""
+        return "[hidden]" if is_secret_property(self.name) else self.value
+
+
+def safe_min_isr(replicas: int) -> int:
+    """Give the ``min.insync.replicas`` with which one broker may fail: one less than there are replicas."""
+    return max(1, replicas - 1)
+
+
+def vetted_settings(
+    spec: TopicSpec, replicas: int | None, broker_max_message_bytes: int | None = None
+) -> tuple[VettedSetting, ...]:
+    """Give the settings a new topic gets, the worker file's own among them.
+
+    Args:
+        spec: what the worker file wants.
+        replicas: the topic will have; ``None`` if not known, then the brokers' ``min.insync.replicas`` is left alone.
+        broker_max_message_bytes: the brokers' ``message.max.bytes``, if known.
+    """
+    largest = _number(spec.configs, "max.message.bytes") or broker_max_message_bytes or 0
+    segment_bytes = max(_SEGMENT_BYTES[spec.topic_type], largest)
+    partitions = "" if spec.topic_type is TopicType.CONFIG else " in each partition"
+    settings = [
+        VettedSetting(
+            "cleanup.policy", "compact", "only the newest record of a key counts, and it is never deleted by age"
+        ),
+        VettedSetting(
+            "segment.bytes",
+            str(segment_bytes),
+            f"the newest segment is never compacted and every start reads it whole{partitions}; Kafka's default is 1 GiB",
+        ),
+        VettedSetting(
+            "segment.ms",
+            str(_SEGMENT_MS),
+            "a topic with little traffic is compacted after an hour, too, not after a week",
+        ),
+        VettedSetting(
+            "min.cleanable.dirty.ratio",
+            "0.1",
+            "compacted once a tenth is superseded: a start reads little more than what is valid; Kafka waits for half",
+        ),
+        VettedSetting(
+            "delete.retention.ms",
+            str(_TOMBSTONES_MS),
+            "removals stay readable for a day, for readers that paused",
+        ),
+        VettedSetting(
+            "unclean.leader.election.enable",
+            "false",
+            "better no leader for a while than one that never had the last records",
+        ),
+    ]
+    if replicas is not None:
+        why = (
+            "with one replica there is nothing to choose"
+            if replicas == 1
+            else f"acknowledged means on {safe_min_isr(replicas)} of {replicas} brokers, and one may fail without a stop"
+        )
+        settings.append(VettedSetting(MIN_ISR, str(safe_min_isr(replicas)), why))
+    own = {name: value for name, value in spec.configs.items() if name != "cleanup.policy"}
+    merged = [
+        replace(setting, value=own.pop(setting.name), why=f"{spec.setting_name(setting.name)}", from_worker_file=True)
+        if setting.name in own
+        else setting
+        for setting in settings
+    ]
+    merged += [VettedSetting(name, value, spec.setting_name(name), True) for name, value in sorted(own.items())]
+    return tuple(merged)
+
+
+def refuse_illegal(spec: TopicSpec, settings: Mapping[str, str], replicas: int | None) -> None:
+    """Refuse a set-up that Kafka accepts and that fails later.
+
+    Args:
+        spec: the topic.
+        settings: all it would get.
+        replicas: it would have, ``None`` if not known.
+
+    Raises:
+        ConfigError: names the property of the worker file.
+    """
+    in_sync = _number(settings, MIN_ISR)
+    if in_sync is not None and replicas is not None and in_sync > safe_min_isr(replicas):
+        name = spec.setting_name(MIN_ISR)
+        raise ConfigError(
+            f"{name} is {in_sync} and topic {spec.topic!r} has {_count(replicas, 'replica')}: "
+            + (
+                "writes need more replicas than there are"
+                if in_sync > replicas
+                else "every write would stop as soon as one broker is down"
+            )
+            + f"; set it to {safe_min_isr(replicas)}, or {spec.setting_name('replication.factor')} to {in_sync + 1}",
+            property_name=name,
+        )
+    segment, largest = _number(settings, "segment.bytes"), _number(settings, "max.message.bytes")
+    if segment is not None and largest is not None and segment < largest:
+        name = spec.setting_name("segment.bytes")
+        raise ConfigError(
+            f"{name} is smaller than {spec.setting_name('max.message.bytes')}: the broker would refuse large records "
+            f"that fit no segment; set it to {largest} at least",
+            property_name=name,
+        )
+
+
+def _number(settings: Mapping[str, str], name: str) -> int | None:
+    """Give a number; what is none is left for the broker to refuse."""
+    text = settings.get(name, "").strip()
+    return int(text) if text.isascii() and text.isdigit() else None
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"

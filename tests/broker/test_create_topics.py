@@ -1,0 +1,111 @@
+"""``create topics`` and ``check topics`` on one broker."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connect_share.admin import NewTopicRequest
+from connect_share.cli.__main__ import main
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    def call(*words: object) -> tuple[int, str, str]:
+        code = main([str(word) for word in words])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call
+
+
+def worker_file(folder: Path, broker: Any, unique: str, *more: str, replicas: int = 1) -> Path:
+    path = folder / "worker.properties"
+    lines = [f"bootstrap.servers={broker.bootstrap_servers}", f"group.id={unique}", "offset.storage.partitions=3"]
+    for kind in ("config", "offset", "status"):
+        lines += [f"{kind}.storage.topic={unique}-{kind}", f"{kind}.storage.replication.factor={replicas}"]
+    path.write_text("\n".join([*lines, *more]))
+    return path
+
+
+def test_the_set_is_shown_made_and_found_right(broker: Any, unique: str, tmp_path: Path, run: Run) -> None:
+    path = worker_file(tmp_path, broker, unique, "status.storage.segment.ms=7200000")
+    code, shown, _ = run("create", "topics", "-w", path, "--dry-run")
+    assert code == 0
+    assert f"{unique}-offset (offset): new, 3 partitions, 1 replica\n" in shown
+    for words in (
+        "segment.bytes=16777216 ",
+        "every start reads it whole",
+        "segment.ms=7200000 ",
+        "nothing was created",
+    ):
+        assert words in shown
+    with broker.admin() as admin:
+        names = {kind: f"{unique}-{kind}" for kind in ("config", "offset", "status")}
+        assert admin.describe_topics(names.values()) == {}
+        code, missing, _ = run("check", "topics", "-w", path, "--output", "json")
+        kinds = {(found["topic"], found["kind"]) for found in json.loads(missing)["findings"]}
+        assert code == 1
+        assert {(name, "missing") for name in names.values()} <= kinds
+
+        code, shown, told = run("create", "topics", "-w", path)  # stdin is no terminal
+        assert (code, "give --yes" in told) == (1, True)
+        code, shown, _ = run("create", "topics", "-w", path, "--yes", "--output", "json")
+        made = json.loads(shown)
+        assert code == 0
+        assert sorted(made["created"]) == sorted(names.values())
+        described = admin.describe_topics(names.values())
+        assert [len(described[names[kind]].partitions) for kind in ("config", "offset", "status")] == [1, 3, 5]
+        for topic in made["topics"]:
+            actual = admin.topic_configs(topic["topic"])
+            assert {setting["name"]: setting["value"] for setting in topic["settings"]}.items() <= actual.items()
+            assert actual["cleanup.policy"] == "compact"
+        assert admin.topic_configs(names["status"])["segment.ms"] == "7200000"
+
+    code, shown, _ = run("create", "topics", "-w", path, "--yes")
+    assert code == 0
+    assert f"{unique}-config (config): exists, as wanted" in shown
+    assert "nothing to do" in shown
+    code, shown, _ = run("check", "topics", "-w", path, "--output", "json")
+    assert not [found for found in json.loads(shown)["findings"] if found["topic"] in names.values()]
+
+
+def test_existing_topics_are_compared_and_an_illegal_set_creates_nothing(
+    broker: Any, unique: str, tmp_path: Path, run: Run
+) -> None:
+    def refused(*more: str, words: str, code: int = 2, flags: tuple[str, ...] = ("--yes",)) -> str:
+        found, shown, told = run("create", "topics", "-w", worker_file(tmp_path, broker, unique, *more), *flags)
+        assert words in shown + told
+        assert found == code
+        assert f"{unique}-config" not in admin.topic_names()
+        return shown
+
+    with broker.admin() as admin:
+        refused("status.storage.min.insync.replicas=2", words="status.storage.min.insync.replicas is 2")
+        refused("status.storage.segment.ms=soon", words="status.storage.topic cannot be created")
+        many = ("--replication-factor", "9", "--dry-run")
+        assert "9 replicas" in refused(words="9 replicas need 9 brokers", code=1, flags=many)
+        refused("status.storage.segment.ms=soon", words="status.storage.topic cannot be created", flags=many)
+
+        admin.create_topic(NewTopicRequest(f"{unique}-offset", 4, 1, {"cleanup.policy": "delete"}))
+        shown = refused(words="nothing was created: what matters has to be put right first", code=1)
+        assert "    matters: cleanup.policy is delete, wanted compact\n" in shown
+        assert "    differs: partitions is 4, wanted 3\n" in shown
+        path = worker_file(tmp_path, broker, unique)
+        code, shown, _ = run("check", "topics", "-w", path)
+        assert code == 1
+        assert (
+            f"{unique}-offset: has cleanup.policy=delete, which loses records sooner or later (cleanup-policy)\n"
+            in shown
+        )
+        assert f"--entity-name {unique}-offset --add-config cleanup.policy=compact\n" in shown
+        code, shown, _ = run("check", "topics", "-w", path, "--replication-factor", "9", "--output", "json")
+        ours = [found for found in json.loads(shown)["findings"] if found["topic"].startswith(unique)]
+        assert {found["kind"] for found in ours} == {"cannot-be-created", "cleanup-policy", "too-few-replicas"}
+        assert [found["partition"] for found in ours if found["kind"] == "too-few-replicas"] == [0, 1, 2, 3]

@@ -1,0 +1,177 @@
+"""Where replicas should be, what is found in topics, which settings are refused: all without a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from connect_share.admin import BrokerDescription, PartitionDescription, TopicDescription
+from connect_share.errors import ConfigError
+from connect_share.records import TopicType
+from connect_share.topics import TopicSpec
+from connect_share.topics.findings import ClusterFacts, FindingKind, WatchedTopic, find, plan_replicas
+from connect_share.topics.reassignment import PartitionReplicas, one_rack, reassigned, reassignment_json
+from connect_share.topics.vetted import refuse_illegal, safe_min_isr, vetted_settings
+
+RACKS = {1: "a", 2: "a", 3: "b"}
+BROKERS = [BrokerDescription(number, rack) for number, rack in RACKS.items()]
+
+
+def planned(*replicas: tuple[int, ...], wanted: int = 3) -> list[tuple[int, ...]]:
+    partitions = [PartitionReplicas("t", number, brokers) for number, brokers in enumerate(replicas)]
+    changed = {found.partition: found.replicas for found in reassigned(partitions, {"t": wanted}, BROKERS)}
+    return [changed.get(number, brokers) for number, brokers in enumerate(replicas)]
+
+
+def test_new_replicas_go_to_other_racks_first_and_leaders_stay() -> None:
+    assert planned((1,), (3,), wanted=2) == [(1, 3), (3, 2)]
+    assert planned((1,), (1,)) == [(1, 3, 2), (1, 3, 2)]
+    assert planned((2, 1), wanted=2) == [(2, 3)]
+    assert planned((2, 1), wanted=3) == [(2, 1, 3)]
+    assert planned((1, 9), wanted=2) == [(1, 9)]  # broker 9 is down, and may come back
+    assert planned((1, 9), wanted=4) == [(1, 9, 3, 2)]
+    assert planned((1, 2), (1,), wanted=5) == [(1, 2), (1,)]  # not enough brokers: nothing by halves
+    assert reassignment_json([PartitionReplicas("t", 4, (2, 3))]) == {
+        "version": 1,
+        "partitions": [{"topic": "t", "partition": 4, "replicas": [2, 3]}],
+    }
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> tuple[list[BrokerDescription], list[PartitionReplicas], dict[str, int]]:
+    ids = draw(st.lists(st.integers(1, 9), min_size=1, max_size=7, unique=True))
+    racks = st.sampled_from(["a", "b", "c"]) if draw(st.booleans()) else st.none()
+    brokers = [BrokerDescription(number, draw(racks)) for number in sorted(ids)]
+    partitions = [
+        PartitionReplicas(topic, number, tuple(draw(st.lists(st.integers(1, 12), min_size=1, max_size=4, unique=True))))
+        for topic in ("t", "u")
+        for number in range(draw(st.integers(0, 4)))
+    ]
+    return brokers, partitions, {"t": draw(st.integers(0, 5)), "u": draw(st.integers(0, 5))}
+
+
+@given(clusters())
+def test_any_plan_is_complete_safe_and_final(
+    case: tuple[list[BrokerDescription], list[PartitionReplicas], dict[str, int]],
+) -> None:
+    brokers, partitions, wanted = case
+    plan = reassigned(partitions, wanted, brokers)
+    assert plan == reassigned(list(reversed(partitions)), wanted, brokers)
+    before = {(found.topic, found.partition): found.replicas for found in partitions}
+    racks = {broker.id: broker.rack for broker in brokers}
+    for found in plan:
+        old = before[found.topic, found.partition]
+        assert found.replicas != old
+        assert found.replicas[0] == old[0]
+        assert len(set(found.replicas)) == len(found.replicas) == max(len(old), wanted[found.topic])
+        assert set(found.replicas) - set(old) <= set(racks)
+        assert set(old) <= set(found.replicas) or one_rack(old, racks) is not None
+        assert one_rack(found.replicas, racks) is None or len(set(racks.values())) == 1
+        before[found.topic, found.partition] = found.replicas
+    after = [PartitionReplicas(topic, number, replicas) for (topic, number), replicas in before.items()]
+    assert reassigned(after, wanted, brokers) == ()
+
+
+def topic(*partitions: tuple[int | None, tuple[int, ...], tuple[int, ...]]) -> TopicDescription:
+    return TopicDescription(
+        "t", None, tuple(PartitionDescription(number, *found) for number, found in enumerate(partitions))
+    )
+
+
+def found_in(
+    description: TopicDescription | None,
+    configs: Mapping[str, str] | None = None,
+    *,
+    wanted: int | None = 3,
+    **more: bool,
+) -> list[tuple[str, int | None]]:
+    watched = WatchedTopic("t", wanted, "the.factor", "nothing works", "create it", **more)
+    facts = ClusterFacts(BROKERS, {} if description is None else {"t": description}, {"t": configs or {}})
+    findings = find(facts, [watched])
+    for finding in findings:
+        told = finding.to_dict()
+        assert told["message"].startswith("t " if finding.partition is None else f"t[{finding.partition}] ")
+        assert told["remedy"]
+    plan_replicas(facts, [watched])
+    return [(finding.kind.value, finding.partition) for finding in findings]
+
+
+def test_what_is_found() -> None:
+    whole = (1, (1, 2, 3), (1, 2, 3))
+    assert found_in(topic(whole, whole), {"cleanup.policy": "compact", "min.insync.replicas": "2"}) == []
+    assert found_in(topic(whole, whole), single_partition=True) == [("partition-count", None)]
+    assert found_in(topic(whole), {"cleanup.policy": "compact,delete"}) == [("cleanup-policy", None)]
+    assert found_in(topic(whole), {"min.insync.replicas": "3"}) == [("min-insync-replicas", None)]
+    assert found_in(topic((1, (1,), (1,))), {"min.insync.replicas": "1"}, wanted=1) == []
+    assert found_in(topic((1, (1, 3), (1, 3))), wanted=None) == []
+    assert found_in(topic(whole, (3, (3, 1, 2), (3, 1)))) == [("under-replicated", 1)]
+    assert found_in(topic((None, (3, 1, 2), (3,)))) == [("no-leader", 0)]
+    assert found_in(topic(whole, (1, (1, 2), (1, 2)))) == [("too-few-replicas", 1), ("one-rack", 1)]
+    assert found_in(None) == [("missing", None)]
+    assert found_in(None, wanted=4) == [("cannot-be-created", None)]
+    assert found_in(None, internal=True) == []  # made when it is first used
+    assert found_in(None, wanted=4, internal=True) == [("cannot-be-created", None)]
+    assert {kind.value for kind in FindingKind} == {
+        "missing",
+        "cannot-be-created",
+        "too-few-replicas",
+        "min-insync-replicas",
+        "one-rack",
+        "under-replicated",
+        "no-leader",
+        "cleanup-policy",
+        "partition-count",
+    }  # fmt: skip - public names
+
+
+@pytest.mark.parametrize("topic_type", TopicType)
+def test_vetted_settings_are_never_refused(topic_type: TopicType) -> None:
+    for replicas in (1, 2, 3, 5):
+        spec = TopicSpec("t", topic_type, replication_factor=replicas, configs={"max.message.bytes": "99999999"})
+        settings = vetted_settings(spec, replicas, 1_048_588)
+        values = {setting.name: setting.value for setting in settings}
+        refuse_illegal(spec, values, replicas)
+        assert values["min.insync.replicas"] == str(max(1, replicas - 1)) == str(safe_min_isr(replicas))
+        assert values["cleanup.policy"] == "compact"
+        assert values["unclean.leader.election.enable"] == "false"
+        assert int(values["segment.bytes"]) == 99_999_999  # the largest record has to fit
+        assert all(setting.why for setting in settings)
+    assert "min.insync.replicas" not in {setting.name for setting in vetted_settings(spec, None)}
+
+
+@pytest.mark.parametrize(
+    ("replicas", "own", "name", "words"),
+    [
+        (
+            3,
+            {"min.insync.replicas": "3"},
+            "min.insync.replicas",
+            "every write would stop as soon as one broker is down",
+        ),
+        (1, {"min.insync.replicas": "2"}, "min.insync.replicas", "writes need more replicas than there are"),
+        (
+            3,
+            {"segment.bytes": "2000000", "max.message.bytes": "3000000"},
+            "segment.bytes",
+            "smaller than offset.storage.max.message.bytes",
+        ),
+    ],
+)
+def test_what_fails_later_is_refused(replicas: int, own: dict[str, str], name: str, words: str) -> None:
+    spec = TopicSpec("t", TopicType.OFFSET, 25, replicas, own)
+    values = {setting.name: setting.value for setting in vetted_settings(spec, replicas)}
+    with pytest.raises(ConfigError, match=words) as caught:
+        refuse_illegal(spec, values, replicas)
+    assert caught.value.property_name == f"offset.storage.{name}"
+
+
+def test_what_the_worker_file_says_wins_and_secrets_that_got_there_are_hidden() -> None:
+    spec = TopicSpec("t", TopicType.STATUS, 5, 3, {"segment.ms": "77", "password": "zebra", "cleanup.policy": "delete"})
+    found = {setting.name: setting for setting in vetted_settings(spec, 3)}
+    assert (found["segment.ms"].value, found["segment.ms"].from_worker_file) == ("77", True)
+    assert found["segment.ms"].why == "status.storage.segment.ms"
+    assert found["cleanup.policy"].value == "compact"
+    assert "zebra" not in found["password"].shown_value
