@@ -1,20 +1,80 @@
-"""Profile the internal topics: bytes and records by group and kind. Not there yet."""
+"""Profile the internal topics with Spark: what is in them by group and kind, predicted starts, and advice on settings.
+
+One task counts one partition, because what supersedes what is known only to whom reads a partition from its beginning; its
+counts and eight bytes for each key come back, never a record.
+"""
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
+from connect_share.cli.arguments import DEFAULT_TIMEOUT_S
+from connect_share.cli.check_startup import groups_of
+from connect_share.cli.output import Output, json_text
+from connect_share.cli.profiling import prepare_profiling
+from connect_share.cli.startup_tables import show
+from connect_share.records import TopicType
+from connect_share.startup import load_model, members, startup_profile
+from connect_share.startup.report import SHIPPED_NAME
+from connect_share.worker_config import TopicSet
+from migrator.cli.progress_line import ProgressLine
 from spark_jobs import command_line
+from spark_jobs.session import spark_session
+from spark_jobs.tasks import count_in_task, run_as_tasks
+
+JOB = "profile_topics"
 
 
-def main(argv: Sequence[str]) -> int:  # noqa: ARG001 - it has no options yet
-    """Refuse: use ``connect-share get groups`` for counts until this exists."""
-    print(
-        "error: profile_topics is not available in this version; connect-share get groups shows what the topics hold",
-        file=sys.stderr,
+def _body(options: argparse.Namespace) -> int:
+    out = Output(JOB, options.output, program=JOB)
+    fitted = load_model(options.model)
+    groups = groups_of(options.groups)
+    profiling = prepare_profiling(TopicSet.from_worker_file(options.worker_config), timeout_s=options.timeout)
+    for note in profiling.notes:
+        out.note(note)
+    jobs = [job for topic_type in TopicType for job in profiling.jobs(topic_type, one_for_each_partition=True)]
+    with ProgressLine(sys.stderr) as progress, spark_session("connect-share profile_topics") as spark:
+        counted = run_as_tasks(spark, jobs, count_in_task, progress=progress, what="counting partitions")
+    partitions = {
+        topic_type: [
+            profile
+            for job, profiles in zip(jobs, counted, strict=True)
+            for profile in profiles
+            if job.topic_type is topic_type
+        ]
+        for topic_type in TopicType
+    }
+    found = startup_profile(
+        {topic_type: profiling.together(topic_type, profiles) for topic_type, profiles in partitions.items()},
+        fitted,
+        now_ms=profiling.now_ms,
+        model_name=SHIPPED_NAME if options.model is None else str(options.model),
+        groups=groups,
     )
-    return 2
+    if options.result is not None:
+        options.result.parent.mkdir(parents=True, exist_ok=True)
+        options.result.write_text(json_text(JOB, members(found)) + "\n", encoding="utf-8")
+    show(found, out)
+    return 0
+
+
+def main(argv: Sequence[str]) -> int:
+    """Count, predict, advise. 0 done, findings or not, 1 failed, 2 usage."""
+    arguments = command_line.parser(JOB, __doc__ or "")
+    arguments.add_argument(
+        "-w", "--worker-config", metavar="FILE", type=Path, required=True, help="a Java worker's file"
+    )
+    arguments.add_argument("--group", dest="groups", metavar="ID", action="append", help="show only this cluster group")
+    arguments.add_argument(
+        "--model", metavar="FILE", type=Path, help="result of spark_jobs.benchmark_startup to predict by"
+    )
+    arguments.add_argument("--result", metavar="FILE", type=Path, help="write the result as JSON to this file as well")
+    arguments.add_argument("--output", choices=("text", "json"), default="text")
+    arguments.add_argument("--timeout", metavar="SECONDS", type=float, default=DEFAULT_TIMEOUT_S, help="longest wait")
+    return command_line.run(arguments.parse_args(argv), _body)
 
 
 if __name__ == "__main__":

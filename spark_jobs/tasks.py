@@ -14,6 +14,8 @@ from typing import Any, TypeVar
 from pyspark import SparkContext, TaskContext
 from pyspark.sql import SparkSession
 
+from connect_share.cli.profiling import CountJob
+from connect_share.startup import PartitionProfile
 from migrator.copying import CopyJob
 from migrator.evidence import SliceEvidence
 from migrator.progress import Progress
@@ -34,6 +36,11 @@ def copy_in_task(job: CopyJob) -> SliceEvidence:
 
 def verify_in_task(job: VerifyJob) -> list[Difference]:
     """Read, fold and compare one topic of one group."""
+    return job.run()
+
+
+def count_in_task(job: CountJob) -> list[PartitionProfile]:
+    """Count the partitions of one job."""
     return job.run()
 
 

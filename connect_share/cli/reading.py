@@ -92,7 +92,7 @@ def read_topics(
     """
     reading = Reading()
     with Admin(topic_set.settings, client_id=CLIENT_ID, timeout_s=timeout_s) as admin:
-        ranges = _ranges(admin, topic_set, wanted)
+        ranges = ranges_of(admin, topic_set, wanted)
         for topic_type in wanted:
             topic, found, notes = topic_set.topics[topic_type], *ranges[topic_type]
             records = read_ranges(
@@ -114,9 +114,15 @@ def read_topics(
     return reading
 
 
-def _ranges(
+def ranges_of(
     admin: Admin, topic_set: TopicSet, wanted: Collection[TopicType]
 ) -> dict[TopicType, tuple[list[OffsetRange], list[str]]]:
+    """Give all partitions of topics to the end they have now, and what the reader should know of them.
+
+    Raises:
+        TopicMissingError: names the topic and the property.
+        BrokerError: not reachable, or not allowed.
+    """
     names = {topic_type: topic_set.topics[topic_type] for topic_type in wanted}
     described = admin.describe_topics(names.values())
     for topic_type, topic in names.items():

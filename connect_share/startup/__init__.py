@@ -1,5 +1,20 @@
 """What a start costs and why: a cost model, a profile of topics, and what other settings of the topics would change. Pure."""
 
 from connect_share.startup.cost_model import CostModel, StartSize
+from connect_share.startup.model_file import FittedModel, load_model
+from connect_share.startup.profile import PartitionCounter, PartitionProfile, TopicProfile
+from connect_share.startup.report import ProfiledTopic, StartupProfile, members, startup_profile
 
-__all__ = ["CostModel", "StartSize"]
+__all__ = [
+    "CostModel",
+    "FittedModel",
+    "PartitionCounter",
+    "PartitionProfile",
+    "ProfiledTopic",
+    "StartSize",
+    "StartupProfile",
+    "TopicProfile",
+    "load_model",
+    "members",
+    "startup_profile",
+]

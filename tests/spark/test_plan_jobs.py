@@ -25,7 +25,7 @@ from migrator.manifest import Manifest, MigrationStatus, manifest_path
 from migrator.planning import make_plan
 from migrator.progress import Silent
 from migrator.settling import SETTLING
-from spark_jobs import apply_plan, profile_topics, verify_plan
+from spark_jobs import apply_plan, verify_plan
 from spark_jobs.tasks import run_as_tasks
 from tests.support.captures import captured
 from tests.support.kafka import TestBroker
@@ -164,11 +164,6 @@ def test_a_repeated_task_writes_nothing_twice(scene: Scene, spark: SparkSession)
         records = [r for r in scene.shared_records(topic_type) if not (r.key or b"").endswith(settled)]
         assert len(records) == len(carried)
     scene.check_states()
-
-
-def test_what_is_not_there_yet_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert profile_topics.main([]) == 2
-    assert "not available" in capsys.readouterr().err
 
 
 def test_a_missing_plan_is_said_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

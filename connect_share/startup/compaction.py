@@ -1,0 +1,221 @@
+"""What a topic's settings keep the cleaner from taking: estimates, each with what is known for certain.
+
+What cannot be asked of a broker: where its segments begin, how far the cleaner has been (its checkpoint), how large the
+batches are on disk. So everything here is said from the records, and as a bound:
+
+* The active segment is never cleaned. It holds at most the last ``segment.bytes`` of a partition, and at most the records
+  whose timestamp is not older than that of the newest one by ``segment.ms`` (or ``max.compaction.lag.ms``, if that is less):
+  a segment is rolled when a record arrives that would break this, never by time alone. Bytes are those of keys and values; on
+  disk records take more, or with compression less. Steps of :class:`~connect_share.startup.profile.Step` are counted whole.
+* Where the cleaner has been there are no two records of one key. So the clean part ends before the first record that
+  supersedes another, and the dirty ratio is at least what follows from that.
+
+Source: ``LogSegment.shouldRoll``, ``LogConfig.maxSegmentMs``, ``LogCleanerManager`` of Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from connect_share.startup.profile import PartitionProfile, Step, TopicProfile
+
+SHOWN_SETTINGS: Final = (
+    "cleanup.policy",
+    "segment.bytes",
+    "segment.ms",
+    "min.cleanable.dirty.ratio",
+    "delete.retention.ms",
+    "min.compaction.lag.ms",
+    "max.compaction.lag.ms",
+    "compression.type",
+    "max.message.bytes",
+)
+"""Topic settings that decide what a start has to read."""
+
+_NEVER_MS: Final = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class CleanerSettings:
+    """The settings of a topic that the cleaner acts on; the defaults are Kafka's."""
+
+    cleanup_policy: frozenset[str] = frozenset({"delete"})
+    segment_bytes: int = 1 << 30
+    segment_ms: int = 604_800_000
+    min_cleanable_dirty_ratio: float = 0.5
+    delete_retention_ms: int = 86_400_000
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = _NEVER_MS
+    max_message_bytes: int = 1_048_588
+
+    @classmethod
+    def of(cls, configs: Mapping[str, str]) -> CleanerSettings:
+        """Take the effective settings of a topic as the broker tells them; what is not among them has Kafka's default."""
+        known = cls()
+        policy = {part.strip().lower() for part in configs.get("cleanup.policy", "").split(",")} - {""}
+        return cls(
+            cleanup_policy=frozenset(policy) or known.cleanup_policy,
+            segment_bytes=int(configs.get("segment.bytes", known.segment_bytes)),
+            segment_ms=int(configs.get("segment.ms", known.segment_ms)),
+            min_cleanable_dirty_ratio=float(configs.get("min.cleanable.dirty.ratio", known.min_cleanable_dirty_ratio)),
+            delete_retention_ms=int(configs.get("delete.retention.ms", known.delete_retention_ms)),
+            min_compaction_lag_ms=int(configs.get("min.compaction.lag.ms", known.min_compaction_lag_ms)),
+            max_compaction_lag_ms=int(configs.get("max.compaction.lag.ms", known.max_compaction_lag_ms)),
+            max_message_bytes=int(configs.get("max.message.bytes", known.max_message_bytes)),
+        )
+
+    @property
+    def compacted(self) -> bool:
+        """The cleaner looks at the topic at all."""
+        return "compact" in self.cleanup_policy
+
+    @property
+    def roll_ms(self) -> int:
+        """Longest span of timestamps in one segment."""
+        return min(self.segment_ms, self.max_compaction_lag_ms) if self.max_compaction_lag_ms > 0 else self.segment_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """Records and their bytes; not whole numbers where they are estimates."""
+
+    records: float = 0.0
+    bytes: float = 0.0
+
+    def __add__(self, other: Amount) -> Amount:
+        return Amount(self.records + other.records, self.bytes + other.bytes)
+
+    def __sub__(self, other: Amount) -> Amount:
+        return Amount(self.records - other.records, self.bytes - other.bytes)
+
+    def at_most(self, other: Amount) -> Amount:
+        """Give the smaller of both, by bytes and by records."""
+        return Amount(min(self.records, other.records), min(self.bytes, other.bytes))
+
+    def at_least_nothing(self) -> Amount:
+        """Give nothing where there is less than that."""
+        return Amount(max(0.0, self.records), max(0.0, self.bytes))
+
+
+def hidden_from(
+    steps: Sequence[Step], settings: CleanerSettings, now_ms: int, *, after_next_record: bool = False
+) -> int:
+    """Give the first step that the cleaner may be kept from, by the active segment or by ``min.compaction.lag.ms``.
+
+    Args:
+        steps: of one partition.
+        settings: of the topic.
+        now_ms: milliseconds since the epoch.
+        after_next_record: as if a small record were written now, which may close a segment.
+    """
+    times = [step.newest_ms for step in steps if step.newest_ms is not None]
+    newest_ms = max([*times, now_ms] if after_next_record else times, default=None)
+    behind_bytes, first = 0, len(steps)
+    for index in reversed(range(len(steps))):
+        step = steps[index]
+        active = behind_bytes < settings.segment_bytes and (
+            newest_ms is None or step.newest_ms is None or newest_ms - step.newest_ms <= settings.roll_ms
+        )
+        lagging = (
+            settings.min_compaction_lag_ms > 0
+            and step.newest_ms is not None
+            and now_ms - step.newest_ms < settings.min_compaction_lag_ms
+        )
+        if not active and not lagging:
+            break
+        first = index
+        behind_bytes += step.bytes
+    return first
+
+
+@dataclass(frozen=True, slots=True)
+class Hidden:
+    """What the cleaner may be kept from, at most: all partitions together, estimated.
+
+    Attributes:
+        held: everything in the active segments (and younger than ``min.compaction.lag.ms``).
+        superseded: records that could go, were it not for them.
+        everything: the active segment may be all there is, in every partition that has records.
+    """
+
+    held: Amount
+    superseded: Amount
+    everything: bool
+
+
+def hidden(topic: TopicProfile, settings: CleanerSettings, now_ms: int) -> Hidden:
+    """Estimate what the last segments hide from the cleaner."""
+    held, superseded, everything = Amount(), Amount(), True
+    for partition in topic.partitions:
+        first = hidden_from(partition.steps, settings, now_ms)
+        held += _sum(partition.steps[first:])
+        superseded += _superseded(partition.steps[first:])
+        everything = everything and first == 0
+    return Hidden(held, superseded, everything)
+
+
+def dirty_ratio_at_least(topic: TopicProfile, settings: CleanerSettings, now_ms: int) -> float | None:
+    """Estimate the lowest dirty ratio the cleaner can see: of the dirtiest partition, which it would clean first.
+
+    Returns:
+        0 to 1; ``None`` if the active segments may be all there is, so that there is nothing to clean.
+    """
+    ratios = []
+    for partition in topic.partitions:
+        first = hidden_from(partition.steps, settings, now_ms)
+        cleanable = _sum(partition.steps[:first]).bytes
+        if cleanable:
+            clean_end = partition.bytes_before_superseding
+            clean = cleanable if clean_end is None else min(clean_end, cleanable)
+            ratios.append((cleanable - clean) / cleanable)
+    return max(ratios, default=None)
+
+
+def remains(topic: TopicProfile, settings: CleanerSettings, now_ms: int) -> Amount:
+    """Estimate the most that is left of these records once the cleaner has done what the settings let it do.
+
+    That is after the next record of each partition: as long as none comes, no segment is closed.
+    """
+    left = Amount()
+    for partition in topic.partitions:
+        left += _remains(partition, settings, now_ms)
+    return left
+
+
+def _remains(partition: PartitionProfile, settings: CleanerSettings, now_ms: int) -> Amount:
+    steps = partition.steps
+    whole = _sum(steps)
+    if not settings.compacted:
+        return whole
+    first = hidden_from(steps, settings, now_ms, after_next_record=True)
+    cleanable = _superseded(steps[:first])
+    clean = _sum(steps[:first]) - cleanable
+    ratio = settings.min_cleanable_dirty_ratio
+    tolerated = cleanable
+    if ratio < 1 and cleanable.bytes:
+        # Dirty bytes are at most ratio * (clean + dirty) when the cleaner lets a partition be.
+        share = min(1.0, ratio / (1 - ratio) * clean.bytes / cleanable.bytes)
+        tolerated = Amount(cleanable.records * share, cleanable.bytes * share)
+    if settings.max_compaction_lag_ms > 0:
+        # Older than that, and it is cleaned whatever the ratio.
+        late = [
+            s for s in steps[:first] if s.newest_ms is None or now_ms - s.newest_ms < settings.max_compaction_lag_ms
+        ]
+        tolerated = tolerated.at_most(_superseded(late))
+    expired = [
+        step
+        for step in steps[:first]
+        if step.newest_ms is not None and now_ms - step.newest_ms > settings.delete_retention_ms
+    ]
+    tombstones = Amount(sum(step.tombstones for step in expired), sum(step.tombstone_bytes for step in expired))
+    return whole - cleanable + tolerated - tombstones
+
+
+def _sum(steps: Sequence[Step]) -> Amount:
+    return Amount(sum(step.records for step in steps), sum(step.bytes for step in steps))
+
+
+def _superseded(steps: Sequence[Step]) -> Amount:
+    return Amount(sum(step.superseded_records for step in steps), sum(step.superseded_bytes for step in steps))

@@ -1,0 +1,144 @@
+"""``check startup`` on real topics: what it tells, what it changes, and that the cleaner then does what was promised."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connect_share.cli.__main__ import main
+from connect_share.records import Record
+from tests.support.kafka import TestBroker
+from tests.support.profiled_topics import SECRET, UPDATES, ProfiledTopics, write_profiled_topics
+from tests.support.topics import ONE_SEGMENT, write_records
+from tests.support.waiting import await_that
+
+
+@dataclass(frozen=True)
+class Ran:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def topics(broker: TestBroker, unique: str, tmp_path: Path) -> Iterator[ProfiledTopics]:
+    written = write_profiled_topics(broker, unique, tmp_path)
+    yield written
+    with broker.admin() as admin:
+        admin.delete_topics([written.topic(name) for name in ("configs", "offsets", "status")])
+
+
+@pytest.fixture
+def check(topics: ProfiledTopics, capsys: pytest.CaptureFixture[str]) -> Any:
+    def call(*words: str, dear: bool = True) -> Ran:
+        capsys.readouterr()
+        model = ["--model", str(topics.model_file)] if dear else []
+        code = main(["check", "startup", "-w", str(topics.worker_file), *model, *words])
+        captured = capsys.readouterr()
+        assert SECRET not in captured.out + captured.err
+        assert all(line.isprintable() for line in (captured.out + captured.err).split("\n"))
+        return Ran(code, captured.out, captured.err)
+
+    return call
+
+
+def test_what_is_told(topics: ProfiledTopics, check: Any) -> None:
+    ran = check("--output", "json", dear=False)
+    assert (ran.code, ran.err) == (0, "")  # by the package's own model so few records cost nothing
+    told = ran.json
+    assert told["_command"] == "check startup"
+    assert (told["findings"], told["advice"]["changes"], told["problems"]) == (0, [], [])
+    groups = {group["group"]: group for group in told["groups"]}
+    assert groups.keys() == {None, *topics.groups}
+    for name in topics.groups:
+        group = groups[name]
+        assert group["records"] == 3 + 2 + UPDATES
+        assert (group["superseded_records"], group["tombstones"], group["json_nulls"]) == (UPDATES - 1, 1, 1)
+        assert group["live_keys"] == 2 + 1 + 1
+        kinds = {kind["kind"]: kind["records"] for kind in group["kinds"]}
+        assert kinds == {
+            "connector": 1,
+            "target-state": 1,
+            "session-key": 1,
+            "status-task": 1,
+            "status-connector": 1,
+            "offset": UPDATES,
+        }
+        assert group["start"]["at_least_seconds"] < group["start"]["seconds"] < group["start"]["at_most_seconds"]
+        assert group["start"]["alone_seconds"] < group["start"]["seconds"]
+    by_type = {topic["topic_type"]: topic for topic in told["topics"]}
+    config = by_type["config"]
+    assert (config["records"], config["unrecognized"]["records"], config["partitions"]) == (8, 1, 1)
+    assert by_type["offset"]["settings"]["segment.ms"] == ONE_SEGMENT["segment.ms"]
+    assert by_type["offset"]["estimated"]["hidden_superseded_records_at_most"] == 2 * (UPDATES - 1)
+    assert by_type["offset"]["estimated"]["dirty_ratio_at_least"] is None
+    assert told["model"]["file"] == "shipped"
+
+    ran = check("--limit", "6", "--group", topics.groups[1])
+    assert ran.code == 1
+    assert f"above the limit of 6 s: {topics.groups[1]}" in ran.out
+    assert topics.groups[0] not in ran.out
+    assert (
+        f"advice: {topics.topic('offsets')}: segment.ms {ONE_SEGMENT['segment.ms']} -> 3600000 (saves up to" in ran.out
+    )
+    assert "processors 64" in ran.out
+    assert check("--limit", "60", dear=False).code == 0
+
+
+def test_settings_are_changed_and_can_be_taken_back(topics: ProfiledTopics, check: Any) -> None:
+    topic = topics.topic("offsets")
+    with topics.broker.admin() as admin:
+        before = admin.own_topic_configs(topic)
+        assert before == {"cleanup.policy": "compact", **ONE_SEGMENT}
+        ran = check("--apply", "--dry-run")
+        assert ran.code == 1
+        assert "dry run: nothing was changed" in ran.out
+        undo = f"--entity-name {topic} --add-config segment.ms={ONE_SEGMENT['segment.ms']}"
+        assert undo in ran.out
+        refused = check("--apply")
+        assert refused.code == 1
+        assert "give --yes" in refused.err
+        assert undo in refused.err
+        assert check("--apply", "--dry-run", "--output", "json").json["applied"] is False
+        assert check("--yes").code == 2
+        assert admin.own_topic_configs(topic) == before
+
+        ran = check("--apply", "--yes", "--output", "json")
+        assert ran.code == 0
+        told = ran.json
+        changed = {change["setting"]: change["new"] for change in told["advice"]["changes"]}
+        assert changed["segment.ms"] == "3600000"
+        assert told["applied"] is True
+        assert "to undo it:" in ran.err
+        await_that(lambda: admin.own_topic_configs(topic), lambda own: own == {**before, **changed}, what="changed")
+
+        # The next record closes the segment, and the cleaner takes what was promised.
+        now_ms = int(time.time() * 1000)
+        write_records(
+            topics.broker.client_settings,
+            topic,
+            [Record(topic, partition, 0, now_ms, b'new.["c",{}]', b"{}") for partition in (0, 1)],
+        )
+        cleaned = await_that(
+            lambda: check("--output", "json").json, lambda told: _superseded(told) < UPDATES // 2, what="cleaned"
+        )
+        assert 2 * (UPDATES - 1) - _superseded(cleaned) >= told["advice"]["gain_records"] - 2
+        assert cleaned["advice"]["changes"] == []
+
+        for one in told["undo"]:
+            admin.alter_topic_configs(one["topic"], {one["setting"]: one["value"]})
+        await_that(lambda: admin.own_topic_configs(topic), lambda own: own == before, what="as before")
+
+
+def _superseded(told: Any) -> int:
+    return sum(group["superseded_records"] for group in told["groups"] if group["group"] != "new")

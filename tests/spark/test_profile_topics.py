@@ -1,0 +1,58 @@
+"""Topics profiled by Spark: the same result as the console's, and as the pure profile of the same records."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from connect_share.cli.__main__ import main as connect_share
+from connect_share.log import read_ranges
+from connect_share.records import OffsetRange, TopicType
+from connect_share.startup import PartitionCounter, TopicProfile
+from connect_share.worker_config import Isolation
+from spark_jobs import profile_topics
+from tests.support.kafka import TestBroker
+from tests.support.profiled_topics import SECRET, write_profiled_topics
+
+
+@pytest.mark.usefixtures("spark")
+def test_spark_counts_what_the_console_counts(
+    broker: TestBroker, unique: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    topics = write_profiled_topics(broker, unique, tmp_path)
+    words = ["-w", str(topics.worker_file), "--model", str(topics.model_file)]
+    result = tmp_path / "results" / "profile.json"
+    capsys.readouterr()
+    assert profile_topics.main([*words, "--result", str(result)]) == 0
+    captured = capsys.readouterr()
+    assert f"advice: {topics.topic('offsets')}: segment.ms" in captured.out
+    assert SECRET not in captured.out + captured.err + result.read_text()
+    told = json.loads(result.read_text())
+    assert told.pop("_command") == "profile_topics"
+
+    assert connect_share(["check", "startup", *words, "--output", "json"]) == 1
+    console = json.loads(capsys.readouterr().out)
+    assert console.pop("_command") == "check startup"
+    assert told.pop("profiled_at_ms") <= console.pop("profiled_at_ms")
+    assert told == console
+
+    topic = topics.topic("offsets")
+    with broker.admin() as admin:
+        ends = admin.end_offsets([(topic, 0), (topic, 1)])
+    counters = [PartitionCounter(TopicType.OFFSET, partition) for partition in (0, 1)]
+    ranges = [OffsetRange(topic, partition, 0, ends[topic, partition]) for partition in (0, 1)]
+    for record in read_ranges(broker.client_settings, ranges, isolation=Isolation.READ_UNCOMMITTED, client_id="tests"):
+        counters[record.partition].add(record.offset, record.timestamp_ms, record.key, record.value)
+    pure = TopicProfile.of(topic, TopicType.OFFSET, [counter.finish() for counter in counters])
+    kinds = {group["group"]: {kind["kind"]: kind for kind in group["kinds"]} for group in told["groups"]}
+    for (group, kind), count in pure.counts().items():
+        assert kinds[group][kind] == {"topic_type": "offset", "kind": kind, **count.members()}
+
+
+def test_what_is_not_there_is_said_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert profile_topics.main(["-w", str(tmp_path / "nowhere.properties")]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
