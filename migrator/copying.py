@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from connect_share.admin import Admin
 from connect_share.client import Message, to_record
-from connect_share.log.ranges import read_batches, read_ranges
+from connect_share.log.ranges import RangeReader, read_ranges
 from connect_share.records import Record, TopicType
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
 from migrator.canonical import fold_state
@@ -47,6 +47,11 @@ def read_slice(
     )
 
 
+def open_slice(slice_: CopySlice, settings: ClientSettings, *, client_id: str) -> RangeReader:
+    """Begin to fetch a slice as its own worker reads it."""
+    return RangeReader(settings, [slice_.offset_range], isolation=slice_.isolation, client_id=client_id)
+
+
 def rewritten(
     slice_: CopySlice, records: Iterable[Record], tally: Tally, on_progress: Callable[[int], None] | None = None
 ) -> Iterator[Record]:
@@ -63,7 +68,7 @@ def rewritten(
             yield answer
 
 
-def copy_slice(
+def begin_copy(
     slice_: CopySlice,
     consumer_settings: ClientSettings,
     producer_settings: ClientSettings,
@@ -71,10 +76,15 @@ def copy_slice(
     client_id: str,
     producers: Producers | None = None,
     present: Present | None = None,
+    opened: RangeReader | None = None,
     on_progress: Callable[[int], None] | None = None,
     idle_timeout_s: float = IDLE_TIMEOUT_S,
-) -> SliceEvidence:
-    """Copy one source partition; in ``mirror`` mode memory does not grow with its size.
+) -> Callable[[], SliceEvidence]:
+    """Read one source partition and queue all that is to be written; what it gives waits for the acknowledgements.
+
+    Between the two the caller may begin further slices with the same producers: small slices then share requests, of
+    which a slice of its own needs one for each partition of the destination. In ``mirror`` mode memory does not grow
+    with the size of a slice.
 
     Args:
         slice_: what to read and where to write.
@@ -83,33 +93,30 @@ def copy_slice(
         client_id: for both clients.
         producers: kept producers of the caller, by default those of the process.
         present: what an interrupted copy has left at the destination; not written again.
+        opened: what reads the slice, if it was opened before; closed here.
         on_progress: called now and then with the number of records read since the last call.
         idle_timeout_s: seconds without a record after which reading is given up.
 
     Raises:
         BrokerError: reading or writing was refused; the destination may hold a part of the slice.
         ReadToEndTimeoutError: the end of the range was not reached.
-        CopyError: an acknowledgement is missing.
+        CopyError: an acknowledgement is missing; only from what is given.
     """
     tally = Tally()
     writer = CheckedWriter(producers or PROCESS_PRODUCERS, producer_settings, slice_.destination_topic, client_id)
     skipping = None
 
     def read() -> Iterator[list[Message]]:
-        return read_batches(
-            consumer_settings,
-            [slice_.offset_range],
-            isolation=slice_.isolation,
-            client_id=client_id,
-            idle_timeout_s=idle_timeout_s,
-        )
+        with open_slice(slice_, consumer_settings, client_id=client_id) as reader:
+            yield from reader.batches(idle_timeout_s)
 
     if present is not None and present.found:
         lengths = present.lengths(rewritten(slice_, _records(read()), Tally()), slice_.destination_partitions)
         skipping = Skipping(lengths, slice_.destination_partitions)
     try:
         if skipping is None and not slice_.fold:
-            _mirror(slice_, read(), tally, writer, on_progress)
+            with opened or open_slice(slice_, consumer_settings, client_id=client_id) as reader:
+                _mirror(slice_, reader.batches(idle_timeout_s), tally, writer, on_progress)
         else:
             for record in rewritten(slice_, _records(read()), tally, on_progress):
                 tally.carried(record)
@@ -121,17 +128,25 @@ def copy_slice(
         marker = slice_.topic_type is TopicType.CONFIG and tally.tombstones > 0
         if marker:
             _write_marker(writer, slice_, tally.last_offset)
-        writer.finish()
     except BaseException:
         writer.abandon()
         raise
-    spans = dict(writer.offsets)
-    if present is not None and skipping is not None:
-        for number in skipping.lengths:
-            first, last = present.spans[number]
-            written = spans.get(number, (first, last))
-            spans[number] = (min(first, written[0]), max(last, written[1]))
-    return tally.evidence(slice_, marker=marker, spans=spans)
+
+    def finish() -> SliceEvidence:
+        try:
+            writer.finish()
+        except BaseException:
+            writer.abandon()
+            raise
+        spans = dict(writer.offsets)
+        if present is not None and skipping is not None:
+            for number in skipping.lengths:
+                first, last = present.spans[number]
+                written = spans.get(number, (first, last))
+                spans[number] = (min(first, written[0]), max(last, written[1]))
+        return tally.evidence(slice_, marker=marker, spans=spans)
+
+    return finish
 
 
 def _records(batches: Iterable[list[Message]]) -> Iterator[Record]:
@@ -212,28 +227,48 @@ class CopyJob:
         producers: Producers | None = None,
         on_progress: Callable[[int], None] | None = None,
     ) -> SliceEvidence:
-        """Copy the slice.
+        """Copy the slice; arguments and errors as of :meth:`begin`."""
+        return self.begin(resumed=resumed, present=present, producers=producers, on_progress=on_progress)()
+
+    def begin(
+        self,
+        *,
+        resumed: bool = False,
+        present: Present | None = None,
+        producers: Producers | None = None,
+        opened: RangeReader | None = None,
+        on_progress: Callable[[int], None] | None = None,
+    ) -> Callable[[], SliceEvidence]:
+        """Queue all that is to be written; what this gives waits for the acknowledgements.
 
         Args:
             resumed: an earlier attempt may have written: read back what is there first, unless ``present`` says it.
             present: what is there.
             producers: kept producers of the caller.
+            opened: what :meth:`open` gave.
             on_progress: told of records read.
 
         Raises:
-            ConnectShareError: as :func:`copy_slice`.
+            ConnectShareError: as :func:`begin_copy`.
         """
         if present is None and (resumed or self.resumed):
             present = self.read_back()
-        return copy_slice(
+        return begin_copy(
             self.slice_,
             self.consumer_settings,
             self.producer_settings,
             client_id=self.client_id,
             producers=producers,
             present=present,
+            opened=opened,
             on_progress=on_progress,
         )
+
+    def open(self, *, present: Present | None = None) -> RangeReader | None:
+        """Begin to fetch the slice ahead of :meth:`begin`, unless it is read in another way."""
+        if present is not None or self.resumed or self.slice_.fold:
+            return None
+        return open_slice(self.slice_, self.consumer_settings, client_id=self.client_id)
 
     def read_back(self) -> Present:
         """Read what was written under the keys of this slice's destination since the copy began.

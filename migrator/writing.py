@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
@@ -16,8 +15,9 @@ POLL_EVERY: Final = 200
 """Records between two looks at acknowledgements: a look at each costs a third of the copy."""
 
 PRODUCER_OVERRIDES: Final[Mapping[str, str]] = {
-    # Many small records: few large batches; the flush at the end of a slice waits for no linger.
-    "linger.ms": "50",
+    # Few large batches: a broker needs longer for the second batch of a new partition (its indexes get their first
+    # entries) than for all that a small cluster has. A flush does not wait for it.
+    "linger.ms": "300",
     # Bounds the memory of a slice whatever its size; the library's default is 1 GiB.
     "queue.buffering.max.kbytes": "65536",
     # A record that cannot be delivered must end the copy within minutes, not hang it.
@@ -40,35 +40,18 @@ class Producers(threading.local):
     """Producers kept from one slice to the next; each thread has its own, so callbacks need no lock.
 
     A new idempotent producer waits half a second for its id, which is most of the time of a small slice.
-
-    Args:
-        ahead: shared by all threads: producers that were opened with :meth:`open_ahead` and wait for a thread.
     """
 
-    def __init__(self, ahead: list[tuple[_Place, client.Producer]] | None = None) -> None:
-        self._ahead = [] if ahead is None else ahead
+    def __init__(self) -> None:
         self._made: dict[_Place, client.Producer] = {}
 
-    def open_ahead(self, settings: ClientSettings, client_id: str, count: int) -> None:
-        """Open producers for threads that will ask for them, so that they have their ids by then."""
-        for _ in range(count):
-            self._ahead.append(self._opened(settings, client_id))
-
     def get(self, settings: ClientSettings, client_id: str) -> client.Producer:
-        """Return this thread's producer for these settings."""
+        """Return this thread's producer for these settings; one that is asked for early has its id when it is needed."""
         at = _place(settings, client_id)
         if at not in self._made:
-            # Another thread may be quicker, hence taken out before it is looked at.
-            with contextlib.suppress(IndexError):
-                found = self._ahead.pop()
-                self._made[found[0]] = found[1]
-        if at not in self._made:
-            self._made[at] = self._opened(settings, client_id)[1]
+            overrides = PRODUCER_OVERRIDES
+            self._made[at] = client.producer(settings, client_id=client_id, overrides=overrides, idempotent=True)
         return self._made[at]
-
-    def _opened(self, settings: ClientSettings, client_id: str) -> tuple[_Place, client.Producer]:
-        producer = client.producer(settings, client_id=client_id, overrides=PRODUCER_OVERRIDES, idempotent=True)
-        return _place(settings, client_id), producer
 
     def forget(self, producer: client.Producer) -> None:
         """Let go of a producer that failed: the next slice gets a new one."""

@@ -4,12 +4,13 @@ from connect_share.log.catch_up import CatchUp
 from connect_share.log.facts import TopicFacts, gather_facts
 from connect_share.log.kafka_based_log import KafkaBasedLog
 from connect_share.log.protocol import CompactedLog, RecordMetadata, RecordSink
-from connect_share.log.ranges import read_batches, read_ranges
+from connect_share.log.ranges import RangeReader, read_batches, read_ranges
 
 __all__ = [
     "CatchUp",
     "CompactedLog",
     "KafkaBasedLog",
+    "RangeReader",
     "RecordMetadata",
     "RecordSink",
     "TopicFacts",

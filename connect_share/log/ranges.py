@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from types import TracebackType
+from typing import Final, Self
 
 from connect_share.client import (
     Consumer,
@@ -77,17 +78,55 @@ def read_batches(
     Raises:
         ReadToEndTimeoutError, BrokerError: as :func:`read_ranges`.
     """
-    waiting = {(r.topic, r.partition): r.end for r in ranges if r.end > r.start}
-    if len(waiting) < sum(r.end > r.start for r in ranges):
-        raise ValueError("a partition may have one range only")
-    if not waiting:
-        return
-    # A client of its own each time: one that is given another topic needs up to a second to find its leaders.
-    reader = consumer(settings, client_id=client_id, isolation=isolation, overrides=_BULK_SETTINGS)
-    try:
-        yield from _Reading(reader, ranges, waiting).batches(idle_timeout_s)
-    finally:
-        reader.close()
+    with RangeReader(settings, ranges, isolation=isolation, client_id=client_id) as reader:
+        yield from reader.batches(idle_timeout_s)
+
+
+class RangeReader:
+    """The client that reads given ranges; it fetches from the moment on when it is made, while others are being read.
+
+    Args:
+        settings: how to reach the cluster.
+        ranges: at most one range for each partition.
+        isolation: which records of transactions are seen.
+        client_id: shown in the broker's logs.
+    """
+
+    def __init__(
+        self, settings: ClientSettings, ranges: Sequence[OffsetRange], *, isolation: Isolation, client_id: str
+    ) -> None:
+        waiting = {(r.topic, r.partition): r.end for r in ranges if r.end > r.start}
+        if len(waiting) < sum(r.end > r.start for r in ranges):
+            raise ValueError("a partition may have one range only")
+        self._client: Consumer | None = None
+        self._reading: _Reading | None = None
+        if waiting:
+            # A client of its own each time: one that is given another topic needs up to a second to find its leaders.
+            self._client = consumer(settings, client_id=client_id, isolation=isolation, overrides=_BULK_SETTINGS)
+            self._reading = _Reading(self._client, ranges, waiting)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the client; may be called twice."""
+        client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
+    def batches(self, idle_timeout_s: float = IDLE_TIMEOUT_S) -> Iterator[list[Message]]:
+        """Yield all records once, in offset order within each partition.
+
+        Raises:
+            ReadToEndTimeoutError, BrokerError: as :func:`read_ranges`.
+        """
+        if self._reading is not None:
+            yield from self._reading.batches(idle_timeout_s)
 
 
 class _Reading:
