@@ -41,6 +41,7 @@ _ISOLATION: Final = {
 }
 _RETRY_S: Final = 0.1
 _GRACE_S: Final = 0.5
+_FIRST_TRY_S: Final = 3.0
 _STALE_LEADER: Final = ("FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH", "NOT_LEADER_FOR_PARTITION")
 
 
@@ -257,25 +258,30 @@ class Admin:
         return self._settings(ResourceType.TOPIC, topic, f"reading the settings of topic {topic}")
 
     def broker_settings(self) -> dict[int, dict[str, str]]:
-        """Give the effective settings of each broker that is up, by its id; secret ones are absent.
+        """Give the effective settings of each broker that answers, by its id; secret ones are absent.
 
         Raises:
             BrokerError: not reachable, or not allowed.
         """
-        return {
-            broker.id: self._settings(
-                ResourceType.BROKER, str(broker.id), f"describing the settings of broker {broker.id}"
-            )
-            for broker in self.brokers()
-        }
+        found: dict[int, dict[str, str]] = {}
+        silent: BrokerError | None = None
+        for broker in self.brokers():
+            doing = f"describing the settings of broker {broker.id}"
+            try:
+                found[broker.id] = self._settings(ResourceType.BROKER, str(broker.id), doing, _FIRST_TRY_S)
+            except (BrokerTimeoutError, BrokerUnavailableError) as exc:
+                silent = exc  # only this broker can tell, and it may have died a moment ago
+        if silent is not None and not found:
+            raise silent
+        return found
 
-    def _settings(self, kind: ResourceType, name: str, doing: str) -> dict[str, str]:
+    def _settings(self, kind: ResourceType, name: str, doing: str, timeout_s: float | None = None) -> dict[str, str]:
         def ask(timeout_s: float) -> dict[str, str]:
             futures = self._client.describe_configs([ConfigResource(kind, name)], request_timeout=timeout_s)
             entries = _result(next(iter(futures.values())), doing)
             return {name: entry.value for name, entry in entries.items() if entry.value is not None}
 
-        return self._retried(ask)
+        return self._retried(ask, timeout_s)
 
     def own_topic_configs(self, topic: str) -> dict[str, str]:
         """Give the settings that were made for this topic; all others are the brokers' defaults.
@@ -448,13 +454,22 @@ class Admin:
         )
 
     def _retried(self, ask: Callable[[float], T], timeout_s: float | None = None) -> T:
-        """Repeat a call while it fails with an error that passes (leaders move, a topic is just being made)."""
+        """Repeat a call while it fails with an error that passes (leaders move, a topic is just being made).
+
+        The library sends most calls to one broker, on KRaft to any that it takes for the controller, and goes on waiting for
+        it when it has died. So a first try is short, and who is there is asked before the next one.
+        """
         deadline_s = time.monotonic() + (self._timeout_s if timeout_s is None else min(timeout_s, self._timeout_s))
+        try_s = _FIRST_TRY_S
         while True:
             try:
-                return ask(max(0.1, deadline_s - time.monotonic()))
+                return ask(max(0.1, min(try_s, deadline_s - time.monotonic())))
             except (BrokerTimeoutError, BrokerUnavailableError) as exc:
-                raise self._no_answer(exc) from exc
+                if isinstance(exc, BrokerUnavailableError) or time.monotonic() + _RETRY_S > deadline_s:
+                    raise self._no_answer(exc) from exc
+                with contextlib.suppress(KafkaException):
+                    self._client.list_topics(timeout=min(1.0, deadline_s - time.monotonic()))
+                try_s *= 2
             except BrokerError as exc:
                 if not exc.retriable or time.monotonic() + _RETRY_S > deadline_s:
                     raise

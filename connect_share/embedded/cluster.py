@@ -7,9 +7,9 @@ import shutil
 import threading
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -244,18 +244,8 @@ class LocalCluster:
         Raises:
             EmbeddedError: they were not, in time.
         """
-        deadline_s = time.monotonic() + timeout_s
-        with self.admin(timeout_s=5.0) as admin:
-            while True:
-                try:
-                    up = {broker.id for broker in admin.brokers()}
-                except BrokerError:
-                    up = set()
-                if node_ids <= up:
-                    return
-                if time.monotonic() > deadline_s:
-                    raise EmbeddedError(f"only brokers {sorted(up)} of {sorted(node_ids)} came up in {timeout_s:g} s")
-                time.sleep(_POLL_S)
+        if not self._await_up(lambda up: node_ids <= up, timeout_s):
+            raise EmbeddedError(f"brokers {sorted(node_ids)} were not all up after {timeout_s:g} s")
 
     def await_gone(self, node_id: int, timeout_s: float = _SEEN_S) -> None:
         """Wait until the cluster no longer counts a broker that was killed as up.
@@ -263,11 +253,18 @@ class LocalCluster:
         Raises:
             EmbeddedError: it still did at the end.
         """
+        if not self._await_up(lambda up: node_id not in up, timeout_s):
+            raise EmbeddedError(f"broker {node_id} still counted as up after {timeout_s:g} s")
+
+    def _await_up(self, accept: Callable[[set[int]], bool], timeout_s: float) -> bool:
         deadline_s = time.monotonic() + timeout_s
-        with self.admin(timeout_s=5.0) as admin:
-            while node_id in {broker.id for broker in admin.brokers()}:
+        with self.admin() as admin:
+            while True:
+                with suppress(BrokerError):  # the broker that was asked may be the one that has just died
+                    if accept({broker.id for broker in admin.brokers()}):
+                        return True
                 if time.monotonic() > deadline_s:
-                    raise EmbeddedError(f"broker {node_id} still counted as up after {timeout_s:g} s")
+                    return False
                 time.sleep(_POLL_S)
 
     def close(self) -> None:

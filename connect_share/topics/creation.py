@@ -27,6 +27,7 @@ CREATE_TIMEOUT_S: Final = 60.0
 
 _FIRST_RETRY_S: Final = 0.1
 _LAST_RETRY_S: Final = 1.0
+_LONGEST_TRY_S: Final = 10.0
 _TOO_FEW: Final = "INVALID_REPLICATION_FACTOR"
 # The broker may become able to do it: a replica's broker is starting, a controller is being elected.
 _TRY_AGAIN: Final = frozenset({_TOO_FEW, "REQUEST_TIMED_OUT", "_TIMED_OUT", "NOT_CONTROLLER"})
@@ -236,12 +237,14 @@ class _Attempt:
         """Ask for the topic unless brokers are missing: KRaft would count dead ones, and grant it."""
         if self._wanted is None:
             self._wanted = replicas_wanted(self._admin, self._spec)
-        up = len(self._admin.brokers())
+        up = self._admin.broker_count()
         if self._wanted is not None and up < self._wanted:
             raise BrokerError(
                 f"{self._wanted} replicas need as many brokers, {up} are up", name=_TOO_FEW, retriable=True
             )
-        self._admin.create_topic(creation_request(self._spec), timeout_s=self._deadline_s - time.monotonic())
+        # Not all of the time left: what is asked of a broker that has just died is never answered.
+        left_s = min(_LONGEST_TRY_S, self._deadline_s - time.monotonic())
+        self._admin.create_topic(creation_request(self._spec), timeout_s=left_s)
 
     def _check_passing(self, error: BrokerError, pause_s: float) -> None:
         """Raise what is final: an error that does not pass, or any once time is up."""
@@ -257,7 +260,7 @@ class _Attempt:
                 "Topic %s needs %s brokers, %s up; trying again for %.0f s",
                 self._spec.topic,
                 "more" if self._wanted is None else self._wanted,
-                counted(len(self._admin.brokers())),
+                counted(self._admin.broker_count()),
                 max(0.0, remaining_s),
             )
         if remaining_s < pause_s:
@@ -269,7 +272,7 @@ class _Attempt:
         replicas = f"{count} replicas (the brokers' default.replication.factor)" if default else f"{count} replicas"
         return ReplicationFactorError(
             f"topic {self._spec.topic!r} could not be created with {replicas} within {self._timeout_s:.0f} s, "
-            f"{counted(len(self._admin.brokers()), ' broker')} up; start more brokers or set "
+            f"{counted(self._admin.broker_count(), ' broker')} up; start more brokers or set "
             f"{self._spec.setting_name('replication.factor')} lower ({error.name}). "
             f"It is never created with fewer replicas",
             topic=self._spec.topic,

@@ -110,7 +110,7 @@ def plan_topics(admin: Admin, specs: Sequence[TopicSpec]) -> tuple[PlannedTopic,
 def missing_brokers(admin: Admin, planned: Sequence[PlannedTopic]) -> tuple[int, int] | None:
     """Give how many brokers are up and how many are needed, if these are more."""
     needed = max((topic.replicas or 1 for topic in planned if not topic.exists), default=0)
-    up = len(admin.brokers())
+    up = admin.broker_count()
     return (up, needed) if up < needed else None
 
 

@@ -1,0 +1,235 @@
+"""Replicas on three real brokers: two that join late, racks, a repair with Kafka's own tool, one that dies."""
+
+from __future__ import annotations
+
+import json
+import logging
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connect_share import client
+from connect_share.admin import Admin, NewTopicRequest, TopicDescription
+from connect_share.embedded.artifacts import ensure_artifacts
+from connect_share.embedded.cluster import LocalCluster
+from connect_share.embedded.jvm import QUICK, java_arguments, write_log_settings
+from connect_share.errors import ReplicationFactorError
+from connect_share.records import TopicType
+from connect_share.topics import TopicSpec, ensure_topic
+from connect_share.topics.creation import await_in_sync
+from tests.support.kafka import given_broker
+from tests.support.waiting import await_that
+
+# A cluster costs ten seconds: all its tests in one process.
+pytestmark = [pytest.mark.kills_broker, pytest.mark.xdist_group("cluster")]
+
+
+def console(*words: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "connect_share.cli", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+def worker_file(path: Path, cluster: LocalCluster, prefix: str) -> Path:
+    lines = [f"bootstrap.servers={cluster.bootstrap_servers}", f"group.id={prefix}", "offset.storage.partitions=4"]
+    lines += [f"{kind}.storage.topic={prefix}-{kind}" for kind in ("config", "offset", "status")]
+    path.write_text("\n".join([*lines, "status.storage.partitions=2"]))
+    return path
+
+
+@dataclass
+class Joining:
+    """What happened while one broker was up, and when two joined."""
+
+    cluster: LocalCluster
+    errors: list[ReplicationFactorError] = field(default_factory=list)
+    logged: list[str] = field(default_factory=list)
+    made_alone: list[str] = field(default_factory=list)
+    check: subprocess.CompletedProcess[str] | None = None
+    dry_run: subprocess.CompletedProcess[str] | None = None
+    create: subprocess.CompletedProcess[str] | None = None
+    late: TopicDescription | None = None
+
+
+class _Lines(logging.Handler):
+    def __init__(self, lines: list[str]) -> None:
+        super().__init__(logging.INFO)
+        self._lines = lines
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._lines.append(record.getMessage())
+
+
+@pytest.fixture(scope="module")
+def joining(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Joining]:
+    if given_broker() is not None:
+        pytest.skip("CONNECT_SHARE_BOOTSTRAP is set: tests that stop brokers do not run")
+    with closing(LocalCluster(3, racks=("a", "a", "b"))) as cluster, ThreadPoolExecutor(3) as threads:
+        cluster.start(1)
+        seen = Joining(cluster)
+        path = worker_file(tmp_path_factory.mktemp("joining") / "worker.properties", cluster, "joining")
+        checked = threads.submit(console, "check", "topics", "-w", path, "--output", "json")
+        dry = threads.submit(console, "create", "topics", "-w", path, "--dry-run")
+        logger, handler = logging.getLogger("connect_share.topics"), _Lines(seen.logged)
+        with cluster.admin() as admin:
+            logger.addHandler(handler)
+            level = logger.level
+            logger.setLevel(logging.INFO)
+            try:
+                for replicas in (3, -1):
+                    with pytest.raises(ReplicationFactorError) as caught:
+                        ensure_topic(admin, TopicSpec("early", TopicType.STATUS, 2, replicas), timeout_s=1.5)
+                    seen.errors.append(caught.value)
+            finally:
+                logger.removeHandler(handler)
+                logger.setLevel(level)
+            seen.check, seen.dry_run = checked.result(60), dry.result(60)
+            seen.made_alone = sorted(admin.topic_names())
+            late = threads.submit(ensure_topic, admin, TopicSpec("late", TopicType.STATUS, 2, 3), timeout_s=90)
+            create = threads.submit(console, "create", "topics", "-w", path, "--yes", "--timeout", "90")
+            cluster.start(2, 3)
+            assert late.result(90) is True
+            seen.create = create.result(90)
+            seen.late = admin.describe_topics(["late"])["late"]
+        yield seen
+
+
+def test_never_with_fewer_replicas_and_with_all_as_soon_as_brokers_join(joining: Joining) -> None:
+    with_three, with_default = map(str, joining.errors)
+    assert "'early' could not be created with 3 replicas within" in with_three
+    assert "3 replicas (the brokers' default.replication.factor)" in with_default
+    for message in (with_three, with_default):
+        assert "1 broker is up" in message
+        assert "status.storage.replication.factor" in message
+    assert [line.split(";")[0] for line in joining.logged] == ["Topic early needs 3 brokers, 1 is up"] * 2
+    assert joining.made_alone == []
+
+    assert joining.dry_run is not None
+    assert joining.dry_run.returncode == 1
+    assert "3 replicas need 3 brokers and 1 is up" in joining.dry_run.stderr
+    assert joining.check is not None
+    assert joining.check.returncode == 1
+    findings = {(found["topic"], found["kind"]): found for found in json.loads(joining.check.stdout)["findings"]}
+    assert ("joining-config", "cannot-be-created") in findings
+    hanging = findings["__consumer_offsets", "cannot-be-created"]
+    assert "offsets.topic.replication.factor is 3 and 1 broker is up" in hanging["message"]
+    assert "waits without a word" in hanging["message"]
+
+    assert joining.late is not None
+    assert [len(partition.isr) for partition in joining.late.partitions] == [3, 3]
+    assert joining.create is not None
+    assert joining.create.returncode == 0, joining.create.stderr
+    with joining.cluster.admin() as admin:
+        made = admin.describe_topics(["joining-config", "joining-offset", "joining-status"])
+        assert {name: len(found.partitions) for name, found in made.items()} == {
+            "joining-config": 1,
+            "joining-offset": 4,
+            "joining-status": 2,
+        }
+        assert all(len(partition.replicas) == 3 for found in made.values() for partition in found.partitions)
+        assert admin.topic_configs("joining-config")["min.insync.replicas"] == "2"
+        admin.delete_topics(["late"])
+
+
+def test_old_topics_are_found_and_mended_and_a_dead_broker_is_named(joining: Joining, tmp_path: Path) -> None:
+    cluster = joining.cluster
+    path = worker_file(tmp_path / "worker.properties", cluster, "old")
+    file = tmp_path / "new.json"
+    with cluster.admin() as admin:
+        # As clusters made before KIP-115, or in a hurry: everything on one broker, or in one rack.
+        assigned(cluster, "__consumer_offsets", [[1], [1]])
+        assigned(cluster, "__transaction_state", [[2]])
+        assigned(cluster, "old-config", [[1, 2]], {"min.insync.replicas": "2"})
+        assigned(cluster, "old-offset", [[1]] * 4)
+        assigned(cluster, "old-status", [[1, 2, 3], [3, 2, 1]])
+        check = console("check", "topics", "-w", path, "--output", "json", "--reassignment", file)
+        told = json.loads(check.stdout)
+        assert check.returncode == 1
+        assert {(found["topic"], found["kind"], found["partition"]) for found in told["findings"]} == {
+            *(("__consumer_offsets", "too-few-replicas", partition) for partition in (0, 1)),
+            ("__transaction_state", "too-few-replicas", 0),
+            ("old-config", "min-insync-replicas", None),
+            ("old-config", "one-rack", 0),
+            ("old-config", "too-few-replicas", 0),
+            *(("old-offset", "too-few-replicas", partition) for partition in range(4)),
+        }
+        assert json.loads(file.read_text()) == told["reassignment"]
+        shown = console("check", "topics", "-w", path).stdout
+        assert (
+            "old-offset[0-3]: has 1 of the 3 replicas that offset.storage.replication.factor asks for (too-few-replicas)\n"
+            in shown
+        )
+        reassign(cluster, file, tmp_path)
+        mended = await_that(
+            lambda: console("check", "topics", "-w", path), lambda done: done.returncode == 0, what="mended"
+        )
+        assert "nothing found" in mended.stdout
+
+        # Broker 3 dies: what it has is short or gone, and nothing new is made that counts on it.
+        assigned(cluster, "alone", [[3]])
+        cluster.broker(3).kill()
+        cluster.await_gone(3)
+        flags = [f"--{kind}-storage-topic=old-{kind}" for kind in ("config", "offset")]
+        command = ("check", "topics", "-B", cluster.bootstrap_servers, *flags, "--status-storage-topic=alone")
+        check = console(*command, "--replication-factor", "1")
+        assert "old-config[0]: has 2 of 3 replicas in sync, missing broker 3 (under-replicated)\n" in check.stdout
+        assert (
+            "alone[0]: has no leader: nothing can be read or written; replicas on brokers 3 (no-leader)\n"
+            in check.stdout
+        )
+        assert "    start broker 3\n" in check.stdout
+        with pytest.raises(ReplicationFactorError, match="2 brokers are up"):
+            ensure_topic(admin, TopicSpec("after", TopicType.STATUS, 2, 3), timeout_s=0.5)
+        assert admin.describe_topics(["after"]) == {}
+        # The controller itself would count the dead one, and grant it.
+        admin.create_topic(NewTopicRequest("after", 2, 3, {"cleanup.policy": "compact"}))
+        with pytest.raises(ReplicationFactorError, match=r"after\[0\], after\[1\] on brokers 3; bring the brokers up"):
+            await_in_sync(admin, "after", replicas=3, deadline_s=time.monotonic() + 1.0)
+
+
+def assigned(
+    cluster: LocalCluster, topic: str, replicas: list[list[int]], configs: dict[str, str] | None = None
+) -> None:
+    """Create a topic with its replicas on given brokers."""
+    admin = client.admin_client(cluster.client_settings, client_id="tests")
+    new = client.NewTopic(
+        topic,
+        num_partitions=len(replicas),
+        replica_assignment=replicas,
+        config={"cleanup.policy": "compact", **(configs or {})},
+    )
+    admin.create_topics([new], operation_timeout=30)[topic].result(30)
+    with Admin(cluster.client_settings, client_id="tests") as ours:
+        expected = [tuple(brokers) for brokers in replicas]
+
+        def there() -> list[tuple[int, ...]]:
+            found: Any = ours.describe_topics([topic]).get(topic)
+            return [] if found is None else [partition.replicas for partition in found.partitions]
+
+        await_that(there, lambda found: found == expected, what=f"{topic} there")
+
+
+def reassign(cluster: LocalCluster, file: Path, folder: Path) -> None:
+    """Run Kafka's own tool."""
+    command = java_arguments(
+        ensure_artifacts(f"kafka-{cluster.version}"),
+        "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
+        [
+            "--bootstrap-server",
+            cluster.bootstrap_servers,
+            "--reassignment-json-file",
+            str(file),
+            "--execute",
+        ],
+        options=QUICK,
+        log_settings=write_log_settings(folder, "warn"),
+    )
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
