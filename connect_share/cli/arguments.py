@@ -221,7 +221,7 @@ def _add_check_startup(nouns: argparse._SubParsersAction[_Parser]) -> None:
         help="what does a start cost, and which topic settings make it cheaper?",
         description="Read the three topics once and tell what is in them by group and kind of record, how long a start of "
         "each group is predicted to take, and which topic settings would make it shorter. "
-        "Exit code 1 if a setting is worth changing or a start takes longer than --limit.",
+        "Exit code 1 if a setting is worth changing, something is wrong in a topic, or a start takes longer than --limit.",
     )
     _add_where(parser)
     parser.add_argument(

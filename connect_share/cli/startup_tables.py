@@ -10,7 +10,7 @@ from connect_share.cli.output import Output
 from connect_share.cli.rows import shown_group
 from connect_share.records import TopicType
 from connect_share.startup.advice import Change
-from connect_share.startup.profile import Count
+from connect_share.startup.profile import Count, total
 from connect_share.startup.report import SHIPPED_NAME, GroupStart, StartupProfile, estimated, members
 
 MOST_GROUPS: Final = 20
@@ -98,8 +98,8 @@ def _kinds(found: StartupProfile, out: Output) -> None:
             _size(count.bytes),
             f"{count.live_keys:,}",
             _share(count),
-            f"{count.tombstones:,}",
-            f"{count.json_nulls:,}",
+            f"{count.live_tombstones:,}",
+            f"{count.live_json_nulls:,}",
             _size(count.largest_key_bytes),
             _size(count.largest_record_bytes),
             None if count.largest_record_at is None else "{}@{}".format(*count.largest_record_at),
@@ -114,7 +114,8 @@ def _kinds(found: StartupProfile, out: Output) -> None:
 def _groups(found: StartupProfile, out: Output) -> None:
     rows = [_group_row(start) for start in found.groups[:MOST_GROUPS]]
     headers = ["GROUP", "RECORDS", "SIZE", "LIVE KEYS", "SUPERSEDED", "TOMBSTONES", "START", "BETWEEN", "ALONE"]
-    out.lines("")
+    every = total(topic.profile.total() for topic in found.topics.values())
+    out.lines("", f"each start reads {every.records:,} records, {_size(every.bytes)}; superseded: {_share(every)}", "")
     out.table(headers, rows)
     if len(found.groups) > MOST_GROUPS:
         out.note(

@@ -166,10 +166,10 @@ def _topic_members(topic_type: TopicType, topic: ProfiledTopic, now_ms: int) -> 
     if estimates is not None:
         behind, dirty = estimates
         told["estimated"] = {
-            "hidden_records_at_most": behind.held.records,
-            "hidden_bytes_at_most": behind.held.bytes,
-            "hidden_superseded_records_at_most": behind.superseded.records,
-            "hidden_superseded_bytes_at_most": behind.superseded.bytes,
+            "hidden_records_at_most": round(behind.held.records),
+            "hidden_bytes_at_most": round(behind.held.bytes),
+            "hidden_superseded_records_at_most": round(behind.superseded.records),
+            "hidden_superseded_bytes_at_most": round(behind.superseded.bytes),
             "dirty_ratio_at_least": dirty,
         }
     return told
@@ -184,9 +184,12 @@ def estimated(topic: ProfiledTopic, now_ms: int) -> tuple[Hidden, float | None] 
 
 
 def _group_members(start: GroupStart) -> dict[str, Any]:
+    counted = start.count.members()
+    # A place without its topic says nothing; the kinds have it.
+    del counted["largest_record_at"]
     return {
         "group": start.group,
-        **start.count.members(),
+        **counted,
         "start": {
             "seconds": start.seconds,
             "at_least_seconds": start.between[0],

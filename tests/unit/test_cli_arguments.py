@@ -24,6 +24,7 @@ HELP = Path(__file__).parent.parent / "vectors" / "help"
         ("get", "groups"),
         ("get", "statuses"),
         ("describe", "connector"),
+        ("check", "startup"),
         ("check", "worker-config"),
         ("check", "topics"),
         ("create", "topics"),
