@@ -7,24 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
-from typing import Final
 
 from connect_share.records import TopicType
 from migrator.report_page import page, section, table
-from spark_jobs.demo.plots import Bar, Segment, bar_plot, legend
+from spark_jobs.bar_plot import STYLE, Bar, Segment, bar_plot, legend
 from spark_jobs.demo.result import DemoResult, GroupAgain
 from spark_jobs.demo.views import GroupComparison
-
-_PLOT_STYLE: Final = """
-.plot { display: block; width: 100%; max-width: 34rem; height: auto; font-size: 12px; }
-.plot text { fill: var(--ink); } .plot .value { fill: var(--dim); font-variant-numeric: tabular-nums; }
-.track { fill: var(--track); } .s1 { fill: var(--c1); } .s2 { fill: var(--c2); } .s3 { fill: var(--c3); }
-.s4 { fill: var(--c4); } .s5 { fill: var(--c5); } .s6 { fill: var(--c6); }
-.legend { list-style: none; display: flex; flex-wrap: wrap; gap: .3rem 1rem; padding: 0; margin: .3rem 0; font-size: .9rem; }
-.swatch { display: inline-block; width: .8em; height: .8em; border-radius: .2em; margin-right: .4em; }
-.b1 { background: var(--c1); } .b2 { background: var(--c2); } .b3 { background: var(--c3); }
-.b4 { background: var(--c4); } .b5 { background: var(--c5); } .b6 { background: var(--c6); }
-"""
 
 
 def render_report(result: DemoResult) -> str:
@@ -41,7 +29,7 @@ def render_report(result: DemoResult) -> str:
         section("Where the time went", _phases(result)),
         section("Machine and versions", table(("what", "is"), result.versions.items())),
     ]
-    return page("connect-share demo", parts, style=_PLOT_STYLE)
+    return page("connect-share demo", parts, style=STYLE)
 
 
 def _head(result: DemoResult) -> str:

@@ -8,24 +8,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from spark_jobs.startup.names import OURS, contender_order, contender_title, normal_name
 from spark_jobs.startup.result import Scenario, StartupResult, Warmth
+from spark_jobs.startup.units import ratio
 
 KIP: Final = "kip"
-OURS: Final = "python"
 WARMTHS: Final[tuple[Warmth, ...]] = ("cold", "warm")
 STORES: Final = ("config", "status", "offset")
 
-_TITLES: Final = {
-    # Name: what a table calls it, what a plot calls it.
-    "python": ("Python stores", "Python stores"),
-    "python-checkpoint": ("Python stores, from a checkpoint", "Python, checkpoint"),
-    "java-jar": ("Java stores with the sharing jar", "Java with the jar"),
-    "java": ("Java stores, plain keys", "Java, plain keys"),
-    "java-foreign": ("Java stores, prefixed keys", "Java, prefixed keys"),
-    "plain-client": ("plain confluent-kafka read, default settings", "plain client"),
-    "librdkafka": ("bare librdkafka read, nothing done to the records", "bare librdkafka"),
-    "kcat": ("kcat, one topic after another", "kcat"),
-}
+_SHORTEST: Final = 1e-9
+_LONGEST: Final = 1e9
+"""Seconds outside of these are a broken file, and no plot could show them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +55,25 @@ class Spread:
 
 def spread(values: Iterable[float]) -> Spread | None:
     """Give what can be drawn and compared of these: finite and above zero; ``None`` if nothing is."""
-    usable = tuple(value for value in values if math.isfinite(value) and value > 0)
+    usable = tuple(value for value in values if drawable(value))
     return Spread(usable) if usable else None
+
+
+def drawable(seconds: float) -> bool:
+    """Tell whether these seconds can have been measured and can be drawn."""
+    return _SHORTEST <= seconds <= _LONGEST
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One contender in one scenario: all three stores, and each store where the contender knows it."""
+    """One contender in one scenario.
+
+    Attributes:
+        total: until all three stores were ready.
+        topics: until each store was ready, where the contender knows it.
+        phases: median seconds of the parts of a start, where the contender knows them.
+        cpu_seconds, peak_bytes: medians, where they were measured.
+    """
 
     scenario: str
     contender: str
@@ -76,33 +81,13 @@ class Measured:
     total: Spread
     topics: dict[str, Spread]
     phases: dict[str, float]
+    cpu_seconds: float | None
+    peak_bytes: float | None
 
     @property
     def title(self) -> str:
         """What a table calls it."""
         return f"{contender_title(self.contender)}, {self.warmth}"
-
-
-def normal_name(contender: str) -> str:
-    """Give the contender's name as this module looks it up."""
-    return contender.lower().replace("_", "-")
-
-
-def contender_title(contender: str) -> str:
-    """Name a contender in a table; one that is not known here by its own name."""
-    return _TITLES.get(normal_name(contender), (contender,))[0]
-
-
-def contender_label(contender: str) -> str:
-    """Name a contender in a plot."""
-    return _TITLES.get(normal_name(contender), (contender,))[-1]
-
-
-def contender_order(contender: str) -> tuple[int, str]:
-    """Sort ours first, then the other known ones, then the rest by name."""
-    names = list(_TITLES)
-    name = normal_name(contender)
-    return (names.index(name) if name in names else len(names), name)
 
 
 def measured(result: StartupResult, scenario: str | None = None) -> list[Measured]:
@@ -125,9 +110,22 @@ def measured(result: StartupResult, scenario: str | None = None) -> list[Measure
         phases: dict[str, list[float]] = {}
         for entry in entries:
             for phase, values in entry.phases.items():
-                phases.setdefault(phase, []).extend(value for value in values if math.isfinite(value) and value >= 0)
+                phases.setdefault(phase, []).extend(value for value in values if 0 <= value <= _LONGEST)
         medians = {phase: statistics.median(values) for phase, values in phases.items() if values}
-        found.append(Measured(name, contender, warmth, total, topics, medians))
+        cpu = spread(value for entry in entries for value in entry.cpu_seconds)
+        peaks = [peak for entry in entries for peak in entry.peak_bytes]
+        found.append(
+            Measured(
+                name,
+                contender,
+                warmth,
+                total,
+                topics,
+                medians,
+                None if cpu is None else cpu.median,
+                statistics.median(peaks) if peaks else None,
+            )
+        )
     return sorted(found, key=lambda each: (contender_order(each.contender), WARMTHS.index(each.warmth)))
 
 
@@ -146,8 +144,11 @@ class Ratio:
     @property
     def sentence(self) -> str:
         """Say it, whichever is the faster one."""
-        what = f"{self.other.warmth}: {contender_title(self.other.contender)}"
-        return f"{what} take {ratio(self.value)} times as long as the Python stores"
+        other = f"{self.other.warmth}: {contender_title(self.other.contender)}"
+        ours = "our stores" if self.other.warmth == self.ours.warmth else f"a {self.ours.warmth} start of ours"
+        if self.value >= 1:
+            return f"{other}: {ratio(self.value)} times as long as {ours}"
+        return f"{other}: sooner, {ours} need {ratio(1 / self.value)} times as long"
 
 
 def ratios(found: Sequence[Measured]) -> list[Ratio]:
@@ -178,22 +179,3 @@ def scenario_title(result: StartupResult, name: str) -> str:
     """Give a scenario's title, or its name if it is not described."""
     scenario = scenario_of(result, name)
     return scenario.title if scenario is not None and scenario.title else name
-
-
-def milliseconds(seconds: float) -> str:
-    """Write seconds as milliseconds, with as many digits as mean something."""
-    value = seconds * 1e3
-    return f"{value:,.0f}" if value >= 10 else f"{value:.1f}" if value >= 1 else f"{value:.2g}"
-
-
-def ratio(value: float) -> str:
-    """Write a ratio with as many digits as mean something."""
-    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
-
-
-def size(count: float) -> str:
-    """Write bytes in the unit that people use."""
-    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if count >= scale:
-            return f"{count / scale:,.3g} {unit}" if count < 1e12 else f"{count / scale:,.0f} {unit}"
-    return f"{count:.0f} B"

@@ -7,8 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from spark_jobs.startup.figures import normal_name, ratio, size, spread
+from spark_jobs.startup.figures import spread
+from spark_jobs.startup.names import normal_name
 from spark_jobs.startup.result import StartupResult, Warmth
+from spark_jobs.startup.units import ratio, size
 
 KIP: Final = "kip"
 LARGE: Final = "groups-1000"

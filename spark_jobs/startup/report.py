@@ -13,18 +13,58 @@ from pydantic import ValidationError
 
 from connect_share.cli.output import printable
 from connect_share.errors import ConnectShareError, UsageError
-from migrator.report_page import page, section, table
 from spark_jobs import command_line
-from spark_jobs.startup.figures import (
-    STORES,
-    contender_title,
-    measured,
-    milliseconds,
-    ratios,
-    scenario_title,
-    spread,
+from spark_jobs.startup.document import Document, as_markdown, as_page
+from spark_jobs.startup.figures import STORES, measured, ratios, scenario_title
+from spark_jobs.startup.load_sections import (
+    how_many_at_once,
+    latencies_of,
+    latency_section,
+    measured_at,
+    method_section,
+    processors_of,
+    storm_section,
+    storm_times,
+    storms_of,
 )
 from spark_jobs.startup.result import StartupResult
+from spark_jobs.startup.start_sections import (
+    growth_section,
+    kip_section,
+    model_section,
+    phases_section,
+    settings_section,
+)
+from spark_jobs.startup.style import STYLE
+from spark_jobs.startup.summary import goals_section, summary_section
+from spark_jobs.startup.units import milliseconds, ratio
+
+_TITLE = "How long a worker's start takes when the topics are shared"
+
+
+def document_of(result: StartupResult) -> Document:
+    """Give the report's parts; what was not measured is left out."""
+    sections = (
+        summary_section(result),
+        goals_section(result),
+        kip_section(result),
+        growth_section(result),
+        model_section(result),
+        phases_section(result),
+        settings_section(result),
+        storm_section(result),
+        latency_section(result),
+        method_section(result),
+    )
+    processors = processors_of(result)
+    about = [
+        "Start-up of Connect's three stores on shared internal topics",
+        "" if processors is None else "one processor" if processors == 1 else f"{processors:,} processors",
+        measured_at(result),
+    ]
+    return Document(
+        _TITLE, ", ".join(part for part in about if part), tuple(section for section in sections if section is not None)
+    )
 
 
 def write_report(result: StartupResult, folder: Path) -> tuple[Path, Path]:
@@ -34,16 +74,11 @@ def write_report(result: StartupResult, folder: Path) -> tuple[Path, Path]:
         ConnectShareError: the folder or a file cannot be written.
     """
     html, markdown = folder / "report.html", folder / "report.md"
-    lines = startup_table(result)
-    rows = [
-        (scenario_title(result, each.scenario), each.title, milliseconds(each.total.median), each.total.n)
-        for each in measured(result)
-    ]
-    content = table(("scenario", "contender", "median, ms", "starts"), rows, frozenset({2, 3}))
+    document = document_of(result)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        html.write_text(page("How long a start takes", [section("Starts", content)]), "utf-8")
-        markdown.write_text("# How long a start takes\n\n" + "".join(f"    {line}\n" for line in lines), "utf-8")
+        html.write_text(as_page(document, STYLE), "utf-8")
+        markdown.write_text(as_markdown(document), "utf-8")
     except OSError as exc:
         raise ConnectShareError(
             f"the report cannot be written to {folder}: {exc.strerror}; name another folder"
@@ -53,42 +88,64 @@ def write_report(result: StartupResult, folder: Path) -> tuple[Path, Path]:
 
 def startup_table(result: StartupResult) -> list[str]:
     """Give the result as lines for a terminal: ratios first, then milliseconds."""
-    lines: list[str] = []
-    scenarios = list(dict.fromkeys(starts.scenario for starts in result.starts))
-    for name in scenarios:
+    lines = [*_ratio_lines(result), *_millisecond_lines(result), *_storm_lines(result), *_latency_lines(result)]
+    lines.append("KIP-1173's own figures: config about 500 ms, status 400-500 ms")
+    return [printable(line) for line in lines]
+
+
+def _scenarios(result: StartupResult) -> list[str]:
+    return list(dict.fromkeys(starts.scenario for starts in result.starts))
+
+
+def _ratio_lines(result: StartupResult) -> list[str]:
+    lines = []
+    for name in _scenarios(result):
         compared = ratios(measured(result, name))
         if compared:
             lines += [scenario_title(result, name), *(f"  {each.sentence}" for each in compared), ""]
-    heads = "".join(f"{store:>9}" for store in STORES)
-    for name in scenarios:
+    return lines
+
+
+def _millisecond_lines(result: StartupResult) -> list[str]:
+    lines = []
+    for name in _scenarios(result):
         found = measured(result, name)
         if not found:
             continue
-        lines.append(f"{scenario_title(result, name) + ': milliseconds':<58}{'all three':>22}{heads}")
+        heads = "".join(f"{store:>9}" for store in STORES)
+        lines += [scenario_title(result, name), f"  {'milliseconds, median (min-max)':<58}{'all three':>24}{heads}"]
         for each in found:
             total = each.total
             shown = f"{milliseconds(total.median)} ({milliseconds(total.low)}-{milliseconds(total.high)})"
             cells = "".join(
                 f"{milliseconds(each.topics[store].median) if store in each.topics else '':>9}" for store in STORES
             )
-            lines.append(f"  {each.title:<56}{shown:>22}{cells}")
+            lines.append(f"  {each.title:<58}{shown:>24}{cells}".rstrip())
         lines.append("")
-    for storm in result.storms:
-        seconds = spread(storm.seconds)
-        if seconds is not None:
+    return lines
+
+
+def _storm_lines(result: StartupResult) -> list[str]:
+    lines = []
+    for group in storms_of(result):
+        for storm in group:
+            times = storm_times(storm, group)
+            shown = "" if times is None else f", {ratio(times)} times one after another"
             lines.append(
-                f"storm of {storm.starts}, {storm.at_once} at once: {storm.wall_seconds:.1f} s in all, median start "
-                f"{milliseconds(seconds.median)} ms, slowest {milliseconds(seconds.high)} ms, {storm.failed} failed"
+                f"storm of {storm.starts:,}, {how_many_at_once(storm)}: {storm.wall_seconds:,.1f} s{shown}, "
+                f"{storm.failed:,} failed"
             )
-    for latency in result.latencies:
-        seconds = spread(latency.seconds)
-        if seconds is not None:
-            lines.append(
-                f"put to read-back, {contender_title(latency.contender)}, {latency.store}, {latency.groups} groups: "
-                f"p50 {milliseconds(seconds.percentile(0.5))} ms, p99 {milliseconds(seconds.percentile(0.99))} ms"
-            )
-    lines.append("KIP-1173's own figures: config about 500 ms, status 400-500 ms")
-    return [printable(line) for line in lines]
+    return [*lines, ""] if lines else []
+
+
+def _latency_lines(result: StartupResult) -> list[str]:
+    lines = [
+        f"put to read-back, {each.contender}, {each.store}, {each.groups:,} "
+        f"{'group' if each.groups == 1 else 'groups'}: "
+        f"p50 {milliseconds(seconds.percentile(0.5))} ms, p99 {milliseconds(seconds.percentile(0.99))} ms"
+        for each, seconds in latencies_of(result)
+    ]
+    return [*lines, ""] if lines else []
 
 
 def load_result(path: Path) -> StartupResult:

@@ -1,0 +1,138 @@
+"""A real headless chromium, asked over its debugging pipe: what a page looks like, and what the browser complains about."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import select
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+CHROMIUM: Final = shutil.which("chromium")
+WITHOUT_CHROMIUM: Final = "no chromium: the page is parsed by other tests only"
+
+_TIMEOUT_S: Final = 60.0
+# The browser wants its pipe at the descriptors 3 and 4, which the test's process may have in use.
+_AS_3_AND_4: Final = """
+import fcntl, os, sys
+read, write = (fcntl.fcntl(int(number), fcntl.F_DUPFD, 10) for number in sys.argv[1:3])
+os.dup2(read, 3)
+os.dup2(write, 4)
+os.execvp(sys.argv[3], sys.argv[3:])
+"""
+
+
+class Browser:
+    """One page of one browser; complaints are everything that the console would show."""
+
+    def __init__(self, home: Path) -> None:
+        assert CHROMIUM is not None, WITHOUT_CHROMIUM
+        there, self._to = os.pipe()
+        self._from, back = os.pipe()
+        options = ["--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe", "--hide-scrollbars"]
+        options += [
+            "--no-first-run",
+            "--disable-extensions",
+            "--disable-background-networking",
+            f"--user-data-dir={home}",
+        ]
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _AS_3_AND_4, str(there), str(back), CHROMIUM, *options, "about:blank"],
+            pass_fds=(there, back),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "HOME": str(home)},
+        )
+        os.close(there)
+        os.close(back)
+        self._received = b""
+        self._number = 0
+        self._session: str | None = None
+        self.complaints: list[str] = []
+        self._events: list[str] = []
+        target = self._ask("Target.createTarget", url="about:blank")["targetId"]
+        self._session = self._ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for domain in ("Page", "Log", "Runtime"):
+            self._ask(f"{domain}.enable")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            os.close(self._to)  # the end of the pipe is the browser's end
+            self._process.wait(_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        finally:
+            os.close(self._from)
+
+    def open(self, page: Path, *, width: int, height: int = 844, scheme: str = "light") -> None:
+        """Show a file in a window of this size."""
+        self._ask(
+            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600
+        )
+        self.prefer(scheme)
+        self._events.clear()
+        self._ask("Page.navigate", url=page.as_uri())
+        self._read_until(lambda _: "Page.loadEventFired" in self._events)
+
+    def prefer(self, scheme: str) -> None:
+        """Make the page believe that the user wants ``light`` or ``dark``."""
+        self._ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+
+    def evaluate(self, expression: str) -> Any:
+        """Give what a script sees; the script is no part of the page."""
+        answer = self._ask("Runtime.evaluate", expression=expression, returnByValue=True)
+        assert "exceptionDetails" not in answer, answer
+        return answer["result"].get("value")
+
+    def screenshot(self) -> bytes:
+        """Give the whole page as PNG."""
+        answer = self._ask("Page.captureScreenshot", captureBeyondViewport=True, format="png")
+        return base64.b64decode(answer["data"])
+
+    def _ask(self, method: str, **parameters: Any) -> dict[str, Any]:
+        self._number += 1
+        number = self._number
+        message = {"id": number, "method": method, "params": parameters}
+        if self._session is not None:
+            message["sessionId"] = self._session
+        os.write(self._to, json.dumps(message).encode() + b"\0")
+        answer = self._read_until(lambda received: received.get("id") == number)
+        assert "error" not in answer, answer
+        result: dict[str, Any] = answer["result"]
+        return result
+
+    def _read_until(self, wanted: Any) -> dict[str, Any]:
+        deadline_s = time.monotonic() + _TIMEOUT_S
+        while True:
+            while b"\0" in self._received:
+                line, _, self._received = self._received.partition(b"\0")
+                received: dict[str, Any] = json.loads(line)
+                self._note(received)
+                if wanted(received):
+                    return received
+            ready, _, _ = select.select([self._from], [], [], max(0.0, deadline_s - time.monotonic()))
+            assert ready, f"chromium did not answer within {_TIMEOUT_S:g} s"
+            data = os.read(self._from, 1 << 20)
+            assert data, "chromium ended"
+            self._received += data
+
+    def _note(self, received: dict[str, Any]) -> None:
+        method, parameters = received.get("method", ""), received.get("params", {})
+        self._events.append(method)
+        if method == "Log.entryAdded":
+            self.complaints.append(str(parameters["entry"]["text"]))
+        elif method in ("Runtime.exceptionThrown", "Runtime.consoleAPICalled"):
+            self.complaints.append(json.dumps(parameters))

@@ -1,0 +1,448 @@
+"""The start-up benchmark's report: whole or in part, safe against any text, and looked at by a real browser."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from connect_share.cli.output import printable
+from connect_share.startup import CostModel, StartSize
+from spark_jobs.startup.axes import axis
+from spark_jobs.startup.contrasts import contrasts
+from spark_jobs.startup.document import as_markdown, as_page
+from spark_jobs.startup.growth import growths
+from spark_jobs.startup.report import document_of, load_result, main, startup_table, write_report
+from spark_jobs.startup.result import Latency, Prediction, Scenario, Starts, StartupResult, Storm
+from spark_jobs.startup.style import STYLE
+from spark_jobs.startup.units import count_tick, duration, duration_tick, durations, percent, ratio, size
+from tests.support.browser import CHROMIUM, WITHOUT_CHROMIUM, Browser
+from tests.support.startup_results import a_result
+
+HOSTILE = "</svg></style><script>alert(1)</script>|[x](http://y)`\"'&\u202e\x1b\x00"
+_VOID = {"meta"}
+
+
+class _Reader(HTMLParser):
+    """Checks that tags are closed in order, collects tags and texts."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[str] = []
+        self.texts: list[str] = []
+        self.feed(page)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(f"{tag} {' '.join(name for name, _ in attrs)}")
+        if tag not in _VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(f"{tag} {' '.join(name for name, _ in attrs)}")
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+
+def drawings(page: str) -> list[ElementTree.Element]:
+    """Give every plot of a page, parsed as XML."""
+    found = re.findall(r"<svg .*?</svg>", page, re.DOTALL)
+    assert len(found) == page.count("<svg")
+    return [ElementTree.fromstring(each) for each in found]
+
+
+def check_markdown(markdown: str) -> None:
+    """Every table has as many cells in each row as it has titles."""
+    for table in re.findall(r"(?:^\|.*\n?)+", markdown, re.MULTILINE):
+        cells = {len(re.findall(r"(?<!\\)\|", row)) for row in table.strip().splitlines()}
+        assert len(cells) == 1, table
+
+
+def check_whole(result: StartupResult) -> tuple[str, str]:
+    document = document_of(result)
+    page, markdown = as_page(document, STYLE), as_markdown(document)
+    _Reader(page)
+    drawings(page)
+    check_markdown(markdown)
+    assert not re.search(r"(src|href)\s*=|url\(|@import", page)
+    assert "default-src 'none'" in page.replace("&#x27;", "'")
+    assert all(line == printable(line) for line in startup_table(result))
+    return page, markdown
+
+
+def test_everything_is_there() -> None:
+    result = a_result()
+    page, markdown = check_whole(result)
+    titles = [section.title for section in document_of(result).sections]
+    assert len(titles) == 10
+    text = " ".join(_Reader(page).texts)
+    for shown in (
+        *titles,
+        "KIP-1173's own figures",
+        "400–500",
+        "from a checkpoint",
+        "fitted model",
+        "queueing",
+        "p99",
+        "zstd",
+    ):
+        assert shown in text, shown
+        assert shown in markdown or shown in ("fitted model", "queueing"), shown
+    for shown in (
+        "2026-11-21 14:03 UTC",
+        "2 processors",
+        "25 GB",
+        "1,300,000",
+        "confluent-kafka",
+        "6.0 µs",
+        "0.35 ns",
+    ):
+        assert shown in text, shown
+        assert shown.replace("_", r"\_") in markdown, shown
+    assert len(drawings(page)) == 22
+    assert len(page) < 1_500_000
+
+
+def starts(contender: str, *seconds: float, scenario: str = "kip", warmth: str = "warm", **more: Any) -> Starts:
+    return Starts.model_validate(
+        {"scenario": scenario, "contender": contender, "warmth": warmth, "seconds": list(seconds), **more}
+    )
+
+
+def test_ratios_are_of_medians_and_come_first() -> None:
+    result = StartupResult(
+        starts=[
+            starts("python", 0.05),
+            starts("java_foreign", 0.2, 9.0, 0.35, topics={"config": [0.1]}),
+            starts("librdkafka", 0.025),
+            starts("java", 1.0, warmth="cold"),
+        ]
+    )
+    lines = startup_table(result)
+    assert lines[:5] == [
+        "kip",
+        "  cold: Java stores, plain keys: 20.0 times as long as a warm start of ours",
+        "  warm: Java stores, prefixed keys: 7.00 times as long as our stores",
+        "  warm: bare librdkafka read, nothing done to the records: sooner, our stores need 2.00 times as long",
+        "",
+    ]
+    assert any("350 (200-9,000)" in line and line.endswith(" 100") for line in lines)
+    page, markdown = check_whole(result)
+    assert "7.00 ×" in page
+    assert "| Java stores, prefixed keys, warm | 7.00 | 350 (200–9,000) | 100 |  |  |  |  | 3 |" in markdown
+
+
+def test_starts_of_two_entries_are_one_and_broken_ones_none() -> None:
+    result = StartupResult(starts=[starts("python", 0.1), starts("python", 0.3, -1.0, 0.0), starts("java", 0.0)])
+    lines = startup_table(result)
+    assert any("200 (100-300)" in line for line in lines)
+    assert not any("Java" in line for line in lines)
+
+
+@pytest.mark.parametrize("field", ["scenarios", "starts", "storms", "latencies", "predictions", "machine", "versions"])
+def test_a_part_may_be_missing(field: str) -> None:
+    whole = a_result()
+    check_whole(whole.model_copy(update={field: type(getattr(whole, field))()}))
+
+
+def test_a_run_that_has_just_begun() -> None:
+    page, _ = check_whole(StartupResult())
+    assert "Nothing has been measured yet" in page
+    assert drawings(page) == []
+    check_whole(a_result().model_copy(update={"model": None, "measured_at_ms": 10**18}))
+    only = a_result()
+    page, _ = check_whole(
+        only.model_copy(update={"starts": [each for each in only.starts if each.contender == "kcat"]})
+    )
+    assert "kcat (C)" in page
+
+
+def test_settings_are_compared_with_their_nearest_partner() -> None:
+    found = {each.title: (each.having.name, each.without.name) for each in contrasts(a_result())}
+    assert found == {
+        "Compacted against dirty": ("compacted", "kip"),
+        "Shared against dedicated": ("kip", "dedicated"),
+        "Compressed with zstd against uncompressed": ("zstd", "kip"),
+        "Compressed with lz4 against uncompressed": ("lz4", "kip"),
+        "In transactions, read committed, against plain records": ("transactions", "kip"),
+    }
+
+
+def test_curves_are_in_order_and_hold_the_models_line() -> None:
+    result = a_result()
+    found = {each.name: each for each in growths(result)}
+    assert list(found) == ["groups", "records", "record-size"]
+    groups = found["groups"]
+    assert [x for x, _ in groups.scenarios] == [1, 10, 20, 100, 1_000]
+    expected = groups.expected(result)
+    assert expected is not None
+    xs = [point.x for point in expected.line]
+    assert xs == sorted(xs)
+    assert (xs[0], xs[-1]) == (1, 1_000)
+    assert [point.x for point in expected.unseen] == [100]
+    assert all(point.low < point.y < point.high for point in expected.line)
+
+
+def test_any_text_stays_text() -> None:
+    def named(name: str) -> StartupResult:
+        whole = a_result()
+        old, new = {each.name: f"{name}{each.name}" for each in whole.scenarios}, whole.model_dump()
+        for part in ("starts", "storms", "predictions"):
+            for each in new[part]:
+                each["scenario"] = old[each["scenario"]]
+        for each in new["scenarios"]:
+            each.update(name=old[each["name"]], title=name, series=each["series"] + name)
+        for each in (*new["starts"], *new["latencies"]):
+            each["contender"] += name
+            each["phases"] = {name + phase: values for phase, values in each.get("phases", {}).items()}
+            each.pop("phases") if "store" in each else None
+        new.update(missing={name: name}, machine={name: name}, versions={name: name})
+        return StartupResult.model_validate(new)
+
+    page, markdown = check_whole(named(HOSTILE))
+    harmless, _ = check_whole(named("h"))
+    hostile = _Reader(page)
+    assert {tag.split()[0] for tag in hostile.tags} == {tag.split()[0] for tag in _Reader(harmless).tags}
+    assert "script" not in hostile.tags
+    assert not re.search(r"(?<!\\)(?:\\\\)*[<\[`]", markdown)
+    assert "://" not in markdown
+    for character in "\u202e\x1b\x00":
+        assert character not in page
+        assert character not in markdown
+
+
+seconds = st.lists(st.floats(), max_size=4)
+counts = st.integers(0, 10**15)
+names = st.sampled_from(["kip", "a", "b", HOSTILE])
+contenders = st.sampled_from(["python", "java", "java_jar", "kcat", "", HOSTILE, "x" * 99, "漢" * 30])
+texts = st.sampled_from(["", "groups", HOSTILE, "x" * 200])
+sizes = st.builds(StartSize, records=counts, bytes=counts, own_records=counts)
+positive = st.floats(min_value=0)
+results = st.builds(
+    StartupResult,
+    scenarios=st.lists(
+        st.builds(
+            Scenario,
+            name=names,
+            title=texts,
+            series=st.sampled_from(["groups", "records", "record-size", "kip", HOSTILE]),
+            **dict.fromkeys(("groups", "jobs"), st.integers(0, 3)),
+            **dict.fromkeys(("config_records", "status_records", "offset_records"), counts),
+            **dict.fromkeys(("config_bytes", "status_bytes", "offset_bytes"), counts),
+            partitions=st.just({"config": 1}),
+        ),
+        max_size=4,
+    ),
+    starts=st.lists(
+        st.builds(
+            Starts,
+            scenario=names,
+            contender=contenders,
+            warmth=st.sampled_from(["cold", "warm"]),
+            seconds=seconds,
+            phases=st.dictionaries(st.sampled_from(["connect", "fold", HOSTILE]), seconds, max_size=3),
+            topics=st.dictionaries(st.sampled_from(["config", "offset"]), seconds, max_size=2),
+            cpu_seconds=seconds,
+            peak_bytes=st.lists(counts, max_size=2),
+            size=st.none() | sizes,
+        ),
+        max_size=6,
+    ),
+    storms=st.lists(
+        st.builds(
+            Storm,
+            scenario=names,
+            starts=st.integers(0, 200),
+            at_once=st.sampled_from([0, 1, 2, 200]),
+            seconds=seconds,
+            wall_seconds=st.floats(),
+            cpu_seconds=st.floats(),
+            failed=st.integers(0, 5),
+        ),
+        max_size=3,
+    ),
+    latencies=st.lists(
+        st.builds(
+            Latency,
+            contender=contenders,
+            store=st.sampled_from(["config", "status", "offset"]),
+            groups=st.integers(0, 20),
+            seconds=seconds,
+        ),
+        max_size=3,
+    ),
+    model=st.none()
+    | st.builds(
+        CostModel,
+        fixed_s=positive,
+        per_record_s=positive,
+        per_byte_s=positive,
+        per_own_record_s=positive,
+        error=positive,
+    ),
+    predictions=st.lists(
+        st.builds(Prediction, scenario=names, size=sizes, predicted_seconds=st.floats(), measured_seconds=st.floats()),
+        max_size=2,
+    ),
+    missing=st.dictionaries(texts, texts, max_size=1),
+    machine=st.dictionaries(texts, st.none() | counts | texts | st.lists(counts, max_size=2), max_size=2),
+    versions=st.dictionaries(texts, texts, max_size=2),
+    measured_at_ms=st.integers(),
+)
+
+
+@given(results)
+@settings(max_examples=60, deadline=None)
+def test_any_result_makes_a_whole_report(result: StartupResult) -> None:
+    page, _ = check_whole(result)
+    for drawing in drawings(page):
+        numbers = re.findall(r"-?[\d.]+|nan|inf", " ".join(drawing.attrib.get("viewBox", "").split()))
+        width, height = float(numbers[2]), float(numbers[3])
+        for shape in drawing.iter():
+            for name, most in (
+                ("x", width),
+                ("cx", width),
+                ("x1", width),
+                ("y", height),
+                ("cy", height),
+                ("y2", height),
+            ):
+                value = shape.attrib.get(name)
+                assert value is None or 0 <= float(value) <= most, (shape.tag, name, value)
+
+
+@given(st.lists(st.floats(1e-9, 1e18), min_size=1, max_size=5), st.booleans() | st.none())
+@settings(max_examples=200, deadline=None)
+def test_an_axis_holds_its_values_and_few_round_ticks(values: list[float], logarithmic: bool | None) -> None:
+    scale = axis(values, 10.0, 200.0, str, logarithmic=logarithmic)
+    places = [scale.at(value) for value in sorted(values)]
+    assert places == sorted(places)
+    assert all(10.0 <= place <= 200.0 for place in places)
+    ticks = scale.ticks()
+    assert 1 <= len(ticks) <= 6
+    assert ticks == sorted(set(ticks))
+    assert all(scale.low * 0.99 <= tick <= scale.high * 1.01 for tick in ticks)
+
+
+def test_numbers_as_people_write_them() -> None:
+    assert [duration(value) for value in (0.0, 3.5e-10, 5.5e-7, 0.00123, 0.052, 1.234, 61.0)] == [
+        "0 ns",
+        "0.35 ns",
+        "550 ns",
+        "1.2 ms",
+        "52 ms",
+        "1.23 s",
+        "61.0 s",
+    ]
+    assert durations(0.9, 0.8, 1.2) == "900 ms (800–1,200)"
+    assert [duration_tick(value) for value in (0.0, 0.001, 0.02, 1.0, 2.5)] == ["0", "1 ms", "20 ms", "1 s", "2.5 s"]
+    assert [ratio(value) for value in (0.456, 23.44, 1234.5)] == ["0.46", "23.4", "1,234"]
+    assert [percent(value) for value in (0.034, 0.125)] == ["3.4 %", "12 %"]
+    assert [count_tick(value) for value in (5, 10_000, 2e6)] == ["5", "10 k", "2 M"]
+    assert [size(value) for value in (0, 999, 31_000_000, 25e9)] == ["0 B", "999 B", "31 MB", "25 GB"]
+
+
+def test_drawn_again_from_a_saved_result(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    saved = tmp_path / "result.json"
+    saved.write_text(a_result().model_dump_json())
+    assert load_result(saved) == a_result()
+    assert main([str(saved), "--to", str(tmp_path / "deep" / "er")]) == 0
+    pages = [Path(line) for line in capsys.readouterr().out.splitlines()]
+    assert [page.name for page in pages] == ["report.html", "report.md"]
+    assert pages[0].read_text("utf-8") == as_page(document_of(a_result()), STYLE)
+    for wrong in ("{}x", '{"surprise": 1}'):
+        saved.write_text(wrong)
+        assert main([str(saved), "--to", str(tmp_path)]) == 2
+        assert "is not a result of the start-up benchmark" in capsys.readouterr().err
+    assert main([str(tmp_path / "none.json"), "--to", str(tmp_path)]) == 2
+    saved.write_text("{}")
+    assert main([str(saved), "--to", str(saved)]) == 1
+    assert "name another folder" in capsys.readouterr().err
+
+
+# Contrast of every text with what lies behind it, as the accessibility guidelines compute it; lines of a plot that cross
+# a text are no background. Texts of one plot must not lie upon each other, nor reach out of it.
+_LOOK = """(() => {
+  const parsed = colour => (colour.match(/[\\d.]+/g) || []).map(Number);
+  const light = colour => parsed(colour).slice(0, 3).map(v => v / 255)
+    .map(v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const behind = element => { for (let e = element; e; e = e.parentElement) {
+    const colour = getComputedStyle(e).backgroundColor, parts = parsed(colour);
+    if (parts.length === 3 || parts[3] === 1) return colour; } return 'rgb(255, 255, 255)'; };
+  const faint = [], outside = [], upon = [];
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+    const element = node.parentElement, svg = element.closest('svg');
+    if (!node.data.trim() || element.tagName === 'title') continue;
+    const style = getComputedStyle(element);
+    const [a, b] = [light(svg ? style.fill : style.color), light(behind(svg || element))];
+    const contrast = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    if (contrast < 4.5) faint.push([node.data, contrast]);
+  }
+  for (const svg of document.querySelectorAll('svg')) {
+    const frame = svg.viewBox.baseVal, texts = [...svg.querySelectorAll('text')].map(t => [t.textContent, t.getBBox()]);
+    for (const [i, [text, box]] of texts.entries()) {
+      if (box.x < -1 || box.x + box.width > frame.width + 1 || box.y < -1 || box.y + box.height > frame.height + 3)
+        outside.push([svg.ariaLabel, text]);
+      for (const [other, second] of texts.slice(0, i))
+        if (Math.min(box.x + box.width, second.x + second.width) - Math.max(box.x, second.x) > 1 &&
+            Math.min(box.y + box.height, second.y + second.height) - Math.max(box.y, second.y) > 4)
+          upon.push([svg.ariaLabel, text, other]);
+    }
+  }
+  return {faint, outside, upon, wide: document.documentElement.scrollWidth - innerWidth,
+    plots: document.querySelectorAll('svg').length, tables: document.querySelectorAll('.scroll').length};
+})()"""
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    if CHROMIUM is None:
+        pytest.skip(WITHOUT_CHROMIUM)
+    with Browser(tmp_path_factory.mktemp("browser")) as started:
+        yield started
+
+
+def test_a_browser_shows_it_on_a_phone_and_a_screen_in_light_and_dark(browser: Browser, tmp_path: Path) -> None:
+    page, _ = write_report(a_result(), tmp_path)
+    looks = {}
+    for width in (360, 1280):
+        browser.open(page, width=width)
+        browser.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
+        for scheme in ("light", "dark"):
+            browser.prefer(scheme)
+            looks[width, scheme] = browser.evaluate("getComputedStyle(document.body).backgroundColor")
+            seen = browser.evaluate(_LOOK)
+            assert (seen.pop("plots"), seen.pop("tables")) == (22, 11), (width, scheme)
+            assert seen.pop("wide") <= 0, (width, scheme)
+            assert seen == {"faint": [], "outside": [], "upon": []}, (width, scheme)
+    assert len(set(looks.values())) == 2
+    assert browser.complaints == []
+
+
+def test_a_browser_runs_nothing_of_a_hostile_result(browser: Browser, tmp_path: Path) -> None:
+    whole = a_result()
+    result = whole.model_copy(
+        update={
+            "scenarios": [each.model_copy(update={"title": HOSTILE * 5}) for each in whole.scenarios],
+            "machine": {HOSTILE: HOSTILE * 20},
+        }
+    )
+    browser.open(write_report(result, tmp_path)[0], width=360)
+    assert browser.evaluate("document.scripts.length") == 0
+    assert browser.evaluate(_LOOK)["wide"] <= 0
+    assert browser.complaints == []
