@@ -15,10 +15,16 @@ from spark_jobs.startup.goals import Goal
 
 @dataclass(frozen=True, slots=True)
 class Prose:
-    """A paragraph; ``dim`` ones explain."""
+    """A paragraph.
+
+    Attributes:
+        dim: it explains.
+        of_plots: it says how to read plots, and Markdown has none.
+    """
 
     content: str
     dim: bool = False
+    of_plots: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +114,17 @@ _VERDICTS: Final = {True: "✓ met", False: "✗ not met", None: "open"}
 
 def as_page(document: Document, style: str) -> str:
     """Give the document as one self-contained HTML page."""
-    text = report_page.text
-    head = f'<header><h1>{text(document.title)}</h1><p class="dim">{text(document.about)}</p></header>'
+    head = f'<header><h1>{_text(document.title)}</h1><p class="dim">{_text(document.about)}</p></header>'
     parts = [report_page.section(section.title, _blocks_as_html(section.blocks)) for section in document.sections]
     return report_page.page(document.title, [head, *parts], style=style)
+
+
+_BEFORE_UNIT: Final = re.compile(r"(?<=\d) (?=(?:[nµm]?s|[kMG]?B|×|%)(?!\w))")
+
+
+def _text(content: str) -> str:
+    """Give text of a page whose numbers stay in one line with their units."""
+    return _BEFORE_UNIT.sub("\u00a0", report_page.text(content))
 
 
 def _blocks_as_html(blocks: Sequence[Block]) -> str:
@@ -123,39 +136,37 @@ def _blocks_as_html(blocks: Sequence[Block]) -> str:
 
 
 def _block_as_html(block: Block) -> str:
-    text = report_page.text
     if isinstance(block, Prose):
-        return report_page.paragraph(block.content, dim=block.dim)
+        kind = ' class="dim"' if block.dim else ""
+        return f"<p{kind}>{_text(block.content)}</p>"
     if isinstance(block, Points):
-        return f"<ul>{''.join(f'<li>{text(sentence)}</li>' for sentence in block.sentences)}</ul>"
+        return f"<ul>{''.join(f'<li>{_text(sentence)}</li>' for sentence in block.sentences)}</ul>"
     if isinstance(block, Cards):
         return f'<div class="cards">{"".join(map(_card, block.cards))}</div>'
     if isinstance(block, Goals):
         return f'<ul class="goals">{"".join(map(_goal, block.goals))}</ul>'
     if isinstance(block, Table):
         table = report_page.table(block.titles, block.rows, block.numbers)
-        return f"<details><summary>{text(block.folded)}</summary>{table}</details>" if block.folded else table
-    note = f'<p class="dim">{text(block.note)}</p>' if block.note else ""
+        return f"<details><summary>{_text(block.folded)}</summary>{table}</details>" if block.folded else table
+    note = f'<p class="dim">{_text(block.note)}</p>' if block.note else ""
     names = "".join(
-        f'<li><span class="swatch b{number % COLOURS + 1}"></span>{text(name)}</li>'
+        f'<li><span class="swatch b{number % COLOURS + 1}"></span>{_text(name)}</li>'
         for number, name in enumerate(block.legend)
     )
     legend = f'<ul class="legend">{names}</ul>' if names else ""
-    return f"<figure><figcaption>{text(block.title)}</figcaption>{note}{legend}{block.svg}</figure>"
+    return f"<figure><figcaption>{_text(block.title)}</figcaption>{note}{legend}{block.svg}</figure>"
 
 
 def _card(card: Card) -> str:
-    text = report_page.text
-    detail = f'<div class="detail">{text(card.detail)}</div>' if card.detail else ""
-    return f'<div class="card"><div class="big">{text(card.figure)}</div><div>{text(card.what)}</div>{detail}</div>'
+    detail = f'<div class="detail">{_text(card.detail)}</div>' if card.detail else ""
+    return f'<div class="card"><div class="big">{_text(card.figure)}</div><div>{_text(card.what)}</div>{detail}</div>'
 
 
 def _goal(goal: Goal) -> str:
-    text = report_page.text
     kind = {True: "yes", False: "no", None: "dim"}[goal.met]
     return (
-        f'<li><span class="verdict {kind}">{_VERDICTS[goal.met]}</span><div>{text(goal.sentence)}: '
-        f'<b>{text(goal.measured)}</b> <span class="dim">(goal: {text(goal.target)})</span></div></li>'
+        f'<li><span class="verdict {kind}">{_VERDICTS[goal.met]}</span><div>{_text(goal.sentence)}: '
+        f'<b>{_text(goal.measured)}</b> <span class="dim">(goal: {_text(goal.target)})</span></div></li>'
     )
 
 
@@ -180,7 +191,7 @@ def _plain(content: object) -> str:
 
 def _block_as_markdown(block: Block) -> list[str]:
     if isinstance(block, Prose):
-        return [_plain(block.content), ""]
+        return [] if block.of_plots else [_plain(block.content), ""]
     if isinstance(block, Points):
         return [*(f"- {_plain(sentence)}" for sentence in block.sentences), ""]
     if isinstance(block, Cards):
@@ -199,7 +210,7 @@ def _block_as_markdown(block: Block) -> list[str]:
     if isinstance(block, Table):
         title = [f"**{_plain(block.folded)}**", ""] if block.folded else []
         return [*title, *_table(block.titles, block.rows, block.numbers)]
-    return [f"*{_plain(block.title)}.* {_plain(block.note)}".rstrip(), ""]
+    return []
 
 
 def _table(titles: Sequence[str], rows: Sequence[Sequence[object]], numbers: frozenset[int] = frozenset()) -> list[str]:

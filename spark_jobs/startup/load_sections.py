@@ -64,9 +64,10 @@ def storm_section(result: StartupResult) -> Section | None:
     machine = "as many starts as the machine has processors" if processors is None else f"{processors} at once"
     blocks: list[Block] = [
         Prose(
-            f"Above {machine} a start waits for a processor: what a row shows then is queueing, not latency. "
-            "Compare wall time and CPU there. A row rises from the fastest start to the slowest; the stroke is the median."
-        )
+            f"Above {machine} a start waits for a processor: what its time shows then is queueing, not latency. "
+            "Compare wall time and CPU there."
+        ),
+        Prose("A row rises from the fastest start to the slowest; the stroke is the median.", dim=True, of_plots=True),
     ]
     rows: list[tuple[object, ...]] = []
     for group in groups:
@@ -153,10 +154,8 @@ def latency_section(result: StartupResult) -> Section | None:
     if not found:
         return None
     blocks: list[Block] = [
-        Prose(
-            "From a put until a read shows it, with one group and with more groups that write to the same topics. "
-            "The stroke is the median, the bar reaches from there to the 99th percentile."
-        )
+        Prose("From a put until a read shows it, with one group and with more groups that write to the same topics."),
+        Prose("The stroke is the median, the bar reaches from there to the 99th percentile.", dim=True, of_plots=True),
     ]
     rows: list[tuple[object, ...]] = []
     for store in STORES:

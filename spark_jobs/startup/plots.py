@@ -9,11 +9,11 @@ from typing import Final
 
 from spark_jobs.startup.axes import Axis, axis
 from spark_jobs.startup.names import Look
-from spark_jobs.startup.svg import WIDTH, Canvas, width_of
+from spark_jobs.startup.svg import WIDTH, Canvas, bold_width_of, width_of
 from spark_jobs.startup.units import duration, duration_tick, ratio
 
 _LEFT: Final = 46.0
-_LABELS: Final = 120.0
+_MOST_FOR_LABELS: Final = 120.0
 _LABEL_HEIGHT: Final = 14.0
 _ROW: Final = 38.0
 _TALL_ROW: Final = 84.0
@@ -85,14 +85,16 @@ def line_plot(
     ends = len(curves) + (1 if line else 0)
     bottom = max(210.0, _LABEL_HEIGHT * ends + 20)
     canvas = Canvas(title, bottom + 36)
-    x_axis = axis([point.x for point in everything], _LEFT + 6, WIDTH - _LABELS, x_write)
+    names = [*(curve.label for curve in curves), expected.label if expected is not None else ""]
+    right = WIDTH - min(_MOST_FOR_LABELS, max(map(bold_width_of, names)) + 14)
+    x_axis = axis([point.x for point in everything], _LEFT + 6, right, x_write)
     y_axis = axis([bound for point in everything for bound in (point.low, point.high)], bottom, 10, duration_tick)
     for tick in y_axis.ticks(7):
         y = y_axis.at(tick)
-        canvas.line(_LEFT, y, WIDTH - _LABELS + 4, y, "grid")
+        canvas.line(_LEFT, y, right + 4, y, "grid")
         canvas.text(_LEFT - 5, y + 4, y_axis.write(tick), "tick", anchor="end", width=_LEFT - 3)
     _ticks_below(canvas, x_axis, [], bottom)
-    canvas.text((_LEFT + WIDTH - _LABELS) / 2, bottom + 32, x_name, "tick", anchor="middle", width=WIDTH - _LABELS)
+    canvas.text((_LEFT + right) / 2, bottom + 32, x_name, "tick", anchor="middle", width=right - _LEFT)
     labels: list[tuple[float, str, str]] = []
     if expected is not None and line:
         upper = [(x_axis.at(point.x), y_axis.at(point.high)) for point in line]
@@ -114,11 +116,11 @@ def line_plot(
     for point in unseen:
         hint = f"not in the fit, {x_write(point.x)}: {duration(point.y)}"
         canvas.diamond(x_axis.at(point.x), y_axis.at(point.y), "hollow k1", hint)
-    _names_at_the_right(canvas, labels, bottom)
+    _names_at_the_right(canvas, labels, right, bottom)
     return canvas.svg()
 
 
-def _names_at_the_right(canvas: Canvas, labels: list[tuple[float, str, str]], bottom: float) -> None:
+def _names_at_the_right(canvas: Canvas, labels: list[tuple[float, str, str]], left: float, bottom: float) -> None:
     """Write names beside the ends of their curves, apart from each other."""
     labels.sort()
     places: list[float] = []
@@ -128,11 +130,10 @@ def _names_at_the_right(canvas: Canvas, labels: list[tuple[float, str, str]], bo
     for number in reversed(range(len(places))):
         places[number] = min(places[number], lowest)
         lowest = places[number] - _LABEL_HEIGHT
-    left = WIDTH - _LABELS
     for place, (wanted, label, kind) in zip(places, labels, strict=True):
         if abs(place - wanted) > 3:
             canvas.path([(left + 4, wanted), (left + 10, place)], "leader")
-        canvas.text(left + 12, place + 4, label, kind, width=_LABELS - 12)
+        canvas.text(left + 12, place + 4, label, kind, width=WIDTH - left - 11)
 
 
 def row_plot(

@@ -115,6 +115,7 @@ def growth_section(result: StartupResult) -> Section | None:
         Prose(
             "Warm starts, medians with the range of all. Where the values lie decades apart the axes are logarithmic: "
             "a straight line that rises by one decade a decade is a price per record.",
+            of_plots=True,
         )
     ]
     tables = []
@@ -306,7 +307,11 @@ def settings_section(result: StartupResult) -> Section | None:
     if not found:
         return None
     blocks: list[Block] = [
-        Prose("A bar to the left: the start takes that much less time with the setting. To the right: more.", dim=True)
+        Prose(
+            "A bar to the left: the start takes that much less time with the setting. To the right: more.",
+            dim=True,
+            of_plots=True,
+        )
     ]
     for contrast in found:
         rows = [

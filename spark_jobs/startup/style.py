@@ -13,13 +13,13 @@ STYLE: Final = """
 header { margin: 1rem 0; } h1 { margin: 0 0 .3rem; }
 ul { margin: .4rem 0; padding-left: 1.2rem; } li { margin: .2rem 0; }
 .cards { display: grid; grid-template-columns: repeat(3, minmax(0, 1fr)); gap: .8rem; margin: .8rem 0; }
-td.number, th.number { white-space: nowrap; padding-left: .6rem; padding-right: 0; }
+td:not(.number) { min-width: 9.5rem; } td.number, th.number { white-space: nowrap; padding-left: .6rem; padding-right: 0; }
 .card { border: 1px solid var(--line); border-radius: .5rem; padding: .6rem .8rem; background: var(--page);
   line-height: 1.35; }
 .card .big { font-size: 1.8rem; font-weight: 700; line-height: 1.2; color: var(--c1); font-variant-numeric: tabular-nums; }
 .card .detail { color: var(--dim); font-size: .85rem; margin-top: .2rem; }
 .goals { list-style: none; padding: 0; } .goals li { display: flex; gap: .8rem; padding: .4rem 0; margin: 0;
-  border-top: 1px solid var(--line); } .goals .verdict { flex: 0 0 5.2rem; white-space: nowrap; }
+  border-top: 1px solid var(--line); } .goals .verdict { flex: 0 0 5.6rem; white-space: nowrap; }
 .figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 22rem), 1fr)); gap: 1.4rem 2.2rem;
   margin: 1rem 0; align-items: start; }
 figure { margin: 0; min-width: 0; max-width: 34rem; } figure p { font-size: .85rem; margin: 0 0 .4rem; line-height: 1.4; }
@@ -51,5 +51,5 @@ details { margin: .6rem 0; } summary { cursor: pointer; color: var(--dim); }
 @media (max-width: 30rem) { body { padding: .5rem; } section { padding: .8rem .6rem; } h1 { font-size: 1.3rem; }
   .cards { grid-template-columns: repeat(2, minmax(0, 1fr)); gap: .5rem; } .card { padding: .5rem .6rem; }
   .card .big { font-size: 1.5rem; }
-  .goals .verdict { flex-basis: 4.6rem; } }
+  .goals .verdict { flex-basis: 5.2rem; } }
 """

@@ -10,7 +10,7 @@ from spark_jobs.startup.figures import KIP, Measured, Ratio, measured, ratios, s
 from spark_jobs.startup.goals import goals
 from spark_jobs.startup.growth import Growth, growths
 from spark_jobs.startup.load_sections import how_many_at_once, latencies_of, storm_times, storms_of
-from spark_jobs.startup.names import OURS, contender_brief, contender_title, normal_name
+from spark_jobs.startup.names import OURS, contender_brief, contender_label, normal_name
 from spark_jobs.startup.result import StartupResult
 from spark_jobs.startup.units import duration, listed, percent, ratio
 
@@ -99,10 +99,10 @@ def _sentences(result: StartupResult) -> Iterator[str]:
         )
     others: dict[str, list[str]] = {}
     for beside in ratios(kip):
-        name = contender_title(beside.other.contender)
-        others.setdefault(name, []).append(f"{ratio(beside.value)} times {beside.other.warmth}")
+        name = contender_label(beside.other.contender)
+        others.setdefault(name, []).append(f"{ratio(beside.value)} {beside.other.warmth}")
     if others:
-        yield f"As long as our start there takes: {'; '.join(f'{name} {listed(each)}' for name, each in others.items())}."
+        yield f"Times as long as our start there: {'; '.join(f'{name} {listed(each)}' for name, each in others.items())}."
     grown = [sentence for growth in growths(result) if (sentence := _grown(growth))]
     if grown:
         yield f"A start of ours goes {listed(grown)}."

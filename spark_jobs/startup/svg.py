@@ -20,6 +20,11 @@ def width_of(content: str) -> float:
     return text_width(printable(content)) * _COLUMN
 
 
+def bold_width_of(content: str) -> float:
+    """Give about the width that a name takes in a plot."""
+    return text_width(printable(content)) * _BOLD_COLUMN
+
+
 class Canvas:
     """A drawing that grows by shapes, in the order in which they lie upon each other."""
 
