@@ -145,6 +145,27 @@ def test_the_console_needs_to_read_and_describe_only(
 
 
 @pytest.mark.usefixtures("topics")
+def test_topics_are_checked_and_made_as_far_as_rights_go(
+    secure: SecureBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", "topics", "-w", str(worker_file(tmp_path, secure, "reader"))]) == 0
+    captured = capsys.readouterr()
+    for words in (
+        "that the brokers are set to were not checked: ",
+        "shared-config was not checked whole: ",
+        "__consumer_offsets was not checked whole: ",
+    ):
+        assert words in captured.err
+    path = worker_file(tmp_path, secure, "owner", offset_storage_topic="shared-further")
+    assert main(["create", "topics", "-w", str(path), "--replication-factor", "-1", "--yes"]) == 0
+    captured = capsys.readouterr()
+    assert "shared-further (offset): new, 1 partition, default replicas\n" in captured.out
+    assert "created, all replicas in sync: shared-further\n" in captured.out
+    with closing(secure.admin(timeout_s=20)) as admin:
+        admin.delete_topics(["shared-further"])
+
+
+@pytest.mark.usefixtures("topics")
 def test_a_policy_that_may_not_be_seen_is_accepted(
     secure: SecureBroker, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:  # case 59

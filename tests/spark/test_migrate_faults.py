@@ -32,7 +32,7 @@ from spark_jobs.tasks import copy_in_task, run_as_tasks
 from tests.support.kafka import TOPIC_PREFIX, given_broker
 from tests.support.migration_faults import CONFIG_RECORDS, At, Busy, full_disk, recreate
 from tests.support.migration_site import Site
-from tests.support.two_brokers import SecondBroker, two_brokers
+from tests.support.two_brokers import two_brokers
 
 Copy = Any
 
@@ -120,7 +120,7 @@ def test_the_broker_is_killed_and_comes_back(own_broker: LocalBroker, tmp_path: 
 
 
 @pytest.fixture(scope="module")
-def pair() -> Iterator[tuple[LocalBroker, SecondBroker]]:
+def pair() -> Iterator[tuple[LocalBroker, LocalBroker]]:
     if given_broker() is not None:
         pytest.skip("CONNECT_SHARE_BOOTSTRAP is set: tests that stop brokers do not run")
     with two_brokers() as brokers:
@@ -128,13 +128,13 @@ def pair() -> Iterator[tuple[LocalBroker, SecondBroker]]:
 
 
 @pytest.fixture(scope="module")
-def busy_pair(pair: tuple[LocalBroker, SecondBroker], tmp_path_factory: pytest.TempPathFactory) -> Busy:
+def busy_pair(pair: tuple[LocalBroker, LocalBroker], tmp_path_factory: pytest.TempPathFactory) -> Busy:
     return Busy(Site(pair[0].bootstrap_servers, "faults", tmp_path_factory.mktemp("pair")), replicas=2)
 
 
 @pytest.mark.kills_broker
 def test_the_destination_is_out_of_replicas(
-    busy_pair: Busy, pair: tuple[LocalBroker, SecondBroker], monkeypatch: pytest.MonkeyPatch
+    busy_pair: Busy, pair: tuple[LocalBroker, LocalBroker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was not acknowledged is in the log, and hidden until there are replicas again: in the middle of the resume."""
     _, second = pair
@@ -155,7 +155,7 @@ def test_the_destination_is_out_of_replicas(
 
 
 @pytest.mark.kills_broker
-def test_spark_waits_for_replicas(busy_pair: Busy, pair: tuple[LocalBroker, SecondBroker], spark: SparkSession) -> None:
+def test_spark_waits_for_replicas(busy_pair: Busy, pair: tuple[LocalBroker, LocalBroker], spark: SparkSession) -> None:
     _, second = pair
     plan = busy_pair.plan("waiting")
 

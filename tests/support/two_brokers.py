@@ -7,38 +7,23 @@ from contextlib import contextmanager
 from typing import Final
 
 from connect_share.embedded.broker import LocalBroker
-from tests.support.waiting import await_that
+from connect_share.embedded.cluster import LocalCluster
 
-_QUICK: Final = {
-    "broker.session.timeout.ms": "3000",
-    "broker.heartbeat.interval.ms": "500",
-    "replica.lag.time.max.ms": "3000",
-}
-
-
-class SecondBroker(LocalBroker):
-    """A node that only keeps copies; the first one is its controller."""
-
-    def __init__(self, first: LocalBroker) -> None:
-        super().__init__(properties={**_QUICK, "node.id": "2", "process.roles": "broker"})
-        self._first = first
-
-    def broker_properties(self) -> dict[str, str]:
-        properties = super().broker_properties()
-        without = {
-            name: ",".join(part for part in properties[name].split(",") if not part.startswith("CONTROLLER"))
-            for name in ("listeners", "advertised.listeners")
-        }
-        return {
-            **properties,
-            **without,
-            "controller.quorum.voters": self._first.broker_properties()["controller.quorum.voters"],
-        }
+# Topics of tests say themselves how many replicas they need, and Kafka's own have to live on while one broker is down.
+_ONE_REPLICA: Final = dict.fromkeys(
+    (
+        "default.replication.factor",
+        "min.insync.replicas",
+        "offsets.topic.replication.factor",
+        "transaction.state.log.replication.factor",
+        "transaction.state.log.min.isr",
+    ),
+    "1",
+)
 
 
 @contextmanager
-def two_brokers() -> Iterator[tuple[LocalBroker, SecondBroker]]:
-    with LocalBroker(properties=_QUICK) as first, SecondBroker(first) as second:
-        with first.admin() as admin:
-            await_that(admin.broker_count, lambda count: count == 2, what="two brokers", timeout_s=60)
-        yield first, second
+def two_brokers() -> Iterator[tuple[LocalBroker, LocalBroker]]:
+    """Start two; the first one is the controller, the second one only keeps copies."""
+    with LocalCluster(2, properties=_ONE_REPLICA) as cluster:
+        yield cluster.broker(1), cluster.broker(2)
