@@ -50,8 +50,9 @@ META_FILE = "meta.properties"
 ZERO_ID = bytes(16)
 
 _METADATA_LIMIT = 4096
-_EPOCHS_LIMIT = 4 * 1024 * 1024
+_EPOCHS_LIMIT = 256 * 1024
 _PROPERTIES_LIMIT = 1024 * 1024
+_CHUNK = 4096
 _EPOCHS_TOLD = 16
 _PROGRESS_S = 1.0
 _DEFAULT_LOG_DIR = "/tmp/kafka-logs"  # noqa: S108 - Kafka's own default
@@ -184,8 +185,13 @@ def directory_names(name: str) -> tuple[str, int, str] | None:
     return match.group(1), int(match.group(2)), state
 
 
-def read_limited(path: str, limit: int) -> bytes:
-    """Read a small regular file; one byte more than ``limit`` if it is larger.
+def read_limited(path: str, limit: int, *, regular: bool = False) -> bytes:
+    """Read a small file; one byte more than ``limit`` if it is larger.
+
+    Args:
+        path: of the file.
+        limit: bytes.
+        regular: it is known to be a regular file, which saves asking.
 
     Raises:
         FileNotFoundError: it is not there, or is a link to nothing.
@@ -195,17 +201,11 @@ def read_limited(path: str, limit: int) -> bytes:
     try:
         # Without O_NONBLOCK a named pipe would hold the scan up for ever.
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        if not regular and not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise Unreadable("not a regular file")
-        parts = []
-        left = limit + 1
-        while left:
-            part = os.read(descriptor, left)
-            if not part:
-                break
-            parts.append(part)
-            left -= len(part)
-        return b"".join(parts)
+        # Regular files give all there is, so one read tells of most files that they end.
+        data = os.read(descriptor, min(_CHUNK, limit + 1))
+        return data if len(data) < _CHUNK else data + os.read(descriptor, limit + 1 - len(data))
     except FileNotFoundError:
         raise
     except OSError as exc:
@@ -332,10 +332,21 @@ def _scan_directory(log_dir: str, name: str, parts: tuple[str, int, str]) -> dic
         "reason": None,
         "epochs": "missing",
         "last_epochs": [],
-        "log_bytes": _log_bytes(path),
+        "log_bytes": None,
     }
+    # Whether each of the two files is a regular one, as far as that is known without asking.
+    files = {METADATA_FILE: False, EPOCHS_FILE: False}
     try:
-        data = read_limited(_joined(path, METADATA_FILE), _METADATA_LIMIT)
+        with os.scandir(path) as entries:
+            for entry in entries:
+                if entry.name in files:
+                    files[entry.name] = entry.is_file(follow_symlinks=False)
+                elif entry.name.endswith(".log"):
+                    found["log_bytes"] = (found["log_bytes"] or 0) + entry.stat().st_size
+    except OSError:
+        found["log_bytes"] = None
+    try:
+        data = read_limited(_joined(path, METADATA_FILE), _METADATA_LIMIT, regular=files[METADATA_FILE])
         found["metadata"], raw, found["reason"] = parse_partition_metadata(data)
         found["topic_id"] = None if raw is None else id_text(raw)
     except FileNotFoundError:
@@ -343,7 +354,8 @@ def _scan_directory(log_dir: str, name: str, parts: tuple[str, int, str]) -> dic
     except Unreadable as exc:
         found.update(metadata="inaccessible", reason=str(exc))
     try:
-        epochs = parse_epochs(read_limited(_joined(path, EPOCHS_FILE), _EPOCHS_LIMIT)[:_EPOCHS_LIMIT])
+        data = read_limited(_joined(path, EPOCHS_FILE), _EPOCHS_LIMIT, regular=files[EPOCHS_FILE])
+        epochs = parse_epochs(data) if len(data) <= _EPOCHS_LIMIT else None
         found["epochs"] = "unreadable" if epochs is None else "ok"
         found["last_epochs"] = (epochs or [])[-_EPOCHS_TOLD:]
     except FileNotFoundError:
@@ -351,18 +363,6 @@ def _scan_directory(log_dir: str, name: str, parts: tuple[str, int, str]) -> dic
     except Unreadable:
         found["epochs"] = "unreadable"
     return found
-
-
-def _log_bytes(path: str) -> int | None:
-    total = None
-    try:
-        with os.scandir(path) as entries:
-            for entry in entries:
-                if entry.name.endswith(".log"):
-                    total = (total or 0) + entry.stat().st_size
-    except OSError:
-        return None
-    return total
 
 
 def main(argv: Sequence[str] | None = None) -> int:
