@@ -20,7 +20,7 @@ from typing import Final
 
 from connect_share.records import TopicType
 from connect_share.startup.compaction import Amount, CleanerSettings, remains
-from connect_share.startup.cost_model import CostModel, StartSize
+from connect_share.startup.cost_model import CostModel
 from connect_share.startup.profile import TopicProfile
 
 LEAST_GAIN_S: Final = 0.01
@@ -130,16 +130,6 @@ def _seconds(model: CostModel, amount: Amount) -> float:
     return model.per_record_s * amount.records + model.per_byte_s * amount.bytes
 
 
-def start_size(topics: Sequence[TopicProfile], own_records: int) -> StartSize:
-    """Give what a start on these topics reads."""
-    counted = [topic.total() for topic in topics]
-    return StartSize(
-        records=sum(count.records for count in counted),
-        bytes=sum(count.bytes for count in counted),
-        own_records=own_records,
-    )
-
-
 def _problems(profile: TopicProfile, configs: Mapping[str, str] | None) -> list[Problem]:
     found: list[Problem] = []
     topic = profile.topic
@@ -156,8 +146,8 @@ def _problems(profile: TopicProfile, configs: Mapping[str, str] | None) -> list[
             Problem(
                 topic,
                 f"the newest record of {_some(stuck)} is a tombstone; once the cleaner takes it, workers that start later "
-                f"disagree with those that run. Write the marker <group>.target-state- with value null; until then no "
-                f"setting of this topic is advised",
+                f"disagree with those that run. Write the marker: key <group>.target-state-, value the four bytes null "
+                f"(JSON, no tombstone); until then no setting of this topic is advised",
             )
         )
     if profile.keys_in_several_partitions:
@@ -166,7 +156,7 @@ def _problems(profile: TopicProfile, configs: Mapping[str, str] | None) -> list[
                 topic,
                 f"{profile.keys_in_several_partitions:,} keys have records in several partitions: they were not placed by "
                 f"murmur2 of the key, or the number of partitions was changed; what lies in the wrong partition is never "
-                f"superseded, and which record is the newest is not certain",
+                f"superseded, and which record is the newest is not certain. A move with connect-share-migrate places them anew",
             )
         )
     if configs is None:

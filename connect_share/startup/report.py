@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from connect_share.records import TopicType
-from connect_share.startup.advice import Advice, advise, start_size
+from connect_share.startup.advice import Advice, advise
 from connect_share.startup.compaction import SHOWN_SETTINGS, CleanerSettings, Hidden, dirty_ratio_at_least, hidden
 from connect_share.startup.cost_model import StartSize
 from connect_share.startup.model_file import FittedModel
@@ -90,7 +90,11 @@ def startup_profile(
         limit_s: longest start that is fine.
         groups: only these in the result, with or without records; all records are counted in any case.
     """
-    profiles = [topic.profile for topic in topics.values()]
+    everything = total(topic.profile.total() for topic in topics.values())
+
+    def size(own_records: int) -> StartSize:
+        return StartSize(records=everything.records, bytes=everything.bytes, own_records=own_records)
+
     by_group: dict[Group, dict[tuple[TopicType, str], Count]] = {}
     for topic_type, topic in topics.items():
         for (group, kind), count in topic.profile.counts().items():
@@ -98,7 +102,7 @@ def startup_profile(
     for group in groups or ():
         by_group.setdefault(group, {})
     starts = [
-        _start(group, kinds, start_size(profiles, sum(count.records for count in kinds.values())), fitted)
+        _start(group, kinds, size(sum(count.records for count in kinds.values())), fitted)
         for group, kinds in by_group.items()
         if groups is None or group in groups
     ]
@@ -108,7 +112,7 @@ def startup_profile(
     advice = advise(
         [(topic.profile, topic.configs) for topic in topics.values()],
         fitted.model,
-        longest_start_s=fitted.model.seconds(start_size(profiles, most_own)),
+        longest_start_s=fitted.model.seconds(size(most_own)),
         now_ms=now_ms,
     )
     too_slow = [start.group for start in starts if limit_s is not None and start.seconds > limit_s]

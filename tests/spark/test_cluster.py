@@ -23,7 +23,7 @@ from tests.support.kafka import TestBroker
 CHECKOUT = Path(__file__).parents[2]
 JOB = """
 import json, sys
-from spark_jobs import generate_workload
+from spark_jobs import generate_workload, profile_topics
 from spark_jobs.session import spark_session
 
 def where(_):
@@ -33,6 +33,7 @@ def where(_):
 with spark_session("cluster test") as spark:
     found = spark.sparkContext.parallelize(range(8), 8).map(where).collect()
     code = generate_workload.main(sys.argv[2:])
+    code = code or profile_topics.main([*sys.argv[2:4], "--result", sys.argv[1] + ".profile"])
     with open(sys.argv[1], "w") as file:
         json.dump({"master": spark.sparkContext.master, "found": found, "code": code}, file)
 """
@@ -116,3 +117,6 @@ def test_a_job_runs_on_executors_that_have_only_the_wheel(
     assert all(".zip" in file and str(CHECKOUT) not in file for file, _ in report["found"]), report["found"]
     with broker.admin() as admin:
         assert admin.end_offsets([(f"{unique}-configs", 0)]) == {(f"{unique}-configs", 0): 40}
+    profile = json.loads(result.with_name("result.json.profile").read_text())
+    assert sum(topic["records"] for topic in profile["topics"]) == 80
+    assert len(profile["groups"]) == 4
