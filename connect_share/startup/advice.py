@@ -156,7 +156,8 @@ def _problems(profile: TopicProfile, configs: Mapping[str, str] | None) -> list[
                 topic,
                 f"{profile.keys_in_several_partitions:,} keys have records in several partitions: they were not placed by "
                 f"murmur2 of the key, or the number of partitions was changed; what lies in the wrong partition is never "
-                f"superseded, and which record is the newest is not certain. A move with connect-share-migrate places them anew",
+                f"superseded, and which record is the newest is not certain. A move with connect-share-migrate "
+                f"places them anew",
             )
         )
     if configs is None:
