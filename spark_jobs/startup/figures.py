@@ -110,7 +110,7 @@ def measured(result: StartupResult, scenario: str | None = None) -> list[Measure
         phases: dict[str, list[float]] = {}
         for entry in entries:
             for phase, values in entry.phases.items():
-                phases.setdefault(phase, []).extend(value for value in values if 0 <= value <= _LONGEST)
+                phases.setdefault(phase, []).extend(value for value in values if value == 0 or drawable(value))
         medians = {phase: statistics.median(values) for phase, values in phases.items() if values}
         cpu = spread(value for entry in entries for value in entry.cpu_seconds)
         peaks = [peak for entry in entries for peak in entry.peak_bytes]

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from connect_share.startup import CostModel, StartSize
-from spark_jobs.startup.figures import Measured, bytes_of, drawable, measured, records_of
-from spark_jobs.startup.names import OURS, contender_brief, contender_look, contender_order, normal_name
+from spark_jobs.startup.figures import WARMTHS, Measured, bytes_of, drawable, measured, records_of
+from spark_jobs.startup.names import OURS, Look, contender_brief, contender_look, contender_order, normal_name
 from spark_jobs.startup.plots import Curve, Expected, Point
 from spark_jobs.startup.result import Scenario, StartupResult
 from spark_jobs.startup.units import count_tick, size
@@ -71,23 +71,28 @@ class Growth:
     measured: tuple[tuple[Measured, ...], ...]
 
     def curves(self) -> list[Curve]:
-        """Give one curve a contender: warm starts, or cold ones where there are no others."""
+        """Give one curve a contender: warm starts, or cold ones where there are no others; of our stores both."""
         contenders = {each.contender for found in self.measured for each in found}
         curves = []
         for contender in sorted(contenders, key=contender_order):
             warmths = {each.warmth for found in self.measured for each in found if each.contender == contender}
-            warmth = "warm" if "warm" in warmths else "cold"
-            points = [
-                Point(x, each.total.median, each.total.low, each.total.high)
-                for (x, _), found in zip(self.scenarios, self.measured, strict=True)
-                for each in found
-                if (each.contender, each.warmth) == (contender, warmth)
-            ]
-            curves.append(Curve(contender_brief(contender), contender_look(contender), tuple(points)))
+            both = normal_name(contender) == OURS
+            look, brief = contender_look(contender), contender_brief(contender)
+            for warmth in WARMTHS:
+                if warmth not in warmths or (warmth == "cold" and "warm" in warmths and not both):
+                    continue
+                points = tuple(
+                    Point(x, each.total.median, each.total.low, each.total.high)
+                    for (x, _), found in zip(self.scenarios, self.measured, strict=True)
+                    for each in found
+                    if (each.contender, each.warmth) == (contender, warmth)
+                )
+                dashed = look.dashed or (both and warmth == "cold")
+                curves.append(Curve(f"{brief}, cold" if warmth == "cold" else brief, Look(look.colour, dashed), points))
         return curves
 
     def expected(self, result: StartupResult) -> Expected | None:
-        """Give the model's line over the sizes that our stores read, and what was measured beside it."""
+        """Give the model's line over the sizes that our stores read, and what the model of the other sizes predicts."""
         if result.model is None:
             return None
         sizes = {
@@ -106,9 +111,9 @@ class Growth:
             line.append(_expected_at(result.model, *known[-1]))
         places = {scenario.name: x for x, scenario in self.scenarios}
         unseen = tuple(
-            Point(places[each.scenario], each.measured_seconds, each.measured_seconds, each.measured_seconds)
+            Point(places[each.scenario], each.predicted_seconds, each.predicted_seconds, each.predicted_seconds)
             for each in result.predictions
-            if each.scenario in places and drawable(each.measured_seconds)
+            if each.scenario in places and drawable(each.predicted_seconds)
         )
         return Expected("fitted model", tuple(point for point in line if point is not None), unseen)
 

@@ -13,7 +13,7 @@ from spark_jobs.startup.svg import WIDTH, Canvas, bold_width_of, width_of
 from spark_jobs.startup.units import duration, duration_tick, ratio
 
 _LEFT: Final = 46.0
-_MOST_FOR_LABELS: Final = 120.0
+_MOST_FOR_LABELS: Final = 134.0
 _LABEL_HEIGHT: Final = 14.0
 _ROW: Final = 38.0
 _TALL_ROW: Final = 84.0
@@ -44,7 +44,7 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What the model says: a line with the range its error allows, and the sizes it was not fitted on."""
+    """What the model says: a line with the range its error allows, and what it says of a size when fitted without it."""
 
     label: str
     line: tuple[Point, ...]
@@ -114,7 +114,7 @@ def line_plot(
         if places:
             labels.append((places[-1][1], curve.label, f"name {colour}"))
     for point in unseen:
-        hint = f"not in the fit, {x_write(point.x)}: {duration(point.y)}"
+        hint = f"predicted from the other sizes, {x_write(point.x)}: {duration(point.y)}"
         canvas.diamond(x_axis.at(point.x), y_axis.at(point.y), "hollow k1", hint)
     _names_at_the_right(canvas, labels, right, bottom)
     return canvas.svg()

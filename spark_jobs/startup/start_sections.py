@@ -113,7 +113,8 @@ def growth_section(result: StartupResult) -> Section | None:
         return None
     blocks: list[Block] = [
         Prose(
-            "Warm starts, medians with the range of all. Where the values lie decades apart the axes are logarithmic: "
+            "Warm starts unless a name says cold, medians with the range of all; the model is of our cold starts. "
+            "Where the values lie decades apart the axes are logarithmic: "
             "a straight line that rises by one decade a decade is a price per record.",
             of_plots=True,
         )
@@ -128,7 +129,11 @@ def growth_section(result: StartupResult) -> Section | None:
             x_write=dimension.write,
             expected=each.expected(result),
         )
-        note = "Dotted: the fitted model with its error; hollow diamonds were not in the fit." if result.model else ""
+        note = (
+            "Dotted: the fitted model with its error. Diamonds: predicted from the other sizes alone."
+            if result.model
+            else ""
+        )
         blocks.append(Figure(dimension.title, plot, note))
         tables.append(_growth_table(each))
     return Section("How a start grows", (*blocks, *tables))
@@ -176,7 +181,8 @@ def model_section(result: StartupResult) -> Section | None:
     if model is not None:
         blocks += [
             Prose(
-                "A start takes a fixed time, and a price for each record, each byte and each record of the group's own."
+                "A cold start of ours takes a fixed time, and a price for each record, each byte "
+                "and each record of the group's own."
             ),
             Cards(
                 (
@@ -184,7 +190,7 @@ def model_section(result: StartupResult) -> Section | None:
                     Card(duration(model.per_record_s), "a record", "own or foreign"),
                     Card(duration(model.per_byte_s), "a byte", "of keys and values"),
                     Card(duration(model.per_own_record_s), "an own record", "parsed and folded"),
-                    Card(f"± {percent(model.error)}", "largest error", "on sizes left out of the fit"),
+                    Card(f"± {percent(model.error)}", "largest error", "of a size predicted from the others"),
                 )
             ),
         ]
@@ -192,7 +198,7 @@ def model_section(result: StartupResult) -> Section | None:
         each for each in result.predictions if drawable(each.predicted_seconds) and drawable(each.measured_seconds)
     ]
     if known:
-        title = "Sizes the model had not seen"
+        title = "Each size, predicted from the others"
         rows = [_prediction_row(result, each) for each in known]
         blocks.append(
             Figure(title, row_plot(title, rows), "Dot: measured. Stroke: predicted, with the range of its error.")
@@ -225,14 +231,15 @@ def _error(prediction: Prediction) -> str:
 
 
 def _prediction_row(result: StartupResult, prediction: Prediction) -> Row:
-    span = None if result.model is None else result.model.between(prediction.size)
+    predicted, factor = prediction.predicted_seconds, 1 + (0.0 if result.model is None else result.model.error)
+    span = (predicted / factor, predicted * factor)
     return Row(
         scenario_title(result, prediction.scenario),
         f"{_error(prediction)} at {duration(prediction.measured_seconds)}",
         Look(1),
         dots=(prediction.measured_seconds,),
         middle=prediction.predicted_seconds,
-        span=span if span is not None and all(map(drawable, span)) else None,
+        span=span if all(map(drawable, span)) else None,
     )
 
 

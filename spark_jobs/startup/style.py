@@ -22,7 +22,7 @@ td:not(.number) { min-width: 9.5rem; } td.number, th.number { white-space: nowra
   border-top: 1px solid var(--line); } .goals .verdict { flex: 0 0 5.6rem; white-space: nowrap; }
 .figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 22rem), 1fr)); gap: 1.4rem 2.2rem;
   margin: 1rem 0; align-items: start; }
-figure { margin: 0; min-width: 0; max-width: 34rem; } figure p { font-size: .85rem; margin: 0 0 .4rem; line-height: 1.4; }
+figure { margin: 0; min-width: 0; max-width: 31rem; } figure p { font-size: .85rem; margin: 0 0 .4rem; line-height: 1.4; }
 figcaption { font-weight: 600; } figure svg { margin-top: .5rem; }
 details { margin: .6rem 0; } summary { cursor: pointer; color: var(--dim); }
 .legend { list-style: none; display: flex; flex-wrap: wrap; gap: .1rem .9rem; padding: 0; margin: .3rem 0;

@@ -111,7 +111,7 @@ def _sentences(result: StartupResult) -> Iterator[str]:
         yield (
             f"A start costs {duration(model.fixed_s)}, and {duration(model.per_record_s)} a record, "
             f"{duration(model.per_byte_s)} a byte and {duration(model.per_own_record_s)} a record of the group's own; "
-            f"sizes left out of the fit were met within {percent(model.error)}."
+            f"each size was predicted from the others within {percent(model.error)}."
         )
     storms = [
         f"{storm.starts:,} {how_many_at_once(storm)} {ratio(times_alone)} times ({storm.failed or 'none'} failed)"
@@ -124,7 +124,10 @@ def _sentences(result: StartupResult) -> Iterator[str]:
 
 
 def _grown(growth: Growth) -> str:
-    line = next((curve for curve in growth.curves() if curve.label == contender_brief(OURS)), None)
+    curves = reversed(growth.curves())  # warm starts after cold ones
+    line = next(
+        (curve for curve in curves if curve.label in (contender_brief(OURS), f"{contender_brief(OURS)}, cold")), None
+    )
     if line is None or len(line.points) < 2:
         return ""
     first, last = line.points[0], line.points[-1]

@@ -27,6 +27,41 @@ os.dup2(write, 4)
 os.execvp(sys.argv[3], sys.argv[3:])
 """
 
+# Contrast of every text with what lies behind it, as the accessibility guidelines compute it; lines of a plot that cross
+# a text are no background. Texts of one plot must not lie upon each other, nor reach out of it.
+_LOOK = """(() => {
+  const parsed = colour => (colour.match(/[\\d.]+/g) || []).map(Number);
+  const light = colour => parsed(colour).slice(0, 3).map(v => v / 255)
+    .map(v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const behind = element => { for (let e = element; e; e = e.parentElement) {
+    const colour = getComputedStyle(e).backgroundColor, parts = parsed(colour);
+    if (parts.length === 3 || parts[3] === 1) return colour; } return 'rgb(255, 255, 255)'; };
+  const faint = [], outside = [], upon = [];
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+    const element = node.parentElement, svg = element.closest('svg');
+    if (!node.data.trim() || element.tagName === 'title') continue;
+    const style = getComputedStyle(element);
+    const [a, b] = [light(svg ? style.fill : style.color), light(behind(svg || element))];
+    const contrast = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    if (contrast < 4.5) faint.push([node.data, contrast]);
+  }
+  for (const svg of document.querySelectorAll('svg')) {
+    const frame = svg.viewBox.baseVal, texts = [...svg.querySelectorAll('text')].map(t => [t.textContent, t.getBBox()]);
+    for (const [i, [text, box]] of texts.entries()) {
+      if (box.x < -1 || box.x + box.width > frame.width + 1 || box.y < -1 || box.y + box.height > frame.height + 3)
+        outside.push([svg.ariaLabel, text]);
+      for (const [other, second] of texts.slice(0, i))
+        if (Math.min(box.x + box.width, second.x + second.width) - Math.max(box.x, second.x) > 1 &&
+            Math.min(box.y + box.height, second.y + second.height) - Math.max(box.y, second.y) > 4)
+          upon.push([svg.ariaLabel, text, other]);
+    }
+  }
+  return {faint, outside, upon, wide: document.documentElement.scrollWidth - innerWidth,
+    plots: document.querySelectorAll('svg').length, tables: document.querySelectorAll('.scroll').length};
+})()"""
+
 
 class Browser:
     """One page of one browser; complaints are everything that the console would show."""
@@ -96,6 +131,15 @@ class Browser:
         answer = self._ask("Runtime.evaluate", expression=expression, returnByValue=True)
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
+
+    def look(self) -> dict[str, Any]:
+        """Give what is wrong with the page's looks.
+
+        ``faint`` texts, texts ``outside`` of a plot or ``upon`` others, pixels that the page is too ``wide``; and how many
+        ``plots`` and ``tables`` it has.
+        """
+        seen: dict[str, Any] = self.evaluate(_LOOK)
+        return seen
 
     def screenshot(self) -> bytes:
         """Give the whole page as PNG."""
