@@ -343,6 +343,7 @@ class Admin:
             config=dict(request.configs),
         )
         doing = f"creating topic {request.topic}"
+        self._look_around()
         try:
             futures = self._client.create_topics(
                 [new], operation_timeout=limit_s, request_timeout=limit_s, validate_only=validate_only
@@ -358,6 +359,7 @@ class Admin:
             BrokerError: not reachable, or not allowed.
         """
         if names:
+            self._look_around()
             futures = self._client.delete_topics(
                 sorted(set(names)), operation_timeout=self._timeout_s, request_timeout=self._timeout_s
             )
@@ -453,11 +455,19 @@ class Admin:
             retriable=not refused,
         )
 
+    def _look_around(self) -> None:
+        """Ask any broker who is there.
+
+        The library sends most calls to the controller, on KRaft to some broker that was named as such, and goes on waiting
+        for that one when it has died.
+        """
+        with contextlib.suppress(KafkaException):  # the call itself says what is wrong
+            self._client.list_topics(timeout=min(1.0, self._timeout_s))
+
     def _retried(self, ask: Callable[[float], T], timeout_s: float | None = None) -> T:
         """Repeat a call while it fails with an error that passes (leaders move, a topic is just being made).
 
-        The library sends most calls to one broker, on KRaft to any that it takes for the controller, and goes on waiting for
-        it when it has died. So a first try is short, and who is there is asked before the next one.
+        A first try is short, because it may wait for a broker that has died: see :meth:`_look_around`.
         """
         deadline_s = time.monotonic() + (self._timeout_s if timeout_s is None else min(timeout_s, self._timeout_s))
         try_s = _FIRST_TRY_S
@@ -467,8 +477,7 @@ class Admin:
             except (BrokerTimeoutError, BrokerUnavailableError) as exc:
                 if isinstance(exc, BrokerUnavailableError) or time.monotonic() + _RETRY_S > deadline_s:
                     raise self._no_answer(exc) from exc
-                with contextlib.suppress(KafkaException):
-                    self._client.list_topics(timeout=min(1.0, deadline_s - time.monotonic()))
+                self._look_around()
                 try_s *= 2
             except BrokerError as exc:
                 if not exc.retriable or time.monotonic() + _RETRY_S > deadline_s:

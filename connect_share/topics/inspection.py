@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from connect_share.admin import Admin, TopicDescription
-from connect_share.errors import AuthorizationError
+from connect_share.admin import Admin, NewTopicRequest, TopicDescription
+from connect_share.errors import AuthorizationError, BrokerError
 from connect_share.records import TopicType
 from connect_share.topics.creation import largest_setting
 from connect_share.topics.findings import ClusterFacts, TopicFinding, WatchedTopic, find, plan_replicas
@@ -67,10 +67,10 @@ def inspect_topics(admin: Admin, specs: Sequence[TopicSpec]) -> Inspection:
         WatchedTopic(topic, largest_setting(settings, factor), factor, stops, "", internal=True)
         for topic, factor, stops in _OWN
     ]
+    looked_at = tuple(topic.topic for topic in watched)
     facts, watched = _asked(admin, watched, notes)
-    return Inspection(
-        tuple(topic.topic for topic in watched), find(facts, watched), plan_replicas(facts, watched), tuple(notes)
-    )
+    watched = [topic for topic in watched if not _granted_anyway(admin, facts, topic, notes)]
+    return Inspection(looked_at, find(facts, watched), plan_replicas(facts, watched), tuple(notes))
 
 
 def _watched(spec: TopicSpec, default: int | None) -> WatchedTopic:
@@ -101,3 +101,15 @@ def _asked(admin: Admin, watched: Sequence[WatchedTopic], notes: list[str]) -> t
                 raise
             notes.append(f"{topic.topic} was not checked whole: {exc}")
     return ClusterFacts(admin.brokers(), topics, configs), seen
+
+
+def _granted_anyway(admin: Admin, facts: ClusterFacts, watched: WatchedTopic, notes: list[str]) -> bool:
+    """Tell whether Kafka would make a topic of its own although brokers are missing: on KRaft dead ones count."""
+    if not watched.internal or watched.topic in facts.topics or (watched.replicas or 0) <= len(facts.brokers):
+        return False
+    try:
+        admin.create_topic(NewTopicRequest(watched.topic, 1, watched.replicas or -1), validate_only=True)
+    except BrokerError:  # it would not, or it may not be asked
+        return False
+    notes.append(f"{watched.topic} does not exist; if it is needed now it gets replicas on brokers that are down")
+    return True

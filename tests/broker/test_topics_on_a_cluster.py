@@ -193,7 +193,15 @@ def test_old_topics_are_found_and_mended_and_a_dead_broker_is_named(joining: Joi
         cluster.await_gone(3)
         flags = [f"--{kind}-storage-topic=old-{kind}" for kind in ("config", "offset")]
         command = ("check", "topics", "-B", cluster.bootstrap_servers, *flags, "--status-storage-topic=alone")
+        admin.delete_topics(["__transaction_state"])
         check = console(*command, "--replication-factor", "1")
+        assert (
+            "\n__transaction_state: does not exist" not in check.stdout
+        )  # it would be made, the dead broker is still registered
+        assert (
+            "__transaction_state does not exist; if it is needed now it gets replicas on brokers that are down"
+            in check.stderr
+        )
         assert "old-config[0]: has 2 of 3 replicas in sync, missing broker 3 (under-replicated)\n" in check.stdout
         assert (
             "alone[0]: has no leader: nothing can be read or written; replicas on brokers 3 (no-leader)\n"
