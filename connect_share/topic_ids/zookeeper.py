@@ -19,8 +19,24 @@ _SWITCHES: Final = ("verify_certs", "check_hostname")
 _SASL: Final = ("sasl.mechanism", "sasl.username", "sasl.password")
 _DIGEST: Final = "auth.digest"
 
-_log: Final = logging.getLogger(__name__ + ".kazoo")
-_log.setLevel(logging.INFO)  # below that it writes whole requests, passwords included
+
+_DROPPED: Final = "Connection dropped: "
+
+
+class _KazooLog(logging.LoggerAdapter[logging.Logger]):
+    """Keeps what kazoo said last of a connection, which is the reason of a connection that does not come about."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.getLogger(__name__ + ".kazoo"), {})
+        self.last = ""
+
+    def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
+        if level < logging.INFO:
+            return  # these are whole requests, passwords included
+        text = str(msg) % args if args else str(msg)
+        if text.startswith(_DROPPED):
+            self.last = text.removeprefix(_DROPPED)
+        super().log(level, msg, *args, **kwargs)
 
 
 def client_arguments(properties: Mapping[str, str]) -> dict[str, Any]:
@@ -33,7 +49,7 @@ def client_arguments(properties: Mapping[str, str]) -> dict[str, Any]:
     """
     for name in properties:
         if name not in (*_TEXTS, *_SWITCHES, *_SASL, _DIGEST, "use_ssl"):
-            raise ConfigError(f"{name} is no property for ZooKeeper; README names them", property_name=name)
+            raise ConfigError(f"{name} is no property for ZooKeeper; --help names them", property_name=name)
     found: dict[str, Any] = {name: properties[name] for name in _TEXTS if name in properties}
     for name in (*_SWITCHES, "use_ssl"):
         if name in properties:
@@ -88,7 +104,8 @@ def read_zookeeper(
     arguments = client_arguments(load_properties(config) if config is not None else {})
     if "sasl_options" in arguments:
         _need_sasl()
-    client = KazooClient(hosts=hosts, timeout=timeout_s, logger=_log, **arguments)
+    log = _KazooLog()
+    client = KazooClient(hosts=hosts, timeout=timeout_s, logger=log, **arguments)
     try:
         client.start(timeout=timeout_s)
         return _read(client, hosts, timeout_s, progress, NoNodeError)
@@ -101,7 +118,8 @@ def read_zookeeper(
         ) from exc
     except (KazooTimeoutError, OSError) as exc:
         raise BrokerUnavailableError(
-            f"no answer from ZooKeeper {hosts} within {timeout_s:g} s; check host, port, and whether it wants TLS or SASL",
+            f"no answer from ZooKeeper {hosts} within {timeout_s:g} s{f' ({log.last})' if log.last else ''}; "
+            "check host, port, and whether it wants TLS or SASL",
             name=type(exc).__name__,
             retriable=True,
         ) from exc

@@ -1,0 +1,65 @@
+"""A real ZooKeeper for tests: the jars that come with pyspark, in a JVM of its own, on loopback."""
+
+from __future__ import annotations
+
+import importlib.util
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from connect_share.embedded.java import java_command
+from connect_share.embedded.jvm import QUICK
+from connect_share.embedded.ports import free_ports
+from connect_share.embedded.processes import ChildProcess
+from tests.support.waiting import await_that
+
+_REST: Final = "admin.enableServer=false\n4lw.commands.whitelist=srvr\n"
+
+
+def _jars() -> Path:
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        pytest.skip("ZooKeeper's jars come with the extra spark")
+    return Path(spec.origin).parent / "jars"
+
+
+@contextmanager
+def zookeeper(folder: Path) -> Iterator[str]:
+    """Start one; gives ``host:port``."""
+    [port] = free_ports(1)
+    config = folder / "zoo.cfg"
+    config.write_text(f"dataDir={folder}\nclientPort={port}\nclientPortAddress=127.0.0.1\n{_REST}")
+    jars = _jars()
+    needed = (
+        "zookeeper-*",
+        "slf4j-api-*",
+        "snappy-java-*",
+        "metrics-core-*",
+        "netty-*",
+        "commons-cli-*",
+        "commons-io-*",
+    )
+    class_path = ":".join(str(jar) for pattern in needed for jar in sorted(jars.glob(f"{pattern}.jar")))
+    main_class = "org.apache.zookeeper.server.ZooKeeperServerMain"
+    command = [str(java_command()), *QUICK, "-Xmx128m", "-cp", class_path, main_class, str(config)]
+    process = ChildProcess(command, log_path=folder / "zookeeper.log")
+
+    def serves() -> bool:
+        # It takes connections before it serves them.
+        assert process.running, process.log_tail()
+        try:
+            with socket.create_connection(("127.0.0.1", port), timeout=1) as client:
+                client.sendall(b"srvr")
+                return b"Mode: standalone" in client.recv(4096)
+        except OSError:
+            return False
+
+    try:
+        await_that(serves, what="serving", timeout_s=60)
+        yield f"127.0.0.1:{port}"
+    finally:
+        process.stop()
