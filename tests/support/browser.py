@@ -58,7 +58,7 @@ _LOOK = """(() => {
           upon.push([svg.ariaLabel, text, other]);
     }
   }
-  return {faint, outside, upon, wide: document.documentElement.scrollWidth - innerWidth,
+  return {faint, outside, upon, wide: document.documentElement.scrollWidth - document.documentElement.clientWidth,
     plots: document.querySelectorAll('svg').length, tables: document.querySelectorAll('.scroll').length};
 })()"""
 
