@@ -38,10 +38,8 @@ demo: $(STAMP)
 	$(BIN)/python -m spark_jobs.demo --output build/demo
 
 bench: $(STAMP)
-	$(BIN)/python -m spark_jobs.benchmark_startup --embedded --result build/bench/startup.json
-	$(BIN)/python -m spark_jobs.benchmark_startup --embedded --result build/bench/startup-1000-groups.json --rounds 3 --groups 1000 \
-	  --config-records 100000 --status-records 200000 --offset-records 1000000 --config-bytes 99000000 --status-bytes 15000000 \
-	  --contenders python,java-jar,java-foreign
+	$(BIN)/python -m spark_jobs.benchmark_startup --embedded --suite full --result build/bench/startup/result.json \
+	  --report build/bench/startup $(BENCH_ARGS)
 	$(BIN)/python -m spark_jobs.benchmark_workers --result build/bench/workers.json
 	$(BIN)/python -m spark_jobs.benchmark_migration --result build/bench/migration.json
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Final
@@ -23,19 +24,28 @@ from migrator.progress import Progress
 from spark_jobs import command_line
 from spark_jobs.session import spark_session
 from spark_jobs.tasks import run_as_tasks
-from spark_jobs.workload import WorkloadSize, group_records
+from spark_jobs.workload import WorkloadSize, Written, group_records
 
+_FEW_GROUPS: Final = 50
+_GROUPS_A_TASK: Final = 25
 _PRODUCER: Final = {"linger.ms": "20", "queue.buffering.max.kbytes": "65536", "message.timeout.ms": "120000"}
 
 
 @dataclass(frozen=True)
 class GroupJob:
-    """All records of one group: written by one task, so their order is kept. Holds client settings, hence secrets."""
+    """All records of one group: written by one task, so their order is kept. Holds client settings, hence secrets.
+
+    Attributes:
+        compression: of the record batches, in Kafka's words.
+        transaction_records: configs and offsets are written in transactions of so many; 0: without. Statuses never are.
+    """
 
     size: WorkloadSize
     group: int
     topics: tuple[tuple[TopicType, str], ...]
     settings: ClientSettings
+    compression: str = "none"
+    transaction_records: int = 0
 
 
 def write_group(job: GroupJob) -> int:
@@ -44,31 +54,73 @@ def write_group(job: GroupJob) -> int:
     Raises:
         WriteError: a record was refused.
     """
-    sender = client.producer(job.settings, client_id=f"generate-workload-{job.group}", overrides=_PRODUCER)
-    refused: list[ConnectShareError] = []
+    return write_groups((job,))
 
+
+def write_groups(jobs: Sequence[GroupJob]) -> int:
+    """Write the records of several groups, one after the other, through the same clients; gives how many.
+
+    Raises:
+        WriteError: a record was refused.
+    """
+    first = jobs[0]
+    overrides = {**_PRODUCER, "compression.type": first.compression}
+    name = f"generate-workload-{first.group}"
+    sender = client.producer(first.settings, client_id=name, overrides=overrides)
+    committer = None
+    if first.transaction_records:
+        transactional_id = f"{name}-{first.topics[0][1]}"
+        in_time = {"transactional.id": transactional_id, "message.timeout.ms": "60000"}
+        committer = client.producer(first.settings, client_id=name, overrides={**overrides, **in_time})
+        committer.init_transactions()
+    written = 0
+    for job in jobs:
+        refused: list[ConnectShareError] = []
+        for topic_type, topic in job.topics:
+            entries = group_records(job.size, job.group, topic_type)
+            if committer is None or topic_type is TopicType.STATUS:
+                written += _send(sender, topic, entries, refused)
+                continue
+            while batch := list(itertools.islice(entries, job.transaction_records)):
+                try:
+                    committer.begin_transaction()
+                    written += _send(committer, topic, batch, refused)
+                    committer.commit_transaction()
+                except client.KafkaException as exc:
+                    raise client.translate(exc, f"writing to {topic} in a transaction") from exc
+        sender.flush()
+        if refused:
+            raise WriteError(f"the workload of group {job.group} is not whole: {refused[0]}")
+    return written
+
+
+def _send(sender: client.Producer, topic: str, entries: Iterable[Written], refused: list[ConnectShareError]) -> int:
     def delivered(error: client.KafkaError | None, _message: client.Message) -> None:
         if error is not None and not refused:
             refused.append(client.translate(error, "writing the workload"))
 
-    written = 0
-    for topic_type, topic in job.topics:
-        for key, value in group_records(job.size, job.group, topic_type):
-            while True:
-                try:
-                    sender.produce(topic, key=key, value=value, on_delivery=delivered)
-                except BufferError:
-                    sender.poll(0.1)
-                    continue
-                break
-            written += 1
-    sender.flush()
-    if refused:
-        raise WriteError(f"the workload of group {job.group} is not whole: {refused[0]}")
-    return written
+    sent = 0
+    for key, value in entries:
+        while True:
+            try:
+                sender.produce(topic, key=key, value=value, on_delivery=delivered)
+            except BufferError:
+                sender.poll(0.1)
+                continue
+            break
+        sent += 1
+    return sent
 
 
-def generate(spark: SparkSession, worker: WorkerConfig, size: WorkloadSize, *, progress: Progress) -> int:
+def generate(
+    spark: SparkSession,
+    worker: WorkerConfig,
+    size: WorkloadSize,
+    *,
+    progress: Progress,
+    compression: str = "none",
+    transaction_records: int = 0,
+) -> int:
     """Create the topics of a worker file if needed and fill them; gives the number of records written.
 
     Raises:
@@ -78,8 +130,15 @@ def generate(spark: SparkSession, worker: WorkerConfig, size: WorkloadSize, *, p
         for topic_type in TopicType:
             ensure_topic(admin, topic_spec(worker, topic_type))
     topics = tuple((topic_type, worker.topic(topic_type)) for topic_type in TopicType)
-    jobs = [GroupJob(size, group, topics, worker.producer_settings()) for group in range(size.groups)]
-    return sum(run_as_tasks(spark, jobs, write_group, progress=progress, what="writing groups"))
+    jobs = [
+        GroupJob(size, group, topics, worker.producer_settings(), compression, transaction_records)
+        for group in range(size.groups)
+    ]
+    # A new client for each of a thousand groups would take longer than their records.
+    several = [jobs[first : first + _GROUPS_A_TASK] for first in range(0, len(jobs), _GROUPS_A_TASK)]
+    if len(jobs) <= _FEW_GROUPS:
+        several = [[job] for job in jobs]
+    return sum(run_as_tasks(spark, several, write_groups, progress=progress, what="writing groups"))
 
 
 def _body(options: argparse.Namespace) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from connect_share.keys import ClusterGroupId, prefix_key
 from connect_share.records import ConnectorTaskId, TopicType
@@ -28,6 +29,8 @@ from connect_share.state import (
 )
 
 Written = tuple[bytes, bytes | None]
+
+_LETTERS: Final = bytes(b"abcdefghijklmnopqrstuvwxyz0123456789 "[byte % 37] for byte in range(256))
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +84,7 @@ def group_records(size: WorkloadSize, group: int, topic_type: TopicType) -> Iter
 
 
 def _padding(chance: random.Random, length: int) -> str:
-    return "".join(chance.choices("abcdefghijklmnopqrstuvwxyz0123456789 ", k=max(0, length)))
+    return chance.randbytes(max(0, length)).translate(_LETTERS).decode("ascii")
 
 
 def _config(size: WorkloadSize, group: int, chance: random.Random) -> Iterator[Written]:

@@ -93,6 +93,7 @@ class JavaStart:
 
     Attributes:
         run: 0 is the first of its JVM, that is a cold one.
+        cpu_s: CPU time of the JVM meanwhile, all threads.
     """
 
     run: int
@@ -100,6 +101,7 @@ class JavaStart:
     status_s: float
     config_s: float
     total_s: float
+    cpu_s: float
     connectors: int
     config_offset: int
 
@@ -115,3 +117,23 @@ def time_java_stores(
     output = run_program("TimeStores", [str(worker_file), str(runs)], version=version, jars=jars)
     lines: list[dict[str, Any]] = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
     return [JavaStart(**line) for line in lines]
+
+
+def time_java_puts(
+    worker_file: Path, puts: int, uncounted: int, *, version: str = DEFAULT_VERSION, jars: Sequence[Path] = ()
+) -> dict[str, list[float]]:
+    """Time puts into the running Java stores until they can be read back; seconds by ``config``, ``offset``, ``status``.
+
+    Args:
+        worker_file: has the topics.
+        puts: that are counted, into each store.
+        uncounted: puts before them, while the JVM warms up.
+        version: of Kafka.
+        jars: in front of Kafka's own.
+
+    Raises:
+        EmbeddedError: the program failed.
+    """
+    output = run_program("TimePuts", [str(worker_file), str(puts), str(uncounted)], version=version, jars=jars)
+    lines: list[dict[str, Any]] = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+    return {line["store"]: line["seconds"] for line in lines}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+import statistics
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from connect_share.errors import EmbeddedError
 from connect_share.storage import ConnectStorage, StoreStartup
@@ -15,12 +15,13 @@ from spark_jobs.command_line import INTERRUPTED
 from spark_jobs.demo.result import Benchmark, BenchmarkBar, GroupAgain, GroupStart, SharedTopic, StoreStart
 from spark_jobs.demo.views import GroupComparison, compare_views, view_from_storage
 from spark_jobs.demo.workers import Captured
+from spark_jobs.startup.result import StartupResult, Warmth
 
-_TITLES: Final = {
-    "java_cold": "Java stores, first start of a JVM",
-    "java_warm": "Java stores, warm JVM",
-    "python_cold": "Python stores, first start",
-    "python_warm": "Python stores, later starts",
+_TITLES: Final[Mapping[tuple[str, Warmth], str]] = {
+    ("java", "cold"): "Java stores, first start of a JVM",
+    ("java", "warm"): "Java stores, warm JVM",
+    ("python", "cold"): "Python stores, first start",
+    ("python", "warm"): "Python stores, later starts",
 }
 _ROUNDS: Final = 2
 
@@ -57,34 +58,37 @@ def run_benchmark(bootstrap_servers: str, result_file: Path) -> Benchmark:
     Raises:
         EmbeddedError: the benchmark failed; it has said why on stderr.
     """
-    arguments = ["-B", bootstrap_servers, "--rounds", str(_ROUNDS), "--result", str(result_file)]
+    arguments = ["-B", bootstrap_servers, "--suite", "kip", "--rounds", str(_ROUNDS), "--contenders", "python,java"]
+    arguments += ["--no-storm", "--no-latency", "--again", "--result", str(result_file)]
     code = benchmark_startup.main(arguments)
     if code == INTERRUPTED:
         raise KeyboardInterrupt
     if code != 0:
         raise EmbeddedError(f"the start-up benchmark ended with exit code {code}, see above")
-    return benchmark_of(json.loads(result_file.read_text(encoding="utf-8")))
+    return benchmark_of(StartupResult.model_validate_json(result_file.read_bytes()))
 
 
-def benchmark_of(report: dict[str, Any]) -> Benchmark:
-    """Take the medians out of the benchmark's report."""
-    workload, seconds = report["workload"], report["seconds"]
-    records = ", ".join(f"{facts['records']:,} {topic}" for topic, facts in workload["topics"].items())
-    bars = []
-    for contender, title in _TITLES.items():
-        total = seconds[contender]["total_s"]
-        bars.append(
-            BenchmarkBar(
-                what=title,
-                milliseconds=total["median_s"] * 1e3,
-                fastest_milliseconds=total["min_s"] * 1e3,
-                slowest_milliseconds=total["max_s"] * 1e3,
-                runs=total["n"],
-            )
+def benchmark_of(result: StartupResult) -> Benchmark:
+    """Take the medians out of the benchmark's result."""
+    scenario = result.scenarios[0]
+    counts = {
+        "config": scenario.config_records,
+        "status": scenario.status_records,
+        "offset": scenario.offset_records,
+    }
+    seconds = {(starts.contender, starts.warmth): starts.seconds for starts in result.starts}
+    bars = tuple(
+        BenchmarkBar(
+            what=title,
+            milliseconds=statistics.median(seconds[contender]) * 1e3,
+            fastest_milliseconds=min(seconds[contender]) * 1e3,
+            slowest_milliseconds=max(seconds[contender]) * 1e3,
+            runs=len(seconds[contender]),
         )
-    return Benchmark(
-        workload=f"{workload['groups']} groups of {workload['jobs']} sink jobs, {records} records", bars=tuple(bars)
+        for contender, title in _TITLES.items()
     )
+    told = ", ".join(f"{count:,} {topic}" for topic, count in counts.items())
+    return Benchmark(workload=f"{scenario.groups} groups of {scenario.jobs} sink jobs, {told} records", bars=bars)
 
 
 def summary_lines(

@@ -11,7 +11,7 @@ from connect_share.embedded.worker import worker_properties, write_properties
 from connect_share.records import Record, TopicType
 from connect_share.state import replay_config, replay_offsets, replay_status
 from connect_share.worker_config import SHARING_PROPERTY
-from spark_jobs import benchmark_startup, generate_workload
+from spark_jobs import generate_workload
 from spark_jobs.workload import WorkloadSize, group_records
 from tests.support.kafka import TestBroker
 
@@ -63,27 +63,3 @@ def test_the_job_fills_the_topics_of_a_worker_file(
     assert json.loads(capsys.readouterr().out)["records"] == 120
     with broker.admin() as admin:
         assert sum(admin.end_offsets([(f"{unique}-configs", 0)]).values()) == 60
-
-
-@pytest.mark.usefixtures("spark")
-def test_the_benchmark_reports_ratios_seconds_and_machine(
-    broker: TestBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    result = tmp_path / "out" / "startup.json"
-    options = ["-B", broker.bootstrap_servers, "--rounds", "1", "--result", str(result), "--groups", "2", "--jobs", "1"]
-    options += ["--config-records", "20", "--status-records", "20", "--offset-records", "20", "--config-bytes", "9000"]
-    assert benchmark_startup.main(options) == 0
-    report = json.loads(result.read_text())
-    assert set(report["seconds"]) >= {"python_cold", "python_warm", "java_cold", "java_warm", "plain_client"}
-    assert report["seconds"]["java_warm"]["total_s"]["n"] == benchmark_startup.WARM_STARTS
-    assert report["ratios"]["warm_java_to_python"] > 0
-    assert report["machine"]["processors"] >= 1
-    assert report["versions"]["librdkafka"]
-    assert "Java needs" in capsys.readouterr().out
-    with broker.admin() as admin:
-        assert [name for name in admin.topic_names() if name.startswith("connect-share-benchmark")] == []
-
-
-def test_the_benchmark_wants_a_broker(capsys: pytest.CaptureFixture[str]) -> None:
-    assert benchmark_startup.main([]) == 2
-    assert "--embedded" in capsys.readouterr().err

@@ -31,6 +31,7 @@ public final class TimeStores {
             long offset = -1;
             Map<String, Object> adminSettings = new HashMap<>(config.originals());
             adminSettings.put("client.id", "time-stores-admin");
+            double cpuBegan = cpuSeconds();
             long began = System.nanoTime();
             try (SharedTopicAdmin admin = new SharedTopicAdmin(adminSettings)) {
                 KafkaOffsetBackingStore offsets =
@@ -53,16 +54,23 @@ public final class TimeStores {
                 seconds.add((statusReady - offsetsReady) / 1e9);
                 seconds.add((allReady - statusReady) / 1e9);
                 seconds.add((allReady - began) / 1e9);
+                seconds.add(cpuSeconds() - cpuBegan);
                 configs.stop();
                 status.stop();
                 offsets.stop();
             }
             System.out.printf(
                 "{\"run\":%d,\"offsets_s\":%.6f,\"status_s\":%.6f,\"config_s\":%.6f,\"total_s\":%.6f,"
-                    + "\"connectors\":%d,\"config_offset\":%d}%n",
-                run, seconds.get(0), seconds.get(1), seconds.get(2), seconds.get(3), connectors, offset);
+                    + "\"cpu_s\":%.6f,\"connectors\":%d,\"config_offset\":%d}%n",
+                run, seconds.get(0), seconds.get(1), seconds.get(2), seconds.get(3), seconds.get(4), connectors,
+                offset);
             System.out.flush();
         }
+    }
+
+    /** CPU time of this process, all threads, with the resolution of the system's clock tick. */
+    private static double cpuSeconds() {
+        return ProcessHandle.current().info().totalCpuDuration().map(spent -> spent.toNanos() / 1e9).orElse(0.0);
     }
 
     private static JsonConverter json(boolean isKey) {

@@ -1,0 +1,167 @@
+"""The topics of one scenario on a broker: worker files that lead to them, their records, and the cleaner's work."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from connect_share.admin import Admin
+from connect_share.client import producer
+from connect_share.embedded.worker import worker_properties, write_properties
+from connect_share.errors import EmbeddedError, WriteError
+from connect_share.keys import ClusterGroupId, prefix_key
+from connect_share.records import TopicType
+from connect_share.state import TopicStatus, topic_status_record
+from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
+from connect_share.worker_plugin.worker_file_check import worker_lines
+from migrator.progress import Progress
+from spark_jobs.generate_workload import generate
+from spark_jobs.startup.reads import start_size
+from spark_jobs.startup.scenarios import PARTITIONS, TRANSACTION_RECORDS, Plan, workload
+
+_SEGMENT_MS: Final = 1_000
+_CLEANER_S: Final = 180.0
+_LOOK_EVERY_S: Final = 0.5
+_ROLLER: Final = ClusterGroupId("benchmark-roller")
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """Worker files of one scenario.
+
+    Attributes:
+        ours: our stores' file; for a dedicated scenario with plain keys.
+        jar: of an unmodified Java worker with the sharing jar, on the same topics.
+        plain: of a Java worker on a copy with plain keys, where all records are its own.
+        foreign: of an unmodified Java worker on the prefixed keys.
+    """
+
+    folder: Path
+    ours: Path
+    jar: Path
+    plain: Path
+    foreign: Path
+
+    def worker(self) -> WorkerConfig:
+        """Our stores' settings."""
+        return WorkerConfig.from_file(self.ours)
+
+
+def _storage_settings(plan: Plan) -> dict[str, str]:
+    settings = {f"{topic}.storage.partitions": str(count) for topic, count in PARTITIONS.items() if topic != "config"}
+    if plan.scenario.compacted:
+        for topic in PARTITIONS:
+            settings[f"{topic}.storage.segment.ms"] = str(_SEGMENT_MS)
+            settings[f"{topic}.storage.min.cleanable.dirty.ratio"] = "0.001"
+    return settings
+
+
+def worker_properties_of(plan: Plan, bootstrap_servers: str, prefix: str, group: int) -> dict[str, str]:
+    """Give the worker file of one group of a scenario, by the group's number."""
+    size = plan.size
+    return {
+        **worker_properties(bootstrap_servers, size.group_id(group % size.groups), prefix),
+        **_storage_settings(plan),
+        SHARING_PROPERTY: "enabled" if plan.scenario.shared else "disabled",
+        **({"exactly.once.source.support": "enabled"} if plan.scenario.transactions else {}),
+    }
+
+
+def write_files(folder: Path, plan: Plan, bootstrap_servers: str, prefix: str) -> Files:
+    """Write the worker files of a scenario; its topics are named after the prefix."""
+    group = min(3, plan.size.groups - 1)
+    ours = worker_properties_of(plan, bootstrap_servers, prefix, group)
+    copied = plan.scenario.shared
+    plain = {
+        **worker_properties_of(plan, bootstrap_servers, f"{prefix}-plain" if copied else prefix, group),
+        SHARING_PROPERTY: "disabled",
+    }
+
+    def write(name: str, properties: dict[str, str]) -> Path:
+        return write_properties(folder / f"{prefix}-{name}.properties", properties)
+
+    return Files(
+        folder=folder,
+        ours=write("ours", ours),
+        jar=write("jar", {**ours, **_jar_lines(exactly_once=plan.scenario.transactions)}),
+        plain=write("plain", plain),
+        foreign=write("foreign", {**ours, SHARING_PROPERTY: "disabled"}),
+    )
+
+
+def _jar_lines(*, exactly_once: bool) -> dict[str, str]:
+    return dict(line.split("=", 1) for line in worker_lines(exactly_once=exactly_once))
+
+
+@contextmanager
+def filled(
+    spark: SparkSession, plan: Plan, files: Files, contenders: Collection[str], *, settle_s: float, progress: Progress
+) -> Iterator[WorkerConfig]:
+    """Fill the topics of a scenario and delete them afterwards.
+
+    Args:
+        spark: writes the records.
+        plan: says which.
+        files: say where.
+        contenders: those that will be measured; a copy with plain keys is only made for those that read it.
+        settle_s: how long nothing may change until the log cleaner is believed to be done.
+        progress: told how far it is.
+
+    Raises:
+        ConnectShareError: a topic cannot be used, a record was refused, or the cleaner does not come.
+    """
+    worker, plain = files.worker(), WorkerConfig.from_file(files.plain)
+    scenario = plan.scenario
+    try:
+        written = generate(
+            spark,
+            worker,
+            plan.size,
+            progress=progress,
+            compression=scenario.compression,
+            transaction_records=TRANSACTION_RECORDS if scenario.transactions else 0,
+        )
+        if scenario.compacted:
+            _await_cleaner(worker, written, settle_s, progress)
+        if "java" in contenders and scenario.shared:
+            generate(spark, plain, workload(scenario, prefixed=False), progress=progress)
+        yield worker
+    finally:
+        with Admin(worker.admin_settings(), client_id="benchmark") as admin:
+            admin.delete_topics([each.topic(topic_type) for each in (worker, plain) for topic_type in TopicType])
+
+
+def _await_cleaner(worker: WorkerConfig, written: int, settle_s: float, progress: Progress) -> None:
+    """Close every active segment, which is never cleaned, and wait until the number of records stays as it is."""
+    progress.phase("waiting for the log cleaner", 0)
+    time.sleep(_SEGMENT_MS / 1e3 * 1.2)
+    _write_everywhere(worker)
+    began_s = same_since_s = time.monotonic()
+    records = start_size(worker).records
+    while records >= written or time.monotonic() - same_since_s < settle_s:
+        if time.monotonic() - began_s > _CLEANER_S:
+            raise EmbeddedError(
+                f"the brokers' log cleaner has not been over {worker.config_storage_topic} within {_CLEANER_S:g} s; "
+                "check log.cleaner.enable, or leave the scenario out"
+            )
+        time.sleep(_LOOK_EVERY_S)
+        now = start_size(worker).records
+        if now != records:
+            records, same_since_s = now, time.monotonic()
+
+
+def _write_everywhere(worker: WorkerConfig) -> None:
+    """Write a record of nobody's to every partition: the first one behind a segment's age begins a new segment."""
+    key, value = topic_status_record(TopicStatus("none", "none", 0, 0))
+    sender = producer(worker.producer_settings(), client_id="benchmark-roller")
+    for topic_type in TopicType:
+        for partition in range(PARTITIONS[topic_type.value]):
+            sender.produce(worker.topic(topic_type), key=prefix_key(_ROLLER, key), value=value, partition=partition)
+    if sender.flush(30) > 0:
+        raise WriteError(f"records for {worker.config_storage_topic} were not acknowledged within 30 s")

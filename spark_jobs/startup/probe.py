@@ -1,0 +1,157 @@
+"""Times starts in this process; run in a new process for a cold one. Prints one JSON object a start.
+
+usage: python -m spark_jobs.startup.probe stores|plain-client|librdkafka|size WORKER_FILE RUNS
+
+``parse`` and ``fold`` are not measured in a start, where three threads share the interpreter's lock: the group's own
+records are read once more afterwards, parsed alone and then folded, and both figures stand for every start of the process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import gc
+import json
+import resource
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from connect_share.client import library_versions
+from connect_share.connect_json import loads
+from connect_share.errors import ValueFormatError
+from connect_share.records import Record, TopicType
+from connect_share.state import replay_config, replay_offsets, replay_status
+from connect_share.storage import ConnectStorage, StorageStartup
+from connect_share.worker_config import WorkerConfig
+from spark_jobs.startup.reads import librdkafka_read, own_records, plain_client_read, start_size
+
+_STATUS: Final = Path("/proc/self/status")
+_RESET_PEAK: Final = Path("/proc/self/clear_refs")
+
+
+class Meter:
+    """What the process takes from its making until :meth:`done`: seconds, CPU time of all threads, memory."""
+
+    def __init__(self) -> None:
+        gc.collect()
+        self._memory = _memory("VmRSS") if _reset_peak() else None
+        self._cpu = cpu_seconds()
+        self._began = time.perf_counter()
+        self.found: dict[str, Any] = {}
+
+    def done(self) -> None:
+        """Note what was taken so far."""
+        self.found = {"seconds": time.perf_counter() - self._began, "cpu_seconds": cpu_seconds() - self._cpu}
+        peak = _memory("VmHWM")
+        if self._memory is not None and peak is not None:
+            self.found["peak_bytes"] = max(0, peak - self._memory)
+
+
+def start_stores(worker: WorkerConfig) -> dict[str, Any]:
+    """Start and stop the stores once."""
+    meter = Meter()
+    with ConnectStorage(worker, allow_live_members=True) as storage:
+        meter.done()
+        startup = storage.startup
+        topics = {
+            "config": startup.config.seconds,
+            "status": startup.status.seconds,
+            "offset": startup.offsets.seconds,
+        }
+        return {**meter.found, "topics": topics, "phases": _phases(startup)}
+
+
+def _phases(startup: StorageStartup) -> dict[str, float]:
+    """Give what the storage itself knows of a start's parts; the three reads run at the same time, so the last one counts."""
+    return {"metadata": startup.admin_seconds, "read": startup.seconds - startup.admin_seconds}
+
+
+def _parse_and_fold(own: Mapping[TopicType, list[Record]], group: str | None) -> dict[str, float]:
+    """Parse the group's own records alone, then replay them."""
+    prefix = 0 if group is None else len(group) + 1
+    began = time.perf_counter()
+    for topic_type, records in own.items():
+        for record in records:
+            # An offset's value is kept as it came; its key is what has to be understood.
+            text = (record.key or b"")[prefix:] if topic_type is TopicType.OFFSET else record.value
+            if text is not None:
+                with contextlib.suppress(ValueFormatError):
+                    loads(text)
+    parse = time.perf_counter() - began
+    began = time.perf_counter()
+    replay_config(own[TopicType.CONFIG], group)
+    replay_status(own[TopicType.STATUS], group)
+    replay_offsets(own[TopicType.OFFSET], group)
+    return {"parse": parse, "fold": max(0.0, time.perf_counter() - began - parse)}
+
+
+def _with_parts(start: dict[str, Any], parts: Mapping[str, float]) -> dict[str, Any]:
+    """Take parsing and folding out of the read they are done in."""
+    phases = {**start["phases"], **parts}
+    phases["read"] = max(0.0, phases["read"] - sum(parts.values()))
+    return {**start, "phases": phases}
+
+
+def _memory(name: str) -> int | None:
+    """Bytes of ``VmRSS`` (now) or ``VmHWM`` (highest since the last reset); ``None`` where the system does not tell."""
+    try:
+        for line in _STATUS.read_text(encoding="ascii", errors="replace").splitlines():
+            if line.startswith(name + ":"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return None
+
+
+def _reset_peak() -> bool:
+    try:
+        _RESET_PEAK.write_text("5", encoding="ascii")
+    except OSError:
+        return False
+    return True
+
+
+def cpu_seconds() -> float:
+    """CPU time of this process so far, all threads."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def _timed(read: Callable[[WorkerConfig], object], worker: WorkerConfig) -> dict[str, Any]:
+    meter = Meter()
+    read(worker)
+    meter.done()
+    return meter.found
+
+
+def main(argv: list[str]) -> int:
+    """Print one JSON line a start; the first one is that of a new process."""
+    arguments = argparse.ArgumentParser(prog="python -m spark_jobs.startup.probe")
+    arguments.add_argument("what", choices=("stores", "plain-client", "librdkafka", "size"))
+    arguments.add_argument("worker_file", type=Path)
+    arguments.add_argument("runs", type=int)
+    options = arguments.parse_args(argv)
+    worker = WorkerConfig.from_file(options.worker_file)
+    library_versions()
+    if options.what == "size":
+        print(start_size(worker).model_dump_json())
+        return 0
+    start: Callable[[], dict[str, Any]] = {
+        "stores": lambda: start_stores(worker),
+        "plain-client": lambda: _timed(plain_client_read, worker),
+        "librdkafka": lambda: _timed(librdkafka_read, worker),
+    }[options.what]
+    starts = [start() for _ in range(options.runs)]
+    if options.what == "stores":
+        parts = _parse_and_fold(own_records(worker), worker.cluster_group_id)
+        starts = [_with_parts(each, parts) for each in starts]
+    for each in starts:
+        print(json.dumps(each), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,138 @@
+"""The benchmark's file: what is in it already is not measured again, and what does not belong together is not mixed."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+import connect_share
+from connect_share.client import library_versions
+from connect_share.embedded.broker import DEFAULT_VERSION
+from connect_share.errors import ConfigError, ConnectShareError
+from spark_jobs.startup.result import FORMAT, Latency, Scenario, Starts, StartupResult, Storm
+
+_CHANGING: Final = frozenset({"load_1_minute"})
+_NOT_MEASURED: Final = ("cli", "embedded", "worker_plugin", "topic_ids", "startup")
+"""Parts of our package that have no part in a start."""
+
+
+def versions() -> dict[str, str]:
+    """Versions of everything that is measured; our own with a digest, for its code changes between versions."""
+    package = Path(connect_share.__file__).parent
+    digest = hashlib.sha256()
+    for source in sorted(package.rglob("*.py")):
+        inside = source.relative_to(package)
+        if inside.parts[0] not in _NOT_MEASURED:
+            digest.update(f"{inside}\0".encode() + source.read_bytes())
+    ours = f"{version('connect-share')}+{digest.hexdigest()[:10]}"
+    return {**library_versions(), "kafka": DEFAULT_VERSION, "connect_share": ours}
+
+
+def load(path: Path | None, machine: Mapping[str, Any], known_versions: Mapping[str, str]) -> StartupResult:
+    """Read what was measured before; an empty result if there is no such file.
+
+    Raises:
+        ConfigError: the file is something else, or was measured on another machine or with other versions.
+    """
+    fresh = StartupResult(machine=dict(machine), versions=dict(known_versions))
+    if path is None or not path.exists():
+        return fresh
+    remedy = "give another --result, or --again to measure everything anew"
+    try:
+        found = StartupResult.model_validate_json(path.read_bytes())
+    except OSError as exc:
+        raise ConfigError(f"{path} cannot be read: {exc.strerror}", property_name="result") from exc
+    except ValidationError as exc:
+        raise ConfigError(f"{path} is no result of this benchmark; {remedy}", property_name="result") from exc
+    if found.format != FORMAT:
+        raise ConfigError(f"{path} has another format than {FORMAT}; {remedy}", property_name="result")
+    for what, before, now in (
+        ("machine", found.machine, fresh.machine),
+        ("versions", found.versions, fresh.versions),
+    ):
+        for name in sorted((before.keys() | now.keys()) - _CHANGING):
+            if before.get(name) != now.get(name):
+                raise ConfigError(
+                    f"{path} was measured with another {what.removesuffix('s')}: {name} was {before.get(name)}, "
+                    f"is {now.get(name)}; figures of both do not belong in one table: {remedy}",
+                    property_name="result",
+                )
+    return found
+
+
+def save(path: Path, result: StartupResult) -> None:
+    """Write the file so that it is whole at any time.
+
+    Raises:
+        ConnectShareError: it cannot be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write(result.model_dump_json(indent=2) + "\n")
+            Path(temporary).chmod(0o644)
+            Path(temporary).replace(path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+    except OSError as exc:
+        raise ConnectShareError(f"{path} cannot be written: {exc.strerror}; name another file") from exc
+
+
+def has_starts(result: StartupResult, scenario: Scenario, contenders: Sequence[str], rounds: int) -> bool:
+    """Tell whether all contenders were measured on exactly this scenario, often enough."""
+    if scenario not in result.scenarios:
+        return False
+    cold = {
+        starts.contender: len(starts.seconds)
+        for starts in result.starts
+        if starts.scenario == scenario.name and starts.warmth == "cold"
+    }
+    return all(cold.get(contender, 0) >= rounds for contender in contenders)
+
+
+def has_storm(result: StartupResult, scenario: str, starts: int, at_once: int) -> bool:
+    """Tell whether this storm was measured."""
+    return any((storm.scenario, storm.starts, storm.at_once) == (scenario, starts, at_once) for storm in result.storms)
+
+
+def has_latencies(result: StartupResult, contenders: Sequence[str], groups: Sequence[int], puts: int) -> bool:
+    """Tell whether puts into all stores were measured, often enough."""
+    found = {(each.contender, each.store, each.groups): len(each.seconds) for each in result.latencies}
+    return all(
+        found.get((contender, store, number), 0) >= puts
+        for contender in contenders
+        for store in ("config", "status", "offset")
+        for number in groups
+    )
+
+
+def with_starts(result: StartupResult, scenario: Scenario, starts: Sequence[Starts]) -> StartupResult:
+    """Put in what was measured on a scenario, in place of all that was known of it: ratios are of one run."""
+    return result.model_copy(
+        update={
+            "scenarios": [*(each for each in result.scenarios if each.name != scenario.name), scenario],
+            "starts": [*(each for each in result.starts if each.scenario != scenario.name), *starts],
+        }
+    )
+
+
+def with_storm(result: StartupResult, storm: Storm) -> StartupResult:
+    """Put in a storm, in place of the same one."""
+    name = (storm.scenario, storm.starts, storm.at_once)
+    others = [each for each in result.storms if (each.scenario, each.starts, each.at_once) != name]
+    return result.model_copy(update={"storms": [*others, storm]})
+
+
+def with_latencies(result: StartupResult, latencies: Sequence[Latency]) -> StartupResult:
+    """Put in latencies, in place of all others: they, too, are compared within one run."""
+    return result.model_copy(update={"latencies": list(latencies)})

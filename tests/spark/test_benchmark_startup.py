@@ -1,0 +1,85 @@
+"""The start-up benchmark on a real broker: small, stopped and gone on with."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from spark_jobs import benchmark_startup
+from spark_jobs.startup import latency
+from spark_jobs.startup.result import PHASES, StartupResult
+from tests.support.kafka import TestBroker
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_run_that_was_stopped_goes_on(
+    broker: TestBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "out" / "result.json"
+    options = ["-B", broker.bootstrap_servers, "--scenarios", "tiny", "--rounds", "1", "--storm", "3", "--puts", "2"]
+    options += ["--contenders", "python,plain-client,librdkafka", "--result", str(file)]
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(latency, "measure_latency", interrupted)
+        assert benchmark_startup.main(options) == 130
+    before = StartupResult.model_validate_json(file.read_bytes())
+    assert (len(before.storms), before.latencies, before.model) == (2, [], None)
+
+    capsys.readouterr()
+    assert benchmark_startup.main([*options, "--output", "json", "--report", str(tmp_path / "report")]) == 0
+    captured = capsys.readouterr()
+    assert "tiny: was measured before" in captured.err
+    told = json.loads(captured.out)
+    after = StartupResult.model_validate_json(file.read_bytes())
+    assert (after.starts, after.storms) == (before.starts, before.storms)
+    assert told["starts"] == json.loads(after.model_dump_json())["starts"]
+    assert {goal["met"] for goal in told["goals"]} >= {True, None}
+    assert (tmp_path / "report" / "report.html").stat().st_size > 1_000
+
+    found = {(starts.contender, starts.warmth): starts for starts in after.starts}
+    assert found.keys() == {
+        (name, warmth) for name in ("python", "plain-client", "librdkafka") for warmth in ("cold", "warm")
+    }
+    ours = found["python", "cold"]
+    assert ours.size is not None
+    assert (ours.size.records, ours.size.own_records) == (360, 120)
+    assert ours.phases.keys() <= set(PHASES)
+    assert {"read", "parse", "fold"} <= ours.phases.keys()
+    assert all(len(values) == 1 for values in [*ours.phases.values(), *ours.topics.values(), ours.cpu_seconds])
+    storms = {storm.at_once: storm for storm in after.storms}
+    assert storms.keys() == {1, 2}
+    assert all((len(storm.seconds), storm.failed) == (3, 0) for storm in storms.values())
+    assert all(storm.wall_seconds >= max(storm.seconds) for storm in storms.values())
+    assert storms[1].wall_seconds >= sum(storms[1].seconds)
+    assert {(each.store, each.groups, len(each.seconds)) for each in after.latencies} == {
+        (store, groups, 2) for store in ("config", "status", "offset") for groups in (1, 20)
+    }
+    assert after.model is not None
+    with broker.admin() as admin:
+        assert [name for name in admin.topic_names() if name.startswith("connect-share-benchmark")] == []
+
+
+@pytest.mark.usefixtures("spark")
+def test_java_is_measured_beside_us_on_topics_of_every_kind(broker: TestBroker, tmp_path: Path) -> None:
+    file = tmp_path / "result.json"
+    options = ["-B", broker.bootstrap_servers, "--scenarios", "tiny-transactions", "--rounds", "1", "--no-storm"]
+    options += ["--contenders", "python,java,java-jar", "--no-latency", "--result", str(file)]
+    assert benchmark_startup.main(options) == 0
+    found = StartupResult.model_validate_json(file.read_bytes())
+    assert {(each.contender, each.warmth) for each in found.starts} == {
+        (name, warmth) for name in ("python", "java", "java-jar") for warmth in ("cold", "warm")
+    }
+    assert found.starts[0].size is not None
+    assert found.starts[0].size.records == 360
+
+
+def test_the_benchmark_wants_a_broker_and_scenarios_it_knows(capsys: pytest.CaptureFixture[str]) -> None:
+    assert benchmark_startup.main([]) == 2
+    assert "--embedded" in capsys.readouterr().err
+    assert benchmark_startup.main(["--embedded", "--scenarios", "nonsense"]) == 2
+    assert "no scenario 'nonsense'" in capsys.readouterr().err

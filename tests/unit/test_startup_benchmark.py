@@ -1,0 +1,244 @@
+"""The start-up benchmark without a broker: the fitted model, the goals, what a run finds in its file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from connect_share.errors import ConfigError
+from connect_share.startup import CostModel, StartSize
+from spark_jobs.demo.compare import benchmark_of
+from spark_jobs.startup import resume
+from spark_jobs.startup.cost_fit import Point, fit, fitted, points
+from spark_jobs.startup.goals import MEMORY_BYTES, goals
+from spark_jobs.startup.result import Latency, Prediction, Scenario, Starts, StartupResult, Storm, Warmth
+from spark_jobs.startup.scenarios import SUITES, chosen, plans
+
+SIZES = [
+    StartSize(records=records, bytes=size, own_records=own)
+    for records, size, own in (
+        (1_300, 140_000, 1_300),
+        (24_000, 36_000_000, 1_200),
+        (13_000, 1_400_000, 1_300),
+        (130_000, 14_000_000, 1_300),
+        (1_300_000, 140_000_000, 1_300),
+        (1_000_000, 160_000_000, 50_000),
+        (3_000, 100_300_000, 150),
+    )
+]
+
+
+def starts(
+    scenario: str, contender: str, warmth: Warmth, *seconds: float, size: StartSize | None = None, **more: Any
+) -> Starts:
+    return Starts(scenario=scenario, contender=contender, warmth=warmth, seconds=list(seconds), size=size, **more)
+
+
+def of(model: CostModel) -> list[Point]:
+    return [(size, model.seconds(size)) for size in SIZES]
+
+
+prices = st.tuples(st.floats(0.01, 0.2), st.floats(1e-7, 1e-5), st.floats(1e-10, 1e-8), st.floats(1e-6, 1e-4))
+
+
+@given(prices)
+def test_the_model_that_made_the_figures_is_found_again(given_prices: tuple[float, float, float, float]) -> None:
+    fixed, record, byte, own = given_prices
+    true = CostModel(fixed_s=fixed, per_record_s=record, per_byte_s=byte, per_own_record_s=own)
+    found = fit(of(true))
+    assert found is not None
+    for size in [*SIZES, StartSize(records=500_000, bytes=10**9, own_records=7)]:
+        assert found.seconds(size) == pytest.approx(true.seconds(size), rel=1e-5)
+
+
+def test_no_price_is_negative_and_what_says_nothing_costs_nothing() -> None:
+    # Larger is quicker here: the best model without negative prices is a fixed one.
+    falling = [(size, 1.0 / (number + 1)) for number, size in enumerate(sorted(SIZES, key=lambda size: size.records))]
+    model = fit(falling)
+    assert model is not None
+    assert min(model.fixed_s, model.per_record_s, model.per_byte_s, model.per_own_record_s) >= 0
+    assert model.per_record_s < 1e-9
+    assert fit([]) is None
+    one = fit([(SIZES[0], 0.5)])
+    assert one is not None
+    assert one.seconds(SIZES[0]) == pytest.approx(0.5)
+
+
+def test_each_prediction_is_made_without_the_size_it_is_about() -> None:
+    model = CostModel(fixed_s=0.05, per_record_s=1e-6, per_byte_s=1e-9, per_own_record_s=2e-5)
+    measured = {f"s{number}": point for number, point in enumerate(of(model))}
+    exact, predictions = fitted(measured)
+    assert exact is not None
+    assert exact.error == pytest.approx(0, abs=1e-6)
+    assert {each.scenario for each in predictions} == measured.keys()
+    size, seconds = measured["s3"]
+    measured["s3"] = (size, seconds * 2)
+    off, predictions = fitted(measured)
+    (wrong,) = [each for each in predictions if each.scenario == "s3"]
+    assert wrong.predicted_seconds == pytest.approx(seconds, rel=1e-3)
+    assert off is not None
+    assert off.error >= 1 - 1e-3
+    assert fitted({}) == (None, [])
+
+
+def test_only_cold_starts_of_ours_on_topics_the_model_knows_are_fitted() -> None:
+    known = plans()
+    size = SIZES[0]
+    result = StartupResult(
+        scenarios=[known["kip"].scenario, known["zstd"].scenario, known["transactions"].scenario],
+        starts=[
+            starts("kip", "python", "cold", 0.3, 0.1, 0.2, size=size),
+            starts("kip", "python", "warm", 0.05, size=size),
+            starts("kip", "java", "cold", 2.0, size=size),
+            starts("zstd", "python", "cold", 0.4, size=size),
+            starts("transactions", "python", "cold", 0.4, size=size),
+        ],
+    )
+    assert points(result) == {"kip": (size, 0.2)}
+
+
+def judged(result: StartupResult) -> dict[str, bool | None]:
+    return {goal.sentence: goal.met for goal in goals(result)}
+
+
+def a_result(factor: float = 1.0) -> StartupResult:
+    """All goals are just met with 1; ours are so many times as slow otherwise."""
+    small = 50_000_000
+    ours = [
+        starts("kip", "python", "cold", 0.1 * factor),
+        starts("kip", "python", "warm", 0.09 * factor, 0.1 * factor, 0.5),
+        starts("groups-1000", "python", "cold", 1.0 * factor, peak_bytes=[int(small + (MEMORY_BYTES - 1) * factor)]),
+        starts("groups-1000", "python", "warm", 1.0 * factor),
+        starts("groups-1000", "python-checkpoint", "cold", 0.1 * factor**2),
+        starts("groups-1", "python", "cold", 0.05, peak_bytes=[small]),
+    ]
+    others = [
+        starts("kip", "java", "cold", 2.0),
+        starts("kip", "java-foreign", "warm", 0.5),
+        starts("kip", "kcat", "cold", 0.1),
+        starts("groups-1000", "java", "warm", 7.0),
+        starts("groups-1000", "java-jar", "warm", 1 / 1.5),
+    ]
+    latencies = []
+    for store in ("config", "status", "offset"):
+        for groups, ours_s in ((1, 0.01 * factor), (20, 0.015 * factor**2)):
+            latencies.append(Latency(contender="python", store=store, groups=groups, seconds=[ours_s]))
+            latencies.append(Latency(contender="java", store=store, groups=groups, seconds=[0.01]))
+    failed = 0 if factor == 1 else 1
+    return StartupResult(
+        starts=[*ours, *others],
+        storms=[
+            Storm(scenario="kip", starts=100, at_once=1, seconds=[0.1], wall_seconds=10, cpu_seconds=9),
+            Storm(
+                scenario="kip",
+                starts=100,
+                at_once=2,
+                seconds=[0.1],
+                wall_seconds=13 * factor,
+                cpu_seconds=9,
+                failed=failed,
+            ),
+        ],
+        latencies=latencies,
+        predictions=[
+            Prediction(scenario="a", size=SIZES[0], predicted_seconds=1.29 * factor, measured_seconds=1),
+            Prediction(scenario="b", size=SIZES[0], predicted_seconds=0.71, measured_seconds=1),
+        ],
+    )
+
+
+def test_every_goal_is_met_at_its_mark_and_missed_behind_it() -> None:
+    met = judged(a_result())
+    assert set(met.values()) == {True}, met
+    missed = judged(a_result(1.02))
+    assert set(missed.values()) == {False}, missed
+
+
+def test_goals_that_were_not_measured_say_why() -> None:
+    found = goals(StartupResult(missing={"kcat": "kcat is not installed"}))
+    assert {goal.met for goal in found} == {None}
+    assert [goal.measured for goal in found if "kcat" in goal.sentence] == ["kcat is not installed"]
+
+
+def test_suites_name_scenarios_and_unknown_ones_are_refused() -> None:
+    assert all(set(names) <= plans().keys() for names in SUITES.values())
+    assert [plan.scenario.name for plan in chosen("full", ["groups-10", "kip"])] == ["kip", "groups-10"]
+    with pytest.raises(ConfigError, match="no scenario 'nonsense'"):
+        chosen("full", ["nonsense"])
+    large = plans()["groups-1000"].scenario
+    assert (large.config_records, large.status_records, large.offset_records) == (100_000, 200_000, 1_000_000)
+
+
+MACHINE = {"processors": 2, "load_1_minute": 0.1}
+VERSIONS = {"kafka": "4.3.1"}
+
+
+def test_a_run_finds_what_it_has_kept(tmp_path: Path) -> None:
+    file = tmp_path / "made" / "result.json"
+    empty = resume.load(file, MACHINE, VERSIONS)
+    assert (empty.machine, empty.versions, empty.starts) == (MACHINE, VERSIONS, [])
+    kip = plans()["kip"].scenario
+    kept = resume.with_starts(empty, kip, [starts("kip", "python", "cold", 0.1, 0.1)])
+    resume.save(file, kept)
+    again = resume.load(file, {**MACHINE, "load_1_minute": 9.9}, VERSIONS)
+    assert again == kept
+    assert [each.name for each in file.parent.iterdir()] == ["result.json"]
+    assert resume.has_starts(again, kip, ["python"], 2)
+    assert not resume.has_starts(again, kip, ["python"], 3)
+    assert not resume.has_starts(again, kip, ["python", "java"], 2)
+    changed: Scenario = kip.model_copy(update={"config_records": 1})
+    assert not resume.has_starts(again, changed, ["python"], 2)
+    anew = resume.with_starts(again, changed, [starts("kip", "python", "cold", 0.3)])
+    assert ([each.config_records for each in anew.scenarios], [each.seconds for each in anew.starts]) == ([1], [[0.3]])
+
+
+def test_parts_that_were_measured_are_found() -> None:
+    result = a_result()
+    assert resume.has_storm(result, "kip", 100, 2)
+    assert not resume.has_storm(result, "kip", 20, 2)
+    assert len(resume.with_storm(result, result.storms[0]).storms) == 2
+    assert resume.has_latencies(result, ["python", "java"], [1, 20], 1)
+    assert not resume.has_latencies(result, ["python", "java"], [1, 20], 2)
+    assert resume.with_latencies(result, result.latencies[:1]).latencies == result.latencies[:1]
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("{", "no result of this benchmark"),
+        ('{"format": "startup-benchmark/1"}', "another format"),
+        (json.dumps({"machine": {"processors": 4}, "versions": VERSIONS}), "another machine: processors was 4, is 2"),
+        (json.dumps({"machine": MACHINE, "versions": {}}), "another version: kafka was None, is 4.3.1"),
+    ],
+)
+def test_what_does_not_belong_together_is_not_mixed(tmp_path: Path, content: str, words: str) -> None:
+    file = tmp_path / "result.json"
+    file.write_text(content)
+    with pytest.raises(ConfigError, match=words):
+        resume.load(file, MACHINE, VERSIONS)
+    assert file.read_text() == content
+
+
+def test_our_own_version_names_the_code() -> None:
+    found = resume.versions()
+    assert found == resume.versions()
+    assert "+" in found["connect_share"]
+    assert found["librdkafka"]
+
+
+def test_the_demo_shows_medians() -> None:
+    measured = [
+        starts("kip", "java", "cold", 2.0),
+        starts("kip", "java", "warm", 0.5, 0.7, 0.6),
+        starts("kip", "python", "cold", 0.1),
+        starts("kip", "python", "warm", 0.05),
+    ]
+    shown = benchmark_of(StartupResult(scenarios=[plans()["kip"].scenario], starts=measured))
+    assert shown.workload == "20 groups of 5 sink jobs, 8,000 config, 8,000 status, 8,000 offset records"
+    bar = shown.bars[1]
+    assert (round(bar.milliseconds), round(bar.fastest_milliseconds), bar.runs) == (600, 500, 3)
