@@ -2,139 +2,39 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
-import time
 import warnings
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future
-from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
 
+from connect_share.admin.asking import FIRST_TRY_S, Asking, result_of
+from connect_share.admin.descriptions import BrokerDescription, LogEnd, NewTopicRequest, TopicDescription, described
 from connect_share.client import (
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
     ConfigSource,
     IsolationLevel,
-    KafkaError,
     KafkaException,
     NewTopic,
     OffsetSpec,
     ResourceType,
     TopicCollection,
     TopicPartition,
-    admin_client,
-    is_unknown_topic,
     translate,
 )
-from connect_share.errors import AuthorizationError, BrokerError, BrokerTimeoutError, BrokerUnavailableError
-from connect_share.worker_config.client_settings import ClientSettings, Isolation
-
-T = TypeVar("T")
+from connect_share.errors import BrokerError, BrokerTimeoutError, BrokerUnavailableError
+from connect_share.worker_config.client_settings import Isolation
 
 _ISOLATION: Final = {
     Isolation.READ_UNCOMMITTED: IsolationLevel.READ_UNCOMMITTED,
     Isolation.READ_COMMITTED: IsolationLevel.READ_COMMITTED,
 }
-_RETRY_S: Final = 0.1
-_GRACE_S: Final = 0.5
-_FIRST_TRY_S: Final = 3.0
 _STALE_LEADER: Final = ("FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH", "NOT_LEADER_FOR_PARTITION")
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionDescription:
-    """One partition; broker ids. ``leader`` is ``None`` while there is none."""
-
-    id: int
-    leader: int | None
-    replicas: tuple[int, ...]
-    isr: tuple[int, ...]
-
-    @property
-    def missing(self) -> tuple[int, ...]:
-        """Brokers whose replica is not in sync."""
-        return tuple(broker for broker in self.replicas if broker not in self.isr)
-
-
-@dataclass(frozen=True, slots=True)
-class BrokerDescription:
-    """One broker that is up; ``rack`` is ``None`` if ``broker.rack`` is not set."""
-
-    id: int
-    rack: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class TopicDescription:
-    """One topic.
-
-    Attributes:
-        topic_id: as Kafka prints it (unpadded url-safe base64, 22 characters); ``None`` if the broker gives none.
-    """
-
-    name: str
-    topic_id: str | None
-    partitions: tuple[PartitionDescription, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class LogEnd:
-    """End of a partition: next offset, and the epoch of the leader that says so (-1 if it does not tell)."""
-
-    offset: int
-    leader_epoch: int
-
-
-@dataclass(frozen=True, slots=True)
-class NewTopicRequest:
-    """A topic to be created; -1 means the broker's default."""
-
-    topic: str
-    partitions: int
-    replication_factor: int
-    configs: Mapping[str, str] = field(default_factory=dict)
-
-
-def topic_id_text(uuid: Any) -> str | None:
-    """Write a topic id as Kafka's own tools do; the client library prints another base64 alphabet."""
-    if uuid is None:
-        return None
-    mask = (1 << 64) - 1
-    high, low = int(uuid.get_most_significant_bits()) & mask, int(uuid.get_least_significant_bits()) & mask
-    raw = high.to_bytes(8, "big") + low.to_bytes(8, "big")
-    return None if raw == bytes(16) else base64.urlsafe_b64encode(raw).rstrip(b"=").decode("ascii")
-
-
-class Admin:
-    """Admin client of one cluster; thread-safe.
-
-    Args:
-        settings: how to reach the cluster.
-        client_id: shown in the broker's logs.
-        timeout_s: limit of each call, retries of retriable errors included.
-    """
-
-    def __init__(self, settings: ClientSettings, *, client_id: str, timeout_s: float = 30.0) -> None:
-        self.bootstrap_servers = settings.bootstrap_servers
-        self._timeout_s = timeout_s
-        self._troubles: deque[KafkaError] = deque(maxlen=1)
-        self._client = admin_client(settings, client_id=client_id, on_error=self._note_trouble)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Let go of the connections; may be called twice."""
-        self.__dict__.pop("_client", None)
+class Admin(Asking):
+    """Admin client of one cluster; thread-safe, made as :class:`~connect_share.admin.asking.Asking`."""
 
     def describe_topics(self, names: Iterable[str], *, timeout_s: float | None = None) -> dict[str, TopicDescription]:
         """Describe topics; those that do not exist are absent.
@@ -152,9 +52,9 @@ class Admin:
             futures = self._client.describe_topics(TopicCollection(wanted), request_timeout=timeout_s)
             found = {}
             for name, future in futures.items():
-                description = _result(future, f"describing topic {name}", missing_ok=True, timeout_s=timeout_s)
+                description = result_of(future, f"describing topic {name}", missing_ok=True, timeout_s=timeout_s)
                 if description is not None:
-                    found[name] = _described(description)
+                    found[name] = described(description)
             return found
 
         return self._retried(ask, timeout_s)
@@ -222,7 +122,7 @@ class Admin:
                 found = {}
                 for at, future in futures.items():
                     doing = f"asking for the {what} offset of {at.topic}[{at.partition}]"
-                    told = _result(future, doing, timeout_s=timeout_s)
+                    told = result_of(future, doing, timeout_s=timeout_s)
                     epoch = told.leader_epoch
                     found[at.topic, at.partition] = LogEnd(told.offset, -1 if epoch is None else epoch)
             except BrokerError as exc:
@@ -268,7 +168,7 @@ class Admin:
         for broker in self.brokers():
             doing = f"describing the settings of broker {broker.id}"
             try:
-                found[broker.id] = self._settings(ResourceType.BROKER, str(broker.id), doing, _FIRST_TRY_S)
+                found[broker.id] = self._settings(ResourceType.BROKER, str(broker.id), doing, FIRST_TRY_S)
             except (BrokerTimeoutError, BrokerUnavailableError) as exc:
                 silent = exc  # only this broker can tell, and it may have died a moment ago
         if silent is not None and not found:
@@ -278,7 +178,7 @@ class Admin:
     def _settings(self, kind: ResourceType, name: str, doing: str, timeout_s: float | None = None) -> dict[str, str]:
         def ask(timeout_s: float) -> dict[str, str]:
             futures = self._client.describe_configs([ConfigResource(kind, name)], request_timeout=timeout_s)
-            entries = _result(next(iter(futures.values())), doing)
+            entries = result_of(next(iter(futures.values())), doing)
             return {name: entry.value for name, entry in entries.items() if entry.value is not None}
 
         return self._retried(ask, timeout_s)
@@ -294,7 +194,7 @@ class Admin:
             futures = self._client.describe_configs(
                 [ConfigResource(ResourceType.TOPIC, topic)], request_timeout=timeout_s
             )
-            entries = _result(next(iter(futures.values())), f"reading the settings of topic {topic}")
+            entries = result_of(next(iter(futures.values())), f"reading the settings of topic {topic}")
             own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
             return {
                 name: entry.value for name, entry in entries.items() if entry.source == own and entry.value is not None
@@ -322,7 +222,7 @@ class Admin:
 
         def ask(timeout_s: float) -> None:
             futures = self._client.incremental_alter_configs([resource], request_timeout=timeout_s)
-            _result(next(iter(futures.values())), f"changing the settings of topic {topic}")
+            result_of(next(iter(futures.values())), f"changing the settings of topic {topic}")
 
         if changes:
             self._retried(ask)
@@ -350,7 +250,7 @@ class Admin:
             )
         except KafkaException as exc:
             raise translate(exc, doing) from exc
-        _result(futures[request.topic], doing)
+        result_of(futures[request.topic], doing)
 
     def delete_topics(self, names: Sequence[str]) -> None:
         """Delete topics; those that do not exist are fine.
@@ -364,7 +264,7 @@ class Admin:
                 sorted(set(names)), operation_timeout=self._timeout_s, request_timeout=self._timeout_s
             )
             for name, future in futures.items():
-                _result(future, f"deleting topic {name}", missing_ok=True)
+                result_of(future, f"deleting topic {name}", missing_ok=True)
 
     def topic_names(self) -> frozenset[str]:
         """Names of all topics one may see, Kafka's own included."""
@@ -418,7 +318,7 @@ class Admin:
 
     def _cluster(self) -> Any:
         def ask(timeout_s: float) -> Any:
-            return _result(
+            return result_of(
                 self._client.describe_cluster(request_timeout=timeout_s), f"asking cluster {self.bootstrap_servers}"
             )
 
@@ -432,80 +332,3 @@ class Admin:
             if isinstance(error, (BrokerTimeoutError, BrokerUnavailableError)):
                 raise self._no_answer(error) from exc
             raise error from exc
-
-    def _note_trouble(self, error: KafkaError) -> None:
-        if error.name() != "_ALL_BROKERS_DOWN":  # that one only says that all others were told before
-            self._troubles.append(error)
-
-    def _no_answer(self, error: BrokerError) -> BrokerError:
-        """Say why there was no answer: the operation only knows that time is up, the connections know the reason."""
-        self._troubles.clear()
-        self._client.poll(0)
-        if not self._troubles:
-            return type(error)(
-                f"no answer from {self.bootstrap_servers}: {error}", code=error.code, name=error.name, retriable=True
-            )
-        reason = translate(self._troubles[-1], "connecting")
-        refused = isinstance(reason, AuthorizationError)
-        hint = "; what listens there is no Kafka broker, or wants TLS" if reason.name == "_BAD_MSG" else ""
-        return (AuthorizationError if refused else BrokerUnavailableError)(
-            f"no answer from {self.bootstrap_servers}: {reason}{hint}",
-            code=reason.code,
-            name=reason.name,
-            retriable=not refused,
-        )
-
-    def _look_around(self) -> None:
-        """Ask any broker who is there.
-
-        The library sends most calls to the controller, on KRaft to some broker that was named as such, and goes on waiting
-        for that one when it has died.
-        """
-        with contextlib.suppress(KafkaException):  # the call itself says what is wrong
-            self._client.list_topics(timeout=min(1.0, self._timeout_s))
-
-    def _retried(self, ask: Callable[[float], T], timeout_s: float | None = None) -> T:
-        """Repeat a call while it fails with an error that passes (leaders move, a topic is just being made).
-
-        A first try is short, because it may wait for a broker that has died: see :meth:`_look_around`.
-        """
-        deadline_s = time.monotonic() + (self._timeout_s if timeout_s is None else min(timeout_s, self._timeout_s))
-        try_s = _FIRST_TRY_S
-        while True:
-            try:
-                return ask(max(0.1, min(try_s, deadline_s - time.monotonic())))
-            except (BrokerTimeoutError, BrokerUnavailableError) as exc:
-                if isinstance(exc, BrokerUnavailableError) or time.monotonic() + _RETRY_S > deadline_s:
-                    raise self._no_answer(exc) from exc
-                self._look_around()
-                try_s *= 2
-            except BrokerError as exc:
-                if not exc.retriable or time.monotonic() + _RETRY_S > deadline_s:
-                    raise
-                time.sleep(_RETRY_S)
-
-
-def _result(future: Future[Any], doing: str, *, missing_ok: bool = False, timeout_s: float | None = None) -> Any:
-    try:
-        # The library's own limit does not hold in every phase, such as the search for a leader without brokers.
-        return future.result(None if timeout_s is None else timeout_s + _GRACE_S)
-    except TimeoutError as exc:
-        raise BrokerTimeoutError(f"{doing} failed: no answer within {timeout_s:g} s", retriable=True) from exc
-    except KafkaException as exc:
-        error = translate(exc, doing)
-        if missing_ok and is_unknown_topic(error):
-            return None
-        raise error from exc
-
-
-def _described(description: Any) -> TopicDescription:
-    partitions = tuple(
-        PartitionDescription(
-            partition.id,
-            None if partition.leader is None or partition.leader.id < 0 else partition.leader.id,
-            tuple(node.id for node in partition.replicas),
-            tuple(node.id for node in partition.isr),
-        )
-        for partition in sorted(description.partitions, key=lambda partition: partition.id)
-    )
-    return TopicDescription(description.name, topic_id_text(description.topic_id), partitions)

@@ -1,0 +1,21 @@
+"""What is asked of the cluster, and what it says: topics and their ids, offsets, settings, Connect groups."""
+
+from connect_share.admin.cluster_admin import Admin
+from connect_share.admin.descriptions import (
+    BrokerDescription,
+    LogEnd,
+    NewTopicRequest,
+    PartitionDescription,
+    TopicDescription,
+    topic_id_text,
+)
+
+__all__ = [
+    "Admin",
+    "BrokerDescription",
+    "LogEnd",
+    "NewTopicRequest",
+    "PartitionDescription",
+    "TopicDescription",
+    "topic_id_text",
+]

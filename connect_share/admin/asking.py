@@ -1,0 +1,114 @@
+"""How anything is asked of a cluster: again while the answer may change, and with the reason when there is none."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+
+from connect_share.client import KafkaError, KafkaException, admin_client, is_unknown_topic, translate
+from connect_share.errors import AuthorizationError, BrokerError, BrokerTimeoutError, BrokerUnavailableError
+from connect_share.worker_config.client_settings import ClientSettings
+
+T = TypeVar("T")
+
+FIRST_TRY_S: Final = 3.0
+_RETRY_S: Final = 0.1
+_GRACE_S: Final = 0.5
+
+
+class Asking:
+    """Admin client of one cluster, and how it is used; thread-safe.
+
+    Args:
+        settings: how to reach the cluster.
+        client_id: shown in the broker's logs.
+        timeout_s: limit of each call, retries of retriable errors included.
+    """
+
+    def __init__(self, settings: ClientSettings, *, client_id: str, timeout_s: float = 30.0) -> None:
+        self.bootstrap_servers = settings.bootstrap_servers
+        self._timeout_s = timeout_s
+        self._troubles: deque[KafkaError] = deque(maxlen=1)
+        self._client = admin_client(settings, client_id=client_id, on_error=self._note_trouble)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the connections; may be called twice."""
+        self.__dict__.pop("_client", None)
+
+    def _note_trouble(self, error: KafkaError) -> None:
+        if error.name() != "_ALL_BROKERS_DOWN":  # that one only says that all others were told before
+            self._troubles.append(error)
+
+    def _no_answer(self, error: BrokerError) -> BrokerError:
+        """Say why there was no answer: the operation only knows that time is up, the connections know the reason."""
+        self._troubles.clear()
+        self._client.poll(0)
+        if not self._troubles:
+            return type(error)(
+                f"no answer from {self.bootstrap_servers}: {error}", code=error.code, name=error.name, retriable=True
+            )
+        reason = translate(self._troubles[-1], "connecting")
+        refused = isinstance(reason, AuthorizationError)
+        hint = "; what listens there is no Kafka broker, or wants TLS" if reason.name == "_BAD_MSG" else ""
+        return (AuthorizationError if refused else BrokerUnavailableError)(
+            f"no answer from {self.bootstrap_servers}: {reason}{hint}",
+            code=reason.code,
+            name=reason.name,
+            retriable=not refused,
+        )
+
+    def _look_around(self) -> None:
+        """Ask any broker who is there.
+
+        The library sends most calls to the controller, on KRaft to some broker that was named as such, and goes on waiting
+        for that one when it has died.
+        """
+        with contextlib.suppress(KafkaException):  # the call itself says what is wrong
+            self._client.list_topics(timeout=min(1.0, self._timeout_s))
+
+    def _retried(self, ask: Callable[[float], T], timeout_s: float | None = None) -> T:
+        """Repeat a call while it fails with an error that passes (leaders move, a topic is just being made).
+
+        A first try is short, because it may wait for a broker that has died: see :meth:`_look_around`.
+        """
+        deadline_s = time.monotonic() + (self._timeout_s if timeout_s is None else min(timeout_s, self._timeout_s))
+        try_s = FIRST_TRY_S
+        while True:
+            try:
+                return ask(max(0.1, min(try_s, deadline_s - time.monotonic())))
+            except (BrokerTimeoutError, BrokerUnavailableError) as exc:
+                if isinstance(exc, BrokerUnavailableError) or time.monotonic() + _RETRY_S > deadline_s:
+                    raise self._no_answer(exc) from exc
+                self._look_around()
+                try_s *= 2
+            except BrokerError as exc:
+                if not exc.retriable or time.monotonic() + _RETRY_S > deadline_s:
+                    raise
+                time.sleep(_RETRY_S)
+
+
+def result_of(future: Future[Any], doing: str, *, missing_ok: bool = False, timeout_s: float | None = None) -> Any:
+    """Wait for an answer, with errors as ours; ``missing_ok``: ``None`` for a topic that does not exist."""
+    try:
+        # The library's own limit does not hold in every phase, such as the search for a leader without brokers.
+        return future.result(None if timeout_s is None else timeout_s + _GRACE_S)
+    except TimeoutError as exc:
+        raise BrokerTimeoutError(f"{doing} failed: no answer within {timeout_s:g} s", retriable=True) from exc
+    except KafkaException as exc:
+        error = translate(exc, doing)
+        if missing_ok and is_unknown_topic(error):
+            return None
+        raise error from exc

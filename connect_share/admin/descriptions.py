@@ -1,0 +1,86 @@
+"""What brokers say of topics, partitions and themselves, without the client library's types."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionDescription:
+    """One partition; broker ids. ``leader`` is ``None`` while there is none."""
+
+    id: int
+    leader: int | None
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+
+    @property
+    def missing(self) -> tuple[int, ...]:
+        """Brokers whose replica is not in sync."""
+        return tuple(broker for broker in self.replicas if broker not in self.isr)
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerDescription:
+    """One broker that is up; ``rack`` is ``None`` if ``broker.rack`` is not set."""
+
+    id: int
+    rack: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDescription:
+    """One topic.
+
+    Attributes:
+        topic_id: as Kafka prints it (unpadded url-safe base64, 22 characters); ``None`` if the broker gives none.
+    """
+
+    name: str
+    topic_id: str | None
+    partitions: tuple[PartitionDescription, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LogEnd:
+    """End of a partition: next offset, and the epoch of the leader that says so (-1 if it does not tell)."""
+
+    offset: int
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopicRequest:
+    """A topic to be created; -1 means the broker's default."""
+
+    topic: str
+    partitions: int
+    replication_factor: int
+    configs: Mapping[str, str] = field(default_factory=dict)
+
+
+def topic_id_text(uuid: Any) -> str | None:
+    """Write a topic id as Kafka's own tools do; the client library prints another base64 alphabet."""
+    if uuid is None:
+        return None
+    mask = (1 << 64) - 1
+    high, low = int(uuid.get_most_significant_bits()) & mask, int(uuid.get_least_significant_bits()) & mask
+    raw = high.to_bytes(8, "big") + low.to_bytes(8, "big")
+    return None if raw == bytes(16) else base64.urlsafe_b64encode(raw).rstrip(b"=").decode("ascii")
+
+
+def described(description: Any) -> TopicDescription:
+    """Take over what the client library says of a topic."""
+    partitions = tuple(
+        PartitionDescription(
+            partition.id,
+            None if partition.leader is None or partition.leader.id < 0 else partition.leader.id,
+            tuple(node.id for node in partition.replicas),
+            tuple(node.id for node in partition.isr),
+        )
+        for partition in sorted(description.partitions, key=lambda partition: partition.id)
+    )
+    return TopicDescription(description.name, topic_id_text(description.topic_id), partitions)
