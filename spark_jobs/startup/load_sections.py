@@ -135,7 +135,8 @@ def _storm_cells(result: StartupResult, storm: Storm, group: Sequence[Storm]) ->
         "" if wall is None else f"{wall:,.2f}",
         "" if wall is None else f"{(storm.starts - storm.failed) / wall:,.1f}",
         _cpu(storm),
-        *("" if seconds is None else milliseconds(seconds.percentile(share)) for share in (0.5, 0.9, 0.99)),
+        "" if seconds is None else milliseconds(seconds.median),
+        *("" if seconds is None else milliseconds(seconds.percentile(share)) for share in (0.9, 0.99)),
         storm.failed,
     )
 
@@ -175,7 +176,7 @@ def latency_section(result: StartupResult) -> Section | None:
                 _who(each),
                 "" if beside is None else ratio(seconds.median / beside.median),
                 "" if one is None else ratio(seconds.median / one.median),
-                milliseconds(seconds.percentile(0.5)),
+                milliseconds(seconds.median),
                 milliseconds(seconds.percentile(0.99)),
                 seconds.n,
             )
@@ -188,7 +189,7 @@ def latency_section(result: StartupResult) -> Section | None:
 def _latency_row(latency: Latency, seconds: Spread) -> Row:
     ordered = sorted(seconds.values)
     step = max(1, len(ordered) // _STRIP_DOTS)
-    p50, p99 = seconds.percentile(0.5), seconds.percentile(0.99)
+    p50, p99 = seconds.median, seconds.percentile(0.99)
     groups = "1 group" if latency.groups == 1 else f"{latency.groups:,} groups"
     return Row(
         f"{_who(latency)}, {groups}",
@@ -196,7 +197,7 @@ def _latency_row(latency: Latency, seconds: Spread) -> Row:
         contender_look(latency.contender),
         dots=tuple(value for value in ordered[step // 2 :: step] if value <= p99),
         middle=p50,
-        span=(p50, p99),
+        span=(p50, max(p50, p99)),
     )
 
 

@@ -14,8 +14,10 @@ from pydantic import ValidationError
 from connect_share.cli.output import printable
 from connect_share.errors import ConnectShareError, UsageError
 from spark_jobs import command_line
+from spark_jobs.startup.contrasts import contrasts
 from spark_jobs.startup.document import Document, as_markdown, as_page
-from spark_jobs.startup.figures import STORES, measured, ratios, scenario_title
+from spark_jobs.startup.figures import KIP, STORES, measured, ratios, scenario_title
+from spark_jobs.startup.growth import growths
 from spark_jobs.startup.load_sections import (
     how_many_at_once,
     latencies_of,
@@ -28,9 +30,9 @@ from spark_jobs.startup.load_sections import (
     storms_of,
 )
 from spark_jobs.startup.result import StartupResult
+from spark_jobs.startup.scenario_sections import kip_section, other_section
 from spark_jobs.startup.start_sections import (
     growth_section,
-    kip_section,
     model_section,
     phases_section,
     settings_section,
@@ -52,6 +54,7 @@ def document_of(result: StartupResult) -> Document:
         model_section(result),
         phases_section(result),
         settings_section(result),
+        other_section(result, _shown(result)),
         storm_section(result),
         latency_section(result),
         method_section(result),
@@ -65,6 +68,13 @@ def document_of(result: StartupResult) -> Document:
     return Document(
         _TITLE, ", ".join(part for part in about if part), tuple(section for section in sections if section is not None)
     )
+
+
+def _shown(result: StartupResult) -> set[str]:
+    """Give the scenarios that have a place in a part of their own."""
+    grown = {scenario.name for growth in growths(result) for _, scenario in growth.scenarios}
+    compared = {each.name for contrast in contrasts(result) for each in (contrast.without, contrast.having)}
+    return {KIP, *grown, *compared}
 
 
 def write_report(result: StartupResult, folder: Path) -> tuple[Path, Path]:
@@ -142,7 +152,7 @@ def _latency_lines(result: StartupResult) -> list[str]:
     lines = [
         f"put to read-back, {each.contender}, {each.store}, {each.groups:,} "
         f"{'group' if each.groups == 1 else 'groups'}: "
-        f"p50 {milliseconds(seconds.percentile(0.5))} ms, p99 {milliseconds(seconds.percentile(0.99))} ms"
+        f"p50 {milliseconds(seconds.median)} ms, p99 {milliseconds(seconds.percentile(0.99))} ms"
         for each, seconds in latencies_of(result)
     ]
     return [*lines, ""] if lines else []
@@ -167,6 +177,7 @@ def load_result(path: Path) -> StartupResult:
 def main(argv: Sequence[str]) -> int:
     """Draw the report of a saved result; give the exit code."""
     arguments = command_line.parser("startup.report", "Draw the start-up benchmark's report from its saved result.")
+    arguments.epilog = None  # nothing runs on a cluster
     arguments.add_argument("result", type=Path, help="JSON file that benchmark_startup wrote")
     arguments.add_argument("--to", type=Path, required=True, metavar="DIR", help="folder for report.html and report.md")
     options = arguments.parse_args(argv)

@@ -10,8 +10,6 @@ from spark_jobs.startup.contrasts import Contrast, contrasts
 from spark_jobs.startup.document import Block, Card, Cards, Figure, Prose, Section, Table
 from spark_jobs.startup.figures import (
     KIP,
-    STORES,
-    WARMTHS,
     Measured,
     bytes_of,
     drawable,
@@ -22,88 +20,13 @@ from spark_jobs.startup.figures import (
     scenario_title,
 )
 from spark_jobs.startup.growth import Growth, growths
-from spark_jobs.startup.names import OURS, Look, contender_label, contender_look, contender_title, normal_name
+from spark_jobs.startup.names import OURS, Look, contender_label, contender_title, normal_name
 from spark_jobs.startup.plots import Row, line_plot, ratio_plot, row_plot
-from spark_jobs.startup.result import PHASES, Prediction, Scenario, StartupResult
-from spark_jobs.startup.units import duration, durations, milliseconds, percent, ratio, size
-
-KIP_CONFIG: Final = "about 500"
-KIP_STATUS: Final = "400–500"
-"""Milliseconds that KIP-1173 itself gives."""
+from spark_jobs.startup.result import PHASES, Prediction, StartupResult
+from spark_jobs.startup.scenario_sections import cost
+from spark_jobs.startup.units import duration, milliseconds, percent, ratio, size
 
 _PHASE_PLOTS: Final = 2
-
-
-def kip_section(result: StartupResult) -> Section | None:
-    """Give the KIP's table beside ours."""
-    found = measured(result, KIP)
-    if not found:
-        return None
-    scenario = scenario_of(result, KIP)
-    blocks: list[Block] = [] if scenario is None else [Prose(described(scenario))]
-    for warmth, note in zip(
-        WARMTHS, ("The first start of a new process.", "Later starts of the same process."), strict=True
-    ):
-        rows = [_start_row(each, contender_label(each.contender)) for each in found if each.warmth == warmth]
-        if rows:
-            title = f"All three stores ready, {warmth}"
-            blocks.append(Figure(title, row_plot(title, rows), f"{note} A dot is a start, the stroke their median."))
-    blocks.append(_kip_table(found))
-    blocks.append(
-        Prose(
-            "Milliseconds, medians with the fastest and the slowest start. KIP-1173 gives one figure a topic and no machine; "
-            "ratios carry over to other machines, milliseconds do not. Stores that start one after the other "
-            "are timed from the begin of each.",
-            dim=True,
-        )
-    )
-    return Section("The KIP's table, beside ours", tuple(blocks))
-
-
-def described(scenario: Scenario) -> str:
-    """Say what lies in the topics of a scenario."""
-    parts = "; ".join(
-        f"{topic} {records:,} records, {size(total)}, {scenario.partitions.get(topic, '?')} "
-        f"{'partition' if scenario.partitions.get(topic) == 1 else 'partitions'}"
-        for topic, records, total in (
-            ("config", scenario.config_records, scenario.config_bytes),
-            ("status", scenario.status_records, scenario.status_bytes),
-            ("offset", scenario.offset_records, scenario.offset_bytes),
-        )
-    )
-    return f"{scenario.title}: {parts}."
-
-
-def _start_row(each: Measured, label: str) -> Row:
-    total = each.total
-    value = durations(total.median, total.low, total.high) if total.n > 1 else duration(total.median)
-    return Row(label, value, contender_look(each.contender), dots=total.values, middle=total.median)
-
-
-def _kip_table(found: Sequence[Measured]) -> Table:
-    times = {(each.other.contender, each.other.warmth): ratio(each.value) for each in ratios(found)}
-    rows: list[tuple[object, ...]] = [("KIP-1173's own figures", "", "", KIP_CONFIG, KIP_STATUS, "", "", "", "")]
-    for each in found:
-        total = each.total
-        rows.append(
-            (
-                each.title,
-                times.get((each.contender, each.warmth), "1" if normal_name(each.contender) == OURS else ""),
-                f"{milliseconds(total.median)} ({milliseconds(total.low)}–{milliseconds(total.high)})",
-                *(milliseconds(each.topics[store].median) if store in each.topics else "" for store in STORES),
-                *_cost(each),
-                total.n,
-            )
-        )
-    titles = ("what", "× ours", "all three", *STORES, "CPU", "memory", "starts")
-    return Table(titles, tuple(rows), frozenset(range(1, len(titles))))
-
-
-def _cost(each: Measured) -> tuple[str, str]:
-    return (
-        "" if each.cpu_seconds is None else milliseconds(each.cpu_seconds),
-        "" if each.peak_bytes is None else size(max(0.0, each.peak_bytes)),
-    )
 
 
 def growth_section(result: StartupResult) -> Section | None:
@@ -151,7 +74,7 @@ def _growth_table(growth: Growth) -> Table:
                 each.title,
                 times.get((each.contender, each.warmth), "1" if normal_name(each.contender) == OURS else ""),
                 f"{milliseconds(each.total.median)} ({milliseconds(each.total.low)}–{milliseconds(each.total.high)})",
-                *_cost(each),
+                *cost(each),
                 each.total.n,
             )
             for each in found
@@ -190,10 +113,16 @@ def model_section(result: StartupResult) -> Section | None:
                     Card(duration(model.per_record_s), "a record", "own or foreign"),
                     Card(duration(model.per_byte_s), "a byte", "of keys and values"),
                     Card(duration(model.per_own_record_s), "an own record", "parsed and folded"),
-                    Card(f"± {percent(model.error)}", "largest error", "of a size predicted from the others"),
+                    *(
+                        (Card(f"± {percent(model.error)}", "largest error", "of a size predicted from the others"),)
+                        if result.predictions
+                        else ()
+                    ),
                 )
             ),
         ]
+    if not result.predictions:
+        blocks.append(Prose("Too few sizes were measured to tell how far off it is."))
     known = [
         each for each in result.predictions if drawable(each.predicted_seconds) and drawable(each.measured_seconds)
     ]

@@ -110,8 +110,8 @@ def _sentences(result: StartupResult) -> Iterator[str]:
         model = result.model
         yield (
             f"A start costs {duration(model.fixed_s)}, and {duration(model.per_record_s)} a record, "
-            f"{duration(model.per_byte_s)} a byte and {duration(model.per_own_record_s)} a record of the group's own; "
-            f"each size was predicted from the others within {percent(model.error)}."
+            f"{duration(model.per_byte_s)} a byte and {duration(model.per_own_record_s)} a record of the group's own"
+            f"{f'; each size was predicted from the others within {percent(model.error)}' if result.predictions else ''}."
         )
     storms = [
         f"{storm.starts:,} {how_many_at_once(storm)} {ratio(times_alone)} times ({storm.failed or 'none'} failed)"

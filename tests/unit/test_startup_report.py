@@ -170,6 +170,21 @@ def test_a_run_that_has_just_begun() -> None:
     assert "kcat (C)" in page
 
 
+def test_scenarios_that_no_part_shows_have_one_of_their_own() -> None:
+    result = StartupResult(starts=[starts("python", 0.1, scenario="mine"), starts("java", 0.3, scenario="mine")])
+    page, markdown = check_whole(result)
+    assert "Other scenarios" in page
+    assert "| Java stores, plain keys, warm | 3.00 | 300 (300–300) |" in markdown
+    assert "Other scenarios" not in check_whole(a_result())[0]
+
+
+def test_no_error_is_claimed_of_a_model_that_predicted_nothing() -> None:
+    model = CostModel(fixed_s=0.1, per_record_s=0, per_byte_s=0, per_own_record_s=0)
+    for page in check_whole(StartupResult(model=model)):
+        assert "Too few sizes were measured" in page
+        assert "0.0 %" not in page.replace("\u00a0", " ")
+
+
 def test_settings_are_compared_with_their_nearest_partner() -> None:
     found = {each.title: (each.having.name, each.without.name) for each in contrasts(a_result())}
     assert found == {
