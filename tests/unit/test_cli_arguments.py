@@ -28,6 +28,8 @@ HELP = Path(__file__).parent.parent / "vectors" / "help"
         ("check", "worker-config"),
         ("check", "topics"),
         ("create", "topics"),
+        ("check", "topic-ids"),
+        ("repair", "topic-ids"),
         ("worker-jar",),
     ],
 )

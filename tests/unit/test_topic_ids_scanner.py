@@ -48,7 +48,7 @@ def make(folder: Path, name: str, metadata: bytes | None = f"version: 0\ntopic_i
 def test_it_needs_nothing_but_python_3_8() -> None:
     module = ast.parse(SCANNER.read_text("utf-8"), feature_version=(3, 8))
     imported = {
-        (node.module or "") if isinstance(node, ast.ImportFrom) else alias.name
+        ((node.module or "") if isinstance(node, ast.ImportFrom) else alias.name).partition(".")[0]
         for node in ast.walk(module)
         if isinstance(node, (ast.Import, ast.ImportFrom))
         for alias in node.names
@@ -164,7 +164,7 @@ def test_records_come_one_by_one(tmp_path: Path) -> None:
     finally:
         tracemalloc.stop()
     assert seen == count
-    assert peak < 1_000_000
+    assert peak < 1_200_000  # all records at once would be half a megabyte more
 
 
 @given(st.binary(max_size=200))
