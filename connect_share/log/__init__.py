@@ -5,9 +5,11 @@ from connect_share.log.facts import TopicFacts, gather_facts
 from connect_share.log.kafka_based_log import KafkaBasedLog
 from connect_share.log.protocol import CompactedLog, RecordMetadata, RecordSink
 from connect_share.log.ranges import RangeReader, read_batches, read_ranges
+from connect_share.log.together import CommonReader
 
 __all__ = [
     "CatchUp",
+    "CommonReader",
     "CompactedLog",
     "KafkaBasedLog",
     "RangeReader",

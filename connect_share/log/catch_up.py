@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from connect_share.client import (
     Consumer,
@@ -26,6 +27,7 @@ from connect_share.client import (
 )
 from connect_share.errors import ReadToEndTimeoutError
 from connect_share.log.protocol import RecordSink
+from connect_share.records import Record
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
 
 _log = logging.getLogger(__name__)
@@ -42,20 +44,25 @@ CATCH_UP_SETTINGS: Final[Mapping[str, str]] = {
     "queued.min.messages": "1000000",
     "queued.max.messages.kbytes": "65536",
 }
-_BATCH: Final = 2_000
+_BATCH: Final = 500
+"""Python's collector looks at what is young after 700 new objects: fewer at a time, and it never runs, which was a third
+of the time of a million records."""
 _IDLE_S: Final = 0.005
+_SEPARATOR: Final = b"\n"
 
 
 @dataclass(slots=True)
 class CatchUp:
-    """What a read to the end found.
+    """What a read to the end found in one topic.
 
     Attributes:
         positions: next offset of each partition.
         records: all records, own and foreign.
         own: those whose key has the sink's prefix.
         first_record_s: seconds from the start until the first record was there; 0 if there was none.
-        seconds: seconds altogether.
+        wait_s: seconds in which the client was asked for records; of all topics that are read together.
+        apply_s: seconds in which the sink took records.
+        seconds: seconds altogether, until the last of the topics that are read together was done.
         ends_seen: offsets at which the client met the end of a partition.
     """
 
@@ -63,100 +70,209 @@ class CatchUp:
     records: int = 0
     own: int = 0
     first_record_s: float = 0.0
+    wait_s: float = 0.0
+    apply_s: float = 0.0
     seconds: float = 0.0
     ends_seen: dict[int, int] = field(default_factory=dict)
 
 
-def catch_up_consumer(settings: ClientSettings, *, client_id: str, isolation: Isolation) -> Consumer:
-    """Make a consumer for one read from the beginning; it asks the broker too often to be kept afterwards."""
-    overrides = {**CATCH_UP_SETTINGS, "auto.offset.reset": "earliest"}
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One topic's part of a read.
+
+    Attributes:
+        end_offsets: of all partitions.
+        starts: where to begin, for partitions that do not begin at 0.
+        go_on: called once a round, also while no record comes; what it raises ends the read.
+    """
+
+    topic: str
+    end_offsets: Mapping[int, int]
+    sink: RecordSink
+    starts: Mapping[int, int] = field(default_factory=dict)
+    go_on: Callable[[], None] = lambda: None
+
+
+def catch_up_consumer(
+    settings: ClientSettings, *, client_id: str, isolation: Isolation, from_the_beginning: bool = True
+) -> Consumer:
+    """Make a consumer for one read; it asks the broker too often to be kept afterwards.
+
+    Args:
+        settings: how to reach the cluster.
+        client_id: shown in the broker's logs.
+        isolation: which records of transactions are seen.
+        from_the_beginning: an offset that is gone means the beginning; else it is an error.
+    """
+    reset = "earliest" if from_the_beginning else "error"
+    overrides = {**CATCH_UP_SETTINGS, "auto.offset.reset": reset}
     return consumer(settings, client_id=client_id, isolation=isolation, overrides=overrides)
 
 
 def catch_up(
-    reader: Consumer,
-    topic: str,
-    end_offsets: Mapping[int, int],
-    sink: RecordSink,
-    *,
-    timeout_s: float,
-    isolation: Isolation,
-    go_on: Callable[[], None] = lambda: None,
-) -> CatchUp:
-    """Feed a sink with everything before the ends given (and what a batch holds beyond).
+    reader: Consumer, readings: Sequence[Reading], *, timeout_s: float, isolation: Isolation
+) -> dict[str, CatchUp]:
+    """Feed sinks with everything before the ends given (and what a batch holds beyond), all topics by one client.
 
     Progress is the consumer's position, which passes compaction holes, transaction markers and aborted records; an
     empty partition, and one of which everything was compacted away, is done at once.
 
-    ``go_on`` is called once a round, also while no record comes; what it raises ends the read.
+    Args:
+        reader: made by :func:`catch_up_consumer`.
+        readings: different topics, whose sinks have the same ``key_prefix``.
+        timeout_s: limit of the whole.
+        isolation: the reader's, for the message of a time-out.
+
+    Returns:
+        What was found, by topic.
 
     Raises:
         ReadToEndTimeoutError: an end was not reached in time, with read_committed perhaps because a transaction is open.
         BrokerError: a partition cannot be read.
     """
-    began = time.monotonic()
-    waiting = {partition: end for partition, end in end_offsets.items() if end > 0}
-    found = CatchUp(dict.fromkeys(end_offsets, 0))
-    if waiting:
-        # Offset 0, and "earliest" where that is gone: asking for the beginning by name costs librdkafka half a second.
-        reader.assign([TopicPartition(topic, partition, 0) for partition in sorted(waiting)])
-    assigned = tuple(waiting)
-    budget = sum(waiting.values())
-    while waiting:
-        go_on()
-        wanted = max(1, min(_BATCH, budget))
-        try:
-            messages = reader.consume(wanted, _IDLE_S)
-        except KafkaException as exc:
-            raise translate(exc, f"reading topic {topic}") from exc
-        if messages:
-            taken = _take(messages, sink, found, topic)
-            budget -= taken
-            if taken and not found.first_record_s:
-                found.first_record_s = time.monotonic() - began
-        if len(messages) < wanted or budget <= 0:
-            _advance(reader, topic, waiting, found)
-            if waiting and time.monotonic() - began > timeout_s:
-                raise not_at_end(topic, waiting, found.positions, timeout_s, isolation)
-    # A partition that was done early has gone on meanwhile, and its records are in the sink already.
-    _note_positions(reader, topic, assigned, found)
-    found.seconds = time.monotonic() - began
-    return found
+    return _CatchingUp(reader, readings).run(timeout_s, isolation)
 
 
-def _take(messages: list[Message], sink: RecordSink, found: CatchUp, topic: str) -> int:
-    """Hand a batch to the sink; give the number of records in it."""
-    keys = [message.key() for message in messages]
-    if None in keys:
-        # Only now can there be events among the records; a null key itself is rare on a compacted topic.
-        messages = [message for message in messages if not _is_event(message, found, topic)]
-        keys = [message.key() for message in messages]
-    prefix = sink.key_prefix
-    if not prefix:
-        own = messages
-    else:
-        own = [
-            message for message, key in zip(messages, keys, strict=True) if key is not None and key.startswith(prefix)
-        ]
+class _CatchingUp:
+    def __init__(self, reader: Consumer, readings: Sequence[Reading]) -> None:
+        self._reader = reader
+        self._readings = {reading.topic: reading for reading in readings}
+        self._topics = [reading.topic for reading in readings]
+        (self._prefix,) = {reading.sink.key_prefix for reading in readings}
+        self._found = {
+            each.topic: CatchUp({partition: each.starts.get(partition, 0) for partition in each.end_offsets})
+            for each in readings
+        }
+        self._waiting = {
+            (each.topic, partition): end
+            for each in readings
+            for partition, end in each.end_offsets.items()
+            if end > each.starts.get(partition, 0)
+        }
+        self._assigned = [TopicPartition(*at) for at in sorted(self._waiting)]
+        self._wait_s = 0.0
+
+    def run(self, timeout_s: float, isolation: Isolation) -> dict[str, CatchUp]:
+        began = time.monotonic()
+        starts = {at: self._found[at[0]].positions[at[1]] for at in sorted(self._waiting)}
+        if starts:
+            # Offset 0, and "earliest" where that is gone: asking for the beginning by name costs librdkafka half a second.
+            self._reader.assign([TopicPartition(topic, partition, at) for (topic, partition), at in starts.items()])
+        budget = sum(end - starts[at] for at, end in self._waiting.items())
+        while self._waiting:
+            for reading in self._readings.values():
+                reading.go_on()
+            wanted = max(1, min(_BATCH, budget))
+            asked_s = time.monotonic()
+            try:
+                messages = self._reader.consume(wanted, _IDLE_S)
+            except KafkaException as exc:
+                raise translate(exc, f"reading topic {', '.join(self._topics)}") from exc
+            came_s = time.monotonic()
+            self._wait_s += came_s - asked_s
+            got = len(messages)
+            if messages:
+                budget -= self._take(messages, came_s - began)
+                messages.clear()
+            if got < wanted or budget <= 0:
+                self._advance()
+                if self._waiting and time.monotonic() - began > timeout_s:
+                    self._give_up(timeout_s, isolation)
+        # A partition that was done early has gone on meanwhile, and its records are in the sink already.
+        self._note_positions(self._assigned)
+        for found in self._found.values():
+            found.seconds = time.monotonic() - began
+            found.wait_s = self._wait_s
+        return self._found
+
+    def _take(self, messages: list[Message], now_s: float) -> int:
+        """Hand a batch to the sinks; give the number of records in it."""
+        keys: list[Any] = [message.key() for message in messages]
+        if None in keys:
+            # Only now can there be events among the records; a null key itself is rare on a compacted topic.
+            messages = [message for message in messages if not self._is_event(message)]
+            keys = [message.key() for message in messages]
+        own: list[Message] = messages
+        if self._prefix:
+            # One look at all keys at once: most batches of a large topic hold nothing of one's own.
+            known = [key for key in keys if key is not None] if None in keys else keys
+            if self._prefix in _SEPARATOR.join(known):
+                prefix = self._prefix
+                pairs = zip(messages, keys, strict=True)
+                own = [message for message, key in pairs if key is not None and key.startswith(prefix)]
+            else:
+                own = []
+        counts = self._by_topic(messages)
+        for topic, count in counts.items():
+            found = self._found[topic]
+            if count and not found.records:
+                found.first_record_s = now_s
+            found.records += count
+        if own:
+            self._apply(own)
         if len(own) < len(messages):
-            foreign = [key for key in keys if key is None or not key.startswith(prefix)] if own else keys
-            sink.skip(foreign)
-    if own:
-        sink.apply([to_record(message) for message in own])
-    found.records += len(messages)
-    found.own += len(own)
-    return len(messages)
+            self._skip(Counter(counts), messages, keys, own)
+        return len(messages)
 
+    def _by_topic(self, messages: list[Message]) -> Mapping[Any, int]:
+        if len(self._topics) == 1:
+            return {self._topics[0]: len(messages)}
+        return Counter([message.topic() for message in messages])
 
-def _is_event(message: Message, found: CatchUp, topic: str) -> bool:
-    error = message.error()
-    if error is None:
-        return False
-    if is_end_of_partition(error):
-        found.ends_seen[message.partition() or 0] = message.offset() or 0
+    def _apply(self, own: list[Message]) -> None:
+        records: dict[str, list[Record]] = {}
+        for message in own:
+            record = to_record(message)
+            records.setdefault(record.topic, []).append(record)
+        for topic, theirs in records.items():
+            found = self._found[topic]
+            began = time.monotonic()
+            self._readings[topic].sink.apply(theirs)
+            found.apply_s += time.monotonic() - began
+            found.own += len(theirs)
+
+    def _skip(self, counts: Counter[Any], messages: list[Message], keys: list[Any], own: list[Message]) -> None:
+        if own:
+            counts.subtract(self._by_topic(own))
+        for topic, count in counts.items():
+            sink = self._readings[topic].sink
+            if not count:
+                continue
+            told: list[Any] = []
+            if sink.wants_foreign_keys:
+                pairs = zip(messages, keys, strict=True)
+                theirs = [key for message, key in pairs if message.topic() == topic]
+                told = [key for key in theirs if key is None or not key.startswith(self._prefix)]
+            sink.skip(count, told)
+
+    def _is_event(self, message: Message) -> bool:
+        error = message.error()
+        if error is None:
+            return False
+        topic = message.topic() or self._topics[0]
+        if is_end_of_partition(error):
+            self._found[topic].ends_seen[message.partition() or 0] = message.offset() or 0
+            return True
+        raise_unless_passing(error, topic)
         return True
-    raise_unless_passing(error, topic)
-    return True
+
+    def _advance(self) -> None:
+        """Note how far each partition is, and which have reached their end."""
+        self._note_positions([TopicPartition(*at) for at in self._waiting])
+        for topic, partition in [at for at, end in self._waiting.items() if self._found[at[0]].positions[at[1]] >= end]:
+            del self._waiting[topic, partition]
+
+    def _note_positions(self, partitions: list[TopicPartition]) -> None:
+        if not partitions:
+            return
+        for at in self._reader.position(partitions):
+            found, number = self._found[at.topic], at.partition
+            found.positions[number] = max(at.offset, found.ends_seen.get(number, 0), found.positions[number])
+
+    def _give_up(self, timeout_s: float, isolation: Isolation) -> None:
+        topic = min(self._waiting)[0]
+        waiting = {partition: end for (name, partition), end in self._waiting.items() if name == topic}
+        raise not_at_end(topic, waiting, self._found[topic].positions, timeout_s, isolation)
 
 
 def raise_unless_passing(error: KafkaError, topic: str) -> None:
@@ -172,20 +288,6 @@ def raise_unless_passing(error: KafkaError, topic: str) -> None:
     if not translated.retriable:
         raise translated
     _log.warning("Reading topic %s: %s", topic, translated)
-
-
-def _advance(reader: Consumer, topic: str, waiting: dict[int, int], found: CatchUp) -> None:
-    """Note how far each partition is, and which have reached their end."""
-    _note_positions(reader, topic, waiting, found)
-    for partition in [partition for partition, end in waiting.items() if found.positions[partition] >= end]:
-        del waiting[partition]
-
-
-def _note_positions(reader: Consumer, topic: str, partitions: Iterable[int], found: CatchUp) -> None:
-    for at in reader.position([TopicPartition(topic, partition) for partition in partitions]):
-        found.positions[at.partition] = max(
-            at.offset, found.ends_seen.get(at.partition, 0), found.positions[at.partition]
-        )
 
 
 def not_at_end(

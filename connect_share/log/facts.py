@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from connect_share.admin import Admin, TopicDescription
 
@@ -14,10 +14,14 @@ class TopicFacts:
 
     Attributes:
         end_offsets: high watermark of each partition, open transactions included.
+        leader_epochs: of the leaders that said so, -1 where they do not tell.
+        starts: where to begin to read, for partitions of which what lies before is known already.
     """
 
     description: TopicDescription
     end_offsets: Mapping[int, int]
+    leader_epochs: Mapping[int, int] = field(default_factory=dict)
+    starts: Mapping[int, int] = field(default_factory=dict)
 
 
 def gather_facts(admin: Admin, topics: Iterable[str]) -> dict[str, TopicFacts]:
@@ -27,12 +31,15 @@ def gather_facts(admin: Admin, topics: Iterable[str]) -> dict[str, TopicFacts]:
         BrokerError: not reachable, or not allowed to describe a topic.
     """
     descriptions = admin.describe_topics(topics)
-    ends = admin.end_offsets(
+    ends = admin.log_ends(
         (name, partition.id) for name, description in descriptions.items() for partition in description.partitions
     )
-    return {
-        name: TopicFacts(
-            description, {partition.id: ends[(name, partition.id)] for partition in description.partitions}
+    found = {}
+    for name, description in descriptions.items():
+        here = {partition.id: ends[name, partition.id] for partition in description.partitions}
+        found[name] = TopicFacts(
+            description,
+            {number: end.offset for number, end in here.items()},
+            {number: end.leader_epoch for number, end in here.items()},
         )
-        for name, description in descriptions.items()
-    }
+    return found

@@ -32,9 +32,17 @@ from connect_share.errors import (
     TopicRecreatedError,
     WriteError,
 )
-from connect_share.log.catch_up import CatchUp, catch_up, catch_up_consumer, not_at_end, raise_unless_passing
+from connect_share.log.catch_up import (
+    CatchUp,
+    Reading,
+    catch_up,
+    catch_up_consumer,
+    not_at_end,
+    raise_unless_passing,
+)
 from connect_share.log.facts import TopicFacts
 from connect_share.log.protocol import RecordMetadata, RecordSink
+from connect_share.log.together import CommonReader
 from connect_share.log.writer import LogWriter, remaining_s
 from connect_share.topics import CREATE_TIMEOUT_S, TopicSpec, check_partition_count, ensure_topic
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
@@ -71,6 +79,7 @@ class KafkaBasedLog:
         isolation: which records of transactions are seen.
         client_id: shown in the broker's logs.
         facts: what a common admin round found out about the topic, if there was one.
+        common: reads this topic together with others, if it covers it.
         hold_tail: until it is set, or somebody waits for the end, nothing is followed: making another client takes time
             from the first reads of others.
         start_timeout_s: limit of the first read to the end.
@@ -91,6 +100,7 @@ class KafkaBasedLog:
         isolation: Isolation = Isolation.READ_UNCOMMITTED,
         client_id: str = "connect-share",
         facts: TopicFacts | None = None,
+        common: CommonReader | None = None,
         hold_tail: threading.Event | None = None,
         start_timeout_s: float = START_TIMEOUT_S,
         create_timeout_s: float = CREATE_TIMEOUT_S,
@@ -102,6 +112,7 @@ class KafkaBasedLog:
         self._isolation = isolation
         self._client_id = client_id
         self._facts = facts
+        self._common = common if common is not None and common.covers(spec.topic, isolation) else None
         self._hold_tail = hold_tail
         self._start_timeout_s = start_timeout_s
         self._create_timeout_s = create_timeout_s
@@ -151,25 +162,20 @@ class KafkaBasedLog:
         if self._thread is not None or self._stopping.is_set():
             raise StoreClosedError(f"the log of topic {self.topic} was started before; make a new one")
         began = time.monotonic()
-        facts = self._facts or self._find_topic()
-        check_partition_count(self._spec, len(facts.description.partitions))
+        try:
+            facts = self._facts or self._find_topic()
+            check_partition_count(self._spec, len(facts.description.partitions))
+        except BaseException:
+            if self._common is not None:
+                self._common.withdraw(self.topic)
+            raise
         self._topic_id = facts.description.topic_id
         self._identity_checked_s = began
-        self._reader = catch_up_consumer(self._consumer_settings, client_id=self._client_id, isolation=self._isolation)
-        try:
-            self.caught_up = catch_up(
-                self._reader,
-                self.topic,
-                facts.end_offsets,
-                self._sink,
-                timeout_s=max(0.0, self._start_timeout_s - (time.monotonic() - began)),
-                isolation=self._isolation,
-                go_on=self._check_not_stopped,
-            )
-        except BaseException:
-            self._reader.close()
-            self._reader = None
-            raise
+        reading = Reading(self.topic, facts.end_offsets, self._sink, facts.starts, self._check_not_stopped)
+        timeout_s = max(0.0, self._start_timeout_s - (time.monotonic() - began))
+        self.caught_up = (
+            self._read_alone(reading, timeout_s) if self._common is None else self._common.read(reading, timeout_s)
+        )
         with self._changed:
             self._positions = dict(self.caught_up.positions)
         _log.info(
@@ -186,6 +192,20 @@ class KafkaBasedLog:
             # Whoever stopped this log meanwhile saw no thread to wait for.
             follower.join(_STOP_S)
             self._check_not_stopped()
+
+    def _read_alone(self, reading: Reading, timeout_s: float) -> CatchUp:
+        self._reader = catch_up_consumer(
+            self._consumer_settings,
+            client_id=self._client_id,
+            isolation=self._isolation,
+            from_the_beginning=not reading.starts,
+        )
+        try:
+            return catch_up(self._reader, [reading], timeout_s=timeout_s, isolation=self._isolation)[self.topic]
+        except BaseException:
+            self._reader.close()
+            self._reader = None
+            raise
 
     def stop(self) -> None:
         """End the thread and close the clients; may be called twice."""
@@ -407,7 +427,7 @@ class KafkaBasedLog:
             else:
                 foreign.append(key)
         if foreign:
-            self._sink.skip(foreign)
+            self._sink.skip(len(foreign), foreign)
         if own:
             self._sink.apply(own)
         if not messages or self._awaited:

@@ -30,11 +30,15 @@ class RecordSink(Protocol):
     def key_prefix(self) -> bytes:
         """Keys that do not start with these bytes are foreign; ``b""`` lets every record through."""
 
+    @property
+    def wants_foreign_keys(self) -> bool:
+        """Whether :meth:`skip` has to be told the keys, which takes time; may change at any moment."""
+
     def apply(self, records: Sequence[Record]) -> None:
         """Take the next records whose key starts with ``key_prefix`` (``b""``: null keys too)."""
 
-    def skip(self, keys: Sequence[bytes | None]) -> None:
-        """Take notice of the keys of foreign records, in bulk; values were not looked at."""
+    def skip(self, count: int, keys: Sequence[bytes | None]) -> None:
+        """Take notice of ``count`` foreign records; ``keys`` are theirs if they are wanted, else none."""
 
 
 class CompactedLog(Protocol):

@@ -11,7 +11,7 @@ from typing import Final
 from connect_share.admin import Admin
 from connect_share.errors import ConnectShareError, NotStartedError, StoreClosedError
 from connect_share.keys import ClusterGroupId, prefix_key
-from connect_share.log import KafkaBasedLog, TopicFacts
+from connect_share.log import CommonReader, KafkaBasedLog, TopicFacts
 from connect_share.log.protocol import CompactedLog, RecordMetadata, RecordSink
 from connect_share.records import Record, TopicType
 from connect_share.state import SkipKind
@@ -48,12 +48,13 @@ def kafka_based_log(
     sink: RecordSink,
     admin: Admin,
     facts: TopicFacts | None = None,
+    common: CommonReader | None = None,
     hold_tail: threading.Event | None = None,
 ) -> KafkaBasedLog:
     """Make the log of one of the three topics, with the client settings Connect gives it.
 
     ``facts`` is what a common admin round found out about the topic; its policy is checked by whoever asked.
-    ``hold_tail`` keeps the log from following until others have been read, too.
+    ``common`` reads it together with others, ``hold_tail`` keeps the log from following until others have been read, too.
     """
     producer = worker_config.producer_settings()
     ordinary = {name: value for name, value in producer.properties.items() if name not in _NEVER_ORDINARY}
@@ -67,6 +68,7 @@ def kafka_based_log(
         isolation=worker_config.isolation(topic_type),
         client_id=worker_config.client_id(_CLIENT_SUFFIXES[topic_type]),
         facts=facts,
+        common=common,
         hold_tail=hold_tail,
     )
 
@@ -164,8 +166,8 @@ class KafkaTopicBasedBackingStore(ABC):
     def _skipped(self) -> Mapping[SkipKind, int]:
         """Count what the store's fold passed over."""
 
-    def _skip(self, keys: Sequence[bytes | None]) -> None:
-        self._foreign_records += len(keys)
+    def _skip(self, count: int, _keys: Sequence[bytes | None]) -> None:
+        self._foreign_records += count
 
     def _start_log(self) -> CompactedLog:
         with self._lifecycle:
@@ -217,8 +219,9 @@ class _Sink:
         self,
         cluster_group_id: ClusterGroupId | None,
         apply: Callable[[Sequence[Record]], None],
-        skip: Callable[[Sequence[bytes | None]], None],
+        skip: Callable[[int, Sequence[bytes | None]], None],
     ) -> None:
+        self.wants_foreign_keys = False
         self.key_prefix = b"" if cluster_group_id is None else prefix_key(cluster_group_id, b"")
         self.apply = apply
         self.skip = skip

@@ -37,7 +37,10 @@ class Collected:
         with self._lock:
             self._records.extend(records)
 
-    def skip(self, keys: Sequence[bytes | None]) -> None:
+    wants_foreign_keys = True
+
+    def skip(self, count: int, keys: Sequence[bytes | None]) -> None:
+        assert count == len(keys)
         with self._lock:
             self._skipped.extend(keys)
 

@@ -242,7 +242,9 @@ class _Failing:
         if any(record.key == b"bomb" for record in records):
             raise self.error
 
-    def skip(self, keys: Any) -> None: ...
+    wants_foreign_keys = False
+
+    def skip(self, count: int, keys: Any) -> None: ...
 
 
 def test_sink_that_raises_ends_the_log(bench: Any, caplog: pytest.LogCaptureFixture) -> None:
@@ -372,7 +374,7 @@ def test_collector_is_left_as_found(bench: Any, collected: Any) -> None:
 
 
 def test_passing_errors_are_survived(bench: Any, collected: Any, caplog: pytest.LogCaptureFixture) -> None:  # case 56
-    from connect_share.log.catch_up import catch_up
+    from connect_share.log.catch_up import Reading, catch_up
 
     class Event:
         def __init__(self, error: client.KafkaError) -> None:
@@ -383,6 +385,9 @@ def test_passing_errors_are_survived(bench: Any, collected: Any, caplog: pytest.
 
         def key(self) -> None:
             return None
+
+        def topic(self) -> None:
+            return None  # an error of the client as a whole
 
         def partition(self) -> int:
             return 0
@@ -409,9 +414,7 @@ def test_passing_errors_are_survived(bench: Any, collected: Any, caplog: pytest.
         try:
             catch_up(
                 Interrupted([client.KafkaError(code)], real),  # type: ignore[arg-type]
-                bench.topic,
-                {0: 1},
-                sink,
+                [Reading(bench.topic, {0: 1}, sink)],
                 timeout_s=30,
                 isolation=Isolation.READ_UNCOMMITTED,
             )

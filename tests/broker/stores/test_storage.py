@@ -179,7 +179,7 @@ def test_empty_topics_and_garbage_keys_are_no_plain_topics(shared: Any) -> None:
 
 
 def test_writes_are_refused_while_java_members_live(shared: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr("connect_share.storage.LIVE_MEMBERS_CACHE_S", 0.0)
+    monkeypatch.setattr("connect_share.storage.live_members.LIVE_MEMBERS_CACHE_S", 0.0)
     group = f"{shared.unique}-g"
     with ConnectStorage(worker(shared, group)) as storage:
         fill(storage)
@@ -225,7 +225,7 @@ def test_other_groups_members_do_not_matter(shared: Any) -> None:
 
 
 def test_not_a_broker(shared: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr("connect_share.storage.Admin", partial(Admin, timeout_s=2.0))
+    monkeypatch.setattr("connect_share.storage.connect_storage.Admin", partial(Admin, timeout_s=2.0))
     with socket.create_server(("127.0.0.1", 0)) as nobody:  # takes connections and never answers
         for address in ("127.0.0.1:1", f"127.0.0.1:{nobody.getsockname()[1]}"):
             with pytest.raises(BrokerError, match=re.escape(address)):

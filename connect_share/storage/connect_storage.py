@@ -1,24 +1,25 @@
-"""The one-line way in: the three stores of one worker, started side by side."""
+"""The three stores of one Connect worker, started side by side."""
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
 from functools import partial
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Self
 
 from connect_share.admin import Admin
-from connect_share.errors import LiveMembersError, NotStartedError, PlainTopicsError
-from connect_share.keys import ClusterGroupId, split_key
-from connect_share.log import gather_facts
+from connect_share.errors import NotStartedError, PlainTopicsError
+from connect_share.keys import ClusterGroupId
+from connect_share.log import CommonReader, KafkaBasedLog, TopicFacts, gather_facts
 from connect_share.log.protocol import CompactedLog, RecordSink
-from connect_share.records import Record, TopicType
+from connect_share.records import TopicType
+from connect_share.storage.counting import CountingSink, KeyWatch
+from connect_share.storage.live_members import LiveMembersGuard
+from connect_share.storage.startup import StorageStartup, StoreStartup
 from connect_share.stores.config import KafkaConfigBackingStore
 from connect_share.stores.config_listener import ConfigUpdateListener
 from connect_share.stores.connector_offsets import ConnectorOffsetBackingStore
@@ -29,49 +30,7 @@ from connect_share.stores.own_offsets_topic import OWN_TOPIC_PROPERTY, own_offse
 from connect_share.stores.status import KafkaStatusBackingStore
 from connect_share.stores.topic_based import kafka_based_log
 from connect_share.topics import check_cleanup_policy, topic_spec
-from connect_share.worker_config import WorkerConfig
-
-_logger = logging.getLogger(__name__)
-
-# Asking for every write would double its round trips; a Java worker needs longer than this to start.
-LIVE_MEMBERS_CACHE_S: Final = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class StoreStartup:
-    """What the start of one store took, and what it met.
-
-    Attributes:
-        seconds: from the common start of all three until this store was ready.
-        own_records: records under the group's prefix; without sharing, all records.
-        foreign_records: records of others, recognised by their keys alone.
-    """
-
-    topic: str
-    partitions: int
-    seconds: float
-    own_records: int
-    foreign_records: int
-
-
-@dataclass(frozen=True, slots=True)
-class StorageStartup:
-    """What the start of all three stores took.
-
-    Attributes:
-        seconds: from entering the context until everything was ready.
-        admin_seconds: of which: finding the topics and their ends.
-    """
-
-    seconds: float
-    admin_seconds: float
-    config: StoreStartup
-    status: StoreStartup
-    offsets: StoreStartup
-
-    def to_dict(self) -> dict[str, Any]:
-        """Give the numbers as plain values, for JSON."""
-        return asdict(self)
+from connect_share.worker_config import Isolation, WorkerConfig
 
 
 class ConnectStorage:
@@ -193,10 +152,13 @@ class ConnectStorage:
         began = time.monotonic()
         worker = self._worker_config
         admin = stack.enter_context(Admin(worker.admin_settings(), client_id=worker.client_id("shared-admin")))
-        live_members = None if self._allow_live_members else _LiveMembersGuard(admin, worker.group_id)
+        live_members = None if self._allow_live_members else LiveMembersGuard(admin, worker.group_id)
         found = gather_facts(admin, [worker.topic(topic_type) for topic_type in TopicType])
         admin_seconds = time.monotonic() - began
-        counted: dict[TopicType, _CountingSink] = {}
+        common = _common_reader(worker, found, stack)
+        watch = None if self._group is None or self._allow_empty else KeyWatch()
+        counted: dict[TopicType, CountingSink] = {}
+        logs: dict[TopicType, KafkaBasedLog] = {}
         policies: Future[None] = Future()
         all_ready = threading.Event()
         stack.callback(all_ready.set)
@@ -219,9 +181,17 @@ class ConnectStorage:
 
         def log_of(topic_type: TopicType) -> Callable[[RecordSink], CompactedLog]:
             def make(sink: RecordSink) -> CompactedLog:
-                counting = counted[topic_type] = _CountingSink(sink, topic_type)
-                known = found.get(worker.topic(topic_type))
-                return kafka_based_log(worker, topic_type, sink=counting, admin=admin, facts=known, hold_tail=all_ready)
+                counting = counted[topic_type] = CountingSink(sink, topic_type, watch)
+                log = logs[topic_type] = kafka_based_log(
+                    worker,
+                    topic_type,
+                    sink=counting,
+                    admin=admin,
+                    facts=found.get(worker.topic(topic_type)),
+                    common=common,
+                    hold_tail=all_ready,
+                )
+                return log
 
             return make
 
@@ -261,17 +231,13 @@ class ConnectStorage:
             stop=lambda: [store.stop() for store in stores.values()],
         )
         all_ready.set()
-        if self._group is not None and not self._allow_empty:
-            self._refuse_plain_topics(counted)
+        if common is not None:
+            threading.Thread(target=common.close, name="connect-storage-close", daemon=True).start()
+        if watch is not None:
+            self._refuse_plain_topics(watch)
         facts = {
-            topic_type: StoreStartup(
-                topic=store.topic,
-                partitions=len(store.positions()),
-                seconds=seconds[topic_type],
-                own_records=counted[topic_type].own,
-                foreign_records=counted[topic_type].foreign,
-            )
-            for topic_type, store in stores.items()
+            topic_type: _store_startup(log, seconds[topic_type], counted[topic_type])
+            for topic_type, log in logs.items()
         }
         parts.startup = StorageStartup(
             seconds=time.monotonic() - began,
@@ -279,15 +245,15 @@ class ConnectStorage:
             config=facts[TopicType.CONFIG],
             status=facts[TopicType.STATUS],
             offsets=facts[TopicType.OFFSET],
+            connect_seconds=0.0 if common is None else common.connect_s,
+            read_seconds=max(0.0 if log.caught_up is None else log.caught_up.wait_s for log in logs.values()),
         )
         return parts
 
-    def _refuse_plain_topics(self, counted: Mapping[TopicType, _CountingSink]) -> None:
-        if any(sink.prefixed_seen for sink in counted.values()):
+    def _refuse_plain_topics(self, watch: KeyWatch) -> None:
+        if watch.prefixed_seen or not watch.plain_topics:
             return
-        plain = [topic_type for topic_type, sink in counted.items() if sink.plain_seen]
-        if not plain:
-            return
+        plain = [topic_type for topic_type in TopicType if topic_type in watch.plain_topics]
         topics = ", ".join(self._worker_config.topic(topic_type) for topic_type in plain)
         raise PlainTopicsError(
             f"sharing is enabled for cluster group {self._group!r}, but {topics} hold only plain records, which "
@@ -316,6 +282,35 @@ class _Parts:
         self.write_guard = write_guard
 
 
+def _common_reader(worker: WorkerConfig, found: Mapping[str, TopicFacts], stack: ExitStack) -> CommonReader | None:
+    """Make the client that reads the topics which are there and are read alike; the others are read alone."""
+    alike: dict[Isolation, list[str]] = {}
+    for topic_type in TopicType:
+        if worker.topic(topic_type) in found:
+            alike.setdefault(worker.isolation(topic_type), []).append(worker.topic(topic_type))
+    if not alike:
+        return None
+    isolation, topics = max(alike.items(), key=lambda item: len(item[1]))
+    common = CommonReader(
+        topics, worker.consumer_settings(), client_id=worker.client_id("shared-start"), isolation=isolation
+    )
+    stack.callback(common.close)
+    return common
+
+
+def _store_startup(log: KafkaBasedLog, seconds: float, counted: CountingSink) -> StoreStartup:
+    caught_up = log.caught_up
+    return StoreStartup(
+        topic=log.topic,
+        partitions=log.partition_count,
+        seconds=seconds,
+        own_records=counted.own,
+        foreign_records=counted.foreign,
+        first_record_seconds=0.0 if caught_up is None else caught_up.first_record_s,
+        apply_seconds=0.0 if caught_up is None else caught_up.apply_s,
+    )
+
+
 def _side_by_side(tasks: Sequence[Callable[[], None]], stop: Callable[[], object]) -> None:
     """Run all tasks at once; the first failure stops the others and is raised."""
     with ThreadPoolExecutor(len(tasks), thread_name_prefix="connect-storage-start") as threads:
@@ -327,65 +322,3 @@ def _side_by_side(tasks: Sequence[Callable[[], None]], stop: Callable[[], object
         except BaseException:
             stop()
             raise
-
-
-class _CountingSink:
-    """Passes everything on to a store's sink, counts, and notes what kind of keys the topic holds."""
-
-    def __init__(self, sink: RecordSink, topic_type: TopicType) -> None:
-        self._sink = sink
-        self._topic_type = topic_type
-        self.own = 0
-        self.foreign = 0
-        self.plain_seen = False
-        self.prefixed_seen = False
-
-    @property
-    def key_prefix(self) -> bytes:
-        return self._sink.key_prefix
-
-    def apply(self, records: Sequence[Record]) -> None:
-        self.own += len(records)
-        if not self.prefixed_seen:
-            self._look_at([record.key for record in records])
-        self._sink.apply(records)
-
-    def skip(self, keys: Sequence[bytes | None]) -> None:
-        self.foreign += len(keys)
-        if not self.prefixed_seen:
-            self._look_at(keys)
-        self._sink.skip(keys)
-
-    def _look_at(self, keys: Sequence[bytes | None]) -> None:
-        for key in keys:
-            parts = None if key is None else split_key(self._topic_type, key)
-            if parts is None:
-                continue
-            if parts[0] is not None:
-                self.prefixed_seen = True
-                return
-            self.plain_seen = True
-
-
-class _LiveMembersGuard:
-    """Refuses writes while Java workers of the same Connect group are alive."""
-
-    def __init__(self, admin: Admin, group_id: str) -> None:
-        self._admin = admin
-        self._group_id = group_id
-        self._lock = threading.Lock()
-        self._asked_at: float | None = None
-        self._members = 0
-
-    def __call__(self) -> None:
-        with self._lock:
-            now = time.monotonic()
-            if self._asked_at is None or now - self._asked_at >= LIVE_MEMBERS_CACHE_S:
-                self._members = self._admin.connect_groups().get(self._group_id, 0)
-                self._asked_at = now
-            members = self._members
-        if members:
-            raise LiveMembersError(
-                f"{members} live Connect workers are members of group {self._group_id!r}: two writers would "
-                "overwrite each other. Stop the workers, or use allow_live_members=True if you know better"
-            )

@@ -1,0 +1,120 @@
+"""Logs of several topics that are read by one client."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from connect_share.errors import PartitionCountError, ReadToEndTimeoutError, StoreClosedError
+from connect_share.log import CommonReader, gather_facts
+from connect_share.records import TopicType
+from connect_share.worker_config.client_settings import Isolation
+from tests.support.waiting import await_that
+
+
+def reader(bench: Any, *topics: str, isolation: Isolation = Isolation.READ_UNCOMMITTED) -> CommonReader:
+    return CommonReader(topics, bench.settings, client_id=bench.unique, isolation=isolation)
+
+
+def start_all(*logs: Any) -> list[Future[None]]:
+    with ThreadPoolExecutor(len(logs)) as threads:
+        return [threads.submit(log.start) for log in logs]
+
+
+def test_each_log_gets_its_own_records_in_order_and_follows(bench: Any, collected: Any) -> None:
+    topics = [bench.topic, f"{bench.topic}-b", f"{bench.topic}-empty"]
+    for topic, partitions in zip(topics, (3, 1, 2), strict=True):
+        bench.create(partitions, topic=topic)
+    pairs = [(b"g.%d" % (number % 7), b"%d" % number) for number in range(1_200)]
+    foreign = [(b"other.%d" % number, b"x") for number in range(900)] + [(b"g", b""), (b"", b"x")]
+    for topic in topics[:2]:
+        bench.write([pair for both in zip(pairs[: len(foreign)], foreign, strict=True) for pair in both], topic=topic)
+        bench.write(pairs[len(foreign) :], topic=topic)
+    facts = gather_facts(bench.admin, topics)
+    sinks = [collected(b"g.") for _ in topics]
+    with closing(reader(bench, *topics)) as common:
+        logs = [
+            bench.log(sink, spec=bench.spec(topic=topic, partitions=2), facts=facts[topic], common=common)
+            for topic, sink in zip(topics, sinks, strict=True)
+        ]
+        for done in start_all(*logs):
+            done.result()
+    for topic, sink, log in zip(topics[:2], sinks, logs, strict=False):
+        assert {record.topic for record in sink.records} == {topic}
+        for key in {key for key, _ in pairs}:
+            assert [r.value for r in sink.records if r.key == key] == [value for own, value in pairs if own == key]
+        assert sorted(map(repr, sink.skipped)) == sorted(repr(key) for key, _ in foreign)
+        assert (log.caught_up.own, log.caught_up.records) == (1_200, 1_200 + len(foreign))
+        assert dict(log.positions()) == dict(facts[topic].end_offsets)
+    assert not sinks[2].records
+    bench.write([(b"g.late", b"1")], topic=topics[2])
+    logs[2].read_to_end(30)
+    assert sinks[2].values == [b"1"]
+
+
+def test_one_that_cannot_start_does_not_hold_the_others_up(bench: Any, collected: Any) -> None:
+    other = f"{bench.topic}-config"
+    bench.create()
+    bench.create(3, topic=other)
+    bench.write([(b"k", b"v")])
+    facts = gather_facts(bench.admin, [bench.topic, other])
+    sink = collected()
+    with closing(reader(bench, bench.topic, other)) as common:
+        good = bench.log(sink, facts=facts[bench.topic], common=common)
+        bad = bench.log(
+            collected(), spec=bench.spec(topic=other, kind=TopicType.CONFIG), facts=facts[other], common=common
+        )
+        good_start, bad_start = start_all(good, bad)
+    good_start.result()
+    assert sink.values == [b"v"]
+    with pytest.raises(PartitionCountError):
+        bad_start.result()
+
+
+def test_what_ends_the_read_ends_it_for_all(bench: Any, collected: Any) -> None:
+    other = f"{bench.topic}-b"
+    bench.create()
+    bench.create(topic=other)
+    bench.write([(b"k", b"v")], topic=other)
+    with bench.transaction([(b"k", b"v")]):
+        facts = gather_facts(bench.admin, [bench.topic, other])
+        with closing(reader(bench, bench.topic, other, isolation=Isolation.READ_COMMITTED)) as common:
+            logs = [
+                bench.log(
+                    collected(),
+                    spec=bench.spec(topic=topic),
+                    facts=facts[topic],
+                    common=common,
+                    isolation=Isolation.READ_COMMITTED,
+                    start_timeout_s=1.0,
+                )
+                for topic in (bench.topic, other)
+            ]
+            for done in start_all(*logs):
+                with pytest.raises(ReadToEndTimeoutError, match=f"{bench.topic}.0. was not read"):
+                    done.result()
+
+
+def test_a_log_that_is_stopped_while_it_waits_for_the_others(bench: Any, collected: Any) -> None:
+    bench.create()
+    facts = gather_facts(bench.admin, [bench.topic])
+    with closing(reader(bench, bench.topic, "never-asks")) as common, ThreadPoolExecutor(1) as threads:
+        log = bench.log(collected(), facts=facts[bench.topic], common=common)
+        starting = threads.submit(log.start)
+        await_that(lambda: common._asked, what="waiting")
+        log.stop()
+        with pytest.raises(StoreClosedError):
+            starting.result(30)
+
+
+def test_a_log_that_is_read_otherwise_is_not_covered(bench: Any, collected: Any) -> None:
+    bench.create()
+    bench.write([(b"k", b"v")])
+    facts = gather_facts(bench.admin, [bench.topic])
+    sink = collected()
+    with closing(reader(bench, bench.topic, isolation=Isolation.READ_COMMITTED)) as common:
+        bench.started(sink, facts=facts[bench.topic], common=common)
+    assert sink.values == [b"v"]
