@@ -2,8 +2,9 @@
 
 usage: python -m spark_jobs.startup.probe stores|plain-client|librdkafka|size WORKER_FILE RUNS
 
-``parse`` and ``fold`` are not measured in a start, where three threads share the interpreter's lock: the group's own
-records are read once more afterwards, parsed alone and then folded, and both figures stand for every start of the process.
+A start knows how long it was taking own records in, but parses and folds them in one go: how that divides into ``parse``
+and ``fold`` is measured once afterwards, on the same records. ``read`` is everything between the first record and the end
+that is neither, so foreign records are in it.
 """
 
 from __future__ import annotations
@@ -65,8 +66,16 @@ def start_stores(worker: WorkerConfig) -> dict[str, Any]:
 
 
 def _phases(startup: StorageStartup) -> dict[str, float]:
-    """Give what the storage itself knows of a start's parts; the three reads run at the same time, so the last one counts."""
-    return {"metadata": startup.admin_seconds, "read": startup.seconds - startup.admin_seconds}
+    """Give the parts of a start, which add up to the whole; ``apply`` is split by :func:`_with_parts`."""
+    stores = (startup.config, startup.status, startup.offsets)
+    first = min((store.first_record_seconds for store in stores if store.first_record_seconds > 0), default=0.0)
+    phases = {
+        "connect": startup.connect_seconds,
+        "metadata": startup.admin_seconds,
+        "first_record": first,
+        "apply": sum(store.apply_seconds for store in stores),
+    }
+    return {**phases, "read": max(0.0, startup.seconds - sum(phases.values()))}
 
 
 def _parse_and_fold(own: Mapping[TopicType, list[Record]], group: str | None) -> dict[str, float]:
@@ -89,9 +98,11 @@ def _parse_and_fold(own: Mapping[TopicType, list[Record]], group: str | None) ->
 
 
 def _with_parts(start: dict[str, Any], parts: Mapping[str, float]) -> dict[str, Any]:
-    """Take parsing and folding out of the read they are done in."""
-    phases = {**start["phases"], **parts}
-    phases["read"] = max(0.0, phases["read"] - sum(parts.values()))
+    """Split the time in which own records were taken as it was split when that was done alone."""
+    phases = dict(start["phases"])
+    taken, alone = phases.pop("apply"), sum(parts.values())
+    for phase, seconds in parts.items():
+        phases[phase] = taken * seconds / alone if alone else 0.0
     return {**start, "phases": phases}
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from typing import Final
 
 from connect_share.admin import Admin
@@ -49,7 +49,7 @@ def plain_client_read(worker: WorkerConfig) -> int:
 
 
 def librdkafka_read(worker: WorkerConfig) -> None:
-    """Fetch the three topics as our stores do, side by side with the same settings, and look at no record.
+    """Fetch the three topics as our stores do, with the same settings through one client, and look at no record.
 
     This is the limit of what a store in Python can reach: the client hands out one object a record, and that is all.
 
@@ -58,23 +58,25 @@ def librdkafka_read(worker: WorkerConfig) -> None:
     """
     with Admin(worker.admin_settings(), client_id="bare-admin") as admin:
         found = gather_facts(admin, [worker.topic(topic_type) for topic_type in TopicType])
+        isolation = worker.isolation(TopicType.CONFIG)
+        reader = catch_up_consumer(worker.consumer_settings(), client_id="bare", isolation=isolation)
+        try:
+            _throw_away(
+                reader,
+                {
+                    (topic, partition): end
+                    for topic, facts in found.items()
+                    for partition, end in facts.end_offsets.items()
+                    if end > 0
+                },
+            )
+        finally:
+            # Closing is no part of a start: our stores do it in a thread of its own.
+            threading.Thread(target=reader.close).start()
 
-        def read(topic_type: TopicType) -> None:
-            topic = worker.topic(topic_type)
-            isolation = worker.isolation(topic_type)
-            reader = catch_up_consumer(worker.consumer_settings(), client_id="bare", isolation=isolation)
-            try:
-                _throw_away(reader, topic, found[topic].end_offsets)
-            finally:
-                reader.close()
 
-        with ThreadPoolExecutor(len(_WORKER_ORDER)) as threads:
-            list(threads.map(read, _WORKER_ORDER))
-
-
-def _throw_away(reader: Consumer, topic: str, end_offsets: Mapping[int, int]) -> None:
-    ends = {partition: end for partition, end in end_offsets.items() if end > 0}
-    reader.assign([TopicPartition(topic, partition, 0) for partition in sorted(ends)])
+def _throw_away(reader: Consumer, ends: dict[tuple[str, int], int]) -> None:
+    reader.assign([TopicPartition(topic, partition, 0) for topic, partition in sorted(ends)])
     left, deadline_s = sum(ends.values()), time.monotonic() + _GIVE_UP_S
     while ends:
         wanted = max(1, min(_BATCH, left))
@@ -82,11 +84,12 @@ def _throw_away(reader: Consumer, topic: str, end_offsets: Mapping[int, int]) ->
         left -= taken
         if taken == wanted and left > 0:
             continue
-        for at in reader.position([TopicPartition(topic, partition) for partition in ends]):
-            if at.offset >= ends[at.partition]:
-                del ends[at.partition]
-        if time.monotonic() > deadline_s:
-            raise ReadToEndTimeoutError(f"the end of topic {topic} was not reached within {_GIVE_UP_S:g} s")
+        for at in reader.position([TopicPartition(topic, partition) for topic, partition in ends]):
+            if at.offset >= ends[at.topic, at.partition]:
+                del ends[at.topic, at.partition]
+        if ends and time.monotonic() > deadline_s:
+            topic, partition = min(ends)
+            raise ReadToEndTimeoutError(f"{topic}[{partition}] was not read to its end within {_GIVE_UP_S:g} s")
 
 
 def own_records(worker: WorkerConfig) -> dict[TopicType, list[Record]]:
