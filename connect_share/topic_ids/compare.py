@@ -306,3 +306,5 @@ def _note_what_was_not_seen(found: Comparison) -> None:
                 else "a KRaft metadata log is not their authority"
             )
         )
+    if authority.mode is Mode.ZOOKEEPER and formats == {1}:
+        found.notes.append("these log dirs are of KRaft brokers: ZooKeeper is not their authority")

@@ -41,6 +41,10 @@ _REFUSED: Final = {
     Kind.AUTHORITY_ID_MISSING: "the metadata has no usable id for it, which KRaft does not do: is the dump whole?",
     Kind.DUPLICATE_ID: "several topics have one id, which KRaft does not do: is the dump whole?",
 }
+_ASK_THE_LOG: Final = (
+    "the directory has another id than the topic. If that was a deleted topic's, its records must not be put into this one; "
+    "only the metadata log tells: use --metadata-dump FILE"
+)
 _BAD_FILE: Final = frozenset({Kind.FILE_UNREADABLE, Kind.ZERO_ID})
 
 
@@ -120,6 +124,8 @@ class _Planner:
             self._left(topic.name, f"{where}: {refills}")
         elif finding.kind is Kind.ID_DIFFERS and finding.id_on_disk in self._own:
             self._refuse(topic.name, f"{where}: the directory has the id of topic {self._own[finding.id_on_disk]}")
+        elif finding.kind is Kind.ID_DIFFERS and self._found.authority.from_memory:
+            self._refuse(topic.name, f"{where}: {_ASK_THE_LOG}")
         else:
             self._mend(topic, finding)
 
@@ -157,6 +163,13 @@ class _Planner:
             return
         if any(shown_id(one.topic_id) in self._removed for one in strays):
             self._refuse(topic.name, f"{where}: some of what was set aside is of a deleted topic of this name")
+            return
+        others = {shown_id(one.topic_id) for one in strays if one.metadata == "ok"} - {shown_id(topic.topic_id)}
+        if others & self._own.keys():
+            self._refuse(topic.name, f"{where}: what was set aside has the id of another topic")
+            return
+        if others and self._found.authority.from_memory:
+            self._refuse(topic.name, f"{where}: {_ASK_THE_LOG}")
             return
         if any(one.log_bytes is None for one in [*strays, *current]):
             self._refuse(topic.name, f"{where}: sizes of logs are not known: scan the brokers themselves, not copies")

@@ -33,4 +33,6 @@ def _against_everything(found: Comparison) -> list[str]:
         reasons.append(
             "the scanned brokers run with ZooKeeper: only the znodes are the truth there, ask with --zookeeper HOST:PORT"
         )
+    if found.authority.mode is Mode.ZOOKEEPER and 1 in formats:
+        reasons.append("the scanned brokers run with KRaft: what is in ZooKeeper is not the truth for them any more")
     return reasons

@@ -135,8 +135,12 @@ def _check_preconditions(found: Comparison, topic: AuthorityTopic, kinds: set[Ki
         )
     for number, partition in sorted(topic.partitions.items()):
         have = {one.broker for one in found.replicas.get(topic.name, {}).get(number, ())}
-        if not have & set(partition.replicas):
-            raise _RefusedError(f"partition {number} has no directory on any broker")
+        for broker in sorted(set(partition.replicas) - have):
+            if partition.leader in (None, broker) or not set(partition.isr) - {broker}:
+                raise _RefusedError(
+                    f"partition {number} has no directory on broker {broker}, and no other replica leads and is in sync: an "
+                    "empty one there would make the others throw their records away, or there are none"
+                )
 
 
 def _side(partition: AuthorityPartition, replicas: list[PartitionDirectory], own: bytes | None) -> bytes | None:
@@ -177,7 +181,7 @@ def _target(found: Comparison, topic: AuthorityTopic, sides: dict[int, bytes]) -
         if target == own:
             return (
                 target,
-                "ZooKeeper and the replicas that serve have the same id; files that are missing are written anew",
+                "ZooKeeper and the replicas that serve have the same id; what is missing is made anew by the brokers",
             )
         return target, f"all {len(sides)} partitions are served under the original id"
     if own is None or own not in ids or len(ids) > 2:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from connect_share.cli.__main__ import main
+from connect_share.topic_ids.compare import compare
 from connect_share.topic_ids.repair_plan import plan_repair
 from connect_share.topic_ids.repair_steps import Action, Method, Plan
+from connect_share.topic_ids.scans import read_brokers_dir
 from tests.support.topic_id_trees import NAMES, Tree
 
 ORDERS = "VFikBPGgTFa4tSj3PZTVgw"
@@ -169,6 +172,7 @@ def test_a_replica_of_another_log_is_not_given_the_id(tmp_path: Path) -> None:
         ("tiered-topic", "it uses tiered storage"),
         ("not-scanned", "its replicas on broker 3 were not all read"),
         ("twice", "lies in two log dirs of one broker"),
+        ("empty-leader", "an empty one there would make the others throw their records away"),
         ("no-json", "its znode cannot be understood"),
     ],
 )
@@ -189,6 +193,10 @@ def test_refused(zk: Tree, change: str, reason: str) -> None:
         zk.change_znode("orders", topic_id=None)
         for directory in directories:
             (zk.folder / directory / "partition.metadata").unlink()
+    elif change == "empty-leader":
+        leader = json.loads(texts["/brokers/topics/orders/partitions/0/state"])["leader"]
+        [gone] = [one for one in directories if one.startswith(f"broker-{leader}") and one.endswith("-0")]
+        (zk.folder / gone).rename(zk.folder / "elsewhere")
     elif change == "twice":
         other = (
             directories[0]
@@ -232,6 +240,27 @@ def test_another_cluster_stops_everything(zk: Tree) -> None:
     meta = zk.folder / "broker-1/logdir-1/meta.properties"
     meta.write_text(meta.read_text().replace("oPhLrb4P", "xxxxxxxx"))
     assert "None: broker 1, logdir-1: belongs to another cluster" in refusal(plan(zk))
+
+
+def test_the_truth_has_to_be_that_of_the_brokers(zk: Tree, kraft: Tree) -> None:
+    for tree, other, reason in ((zk, kraft, "run with ZooKeeper"), (kraft, zk, "run with KRaft")):
+        found = compare(read_brokers_dir(tree.folder), other.authority())
+        assert any("is not their authority" in note for note in found.notes)
+        assert any(reason in one.reason for one in plan_repair(found).refused)
+
+
+def test_running_brokers_do_not_tell_whose_a_strange_id_was(kraft: Tree) -> None:
+    asked = replace(kraft.authority(), from_memory=True)
+    sizes = set_aside(kraft, "single")
+    assert plan_repair(compare(read_brokers_dir(kraft.folder), asked)).refused == []
+    [stray] = [name for name in sizes if name.endswith("-stray")]
+    kraft.set_id(stray, STRANGE)
+    assert "use --metadata-dump FILE" in refusal(plan_repair(compare(read_brokers_dir(kraft.folder), asked)))
+    assert [one.method for one in plan(kraft).topics] == [Method.STRAY_RECOVERY]
+    kraft.set_id(kraft.directories("single")[0], STRANGE)
+    found = plan_repair(compare(read_brokers_dir(kraft.folder), asked))
+    assert {"use --metadata-dump FILE" in one.reason for one in found.refused} == {True}
+    assert len(found.refused) == 2
 
 
 def test_a_deleted_topics_directory_is_never_given_the_new_id(tmp_path: Path) -> None:
