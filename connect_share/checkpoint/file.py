@@ -33,7 +33,7 @@ class TopicCheckpoint(BaseModel):
         isolation: with which it was read, as the client's setting: aborted records may be in the state without it.
         log_starts: first offset of each partition.
         positions: next offset to be read of each partition.
-        leader_epochs: of the last record before the position; -1 where it is not known.
+        leader_epochs: of the leaders when the positions were the ends; -1 where they do not tell.
         state: what the store's fold gives as saved.
     """
 
@@ -53,7 +53,7 @@ class Checkpoint(BaseModel):
 
     Attributes:
         cluster_group_id: ``None`` for a plain cluster.
-        taken_at_ms: not later than the time at which all positions were the ends of their partitions.
+        taken_at_ms: by the local clock, not later than the time at which all positions were the ends.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, hide_input_in_errors=True)

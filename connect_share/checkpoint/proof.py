@@ -16,6 +16,7 @@ class TopicNow:
         topic_id: ``None`` if the brokers are too old to give one.
         isolation: with which it will be read.
         log_starts, end_offsets: by partition.
+        leader_epochs: by partition, -1 where the broker does not tell.
         delete_retention_ms: for how long tombstones stay at least; ``None`` if that could not be learnt.
     """
 
@@ -24,6 +25,7 @@ class TopicNow:
     isolation: str
     log_starts: Mapping[int, int]
     end_offsets: Mapping[int, int]
+    leader_epochs: Mapping[int, int]
     delete_retention_ms: int | None
 
 
@@ -32,8 +34,9 @@ def why_not_usable(saved: TopicCheckpoint, now: TopicNow, *, age_ms: int) -> str
 
     Four things make a checkpoint as good as a full read: it is the same topic; nothing before the positions went away
     other than by compaction, which keeps what a fold needs; no tombstone behind the positions can have been cleaned
-    away unread, that is the checkpoint is younger than the time tombstones stay; and the log behind the positions goes
-    on from the log before them (its leader epochs, which only the brokers can compare, are checked when it is read).
+    away unread, that is the checkpoint is younger than half the time tombstones stay (half: clocks are set, too); and
+    the log behind the positions goes on from the log before them, that is each partition still has the leader it had:
+    only a new leader cuts a log.
 
     Args:
         saved: the topic's part of the checkpoint.
@@ -62,8 +65,8 @@ def why_not_usable(saved: TopicCheckpoint, now: TopicNow, *, age_ms: int) -> str
         return "it is of the future: a clock was set back"
     if now.delete_retention_ms is None:
         return f"the delete.retention.ms of topic {where} could not be learnt"
-    if age_ms >= now.delete_retention_ms:
-        return f"it is older than tombstones stay on topic {where} (delete.retention.ms={now.delete_retention_ms})"
+    if age_ms * 2 >= now.delete_retention_ms:
+        return f"it is older than half of delete.retention.ms={now.delete_retention_ms} of topic {where}"
     for partition in sorted(partitions):
         position, start = saved.positions[partition], now.log_starts[partition]
         if start != saved.log_starts[partition]:
@@ -72,4 +75,7 @@ def why_not_usable(saved: TopicCheckpoint, now: TopicNow, *, age_ms: int) -> str
             return (
                 f"{where}[{partition}] was truncated: it ended at {position} and ends at {now.end_offsets[partition]}"
             )
+        before, after = saved.leader_epochs[partition], now.leader_epochs.get(partition, -1)
+        if before < 0 or before != after:
+            return f"{where}[{partition}] has another leader (epoch {before}, now {after}): its log may have been cut"
     return None

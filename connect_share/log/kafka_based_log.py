@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Final
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from typing import Final, TypeVar
 
 from connect_share.admin import Admin
 from connect_share.client import (
@@ -23,6 +24,7 @@ from connect_share.client import (
 )
 from connect_share.errors import (
     BrokerError,
+    BrokerTimeoutError,
     ConnectShareError,
     LogFailedError,
     NotStartedError,
@@ -48,6 +50,8 @@ from connect_share.topics import CREATE_TIMEOUT_S, TopicSpec, check_partition_co
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
 
 _log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 START_TIMEOUT_S: Final = 900.0
 """Java tries for 15 minutes to learn the ends of a topic at start; here that is the limit of the whole first read."""
@@ -122,6 +126,7 @@ class KafkaBasedLog:
         self._changed = threading.Condition()
         self._positions: dict[int, int] = {}
         self._awaited = 0
+        self._errands: list[Callable[[], None]] = []
         self._failure: BaseException | None = None
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
@@ -273,6 +278,48 @@ class KafkaBasedLog:
             self._check_running()
             raise not_at_end(self.topic, behind, positions, timeout_s, self._isolation)
 
+    def between_batches(self, look: Callable[[Mapping[int, int]], T], timeout_s: float) -> T:
+        """Read to the end, then give what ``look`` says of the positions while nothing is being applied.
+
+        The thread that applies records calls it, so it has to be quick.
+
+        Raises:
+            ReadToEndTimeoutError, LogFailedError, TopicRecreatedError, BrokerError: as :meth:`read_to_end`.
+        """
+        deadline_s = time.monotonic() + timeout_s
+        self.read_to_end(timeout_s)
+        errand: Future[T] = Future()
+
+        def run() -> None:
+            try:
+                errand.set_result(look(dict(self._positions)))
+            except BaseException as error:  # noqa: BLE001 - raised where it is awaited
+                errand.set_exception(error)
+
+        with self._changed:
+            self._errands.append(run)
+            self._awaited += 1
+        try:
+            while True:
+                try:
+                    return errand.result(_RETRY_S)
+                except FutureTimeoutError:
+                    self._check_running()
+                    if time.monotonic() > deadline_s + _RETRY_S:
+                        raise BrokerTimeoutError(
+                            f"the log of topic {self.topic} had no moment to spare within {timeout_s:g} s",
+                            retriable=True,
+                        ) from None
+        finally:
+            with self._changed:
+                self._awaited -= 1
+
+    def _run_errands(self) -> None:
+        with self._changed:
+            errands, self._errands = self._errands, []
+        for run in errands:
+            run()
+
     def _stopped_or_at(self, ends: Mapping[int, int]) -> bool:
         if self._failure is not None or self._stopping.is_set():
             return True
@@ -387,6 +434,8 @@ class KafkaBasedLog:
             self._close_catch_up_reader()
             while not self._stopping.is_set():
                 self._take_next(reader)
+                if self._errands:
+                    self._run_errands()
         except KafkaException as exc:
             error = translate(exc, f"reading topic {self.topic}")
             _log.error("The log of topic %s has failed: %s", self.topic, error)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from connect_share.records import Record
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,3 +82,11 @@ class CompactedLog(Protocol):
 
     def positions(self) -> Mapping[int, int]:
         """Next offset to be read of each partition: the consumer's progress, foreign records included."""
+
+    def between_batches(self, look: Callable[[Mapping[int, int]], T], timeout_s: float) -> T:
+        """Read to the end, then give what ``look`` says of the positions while nothing is being applied.
+
+        Raises:
+            ReadToEndTimeoutError: as :meth:`read_to_end`.
+            LogFailedError: the thread died.
+        """

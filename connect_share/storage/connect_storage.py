@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from functools import partial
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from connect_share.admin import Admin
-from connect_share.errors import NotStartedError, PlainTopicsError
+from connect_share.errors import BrokerError, ConfigError, NotStartedError, PlainTopicsError
 from connect_share.keys import ClusterGroupId
 from connect_share.log import CommonReader, KafkaBasedLog, TopicFacts, gather_facts
 from connect_share.log.protocol import CompactedLog, RecordSink
 from connect_share.records import TopicType
+from connect_share.storage.checkpointing import SAVE_EVERY_S, CheckpointWriter, Found, find_checkpoint
 from connect_share.storage.counting import CountingSink, KeyWatch
 from connect_share.storage.live_members import LiveMembersGuard
 from connect_share.storage.startup import StorageStartup, StoreStartup
@@ -31,6 +34,8 @@ from connect_share.stores.status import KafkaStatusBackingStore
 from connect_share.stores.topic_based import kafka_based_log
 from connect_share.topics import check_cleanup_policy, topic_spec
 from connect_share.worker_config import Isolation, WorkerConfig
+
+_logger = logging.getLogger(__name__)
 
 
 class ConnectStorage:
@@ -47,6 +52,9 @@ class ConnectStorage:
         allow_live_members: write although Java workers of the same Connect group are alive. By default that
             is refused: two writers would overwrite each other.
         update_listener: told of changes on the config topic after the start.
+        checkpoint: file to go on from, where that is provably as good as reading everything (see
+            ``docs/start-up.md``), and to write while this runs and on leaving. Holds secrets, mode 0600.
+        checkpoint_every_s: time between two versions of it.
 
     Raises (on entering):
         PlainTopicsError: see ``allow_empty``.
@@ -62,12 +70,16 @@ class ConnectStorage:
         allow_empty: bool = False,
         allow_live_members: bool = False,
         update_listener: ConfigUpdateListener | None = None,
+        checkpoint: Path | str | None = None,
+        checkpoint_every_s: float = SAVE_EVERY_S,
     ) -> None:
         self._worker_config = worker_config
         self._group = worker_config.cluster_group_id
         self._allow_empty = allow_empty
         self._allow_live_members = allow_live_members
         self._listener = update_listener
+        self._checkpoint = None if checkpoint is None else Path(checkpoint)
+        self._checkpoint_every_s = checkpoint_every_s
         self._stack: ExitStack | None = None
         self._parts: _Parts | None = None
         self._own_stores: dict[tuple[str, str], ConnectorOffsetBackingStore] = {}
@@ -112,6 +124,19 @@ class ConnectStorage:
         """What the start took."""
         return self._running.startup
 
+    def save_checkpoint(self) -> None:
+        """Write the checkpoint now.
+
+        Raises:
+            ConfigError: no file was named.
+            RecordFileError: it cannot be written.
+            ConnectShareError: a store does not run, or did not reach the end of its topic within 10 s.
+        """
+        writer = self._running.checkpoint_writer
+        if writer is None:
+            raise ConfigError("this ConnectStorage was given no checkpoint file; name one with checkpoint=")
+        writer.save()
+
     @property
     def cluster_group_id(self) -> ClusterGroupId | None:
         """The group whose records are read and written; ``None`` without sharing."""
@@ -152,11 +177,34 @@ class ConnectStorage:
         began = time.monotonic()
         worker = self._worker_config
         admin = stack.enter_context(Admin(worker.admin_settings(), client_id=worker.client_id("shared-admin")))
+        facts = gather_facts(admin, [worker.topic(topic_type) for topic_type in TopicType])
+        if self._checkpoint is None:
+            return self._start_stores(stack, admin, Found(None, None, facts), began)
+        found = find_checkpoint(self._checkpoint, worker, admin, facts)
+        if found.checkpoint is not None:
+            try:
+                with ExitStack() as attempt:
+                    parts = self._start_stores(attempt, admin, found, began)
+                    stack.enter_context(attempt.pop_all())
+                    return parts
+            except (BrokerError, LookupError, TypeError, ValueError, AttributeError) as error:
+                # Whatever is wrong with it, or with the cluster: reading everything does without it, or says so.
+                _logger.warning(
+                    "Reading everything, going on from checkpoint %s failed: %s",
+                    self._checkpoint,
+                    error if isinstance(error, BrokerError) else type(error).__name__,
+                )
+                found = Found(None, "going on from it failed", facts)
+        return self._start_stores(stack, admin, found, began)
+
+    def _start_stores(self, stack: ExitStack, admin: Admin, start: Found, began: float) -> _Parts:
+        worker, found = self._worker_config, start.facts
         live_members = None if self._allow_live_members else LiveMembersGuard(admin, worker.group_id)
-        found = gather_facts(admin, [worker.topic(topic_type) for topic_type in TopicType])
         admin_seconds = time.monotonic() - began
         common = _common_reader(worker, found, stack)
-        watch = None if self._group is None or self._allow_empty else KeyWatch()
+        # A checkpoint comes from a start that was not refused.
+        known = start.checkpoint is not None
+        watch = None if self._group is None or self._allow_empty or known else KeyWatch()
         counted: dict[TopicType, CountingSink] = {}
         logs: dict[TopicType, KafkaBasedLog] = {}
         policies: Future[None] = Future()
@@ -217,17 +265,19 @@ class ConnectStorage:
             TopicType.STATUS: parts.status,
             TopicType.OFFSET: parts.offsets,
         }
-        for store in stores.values():
+        for topic_type, store in stores.items():
             stack.callback(store.stop)
+            if start.checkpoint is not None:
+                store.restore(start.checkpoint.of(topic_type).state)
 
         seconds: dict[TopicType, float] = {}
 
-        def start(topic_type: TopicType) -> None:
+        def start_store(topic_type: TopicType) -> None:
             stores[topic_type].start()
             seconds[topic_type] = time.monotonic() - began
 
         _side_by_side(
-            [*(partial(start, topic_type) for topic_type in TopicType), check_policies],
+            [*(partial(start_store, topic_type) for topic_type in TopicType), check_policies],
             stop=lambda: [store.stop() for store in stores.values()],
         )
         all_ready.set()
@@ -247,7 +297,16 @@ class ConnectStorage:
             offsets=facts[TopicType.OFFSET],
             connect_seconds=0.0 if common is None else common.connect_s,
             read_seconds=max(0.0 if log.caught_up is None else log.caught_up.wait_s for log in logs.values()),
+            from_checkpoint=known,
+            full_read_reason=start.reason,
         )
+        if self._checkpoint is not None:
+            ids = {topic_type: log.topic_id for topic_type, log in logs.items()}
+            writer = parts.checkpoint_writer = CheckpointWriter(
+                self._checkpoint, worker, admin, stores, ids, every_s=self._checkpoint_every_s
+            )
+            stack.callback(writer.stop)
+            writer.start()
         return parts
 
     def _refuse_plain_topics(self, watch: KeyWatch) -> None:
@@ -267,6 +326,7 @@ class _Parts:
     """What is there while the storage runs."""
 
     startup: StorageStartup
+    checkpoint_writer: CheckpointWriter | None = None
 
     def __init__(
         self,
@@ -292,7 +352,11 @@ def _common_reader(worker: WorkerConfig, found: Mapping[str, TopicFacts], stack:
         return None
     isolation, topics = max(alike.items(), key=lambda item: len(item[1]))
     common = CommonReader(
-        topics, worker.consumer_settings(), client_id=worker.client_id("shared-start"), isolation=isolation
+        topics,
+        worker.consumer_settings(),
+        client_id=worker.client_id("shared-start"),
+        isolation=isolation,
+        from_the_beginning=not any(found[topic].starts for topic in topics),
     )
     stack.callback(common.close)
     return common

@@ -36,6 +36,8 @@ class StorageStartup:
         admin_seconds: of which: finding the topics and their ends.
         connect_seconds: of which: making the clients that read.
         read_seconds: of which: waiting for the client's records.
+        from_checkpoint: only what is new since a checkpoint was read.
+        full_read_reason: why not, if a checkpoint file was named.
     """
 
     seconds: float
@@ -45,6 +47,8 @@ class StorageStartup:
     offsets: StoreStartup
     connect_seconds: float = 0.0
     read_seconds: float = 0.0
+    from_checkpoint: bool = False
+    full_read_reason: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Give the numbers as plain values, for JSON."""

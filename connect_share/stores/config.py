@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from typing import Final
+from typing import Any, Final
 
 from connect_share.admin import Admin
 from connect_share.errors import (
@@ -357,6 +357,14 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
     def _not_read_back(what: str, written: int | None, error: ConnectShareError) -> WriteError:
         state = "was not written" if written is None else "was written but not read back"
         return WriteError(f"{what} {state} within {WRITE_BUDGET_S:g} s: {error}")
+
+    def _saved(self) -> Any:
+        with self._state_lock:
+            return self._fold.saved()
+
+    def _restore(self, saved: Any) -> None:
+        with self._state_lock:
+            self._fold.restore(saved)
 
     def _skipped(self) -> Mapping[SkipKind, int]:
         with self._state_lock:

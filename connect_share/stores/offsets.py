@@ -152,6 +152,14 @@ class KafkaOffsetBackingStore(KafkaTopicBasedBackingStore):
         original = own_key(TopicType.OFFSET, key, self._group)
         return None if original is None else values.get(original)
 
+    def _saved(self) -> Any:
+        with self._state_lock:
+            return self._fold.saved()
+
+    def _restore(self, saved: Any) -> None:
+        with self._state_lock:
+            self._fold.restore(saved)
+
     def _skipped(self) -> Mapping[SkipKind, int]:
         with self._state_lock:
             return dict(self._fold.skipped)

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from connect_share.admin import Admin
 from connect_share.errors import ConnectShareError, ValueFormatError
@@ -216,6 +216,14 @@ class KafkaStatusBackingStore(KafkaTopicBasedBackingStore):
 
         _ = self._log  # a stopped or not started store says so itself
         send()
+
+    def _saved(self) -> Any:
+        with self._state_lock:
+            return self._fold.saved()
+
+    def _restore(self, saved: Any) -> None:
+        with self._state_lock:
+            self._fold.restore(saved)
 
     def _skipped(self) -> Mapping[SkipKind, int]:
         with self._state_lock:

@@ -6,7 +6,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Final
+from typing import Any, Final
 
 from connect_share.admin import Admin
 from connect_share.errors import ConnectShareError, NotStartedError, StoreClosedError
@@ -139,6 +139,28 @@ class KafkaTopicBasedBackingStore(ABC):
         """
         self._log.read_to_end(timeout_s)
 
+    def restore(self, saved: Any) -> None:
+        """Believe what was saved, before the start; the log has to begin at the positions that were saved with it.
+
+        Raises:
+            KeyError, TypeError, ValueError: it is something else.
+            StoreClosedError: the store was started.
+        """
+        if self._compacted_log is not None:
+            raise StoreClosedError(
+                f"the {self._topic_type.value} store on {self.topic} was started before; make a new one"
+            )
+        self._restore(saved)
+
+    def save(self, timeout_s: float) -> tuple[dict[int, int], Any]:
+        """Give positions and what is believed there, of one moment: all that was written before was applied.
+
+        Raises:
+            ReadToEndTimeoutError: not within ``timeout_s``.
+            LogFailedError, StoreClosedError, NotStartedError: the store does not run.
+        """
+        return self._log.between_batches(lambda positions: (dict(positions), self._saved()), timeout_s)
+
     def stop(self) -> None:
         """End the log's thread and close the clients; may be called twice."""
         with self._lifecycle:
@@ -161,6 +183,14 @@ class KafkaTopicBasedBackingStore(ABC):
     @abstractmethod
     def _apply(self, records: Sequence[Record]) -> None:
         """Take the next records; called by the log, from one thread at a time."""
+
+    @abstractmethod
+    def _saved(self) -> Any:
+        """Give what the store's fold gives as saved."""
+
+    @abstractmethod
+    def _restore(self, saved: Any) -> None:
+        """Let the store's fold believe what was saved."""
 
     @abstractmethod
     def _skipped(self) -> Mapping[SkipKind, int]:

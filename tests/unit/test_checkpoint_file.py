@@ -28,11 +28,12 @@ PART = TopicCheckpoint(
     isolation="read_committed",
     log_starts={0: 0, 1: 5},
     positions={0: 10, 1: 7},
-    leader_epochs={0: 3, 1: -1},
+    leader_epochs={0: 3, 1: 4},
     state={"password": SECRET, "number": 1e300},
 )
 WHOLE = Checkpoint(cluster_group_id="g", taken_at_ms=1_000, config=PART, status=PART, offset=PART)
-NOW = TopicNow("c", "AAAA", "read_committed", {0: 0, 1: 5}, {0: 12, 1: 7}, 1_000)
+EPOCHS = {0: 3, 1: 4}
+NOW = TopicNow("c", "AAAA", "read_committed", {0: 0, 1: 5}, {0: 12, 1: 7}, EPOCHS, 1_000)
 
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:
@@ -133,30 +134,36 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
 
 
 def test_the_same_topic_that_has_grown_is_fine() -> None:
-    assert why_not_usable(PART, NOW, age_ms=999) is None
+    assert why_not_usable(PART, NOW, age_ms=499) is None
     assert why_not_usable(PART, NOW, age_ms=0) is None
 
 
 @pytest.mark.parametrize(
     ("now", "age_ms", "reason"),
     [
-        (TopicNow("d", "AAAA", "read_committed", NOW.log_starts, NOW.end_offsets, 1_000), 0, "not of d"),
-        (TopicNow("c", None, "read_committed", NOW.log_starts, NOW.end_offsets, 1_000), 0, "no id"),
-        (TopicNow("c", "AAAB", "read_committed", NOW.log_starts, NOW.end_offsets, 1_000), 0, "created again"),
-        (TopicNow("c", "AAAA", "read_uncommitted", NOW.log_starts, NOW.end_offsets, 1_000), 0, "was read"),
+        (TopicNow("d", "AAAA", "read_committed", NOW.log_starts, NOW.end_offsets, EPOCHS, 1_000), 0, "not of d"),
+        (TopicNow("c", None, "read_committed", NOW.log_starts, NOW.end_offsets, EPOCHS, 1_000), 0, "no id"),
+        (TopicNow("c", "AAAB", "read_committed", NOW.log_starts, NOW.end_offsets, EPOCHS, 1_000), 0, "created again"),
+        (TopicNow("c", "AAAA", "read_uncommitted", NOW.log_starts, NOW.end_offsets, EPOCHS, 1_000), 0, "was read"),
         (
-            TopicNow("c", "AAAA", "read_committed", {**NOW.log_starts, 2: 0}, {**NOW.end_offsets, 2: 0}, 1_000),
+            TopicNow("c", "AAAA", "read_committed", {**NOW.log_starts, 2: 0}, {**NOW.end_offsets, 2: 0}, EPOCHS, 1_000),
             0,
             "partitions",
         ),
-        (TopicNow("c", "AAAA", "read_committed", {0: 0}, {0: 12}, 1_000), 0, "partitions"),
-        (TopicNow("c", "AAAA", "read_committed", NOW.log_starts, NOW.end_offsets, None), 0, "could not be learnt"),
-        (NOW, 1_000, "older than tombstones"),
+        (TopicNow("c", "AAAA", "read_committed", {0: 0}, {0: 12}, EPOCHS, 1_000), 0, "partitions"),
+        (
+            TopicNow("c", "AAAA", "read_committed", NOW.log_starts, NOW.end_offsets, EPOCHS, None),
+            0,
+            "could not be learnt",
+        ),
+        (NOW, 500, "older than half"),
         (NOW, -1, "of the future"),
-        (TopicNow("c", "AAAA", "read_committed", {0: 0, 1: 6}, NOW.end_offsets, 1_000), 0, "were deleted"),
-        (TopicNow("c", "AAAA", "read_committed", {0: 0, 1: 4}, NOW.end_offsets, 1_000), 0, "were deleted"),
-        (TopicNow("c", "AAAA", "read_committed", NOW.log_starts, {0: 12, 1: 6}, 1_000), 0, "truncated"),
-        (TopicNow("c", "AAAA", "read_committed", NOW.log_starts, {0: 9, 1: 7}, 1_000), 0, "truncated"),
+        (TopicNow("c", "AAAA", "read_committed", NOW.log_starts, NOW.end_offsets, {0: 4, 1: 4}, 1_000), 0, "leader"),
+        (TopicNow("c", "AAAA", "read_committed", NOW.log_starts, NOW.end_offsets, {0: 3}, 1_000), 0, "leader"),
+        (TopicNow("c", "AAAA", "read_committed", {0: 0, 1: 6}, NOW.end_offsets, EPOCHS, 1_000), 0, "were deleted"),
+        (TopicNow("c", "AAAA", "read_committed", {0: 0, 1: 4}, NOW.end_offsets, EPOCHS, 1_000), 0, "were deleted"),
+        (TopicNow("c", "AAAA", "read_committed", NOW.log_starts, {0: 12, 1: 6}, EPOCHS, 1_000), 0, "truncated"),
+        (TopicNow("c", "AAAA", "read_committed", NOW.log_starts, {0: 9, 1: 7}, EPOCHS, 1_000), 0, "truncated"),
     ],
 )
 def test_reasons_for_a_full_read(now: TopicNow, age_ms: int, reason: str) -> None:

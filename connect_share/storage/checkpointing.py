@@ -1,0 +1,229 @@
+"""Using a checkpoint for a start, if it is provably as good as a full read, and writing one while the stores run."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from connect_share.admin import Admin
+from connect_share.checkpoint import (
+    Checkpoint,
+    CheckpointRejected,
+    TopicCheckpoint,
+    TopicNow,
+    read_checkpoint,
+    why_not_usable,
+    write_checkpoint,
+)
+from connect_share.errors import AuthorizationError, ConnectShareError, RecordFileError, TopicRecreatedError
+from connect_share.keys import ClusterGroupId
+from connect_share.log import TopicFacts, gather_facts
+from connect_share.records import TopicType
+from connect_share.worker_config import WorkerConfig
+
+_logger = logging.getLogger(__name__)
+
+SAVE_EVERY_S: Final = 300.0
+_SAVE_TIMEOUT_S: Final = 10.0
+_RETENTION: Final = "delete.retention.ms"
+
+
+class SavingStore(Protocol):
+    """What is asked of a store."""
+
+    def save(self, timeout_s: float) -> tuple[dict[int, int], Any]:
+        """Give positions and state of one moment."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What became of a checkpoint file at the start.
+
+    Attributes:
+        checkpoint: to go on from, ``None`` for a full read.
+        reason: for the full read.
+        facts: of the topics, with where to begin.
+    """
+
+    checkpoint: Checkpoint | None
+    reason: str | None
+    facts: Mapping[str, TopicFacts]
+
+
+def find_checkpoint(path: Path, worker: WorkerConfig, admin: Admin, facts: Mapping[str, TopicFacts]) -> Found:
+    """Read a checkpoint and prove that it may be used; tells the log why not.
+
+    Raises:
+        BrokerError: the cluster did not answer.
+    """
+    try:
+        checkpoint = _proven(read_checkpoint(path), worker, admin, facts)
+    except CheckpointRejected as rejected:
+        _logger.info("Reading everything instead of going on from checkpoint %s: %s", path, rejected)
+        return Found(None, str(rejected), facts)
+    begin = {
+        worker.topic(topic_type): replace(facts[worker.topic(topic_type)], starts=checkpoint.of(topic_type).positions)
+        for topic_type in TopicType
+    }
+    return Found(checkpoint, None, {**facts, **begin})
+
+
+def _proven(
+    checkpoint: Checkpoint | None, worker: WorkerConfig, admin: Admin, facts: Mapping[str, TopicFacts]
+) -> Checkpoint:
+    if checkpoint is None:
+        raise CheckpointRejected("there is none yet")
+    group = worker.cluster_group_id
+    if checkpoint.cluster_group_id != group:
+        raise CheckpointRejected(f"it is of {_whose(checkpoint.cluster_group_id)}, not of {_whose(group)}")
+    missing = [worker.topic(topic_type) for topic_type in TopicType if worker.topic(topic_type) not in facts]
+    if missing:
+        raise CheckpointRejected(f"topic {missing[0]} does not exist")
+    partitions = [(name, number) for name, topic in facts.items() for number in topic.end_offsets]
+    starts = admin.start_offsets(partitions)
+    age_ms = _now_ms() - checkpoint.taken_at_ms
+    for topic_type in TopicType:
+        topic = worker.topic(topic_type)
+        now = TopicNow(
+            topic=topic,
+            topic_id=facts[topic].description.topic_id,
+            isolation=worker.isolation(topic_type).value,
+            log_starts={number: starts[topic, number] for number in facts[topic].end_offsets},
+            end_offsets=facts[topic].end_offsets,
+            leader_epochs=facts[topic].leader_epochs,
+            delete_retention_ms=_delete_retention_ms(admin, topic),
+        )
+        reason = why_not_usable(checkpoint.of(topic_type), now, age_ms=age_ms)
+        if reason is not None:
+            raise CheckpointRejected(reason)
+    return checkpoint
+
+
+def _whose(group: str | None) -> str:
+    return "a plain cluster" if group is None else f"cluster group {group}"
+
+
+def _delete_retention_ms(admin: Admin, topic: str) -> int | None:
+    try:
+        told = admin.topic_configs(topic).get(_RETENTION, "")
+    except AuthorizationError:
+        return None
+    return int(told) if told.isdigit() else None
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+class CheckpointWriter:
+    """Writes the checkpoint of running stores: when asked, every few minutes, and once more at the end.
+
+    Args:
+        path: of the file; holds secrets, mode 0600.
+        worker: whose stores they are.
+        admin: of their cluster.
+        stores: by the topic they are on.
+        topic_ids: as they were when the stores started.
+        every_s: time between two versions.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        worker: WorkerConfig,
+        admin: Admin,
+        stores: Mapping[TopicType, SavingStore],
+        topic_ids: Mapping[TopicType, str | None],
+        *,
+        every_s: float = SAVE_EVERY_S,
+    ) -> None:
+        self._path = path
+        self._worker = worker
+        self._admin = admin
+        self._stores = dict(stores)
+        self._topic_ids = dict(topic_ids)
+        self._every_s = every_s
+        self._one_at_a_time = threading.Lock()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="connect-storage-checkpoint", daemon=True)
+
+    def start(self) -> None:
+        """Write the first version now and others later, in a thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread and write the last version; what goes wrong is logged, the file of before stays."""
+        self._stopping.set()
+        if self._thread.ident is not None:
+            self._thread.join(2 * _SAVE_TIMEOUT_S)
+        self._try_to_save()
+
+    def save(self) -> None:
+        """Write a version of all that is in the topics now.
+
+        Raises:
+            RecordFileError: the file cannot be written, or the topics can give no proof (no id, or a new one).
+            ConnectShareError: a store does not run, or did not reach the end of its topic in time.
+        """
+        with self._one_at_a_time:
+            # Before anything else: what is true of this moment is true of the positions, which are not behind it.
+            taken_at_ms = _now_ms()
+            names = {topic_type: self._worker.topic(topic_type) for topic_type in TopicType}
+            facts = gather_facts(self._admin, names.values())
+            starts = self._admin.start_offsets((name, number) for name in facts for number in facts[name].end_offsets)
+            parts: dict[str, TopicCheckpoint] = {}
+            for topic_type, topic in names.items():
+                topic_id = self._topic_id(topic_type, facts.get(topic))
+                positions, state = self._stores[topic_type].save(_SAVE_TIMEOUT_S)
+                parts[topic_type.value] = TopicCheckpoint(
+                    topic=topic,
+                    topic_id=topic_id,
+                    isolation=self._worker.isolation(topic_type).value,
+                    log_starts={number: starts[topic, number] for number in facts[topic].end_offsets},
+                    positions=positions,
+                    leader_epochs=dict(facts[topic].leader_epochs),
+                    state=state,
+                )
+            group: ClusterGroupId | None = self._worker.cluster_group_id
+            checkpoint = Checkpoint(
+                cluster_group_id=None if group is None else str(group), taken_at_ms=taken_at_ms, **parts
+            )
+            try:
+                write_checkpoint(self._path, checkpoint)
+            except OSError as error:
+                raise RecordFileError(
+                    f"checkpoint {self._path} cannot be written ({error.strerror}): make room or choose another place",
+                    path=str(self._path),
+                ) from error
+
+    def _topic_id(self, topic_type: TopicType, facts: TopicFacts | None) -> str:
+        topic, old_id = self._worker.topic(topic_type), self._topic_ids[topic_type]
+        if facts is None or (old_id is not None and facts.description.topic_id != old_id):
+            raise TopicRecreatedError(
+                f"topic {topic} is not the one that was read; no checkpoint is written",
+                topic=topic,
+                old_id=old_id,
+                new_id=None if facts is None else facts.description.topic_id,
+            )
+        if old_id is None:
+            raise RecordFileError(
+                f"no checkpoint is written to {self._path}: the brokers are too old to give the id of topic {topic}",
+                path=str(self._path),
+            )
+        return old_id
+
+    def _run(self) -> None:
+        self._try_to_save()
+        while not self._stopping.wait(self._every_s):
+            self._try_to_save()
+
+    def _try_to_save(self) -> None:
+        try:
+            self.save()
+        except ConnectShareError as error:
+            _logger.warning("Checkpoint %s was not written: %s", self._path, error)

@@ -1,0 +1,255 @@
+"""Starts that go on from a checkpoint: as good as reading everything, or everything is read."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connect_share.admin import Admin
+from connect_share.checkpoint import read_checkpoint
+from connect_share.embedded.broker import LocalBroker
+from connect_share.errors import ConfigError, RecordFileError
+from connect_share.records import ConnectorTaskId
+from connect_share.state import ConnectorStatus, State, TargetState, TaskStatus
+from connect_share.storage import ConnectStorage
+from connect_share.worker_config import WorkerConfig
+from tests.support.waiting import await_that
+
+pytestmark = pytest.mark.broker
+
+SECRET = "s3cret-of-a-connector"
+SHARING = {"connect.management.topic.sharing.support": "enabled"}
+
+
+def worker(shared: Any, group: str = "group-a", **overrides: str) -> WorkerConfig:
+    return WorkerConfig.from_properties(shared.properties(group, **overrides) | SHARING)
+
+
+def put(storage: ConnectStorage, name: str, number: int) -> None:
+    storage.config.put_connector_config(name, {"name": name, "password": SECRET, "n": str(number)})
+    storage.config.put_task_configs(name, [{"n": str(number)}] * (1 + number % 2))
+    storage.config.put_target_state(name, TargetState.PAUSED if number % 2 else TargetState.STARTED)
+    storage.status.put(ConnectorStatus(name, State.RUNNING, "w:1", number))
+    storage.status.put(TaskStatus(ConnectorTaskId(name, 0), State.FAILED, "w:1", number, SECRET))
+    storage.status.flush()
+    writer = storage.offset_writer(name)
+    writer.offset({"file": "a"}, {"position": number})
+    writer.offset({"file": "b"}, {"position": number} if number % 2 else None)
+    assert writer.begin_flush()
+    flushed = writer.do_flush()
+    assert flushed is not None
+    flushed.result(30)
+
+
+def believed(storage: ConnectStorage) -> Any:
+    """Everything, the inside of the folds included."""
+    stores = (storage.config, storage.status, storage.offsets)
+    return [(store.positions(), sorted_lists(store.save(30)[1])) for store in stores]
+
+
+def sorted_lists(saved: Any) -> Any:
+    """Partitions have no order among each other, so these have none."""
+    if isinstance(saved, dict):
+        return {name: sorted_lists(value) for name, value in saved.items()}
+    return sorted(saved, key=repr) if isinstance(saved, list) else saved
+
+
+def whole(config: WorkerConfig) -> Any:
+    with ConnectStorage(config) as storage:
+        return believed(storage)
+
+
+def start(config: WorkerConfig, path: Path) -> tuple[Any, Any]:
+    with ConnectStorage(config, checkpoint=path) as storage:
+        return believed(storage), storage.startup
+
+
+def test_only_what_is_new_is_read(shared: Any, tmp_path: Path) -> None:
+    config, other, path = worker(shared), worker(shared, "group-b"), tmp_path / "checkpoint"
+    with ConnectStorage(config, checkpoint=path) as storage:
+        assert storage.startup.full_read_reason == "there is none yet"
+        for number in range(3):
+            put(storage, f"c{number}", number)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    before = whole(config)
+    found, startup = start(config, path)
+    assert (startup.from_checkpoint, startup.full_read_reason) == (True, None)
+    assert startup.config.own_records == startup.status.own_records == startup.offsets.own_records == 0
+    assert found == before
+    with ConnectStorage(other, allow_empty=True) as storage:
+        put(storage, "c1", 7)
+    with ConnectStorage(config) as storage:
+        storage.config.remove_connector_config("c0")
+        storage.status.put(ConnectorStatus("c0", State.DESTROYED, "w:1", 9))
+        put(storage, "c1", 8)
+        put(storage, "c9", 9)
+        after = believed(storage)
+    found, startup = start(config, path)
+    assert found == after
+    assert startup.from_checkpoint
+    assert 0 < startup.config.own_records < 20
+    assert startup.config.foreign_records == 5
+    # The store goes on as any other, and its next checkpoint holds what it did.
+    with ConnectStorage(config, checkpoint=path) as storage:
+        put(storage, "c1", 11)
+        storage.save_checkpoint()
+        saved = read_checkpoint(path)
+        assert saved is not None
+        assert saved.config.positions == dict(storage.config.positions())
+        after = believed(storage)
+    assert start(config, path)[0] == after
+
+
+def reason(config: WorkerConfig, path: Path) -> str:
+    found, startup = start(config, path)
+    assert not startup.from_checkpoint
+    assert found == whole(config)
+    return str(startup.full_read_reason)
+
+
+def test_when_everything_is_read(shared: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    config, path = worker(shared), tmp_path / "checkpoint"
+    with ConnectStorage(config, checkpoint=path) as storage:
+        put(storage, "c", 1)
+    good = path.read_bytes()
+
+    def with_good() -> Path:
+        path.write_bytes(good)
+        return path
+
+    assert "of cluster group group-a, not of cluster group group-c" in reason_of_other(shared, with_good())
+    path.write_bytes(good[:-7])
+    caplog.clear()
+    with caplog.at_level("INFO", "connect_share"):
+        assert "damaged" in reason(config, path)
+    assert "damaged" in caplog.text
+    assert SECRET not in caplog.text
+    # It was written anew.
+    assert start(config, path)[1].from_checkpoint
+    shared.admin.alter_topic_configs(shared.topics["status"], {"delete.retention.ms": "0"})
+    await_that(
+        lambda: shared.admin.topic_configs(shared.topics["status"])["delete.retention.ms"],
+        lambda now: now == "0",
+        what="set",
+    )
+    assert "delete.retention.ms=0" in reason(config, with_good())
+    shared.admin.alter_topic_configs(shared.topics["status"], {"delete.retention.ms": None})
+    assert start(config, with_good())[1].from_checkpoint
+    shared.admin.delete_topics([shared.topics["offset"]])
+    await_that(lambda: shared.admin.describe_topics([shared.topics["offset"]]), lambda found: not found, what="gone")
+    assert f"topic {shared.topics['offset']} does not exist" in reason(config, with_good())
+    assert f"topic {shared.topics['offset']} was created again" in reason(config, with_good())
+
+
+def reason_of_other(shared: Any, path: Path) -> str:
+    with ConnectStorage(worker(shared, "group-c"), allow_empty=True, checkpoint=path) as storage:
+        assert not storage.config.snapshot().connectors()
+        return str(storage.startup.full_read_reason)
+
+
+def test_a_file_that_lies_is_not_fatal(shared: Any, tmp_path: Path) -> None:
+    """Good sums of a state that is none."""
+    from connect_share.checkpoint import write_checkpoint
+
+    config, path = worker(shared), tmp_path / "checkpoint"
+    with ConnectStorage(config, checkpoint=path) as storage:
+        put(storage, "c", 1)
+    saved = read_checkpoint(path)
+    assert saved is not None
+    write_checkpoint(path, saved.model_copy(update={"status": saved.status.model_copy(update={"state": [1]})}))
+    assert reason(config, path) == "going on from it failed"
+
+
+def test_a_place_that_cannot_be_written(shared: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    config, path = worker(shared), tmp_path / "no" / "such" / "folder"
+    with ConnectStorage(config, allow_empty=True, checkpoint=path) as storage:
+        with pytest.raises(RecordFileError, match="cannot be written"):
+            storage.save_checkpoint()
+        put(storage, "c", 1)
+    assert "was not written" in caplog.text
+    with ConnectStorage(config) as storage, pytest.raises(ConfigError, match="no checkpoint file"):
+        storage.save_checkpoint()
+
+
+WRITER = """
+import json, os, sys
+from connect_share.storage import ConnectStorage
+from connect_share.worker_config import WorkerConfig
+with ConnectStorage(WorkerConfig.from_properties(json.loads(sys.argv[1])), checkpoint=sys.argv[2],
+                    checkpoint_every_s=0.01) as storage:
+    for number in range(100000):
+        storage.config.put_connector_config(f"c{number % 50}", {"number": str(number), "padding": "x" * 2000})
+        os.write(1, b".")
+"""
+
+
+@pytest.mark.parametrize("kill_after", [20, 90])
+def test_kill_9_leaves_a_good_file(shared: Any, tmp_path: Path, kill_after: int) -> None:
+    config, path = worker(shared), tmp_path / "checkpoint"
+    properties = shared.properties("group-a") | SHARING
+    process = subprocess.Popen(
+        [sys.executable, "-c", WRITER, json.dumps(properties), str(path)], stdout=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    try:
+        assert len(process.stdout.read(kill_after)) == kill_after
+        await_that(path.exists, what="a first version")
+        os.kill(process.pid, signal.SIGKILL)
+    finally:
+        process.kill()
+        process.wait(30)
+        process.stdout.close()
+    found, startup = start(config, path)
+    assert startup.from_checkpoint
+    assert found == whole(config)
+
+
+@pytest.mark.kills_broker
+def test_a_log_that_was_cut_is_read_whole(own_broker: LocalBroker, tmp_path: Path) -> None:
+    """The broker lost its newest records, and others were written in their place."""
+    properties = {
+        "bootstrap.servers": own_broker.bootstrap_servers,
+        "group.id": "group-a",
+        **{f"{kind}.storage.topic": f"{kind}s" for kind in ("config", "offset", "status")},
+        **{f"{kind}.storage.replication.factor": "1" for kind in ("config", "offset", "status")},
+        "offset.storage.partitions": "1",
+        "status.storage.partitions": "1",
+        **SHARING,
+    }
+    config, path = WorkerConfig.from_properties(properties), tmp_path / "checkpoint"
+    with ConnectStorage(config, checkpoint=path) as storage:
+        put(storage, "kept", 1)
+        size = (segment := segment_of(own_broker, "configs")).stat().st_size
+        put(storage, "lost", 2)
+    kept = path.read_bytes()
+    own_broker.kill()
+    with segment.open("r+b") as file:
+        file.truncate(size)
+    for index in segment.parent.glob("*index"):
+        index.unlink()
+    own_broker.start()
+    with Admin(config.admin_settings(), client_id="test") as admin:
+        await_that(lambda: admin.describe_topics(["configs"])["configs"].partitions[0].leader, what="a leader")
+    with ConnectStorage(config, allow_live_members=True) as storage:
+        assert storage.config.snapshot().connectors() == {"kept"}
+        for number in range(4):
+            storage.config.put_connector_config(f"other{number}", {})
+        ended = dict(storage.config.positions())
+    path.write_bytes(kept)
+    saved = read_checkpoint(path)
+    assert saved is not None
+    assert ended[0] >= saved.config.positions[0]  # its end alone does not tell
+    assert "has another leader" in reason(config, path)
+
+
+def segment_of(broker: LocalBroker, topic: str) -> Path:
+    (found,) = Path(broker.broker_properties()["log.dirs"]).glob(f"{topic}-0/*.log")
+    return found
