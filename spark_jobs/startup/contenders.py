@@ -2,7 +2,7 @@
 
 ==============  ======================================================================================================
 python          our three stores
-python-...      ``python-checkpoint``: the same, from a checkpoint that lacks 1 % of the records
+...-checkpoint  ``python-checkpoint``: the same, from a checkpoint that lacks 1 % of the records
 java            Java's stores on a copy with plain keys, where all records are the worker's own, as today
 java-jar        Java's stores with the sharing jar on the shared topics
 java-foreign    an unmodified Java worker's stores on the shared topics: no record means anything to it
@@ -33,7 +33,7 @@ from connect_share.worker_plugin import jar_path
 from migrator.progress import Progress
 from spark_jobs.startup.filling import Files
 from spark_jobs.startup.result import Starts, Warmth
-from spark_jobs.startup.scenarios import Plan
+from spark_jobs.startup.scenarios import CHECKPOINT, Plan
 
 KCAT_MISSING: Final = "kcat is not installed (a system package: apt install kcat)"
 _PROBE_S: Final = 900
@@ -56,13 +56,13 @@ def missing_contenders() -> dict[str, str]:
     return {} if shutil.which("kcat") else {"kcat": KCAT_MISSING}
 
 
-def probe(what: str, worker_file: Path, runs: int) -> list[dict[str, Any]]:
+def probe(what: str, worker_file: Path, runs: int, *more: str) -> list[dict[str, Any]]:
     """Run the probe in a new process; gives the objects that it prints.
 
     Raises:
         EmbeddedError: it failed; has the end of its errors.
     """
-    command = [sys.executable, "-m", "spark_jobs.startup.probe", what, str(worker_file), str(runs)]
+    command = [sys.executable, "-m", "spark_jobs.startup.probe", what, str(worker_file), str(runs), *more]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_PROBE_S, check=False)
     except subprocess.TimeoutExpired as exc:
@@ -82,6 +82,11 @@ def _probed(what: str, warm_starts: int | None = None) -> Callable[[Files, int],
         return [Start(**each) for each in probe(what, files.ours, 1 + (warm if warm_starts is None else warm_starts))]
 
     return run
+
+
+def _checkpoint(files: Files, warm: int) -> list[Start]:
+    found = probe("stores", files.ours, 1 + warm, "--checkpoint", str(files.checkpoint))
+    return [Start(**each) for each in found]
 
 
 def _java(file_of: Callable[[Files], Path], jars: Sequence[Path] = ()) -> Callable[[Files, int], list[Start]]:
@@ -117,6 +122,7 @@ def _kcat(files: Files, _warm: int) -> list[Start]:
 
 _RUNS: Final[Mapping[str, Callable[[Files, int], list[Start]]]] = {
     "python": _probed("stores"),
+    CHECKPOINT: _checkpoint,
     "java": _java(lambda files: files.plain),
     "java-jar": _java(lambda files: files.jar, [jar_path()]),
     "java-foreign": _java(lambda files: files.foreign),
@@ -156,5 +162,5 @@ def _together(scenario: str, contender: str, warmth: Warmth, starts: Sequence[St
         topics={topic: [each.topics[topic] for each in starts] for topic in starts[0].topics},
         cpu_seconds=[each.cpu_seconds for each in starts if each.cpu_seconds is not None],
         peak_bytes=[each.peak_bytes for each in starts if each.peak_bytes is not None],
-        size=size,
+        size=None if contender == CHECKPOINT else size,
     )

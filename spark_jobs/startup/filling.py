@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -18,12 +18,14 @@ from connect_share.errors import EmbeddedError, WriteError
 from connect_share.keys import ClusterGroupId, prefix_key
 from connect_share.records import TopicType
 from connect_share.state import TopicStatus, topic_status_record
+from connect_share.storage import ConnectStorage
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
 from connect_share.worker_plugin.worker_file_check import worker_lines
 from migrator.progress import Progress
 from spark_jobs.generate_workload import generate
 from spark_jobs.startup.reads import start_size
-from spark_jobs.startup.scenarios import PARTITIONS, TRANSACTION_RECORDS, Plan, workload
+from spark_jobs.startup.scenarios import CHECKPOINT, NEW_SHARE, PARTITIONS, TRANSACTION_RECORDS, Plan, workload
+from spark_jobs.workload import WorkloadSize
 
 _SEGMENT_MS: Final = 1_000
 _CLEANER_S: Final = 180.0
@@ -40,6 +42,7 @@ class Files:
         jar: of an unmodified Java worker with the sharing jar, on the same topics.
         plain: of a Java worker on a copy with plain keys, where all records are its own.
         foreign: of an unmodified Java worker on the prefixed keys.
+        checkpoint: of our stores, made when 1 % of the records were still missing; holds secrets.
     """
 
     folder: Path
@@ -47,6 +50,7 @@ class Files:
     jar: Path
     plain: Path
     foreign: Path
+    checkpoint: Path
 
     def worker(self) -> WorkerConfig:
         """Our stores' settings."""
@@ -92,6 +96,7 @@ def write_files(folder: Path, plan: Plan, bootstrap_servers: str, prefix: str) -
         jar=write("jar", {**ours, **_jar_lines(exactly_once=plan.scenario.transactions)}),
         plain=write("plain", plain),
         foreign=write("foreign", {**ours, SHARING_PROPERTY: "disabled"}),
+        checkpoint=folder / f"{prefix}.checkpoint",
     )
 
 
@@ -129,12 +134,28 @@ def filled(
         )
         if scenario.compacted:
             _await_cleaner(worker, written, settle_s, progress)
+        if CHECKPOINT in contenders:
+            with ConnectStorage(worker, allow_live_members=True, checkpoint=files.checkpoint) as storage:
+                storage.save_checkpoint()
+            generate(spark, worker, _newer(plan.size), progress=progress)
         if "java" in contenders and scenario.shared:
             generate(spark, plain, workload(scenario, prefixed=False), progress=progress)
         yield worker
     finally:
         with Admin(worker.admin_settings(), client_id="benchmark") as admin:
             admin.delete_topics([each.topic(topic_type) for each in (worker, plain) for topic_type in TopicType])
+
+
+def _newer(size: WorkloadSize) -> WorkloadSize:
+    """Give the records that come after the checkpoint."""
+    return replace(
+        size,
+        config_records=max(1, size.config_records // NEW_SHARE),
+        status_records=max(1, size.status_records // NEW_SHARE),
+        offset_records=max(1, size.offset_records // NEW_SHARE),
+        config_bytes=size.config_bytes // NEW_SHARE,
+        status_bytes=size.status_bytes // NEW_SHARE,
+    )
 
 
 def _await_cleaner(worker: WorkerConfig, written: int, settle_s: float, progress: Progress) -> None:

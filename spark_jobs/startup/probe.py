@@ -1,6 +1,6 @@
 """Times starts in this process; run in a new process for a cold one. Prints one JSON object a start.
 
-usage: python -m spark_jobs.startup.probe stores|plain-client|librdkafka|size WORKER_FILE RUNS
+usage: python -m spark_jobs.startup.probe stores|plain-client|librdkafka|size WORKER_FILE RUNS [--checkpoint FILE]
 
 A start knows how long it was taking own records in, but parses and folds them in one go: how that divides into ``parse``
 and ``fold`` is measured once afterwards, on the same records. ``read`` is everything between the first record and the end
@@ -14,7 +14,9 @@ import contextlib
 import gc
 import json
 import resource
+import shutil
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -22,13 +24,14 @@ from typing import Any, Final
 
 from connect_share.client import library_versions
 from connect_share.connect_json import loads
-from connect_share.errors import ValueFormatError
+from connect_share.errors import StoreError, ValueFormatError
 from connect_share.records import Record, TopicType
 from connect_share.state import replay_config, replay_offsets, replay_status
 from connect_share.storage import ConnectStorage, StorageStartup
 from connect_share.worker_config import WorkerConfig
 from spark_jobs.startup.reads import librdkafka_read, own_records, plain_client_read, start_size
 
+_PARSED: Final = (TopicType.CONFIG, TopicType.STATUS)
 _STATUS: Final = Path("/proc/self/status")
 _RESET_PEAK: Final = Path("/proc/self/clear_refs")
 
@@ -51,18 +54,26 @@ class Meter:
             self.found["peak_bytes"] = max(0, peak - self._memory)
 
 
-def start_stores(worker: WorkerConfig) -> dict[str, Any]:
-    """Start and stop the stores once."""
-    meter = Meter()
-    with ConnectStorage(worker, allow_live_members=True) as storage:
-        meter.done()
-        startup = storage.startup
-        topics = {
-            "config": startup.config.seconds,
-            "status": startup.status.seconds,
-            "offset": startup.offsets.seconds,
-        }
-        return {**meter.found, "topics": topics, "phases": _phases(startup)}
+def start_stores(worker: WorkerConfig, checkpoint: Path | None = None) -> dict[str, Any]:
+    """Start and stop the stores once, from a copy of the checkpoint where one is given: they write their own over it.
+
+    Raises:
+        StoreError: the checkpoint was not used.
+    """
+    with tempfile.TemporaryDirectory(prefix="checkpoint-") as folder:
+        copy = None if checkpoint is None else Path(shutil.copy(checkpoint, folder))
+        meter = Meter()
+        with ConnectStorage(worker, allow_live_members=True, checkpoint=copy) as storage:
+            meter.done()
+            startup = storage.startup
+            if copy is not None and not startup.from_checkpoint:
+                raise StoreError(f"the checkpoint was not used: {startup.full_read_reason}")
+            topics = {
+                "config": startup.config.seconds,
+                "status": startup.status.seconds,
+                "offset": startup.offsets.seconds,
+            }
+            return {**meter.found, "topics": topics, "phases": _phases(startup)}
 
 
 def _phases(startup: StorageStartup) -> dict[str, float]:
@@ -82,13 +93,13 @@ def _parse_and_fold(own: Mapping[TopicType, list[Record]], group: str | None) ->
     """Parse the group's own records alone, then replay them."""
     prefix = 0 if group is None else len(group) + 1
     began = time.perf_counter()
-    for topic_type, records in own.items():
-        for record in records:
-            # An offset's value is kept as it came; its key is what has to be understood.
-            text = (record.key or b"")[prefix:] if topic_type is TopicType.OFFSET else record.value
-            if text is not None:
-                with contextlib.suppress(ValueFormatError):
-                    loads(text)
+    # An offset's value is kept as it came; its key is what has to be understood, once.
+    texts = {record.key[prefix:] for record in own[TopicType.OFFSET] if record.key is not None}
+    values = (record.value for topic_type in _PARSED for record in own[topic_type])
+    for text in (*texts, *values):
+        if text is not None:
+            with contextlib.suppress(ValueFormatError):
+                loads(text)
     parse = time.perf_counter() - began
     began = time.perf_counter()
     replay_config(own[TopicType.CONFIG], group)
@@ -144,6 +155,7 @@ def main(argv: list[str]) -> int:
     arguments.add_argument("what", choices=("stores", "plain-client", "librdkafka", "size"))
     arguments.add_argument("worker_file", type=Path)
     arguments.add_argument("runs", type=int)
+    arguments.add_argument("--checkpoint", type=Path)
     options = arguments.parse_args(argv)
     worker = WorkerConfig.from_file(options.worker_file)
     library_versions()
@@ -151,7 +163,7 @@ def main(argv: list[str]) -> int:
         print(start_size(worker).model_dump_json())
         return 0
     start: Callable[[], dict[str, Any]] = {
-        "stores": lambda: start_stores(worker),
+        "stores": lambda: start_stores(worker, options.checkpoint),
         "plain-client": lambda: _timed(plain_client_read, worker),
         "librdkafka": lambda: _timed(librdkafka_read, worker),
     }[options.what]

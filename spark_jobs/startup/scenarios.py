@@ -15,11 +15,24 @@ from spark_jobs.workload import WorkloadSize, group_records
 PARTITIONS: Final[Mapping[str, int]] = {"config": 1, "status": 5, "offset": 25}
 """Connect's defaults."""
 
-CONTENDERS: Final = ("python", "java", "java-jar", "java-foreign", "plain-client", "librdkafka", "kcat")
+CONTENDERS: Final = (
+    "python",
+    "python-checkpoint",
+    "java",
+    "java-jar",
+    "java-foreign",
+    "plain-client",
+    "librdkafka",
+    "kcat",
+)
 """All that can be measured beside each other; what each of them is stands in ``contenders.py``."""
 
 TRANSACTION_RECORDS: Final = 50
 """Records of one transaction where a scenario has them: a marker in every partition that was written to."""
+
+CHECKPOINT: Final = "python-checkpoint"
+NEW_SHARE: Final = 100
+"""One of so many records is written after the checkpoint."""
 
 _USUAL: Final = ("python", "java-jar", "librdkafka")
 _WITH_JAVA: Final = ("python", "java", "java-jar", "librdkafka")
@@ -32,13 +45,11 @@ class Plan:
 
     Attributes:
         warm_starts: of each process after its cold start.
-        checkpoint: our stores are also started from a checkpoint that lacks 1 % of the records.
     """
 
     scenario: Scenario
     contenders: tuple[str, ...]
     warm_starts: int = 3
-    checkpoint: bool = False
 
     @property
     def size(self) -> WorkloadSize:
@@ -76,7 +87,6 @@ def _plan(
     transactions: bool = False,
     contenders: Sequence[str] = _USUAL,
     warm_starts: int = 3,
-    checkpoint: bool = False,
 ) -> Plan:
     config_records, status_records, offset_records = records
     scenario = Scenario(
@@ -98,7 +108,7 @@ def _plan(
         transactions=transactions,
     )
     scenario = scenario.model_copy(update={"offset_bytes": _offset_bytes(workload(scenario, prefixed=shared))})
-    return Plan(scenario, tuple(contenders), warm_starts, checkpoint)
+    return Plan(scenario, tuple(contenders), warm_starts)
 
 
 def _offset_bytes(size: WorkloadSize) -> int:
@@ -136,9 +146,8 @@ def _groups(groups: int) -> Plan:
         groups=groups,
         config_bytes=99_000 * groups,
         status_bytes=30_000 * groups,
-        contenders=_WITH_JAVA,
+        contenders=(*_WITH_JAVA, CHECKPOINT) if many else _WITH_JAVA,
         warm_starts=1 if many else 3,
-        checkpoint=many,
     )
 
 
@@ -181,7 +190,12 @@ def _tiny(name: str, title: str, *, transactions: bool) -> Plan:
 
 def _all() -> list[Plan]:
     return [
-        _kip("kip", "KIP-1173's workload: 20 groups of 5 sink jobs", "kip", contenders=CONTENDERS),
+        _kip(
+            "kip",
+            "KIP-1173's workload: 20 groups of 5 sink jobs",
+            "kip",
+            contenders=[contender for contender in CONTENDERS if contender != CHECKPOINT],
+        ),
         *(_groups(groups) for groups in (1, 10, 20, 100, 1_000)),
         _records("10k", 10_000),
         _records("100k", 100_000),
