@@ -32,6 +32,7 @@ class Scenario(_Part):
         compacted: the cleaner has been over them; ``False``: superseded records are still there.
         compression: of the record batches.
         transactions: the records were written in transactions and are read committed, past their markers.
+        source_partitions: of each connector: how many keys it has on the offset topic.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Scenario(_Part):
     compacted: bool = False
     compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = "none"
     transactions: bool = False
+    source_partitions: int = 4
 
 
 class Starts(_Part):

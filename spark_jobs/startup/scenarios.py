@@ -68,6 +68,7 @@ def workload(scenario: Scenario, *, prefixed: bool) -> WorkloadSize:
         config_bytes=scenario.config_bytes,
         status_bytes=scenario.status_bytes,
         prefixed=prefixed,
+        source_partitions=scenario.source_partitions,
     )
 
 
@@ -85,6 +86,7 @@ def _plan(
     compacted: bool = False,
     compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = "none",
     transactions: bool = False,
+    source_partitions: int = 4,
     contenders: Sequence[str] = _USUAL,
     warm_starts: int = 3,
 ) -> Plan:
@@ -106,6 +108,7 @@ def _plan(
         compacted=compacted,
         compression=compression,
         transactions=transactions,
+        source_partitions=source_partitions,
     )
     scenario = scenario.model_copy(update={"offset_bytes": _offset_bytes(workload(scenario, prefixed=shared))})
     return Plan(scenario, tuple(contenders), warm_starts)
@@ -136,7 +139,7 @@ def _kip(name: str, title: str, series: str, **settings: bool | str | Sequence[s
 
 
 def _groups(groups: int) -> Plan:
-    """All of one share a group: 100 configs, 200 statuses, 1,000 offsets."""
+    """All of one share a group: 100 configs, 200 statuses, 1,000 offsets of as many tables or files."""
     many = groups >= 1_000
     return _plan(
         f"groups-{groups}",
@@ -146,19 +149,21 @@ def _groups(groups: int) -> Plan:
         groups=groups,
         config_bytes=99_000 * groups,
         status_bytes=30_000 * groups,
+        source_partitions=200,
         contenders=(*_WITH_JAVA, CHECKPOINT) if many else _WITH_JAVA,
         warm_starts=1 if many else 3,
     )
 
 
 def _records(name: str, total: int) -> Plan:
-    """Mostly offsets, as where many tables or files are read."""
+    """Mostly offsets, ten of each table or file."""
     return _plan(
         f"records-{name}",
         f"{total:,} records of 20 groups",
         "records",
         (total // 10, total // 5, total - total // 10 - total // 5),
         config_bytes=total // 10 * 600,
+        source_partitions=total * 7 // 10 // 1_000,
         warm_starts=1 if total >= 1_000_000 else 3,
     )
 
