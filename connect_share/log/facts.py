@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -16,12 +17,14 @@ class TopicFacts:
         end_offsets: high watermark of each partition, open transactions included.
         leader_epochs: of the leaders that said so, -1 where they do not tell.
         starts: where to begin to read, for partitions of which what lies before is known already.
+        asked_s: when the brokers were asked, by the monotonic clock.
     """
 
     description: TopicDescription
     end_offsets: Mapping[int, int]
     leader_epochs: Mapping[int, int] = field(default_factory=dict)
     starts: Mapping[int, int] = field(default_factory=dict)
+    asked_s: float = 0.0
 
 
 def gather_facts(admin: Admin, topics: Iterable[str]) -> dict[str, TopicFacts]:
@@ -30,6 +33,7 @@ def gather_facts(admin: Admin, topics: Iterable[str]) -> dict[str, TopicFacts]:
     Raises:
         BrokerError: not reachable, or not allowed to describe a topic.
     """
+    asked_s = time.monotonic()
     descriptions = admin.describe_topics(topics)
     ends = admin.log_ends(
         (name, partition.id) for name, description in descriptions.items() for partition in description.partitions
@@ -41,5 +45,6 @@ def gather_facts(admin: Admin, topics: Iterable[str]) -> dict[str, TopicFacts]:
             description,
             {number: end.offset for number, end in here.items()},
             {number: end.leader_epoch for number, end in here.items()},
+            asked_s=asked_s,
         )
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Final, TypeVar
@@ -18,7 +18,6 @@ from connect_share.client import (
     consumer,
     is_end_of_partition,
     is_unknown_topic,
-    is_unsupported,
     to_record,
     translate,
 )
@@ -29,7 +28,6 @@ from connect_share.errors import (
     LogFailedError,
     NotStartedError,
     StoreClosedError,
-    StoreError,
     TopicMissingError,
     TopicRecreatedError,
     WriteError,
@@ -42,7 +40,9 @@ from connect_share.log.catch_up import (
     not_at_end,
     raise_unless_passing,
 )
+from connect_share.log.end_offsets import EndOffsets
 from connect_share.log.facts import TopicFacts
+from connect_share.log.identity import IdentityWatch, TopicIdentity
 from connect_share.log.protocol import RecordMetadata, RecordSink
 from connect_share.log.together import CommonReader
 from connect_share.log.writer import LogWriter, remaining_s
@@ -65,9 +65,9 @@ _IDLE_S: Final = 0.2  # how late a marker that nobody waits for is noticed
 _AWAITED_S: Final = 0.002
 _HELD_S: Final = 0.005
 _BATCH: Final = 2_000
-_IDENTITY_CHECK_S: Final = 30.0
 _STOP_S: Final = 10.0
 _ENDS_S: Final = 30.0  # at start, where the caller's limit is one for reading
+_EXPLAIN_S: Final = 3.0
 _RETRY_S: Final = 0.1
 
 
@@ -120,9 +120,13 @@ class KafkaBasedLog:
         self._hold_tail = hold_tail
         self._start_timeout_s = start_timeout_s
         self._create_timeout_s = create_timeout_s
-        self._writer = (
-            None if producer_settings is None else LogWriter(spec.topic, producer_settings, client_id=client_id)
-        )
+        self._identity = TopicIdentity(admin, spec.topic)
+        self._watch = IdentityWatch(spec.topic, self._identity, fail=self._fail)
+        self._writer = None
+        if producer_settings is not None:
+            self._writer = LogWriter(
+                spec.topic, producer_settings, client_id=client_id, acknowledged=self._watch.acknowledged
+            )
         self._changed = threading.Condition()
         self._positions: dict[int, int] = {}
         self._awaited = 0
@@ -131,9 +135,9 @@ class KafkaBasedLog:
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._reader: Consumer | None = None
-        self._topic_id: str | None = None
-        self._identity_checked_s = 0.0
-        self._admin_knows_ends = True
+        self._end_offsets = EndOffsets(
+            spec.topic, admin, consumer_settings, client_id=client_id, isolation=isolation, stopping=self._stopping
+        )
         self.caught_up: CatchUp | None = None
 
     @property
@@ -144,7 +148,7 @@ class KafkaBasedLog:
     @property
     def topic_id(self) -> str | None:
         """Id the topic had at the start, as Kafka prints it; ``None`` if the broker gives none."""
-        return self._topic_id
+        return self._identity.topic_id
 
     @property
     def partition_count(self) -> int:
@@ -174,8 +178,7 @@ class KafkaBasedLog:
             if self._common is not None:
                 self._common.withdraw(self.topic)
             raise
-        self._topic_id = facts.description.topic_id
-        self._identity_checked_s = began
+        self._identity.learnt(facts.description.topic_id, facts.asked_s)
         reading = Reading(self.topic, facts.end_offsets, self._sink, facts.starts, self._check_not_stopped)
         timeout_s = max(0.0, self._start_timeout_s - (time.monotonic() - began))
         self.caught_up = (
@@ -190,6 +193,7 @@ class KafkaBasedLog:
             self.caught_up.own,
             time.monotonic() - began,
         )
+        self._watch.start()
         follower = threading.Thread(target=self._follow, name=f"log-{self.topic}", daemon=True)
         follower.start()
         self._thread = follower
@@ -219,8 +223,18 @@ class KafkaBasedLog:
             self._changed.notify_all()
         if self._writer is not None:
             self._writer.close()
+        self._watch.stop()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(_STOP_S)
+
+    def check_topic(self) -> None:
+        """Refuse to go on with what was read of a topic that is gone.
+
+        Raises:
+            TopicRecreatedError: that was noticed.
+        """
+        if isinstance(self._failure, TopicRecreatedError):
+            raise self._failure
 
     def send(self, key: bytes, value: bytes | None) -> Future[RecordMetadata]:
         """Write one record; the future ends with the acknowledgement or a ``ConnectShareError``.
@@ -232,7 +246,7 @@ class KafkaBasedLog:
         self._check_running()
         if self._writer is None:
             raise WriteError(f"the log of topic {self.topic} was opened for reading only")
-        return self._writer.send(key, value)
+        return self._writer.send(key, value, self.positions())
 
     def flush(self, timeout_s: float) -> None:
         """Wait until every record sent so far is acknowledged or failed.
@@ -240,8 +254,16 @@ class KafkaBasedLog:
         Raises:
             BrokerTimeoutError: not within ``timeout_s``.
         """
-        if self._writer is not None:
-            self._writer.flush(timeout_s)
+        if self._writer is None:
+            return
+        deadline_s = time.monotonic() + timeout_s
+        self._writer.flush(timeout_s)
+        if not self._watch.flush(remaining_s(deadline_s)):
+            raise BrokerTimeoutError(
+                f"writes to topic {self.topic} were acknowledged, but whether it is still the topic that was read could not "
+                f"be learnt within {timeout_s:g} s; check the brokers",
+                retriable=True,
+            )
 
     def read_to_end(self, timeout_s: float) -> None:
         """Return once every record that is in the topic at the time of the call was applied.
@@ -257,14 +279,13 @@ class KafkaBasedLog:
         self._check_running()
         deadline_s = time.monotonic() + timeout_s
         self.flush(max(timeout_s, 0.001))
-        self._check_identity(remaining_s(deadline_s))
+        self._confirm_identity(remaining_s(deadline_s))
         try:
-            ends = self._end_offsets(list(self._positions), remaining_s(deadline_s))
+            ends = self._end_offsets.ask(list(self._positions), remaining_s(deadline_s))
         except BrokerError as exc:
             if is_unknown_topic(exc):
-                self._check_identity(
-                    remaining_s(deadline_s), at_once=True
-                )  # the reader never tells that its topic is gone
+                # The reader never tells that its topic is gone.
+                self._confirm_identity(remaining_s(deadline_s), at_once=True)
             raise
         with self._changed:
             self._awaited += 1
@@ -326,6 +347,7 @@ class KafkaBasedLog:
         return all(self._positions[partition] >= end for partition, end in ends.items())
 
     def _find_topic(self) -> TopicFacts:
+        asked_s = time.monotonic()
         known = self._admin.describe_topics([self.topic]).get(self.topic)
         ensure_topic(self._admin, self._spec, timeout_s=self._create_timeout_s, known=known, stopping=self._stopping)
         description = known or self._admin.describe_topics([self.topic]).get(self.topic)
@@ -334,68 +356,15 @@ class KafkaBasedLog:
                 f"topic {self.topic!r} of {self._spec.property_name} does not exist and was not created; create it first",
                 topic=self.topic,
             )
-        return TopicFacts(
-            description, self._end_offsets([partition.id for partition in description.partitions], _ENDS_S)
-        )
+        ends = self._end_offsets.ask([partition.id for partition in description.partitions], _ENDS_S)
+        return TopicFacts(description, ends, asked_s=asked_s)
 
-    def _end_offsets(self, partitions: Sequence[int], timeout_s: float) -> dict[int, int]:
-        """Ask the admin client, which cannot block; old brokers: the consumer. Source: ``KafkaBasedLog.readEndOffsets``."""
-        if self._admin_knows_ends:
-            try:
-                found = self._admin.end_offsets(
-                    ((self.topic, partition) for partition in partitions), timeout_s=timeout_s
-                )
-            except BrokerError as exc:
-                if not is_unsupported(exc):
-                    raise
-                if self._isolation is Isolation.READ_COMMITTED:
-                    raise StoreError(
-                        f"reading {self.topic} with read_committed needs a broker that can list offsets; "
-                        f"upgrade the brokers or switch exactly-once off"
-                    ) from exc
-                self._admin_knows_ends = False
-            else:
-                return {partition: end for (_, partition), end in found.items()}
-        return self._watermarks(partitions, timeout_s)
-
-    def _watermarks(self, partitions: Sequence[int], timeout_s: float) -> dict[int, int]:
-        reader = consumer(self._consumer_settings, client_id=self._client_id, isolation=Isolation.READ_UNCOMMITTED)
-        deadline_s = time.monotonic() + timeout_s
+    def _confirm_identity(self, timeout_s: float, *, at_once: bool = False) -> None:
         try:
-            while True:
-                try:
-                    return {
-                        partition: reader.get_watermark_offsets(
-                            TopicPartition(self.topic, partition), timeout=max(0.1, remaining_s(deadline_s))
-                        )[1]
-                        for partition in partitions
-                    }
-                except KafkaException as exc:
-                    error = translate(exc, f"asking for the end of topic {self.topic}")
-                    if not error.retriable or time.monotonic() > deadline_s or self._stopping.wait(_RETRY_S):
-                        raise error from exc
-        finally:
-            reader.close()
-
-    def _check_identity(self, timeout_s: float, *, at_once: bool = False) -> None:
-        """Notice within bounded time that the topic was deleted and created again (KIP-516): readers do not."""
-        now = time.monotonic()
-        if not at_once and (self._topic_id is None or now - self._identity_checked_s < _IDENTITY_CHECK_S):
-            return
-        description = self._admin.describe_topics([self.topic], timeout_s=timeout_s).get(self.topic)
-        self._identity_checked_s = now
-        new_id = None if description is None else description.topic_id
-        if description is None or (new_id is not None and new_id != self._topic_id):
-            error = TopicRecreatedError(
-                f"topic {self.topic} was deleted"
-                + ("" if description is None else f" and created again (id {self._topic_id}, now {new_id})")
-                + "; this state is of the old one: stop, and restore or migrate before starting again",
-                topic=self.topic,
-                old_id=self._topic_id,
-                new_id=new_id,
-            )
+            self._identity.confirm(timeout_s, at_once=at_once)
+        except TopicRecreatedError as error:
             self._fail(error)
-            raise error
+            raise
 
     def _check_running(self) -> None:
         if self._failure is not None:
@@ -415,7 +384,9 @@ class KafkaBasedLog:
 
     def _fail(self, error: BaseException) -> None:
         with self._changed:
-            self._failure = error
+            # What is known of the topic itself explains everything else.
+            if self._failure is None or isinstance(error, TopicRecreatedError):
+                self._failure = error
             self._changed.notify_all()
 
     def _follow(self) -> None:
@@ -436,10 +407,12 @@ class KafkaBasedLog:
                 self._take_next(reader)
                 if self._errands:
                     self._run_errands()
-        except KafkaException as exc:
-            error = translate(exc, f"reading topic {self.topic}")
-            _log.error("The log of topic %s has failed: %s", self.topic, error)
-            self._fail(error)
+        except (KafkaException, BrokerError) as exc:
+            self._fail(
+                self._explained(
+                    translate(exc, f"reading topic {self.topic}") if isinstance(exc, KafkaException) else exc
+                )
+            )
         except Exception as exc:  # noqa: BLE001 - whatever ends this thread has to reach every later caller
             _log.error("The log of topic %s has failed: %s", self.topic, _told(exc))
             self._fail(exc)
@@ -447,6 +420,18 @@ class KafkaBasedLog:
             self._close_catch_up_reader()
             if reader is not None:
                 reader.close()
+
+    def _explained(self, error: BrokerError) -> ConnectShareError:
+        """A reader whose offset is not there any more may be in another topic."""
+        explained: ConnectShareError = error
+        try:
+            self._identity.confirm(_EXPLAIN_S, at_once=True)
+        except TopicRecreatedError as recreated:
+            explained = recreated
+        except BrokerError:
+            pass
+        _log.error("The log of topic %s has failed: %s", self.topic, explained)
+        return explained
 
     def _close_catch_up_reader(self) -> None:
         if self._reader is not None:

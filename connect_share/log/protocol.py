@@ -80,6 +80,13 @@ class CompactedLog(Protocol):
     def flush(self, timeout_s: float) -> None:
         """Wait until every record sent so far is acknowledged or failed."""
 
+    def check_topic(self) -> None:
+        """Refuse to go on with what was read of a topic that is gone.
+
+        Raises:
+            TopicRecreatedError: that was noticed.
+        """
+
     def positions(self) -> Mapping[int, int]:
         """Next offset to be read of each partition: the consumer's progress, foreign records included."""
 

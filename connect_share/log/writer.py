@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any, Final
 
@@ -21,9 +22,24 @@ _QUEUE_FULL_S: Final = 0.05
 
 
 class LogWriter:
-    """Sends records and completes their futures; thread-safe."""
+    """Sends records and completes their futures; thread-safe.
 
-    def __init__(self, topic: str, settings: ClientSettings, *, client_id: str) -> None:
+    Args:
+        topic: where to.
+        settings: how to write.
+        client_id: shown in the broker's logs.
+        acknowledged: given the future of a record, where it went and what ``before`` was; completes the future.
+    """
+
+    def __init__(
+        self,
+        topic: str,
+        settings: ClientSettings,
+        *,
+        client_id: str,
+        acknowledged: Callable[[Future[RecordMetadata], RecordMetadata, Mapping[int, int]], None],
+    ) -> None:
+        self._acknowledged = acknowledged
         self._topic = topic
         self._settings = settings
         self._client_id = client_id
@@ -32,14 +48,19 @@ class LogWriter:
         self._thread: threading.Thread | None = None
         self._stopping = threading.Event()
 
-    def send(self, key: bytes, value: bytes | None) -> Future[RecordMetadata]:
-        """Send one record; the future ends with where it went, or with what went wrong."""
+    def send(self, key: bytes, value: bytes | None, before: Mapping[int, int]) -> Future[RecordMetadata]:
+        """Send one record; the future ends with where it went, or with what went wrong.
+
+        ``before``: how far the topic has been read.
+        """
         future: Future[RecordMetadata] = Future()
         future.set_running_or_notify_cancel()  # what is sent cannot be called back
 
         def delivered(error: Any, message: Any) -> None:
             if error is None:
-                future.set_result(RecordMetadata(message.topic(), message.partition(), message.offset()))
+                self._acknowledged(
+                    future, RecordMetadata(message.topic(), message.partition(), message.offset()), before
+                )
             else:
                 future.set_exception(translate(error, f"writing to topic {self._topic}"))
 

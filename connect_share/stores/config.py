@@ -145,6 +145,7 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
 
     def snapshot(self) -> ClusterConfigState:
         """Give what the cluster is configured to be, as read so far; never changes afterwards."""
+        self._check_topic()
         with self._state_lock:
             return self._fold.snapshot()
 

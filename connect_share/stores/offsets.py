@@ -134,17 +134,20 @@ class KafkaOffsetBackingStore(KafkaTopicBasedBackingStore):
 
     def connector_partitions(self, connector: str) -> list[dict[str, Any]]:
         """List the source partitions for which the connector has offsets (as last read)."""
+        self._check_topic()
         with self._state_lock:
             return self._fold.partitions(connector)
 
     def wire_keys(self, connector: str, partition: Mapping[str, Any] | None) -> tuple[bytes, ...]:
         """Give the keys, as written, of a source partition: the same map may lie under several member orders."""
+        self._check_topic()
         with self._state_lock:
             originals = self._fold.original_keys(connector, partition)
         return tuple(self._wire_key(key) for key in originals)
 
     def snapshot(self) -> OffsetSnapshot:
         """Give what was read so far, immutable."""
+        self._check_topic()
         with self._state_lock:
             return self._fold.snapshot()
 

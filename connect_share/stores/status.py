@@ -129,6 +129,7 @@ class KafkaStatusBackingStore(KafkaTopicBasedBackingStore):
 
     def get(self, subject: str | ConnectorTaskId) -> ConnectorStatus | TaskStatus | None:
         """Give the status of a connector (its name) or of a task, as last read."""
+        self._check_topic()
         with self._state_lock:
             if isinstance(subject, ConnectorTaskId):
                 return self._fold.task_status(subject)
@@ -136,27 +137,32 @@ class KafkaStatusBackingStore(KafkaTopicBasedBackingStore):
 
     def get_all(self, connector: str) -> list[TaskStatus]:
         """Give the statuses of all tasks of a connector, as last read."""
+        self._check_topic()
         with self._state_lock:
             return self._fold.task_statuses(connector)
 
     def get_topic(self, connector: str, topic: str) -> TopicStatus | None:
         """Give what is known of a connector's use of a topic, as last read."""
+        self._check_topic()
         with self._state_lock:
             return self._fold.topic_status(connector, topic)
 
     def get_all_topics(self, connector: str) -> list[TopicStatus]:
         """Give all topics a connector uses, as last read."""
+        self._check_topic()
         with self._state_lock:
             return self._fold.topic_statuses(connector)
 
     def connectors(self) -> frozenset[str]:
         """Name the connectors that have a status, or of which one was put."""
+        self._check_topic()
         with self._state_lock:
             pending = {entry.connector for entry in self._entries.values() if entry.is_connector}
             return self._fold.connectors() | pending
 
     def snapshot(self) -> StatusSnapshot:
         """Give what was read so far, immutable."""
+        self._check_topic()
         with self._state_lock:
             return self._fold.snapshot()
 

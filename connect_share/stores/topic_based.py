@@ -180,6 +180,15 @@ class KafkaTopicBasedBackingStore(ABC):
             raise NotStartedError(f"the {self._topic_type.value} store on {self.topic} was not started; call start()")
         return self._compacted_log
 
+    def _check_topic(self) -> None:
+        """Nothing is served of a topic that was deleted or created again.
+
+        Raises:
+            TopicRecreatedError: that was noticed.
+        """
+        if self._compacted_log is not None:
+            self._compacted_log.check_topic()
+
     @abstractmethod
     def _apply(self, records: Sequence[Record]) -> None:
         """Take the next records; called by the log, from one thread at a time."""

@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from typing import TypeVar
 
 import pytest
 
@@ -26,6 +27,7 @@ WORKER = WorkerConfig.from_properties(
         "status.storage.topic": "statuses",
     }
 )
+T = TypeVar("T")
 SENT_TWICE = 2
 
 
@@ -57,6 +59,13 @@ class ScriptedLog:
 
     def flush(self, timeout_s: float) -> None:
         pass
+
+    def check_topic(self) -> None:
+        pass
+
+    def between_batches(self, look: Callable[[Mapping[int, int]], T], timeout_s: float) -> T:
+        self.read_to_end(timeout_s)
+        return look(self.positions())
 
     def positions(self) -> Mapping[int, int]:
         return {0: self.position}

@@ -302,7 +302,7 @@ def test_topic_created_again_is_noticed(bench: Any, collected: Any) -> None:
     old_id = log.topic_id
     bench.admin.delete_topics([bench.topic])
     bench.create()
-    log._identity_checked_s = -1_000.0  # the next check is due now
+    log._identity.seen_s = -1_000.0  # the next check is due now
     with pytest.raises((TopicRecreatedError, LogFailedError)) as caught:
         log.read_to_end(30)
     if isinstance(caught.value, TopicRecreatedError):

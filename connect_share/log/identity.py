@@ -1,0 +1,221 @@
+"""Noticing that a topic was deleted and created again (KIP-516): neither readers nor producers are told.
+
+A reader goes on at its offset in the new topic, a producer writes into it, both without an error. So the id is asked for
+again and again, and an acknowledgement counts only once it is known to be of the topic that was read.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from typing import Final
+
+from connect_share.admin import Admin
+from connect_share.errors import BrokerError, ConnectShareError, StoreClosedError, StoreError, TopicRecreatedError
+from connect_share.log.protocol import RecordMetadata
+from connect_share.log.writer import remaining_s
+
+_log = logging.getLogger(__name__)
+
+FRESH_S: Final = 1.0
+"""An id that was seen later than this is taken to be the topic's still."""
+_WATCH_S: Final = 5.0
+_ASK_S: Final = 3.0
+_RETRY_S: Final = 0.2
+_NAMED: Final = 10
+
+
+class TopicIdentity:
+    """The id a topic had when it was read, and when that was seen last. Thread-safe."""
+
+    def __init__(self, admin: Admin, topic: str) -> None:
+        self._admin = admin
+        self._topic = topic
+        self._asking = threading.Lock()
+        self.topic_id: str | None = None
+        self.seen_s = 0.0
+
+    def learnt(self, topic_id: str | None, at_s: float) -> None:
+        """Take the id of the topic that is read from now on; ``at_s``: of the monotonic clock, when it was asked for."""
+        self.topic_id, self.seen_s = topic_id, at_s
+        if topic_id is None:
+            _log.info("The brokers give no id of topic %s: that it is created again would not be noticed", self._topic)
+
+    def is_fresh(self) -> bool:
+        """Tell whether the id was seen a moment ago, or cannot be asked for."""
+        return self.topic_id is None or time.monotonic() - self.seen_s <= FRESH_S
+
+    def confirm(self, timeout_s: float, *, at_once: bool = False) -> None:
+        """Make sure that the topic is the same, unless that was seen a moment ago (and ``at_once`` is not set).
+
+        Raises:
+            TopicRecreatedError: it is gone, or another one.
+            BrokerError: that could not be learnt.
+        """
+        with self._asking:
+            if self.topic_id is None or (not at_once and self.is_fresh()):
+                return
+            asked_s = time.monotonic()
+            description = self._admin.describe_topics([self._topic], timeout_s=timeout_s).get(self._topic)
+            new_id = None if description is None else description.topic_id
+            if description is not None and (new_id is None or new_id == self.topic_id):
+                self.seen_s = asked_s
+                return
+        raise TopicRecreatedError(
+            f"topic {self._topic} was deleted"
+            + ("" if description is None else f" and created again (id {self.topic_id}, now {new_id})")
+            + f", noticed {_clock()}, last seen as it was {asked_s - self.seen_s:.1f} s before"
+            + "; this state is of the old one: stop, and restore or migrate before starting again",
+            topic=self._topic,
+            old_id=self.topic_id,
+            new_id=new_id,
+        )
+
+
+def _clock() -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime())
+
+
+class IdentityWatch:
+    """Asks for the id every few seconds, and before old knowledge would let an acknowledgement pass.
+
+    Args:
+        topic: its name.
+        identity: of the topic.
+        fail: told of the error that ends the log.
+    """
+
+    def __init__(
+        self,
+        topic: str,
+        identity: TopicIdentity,
+        *,
+        fail: Callable[[ConnectShareError], None],
+    ) -> None:
+        self._topic = topic
+        self._identity = identity
+        self._fail = fail
+        self._changed = threading.Condition()
+        self._waiting: list[tuple[Future[RecordMetadata], RecordMetadata]] = []
+        self._busy = 0
+        self._passed: list[RecordMetadata] = []
+        self._error: ConnectShareError | None = None
+        self._stopping = False
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begin to watch, unless the brokers give no ids."""
+        if self._identity.topic_id is not None:
+            self._thread = threading.Thread(target=self._run, name=f"log-identity-{self._topic}", daemon=True)
+            self._thread.start()
+
+    def stop(self) -> None:
+        """Hand out what is still waiting, then end; may be called twice."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify_all()
+            nobody_waits = not self._waiting and not self._busy
+        if self._thread is not None and self._thread is not threading.current_thread():
+            # It may be asking a broker that is gone, which is not worth a wait if nobody wants to know.
+            self._thread.join(_RETRY_S if nobody_waits else 2 * _ASK_S)
+
+    def acknowledged(self, future: Future[RecordMetadata], record: RecordMetadata, before: Mapping[int, int]) -> None:
+        """Complete a write's future, now if the topic was seen a moment ago, else when it was seen again.
+
+        ``before``: positions when it was sent; a record that lies before them is in another log.
+        """
+        with self._changed:
+            # Not compared with other acknowledgements: several threads hand them out, in any order.
+            fell_back = record.offset < before.get(record.partition, 0)
+            if self._thread is not None and self._error is None and (fell_back or not self._identity.is_fresh()):
+                self._waiting.append((future, record))
+                if fell_back:
+                    self._error = self._lost(record)
+                self._changed.notify_all()
+                return
+            error = self._error
+            if error is None:
+                self._passed.append(record)
+        if error is None:
+            future.set_result(record)
+        else:
+            future.set_exception(error)
+
+    def flush(self, timeout_s: float) -> bool:
+        """Wait until nothing waits to be handed out; tell whether that is so."""
+        deadline_s = time.monotonic() + timeout_s
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._waiting and not self._busy, remaining_s(deadline_s))
+
+    def _lost(self, record: RecordMetadata) -> StoreError:
+        return StoreError(
+            f"a record was acknowledged at {record.topic}[{record.partition}]@{record.offset}, before records that had "
+            "been read: the log was cut, and acknowledged records are lost; stop, and start again"
+        )
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                if not self._waiting and not self._stopping:
+                    self._changed.wait(_WATCH_S)
+                waiting, self._waiting = self._waiting, []
+                self._busy = len(waiting)
+                stopping = self._stopping
+            if stopping and not waiting:
+                return
+            error = self._ask(bool(waiting))
+            if error is not None:
+                self._fail(error)
+            for future, record in waiting:
+                if error is None:
+                    future.set_result(record)
+                else:
+                    future.set_exception(error)
+            with self._changed:
+                self._busy = 0
+                self._changed.notify_all()
+                if error is not None:
+                    self._error = error
+                if (stopping or error is not None) and not self._waiting:
+                    return
+
+    def _ask(self, somebody_waits: bool) -> ConnectShareError | None:
+        """Ask until there is an answer if somebody waits for it; give what is wrong."""
+        while True:
+            with self._changed:
+                passed = list(self._passed)
+            try:
+                self._identity.confirm(_ASK_S, at_once=True)
+            except TopicRecreatedError as error:
+                return _with_names(error, passed)
+            except BrokerError as error:
+                if not somebody_waits:
+                    return None
+                with self._changed:
+                    if self._stopping:
+                        return StoreClosedError(
+                            f"a record was acknowledged, but whether topic {self._topic} is still the one that was read "
+                            f"could not be learnt before the store was stopped: {error}"
+                        )
+                    self._changed.wait(_RETRY_S)
+            else:
+                with self._changed:
+                    del self._passed[: len(passed)]
+                    return self._error
+
+
+def _with_names(error: TopicRecreatedError, passed: list[RecordMetadata]) -> TopicRecreatedError:
+    """Name what was acknowledged since the topic was seen last: it may lie in the new one."""
+    if not passed:
+        return error
+    named = ", ".join(f"[{record.partition}]@{record.offset}" for record in passed[:_NAMED])
+    more = f" and {len(passed) - _NAMED} more" if len(passed) > _NAMED else ""
+    return TopicRecreatedError(
+        f"{error}. Acknowledged after it was last seen, so perhaps written to the new one: {named}{more}",
+        topic=error.topic,
+        old_id=error.old_id,
+        new_id=error.new_id,
+    )
