@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Final, TypeVar
 
 from connect_share.admin import Admin
@@ -16,9 +15,7 @@ from connect_share.client import (
     KafkaException,
     TopicPartition,
     consumer,
-    is_end_of_partition,
     is_unknown_topic,
-    to_record,
     translate,
 )
 from connect_share.errors import (
@@ -38,10 +35,11 @@ from connect_share.log.catch_up import (
     catch_up,
     catch_up_consumer,
     not_at_end,
-    raise_unless_passing,
 )
 from connect_share.log.end_offsets import EndOffsets
+from connect_share.log.errands import Errands
 from connect_share.log.facts import TopicFacts
+from connect_share.log.following import take_next
 from connect_share.log.identity import IdentityWatch, TopicIdentity
 from connect_share.log.protocol import RecordMetadata, RecordSink
 from connect_share.log.together import CommonReader
@@ -61,10 +59,7 @@ _TAIL_SETTINGS: Final[Mapping[str, str]] = {
     "fetch.queue.backoff.ms": "100",
     "queued.max.messages.kbytes": "16384",
 }
-_IDLE_S: Final = 0.2  # how late a marker that nobody waits for is noticed
-_AWAITED_S: Final = 0.002
 _HELD_S: Final = 0.005
-_BATCH: Final = 2_000
 _STOP_S: Final = 10.0
 _ENDS_S: Final = 30.0  # at start, where the caller's limit is one for reading
 _EXPLAIN_S: Final = 3.0
@@ -130,7 +125,7 @@ class KafkaBasedLog:
         self._changed = threading.Condition()
         self._positions: dict[int, int] = {}
         self._awaited = 0
-        self._errands: list[Callable[[], None]] = []
+        self._errands = Errands(spec.topic)
         self._failure: BaseException | None = None
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
@@ -309,37 +304,13 @@ class KafkaBasedLog:
         """
         deadline_s = time.monotonic() + timeout_s
         self.read_to_end(timeout_s)
-        errand: Future[T] = Future()
-
-        def run() -> None:
-            try:
-                errand.set_result(look(dict(self._positions)))
-            except BaseException as error:  # noqa: BLE001 - raised where it is awaited
-                errand.set_exception(error)
-
         with self._changed:
-            self._errands.append(run)
             self._awaited += 1
         try:
-            while True:
-                try:
-                    return errand.result(_RETRY_S)
-                except FutureTimeoutError:
-                    self._check_running()
-                    if time.monotonic() > deadline_s + _RETRY_S:
-                        raise BrokerTimeoutError(
-                            f"the log of topic {self.topic} had no moment to spare within {timeout_s:g} s",
-                            retriable=True,
-                        ) from None
+            return self._errands.ask(look, deadline_s, go_on=self._check_running)
         finally:
             with self._changed:
                 self._awaited -= 1
-
-    def _run_errands(self) -> None:
-        with self._changed:
-            errands, self._errands = self._errands, []
-        for run in errands:
-            run()
 
     def _stopped_or_at(self, ends: Mapping[int, int]) -> bool:
         if self._failure is not None or self._stopping.is_set():
@@ -405,8 +376,7 @@ class KafkaBasedLog:
             self._close_catch_up_reader()
             while not self._stopping.is_set():
                 self._take_next(reader)
-                if self._errands:
-                    self._run_errands()
+                self._errands.run(self._positions)
         except (KafkaException, BrokerError) as exc:
             self._fail(
                 self._explained(
@@ -439,35 +409,7 @@ class KafkaBasedLog:
             self._reader = None
 
     def _take_next(self, reader: Consumer) -> None:
-        """Wait for one message, take all that are there, then publish how far the sink is."""
-        first = reader.poll(_AWAITED_S if self._awaited else _IDLE_S)
-        messages = [] if first is None else [first, *reader.consume(_BATCH, 0)]
-        reached: dict[int, int] = {}
-        own, foreign = [], []
-        prefix = self._sink.key_prefix
-        for message in messages:
-            error = message.error()
-            partition, offset = message.partition() or 0, message.offset() or 0
-            if error is not None:
-                if is_end_of_partition(error):
-                    reached[partition] = max(offset, reached.get(partition, 0))
-                else:
-                    raise_unless_passing(error, self.topic)
-                continue
-            reached[partition] = offset + 1
-            key = message.key()
-            if not prefix or (key is not None and key.startswith(prefix)):
-                own.append(to_record(message))
-            else:
-                foreign.append(key)
-        if foreign:
-            self._sink.skip(len(foreign), foreign)
-        if own:
-            self._sink.apply(own)
-        if not messages or self._awaited:
-            # Markers and aborted records move the consumer's position without being delivered.
-            for at in reader.position([TopicPartition(self.topic, partition) for partition in self._positions]):
-                reached[at.partition] = max(at.offset, reached.get(at.partition, 0))
+        reached = take_next(reader, self.topic, self._sink, list(self._positions), awaited=self._awaited > 0)
         with self._changed:
             for partition, position in reached.items():
                 self._positions[partition] = max(position, self._positions.get(partition, 0))
