@@ -1,0 +1,427 @@
+"""KIP-1173 as it is written, beside what we do: the smallest log on which the two differ.
+
+One test or more for each point of docs/kip-1173.md.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connect_share.errors import ConfigError, InvalidClusterGroupIdError
+from connect_share.keys import ClusterGroupId, own_key, prefix_key, split_key
+from connect_share.murmur2 import partition_for
+from connect_share.records import Record, TopicType
+from connect_share.state import ConfigFold, RestartRequested, replay_config, replay_offsets, replay_status
+from connect_share.stores.offset_backing_store import translated_key
+from connect_share.worker_config import WorkerConfig
+from migrator import KafkaConnectTopicMigrator, Skipped, SkipReason
+from migrator.connector_keys import connector_of
+from migrator.copying import MARKER_KEY, MARKER_VALUE
+from migrator.moves import pair
+from migrator.transform import KeyTransform
+from tests.support.records import JSON_NULL, TOMBSTONE, config_log, properties
+
+ROOT = Path(__file__).parents[2]
+B = ClusterGroupId("B")
+CONFIG, STATUS, OFFSET = TopicType.CONFIG, TopicType.STATUS, TopicType.OFFSET
+RUNNING = b'{"state":"RUNNING","trace":null,"worker_id":"w:8083","generation":1}'
+SESSION = {"key": "c2VjcmV0", "algorithm": "HmacSHA256", "creation-timestamp": 1}
+SHARING = "connect.management.topic.sharing.support"
+
+
+# The KIP as written
+
+
+def parse_key(key: bytes | None) -> tuple[str, str] | None:
+    """The KIP's ``parseKey``: Java's split at dots, which drops empty parts at the end; two parts or nothing."""
+    parts = (key or b"").decode(errors="replace").split(".")
+    while parts and not parts[-1]:
+        parts.pop()
+    return (parts[0], parts[1]) if len(parts) == 2 else None
+
+
+def read_as_written(records: Iterable[Record], group: str, *, normal_flow: bool = False) -> Iterator[Record]:
+    """What a store of the group is given.
+
+    ``normal_flow`` takes the section on compatibility at its word: a key without a group id "goes into the normal
+    flow". Otherwise such a record is skipped, as ``parseKey`` suggests.
+    """
+    for record in records:
+        parts = parse_key(record.key)
+        if parts is None:
+            if normal_flow:
+                yield record
+        elif parts[0] == group:
+            yield replace(record, key=parts[1].encode())
+
+
+def position_of_everything(records: list[Record]) -> int:
+    """The config position of a worker that filters behind the line that counts; values are all readable here."""
+    return records[-1].offset + 1
+
+
+def migrate_as_written(record: Record, destination: str, *sources: str) -> Record | None:
+    """The KIP's transform: the key gets the destination's prefix; nothing else is mentioned, so nothing else changes.
+
+    Without ``sources`` it is in its default, ``old.client``.
+    """
+    assert record.key is not None
+    if not sources:
+        return replace(record, key=f"{destination}.".encode() + record.key)
+    parts = parse_key(record.key)
+    if parts is None or parts[0] not in sources:
+        return None
+    return replace(record, key=f"{destination}.{parts[1]}".encode())
+
+
+# Logs by hand
+
+
+def record(key: bytes, value: bytes | None = b"{}", *, partition: int = 0, offset: int = 0) -> Record:
+    return Record("topic", partition, offset, 1_000 + offset, key, value)
+
+
+def cleaned(log: list[Record]) -> list[Record]:
+    """What the cleaner leaves when tombstones have had their time."""
+    newest = {entry.key: entry.offset for entry in log}
+    return [entry for entry in log if newest[entry.key] == entry.offset and entry.value is not None]
+
+
+def worker(**changes: str) -> dict[str, str]:
+    names = {f"{kind}.storage.topic": f"{kind}s" for kind in ("config", "offset", "status")}
+    changed = {name.replace("_", "."): value for name, value in changes.items()}
+    return {"bootstrap.servers": "a:9092", "group.id": "orders", **names, **changed}
+
+
+# Keys
+
+
+@pytest.mark.parametrize(
+    ("topic_type", "group", "original"),
+    [
+        (CONFIG, "B", "connector-my.conn"),
+        (CONFIG, "B", "task-my.conn-0"),
+        (CONFIG, "B", "logger-cluster-org.apache.kafka.connect"),
+        (CONFIG, "com.acme", "connector-foo"),
+        (CONFIG, "com.acme", "session-key"),
+        (STATUS, "B", "status-connector-my.conn"),
+        (STATUS, "B", "status-topic-server1.inventory.customers:connector-dbz"),
+        (OFFSET, "B", '["foo",{"filename":"x.txt"}]'),
+        (OFFSET, "B", '["foo",{"share":1.5}]'),
+        (OFFSET, "B", '["mirror",{"cluster":"us","partition":0,"topic":"eu.orders"}]'),
+    ],
+)
+def test_keys_with_dots_are_lost(topic_type: TopicType, group: str, original: str) -> None:
+    key = prefix_key(group, original.encode())
+    assert parse_key(key) is None
+    assert split_key(topic_type, key) == (group, original.encode())
+    assert own_key(topic_type, key, ClusterGroupId(group)) == original.encode()
+
+
+def test_a_dot_at_the_end_names_another_connector() -> None:
+    log = config_log([("connector-foo", properties(a="1")), ("connector-foo.", properties(a="2"))], prefix="B.")
+    as_written, ours = replay_config(read_as_written(log, B)), replay_config(log, B)
+    assert as_written.connectors() == {"foo"}
+    assert as_written.connector_config("foo") == {"a": "2"}  # that of the other one
+    assert ours.connectors() == {"foo", "foo."}
+    assert ours.connector_config("foo") == {"a": "1"}
+
+
+def test_a_plain_key_with_a_dot_is_taken_for_a_group() -> None:
+    key = b"connector-my.conn"
+    assert parse_key(key) == ("connector-my", "conn")
+    assert split_key(CONFIG, key) == (None, key)
+
+
+# Group ids
+
+
+@pytest.mark.parametrize(
+    ("topic_type", "group", "original", "phantom"),
+    [
+        (CONFIG, "connector-x", "connector-foo", "x.connector-foo"),
+        (STATUS, "status-connector-x", "status-connector-foo", "x.status-connector-foo"),
+        (OFFSET, '["x",{}]', '["foo",{}]', "x"),
+    ],
+)
+def test_an_id_that_begins_like_a_key_haunts_an_old_worker(
+    topic_type: TopicType, group: str, original: str, phantom: str
+) -> None:
+    key = f"{group}.{original}".encode()
+    value = {CONFIG: b'{"properties":{}}', STATUS: RUNNING, OFFSET: b"{}"}[topic_type]
+    seen: dict[TopicType, Any] = {CONFIG: replay_config, STATUS: replay_status, OFFSET: replay_offsets}
+    assert seen[topic_type]([record(key, value)]).connectors() == {phantom}
+    if topic_type is not OFFSET:
+        # What the old worker writes to be rid of it removes the record of the other group.
+        assert (original.removesuffix("foo") + phantom).encode() == key
+    with pytest.raises(InvalidClusterGroupIdError):
+        ClusterGroupId(group)
+
+
+def test_ids_that_shadow_each_other() -> None:
+    key = b"a.connector-b.connector-foo"  # connector foo of group a.connector-b, or connector b.connector-foo of a
+    assert key.startswith(b"a.")
+    assert own_key(CONFIG, key, ClusterGroupId("a")) == b"connector-b.connector-foo"
+    with pytest.raises(InvalidClusterGroupIdError):
+        ClusterGroupId("a.connector-b")
+    # An id that begins with another one is no harm: what is left is no key of Connect.
+    assert own_key(CONFIG, b"a.b.connector-foo", ClusterGroupId("a")) is None
+    assert own_key(CONFIG, b"a.b.connector-foo", ClusterGroupId("a.b")) == b"connector-foo"
+
+
+# Plain records on shared topics
+
+
+def test_the_normal_flow_takes_an_old_cluster_over() -> None:
+    log = config_log([("session-key", SESSION), ("connector-old", properties(a="1"))])
+    as_written = replay_config(read_as_written(log, B, normal_flow=True))
+    assert as_written.connectors() == {"old"}  # both clusters run it
+    assert as_written.session_key is not None
+    ours = replay_config(log, B)
+    assert (ours.connectors(), ours.session_key, ours.offset) == (frozenset(), None, -1)
+
+
+def test_under_the_normal_flow_a_removed_connector_comes_back() -> None:
+    log = config_log([("connector-foo", properties()), ("B.connector-foo", properties()), ("B.connector-foo", None)])
+    assert replay_config(read_as_written(log, B, normal_flow=True)).connectors() == frozenset()
+    assert replay_config(read_as_written(cleaned(log), B, normal_flow=True)).connectors() == {"foo"}
+    assert replay_config(cleaned(log), B).connectors() == frozenset()
+
+
+def test_half_a_group_switched_believes_that_it_is_in_step() -> None:
+    """Two workers of group B, one of them switched already. Their reader may count before it looks at the key."""
+    log = config_log([("B.connector-b", properties()), ("connector-a", properties())])
+    old, new = replay_config(log), replay_config(read_as_written(log, B))
+    assert old.connectors() == {"a"}
+    assert new.connectors() == {"b"}
+    assert old.offset == position_of_everything(log) == 2  # so nobody asks for what the other one has
+    assert replay_config(log, B).offset == 1  # ours is not in step, which shows at once
+
+
+def test_an_old_worker_keeps_its_state_and_pays_for_others() -> None:
+    own = config_log([("connector-a", properties(x="1"))])
+    foreign = config_log([(f"tenant{n}.connector-a", properties(x="2")) for n in range(100)], first=1)
+    fold = ConfigFold(None)
+    for entry in [*own, *foreign]:
+        fold.apply(entry, started=False)
+    assert fold.snapshot().connector_config("a") == {"x": "1"}
+    assert sum(fold.skipped.values()) == 100  # in Java an ERROR each, at every start
+    assert fold.offset == 101
+
+
+def test_readers_of_the_kip_complain_of_each_other(caplog: pytest.LogCaptureFixture) -> None:
+    """``parseKey`` logs an error for whatever it cannot split: plain keys, dotted ids and names of all others."""
+    log = config_log([("connector-a", {}), ("com.acme.connector-a", {}), ("C.logger-cluster-org.x", {})])
+    assert [parse_key(entry.key) for entry in log] == [None, None, None]
+    with caplog.at_level(logging.DEBUG):
+        replay_config(log, B)
+    assert not caplog.records
+
+
+# Offsets
+
+
+def test_a_prefix_inside_the_name_is_somebodys_name() -> None:
+    inside = b'["B.foo",{}]'  # foo of group B, or B.foo of the plain cluster
+    assert replay_offsets([record(inside)]).connectors() == {"B.foo"}
+    in_front = [record(b'B.["foo",{}]', b'{"at":1}'), record(inside, b'{"at":2}')]
+    assert replay_offsets(in_front, B).offset("foo", {}) == {"at": 1}
+    assert replay_offsets(in_front).offset("B.foo", {}) == {"at": 2}
+
+
+def test_an_offset_store_without_an_id_lists_nothing() -> None:
+    """Reader and writer get the id, the store between them does not: REST shows, alters and resets nothing."""
+    log = [record(b'B.["foo",{"file":"a"}]')]
+    assert replay_offsets(log).partitions("foo") == []
+    assert replay_offsets(log, B).partitions("foo") == [{"file": "a"}]
+
+
+def test_a_connectors_own_offsets_topic_has_plain_keys() -> None:
+    own_topic = {b'["foo",{}]': b'{"at":42}'}
+    asked = prefix_key(B, b'["foo",{}]')
+    assert own_topic.get(asked) is None  # it starts from the beginning
+    ours = translated_key(asked, B, None)
+    assert ours is not None
+    assert own_topic[ours] == b'{"at":42}'
+
+
+# The config topic's position
+
+
+def test_foreign_records_move_the_position() -> None:
+    own = config_log([("B.connector-a", properties())])
+    foreign = config_log([("C.connector-a", properties())], first=1)
+    # Two workers with the same state; one has read a little further. Connect compares for equality.
+    assert (position_of_everything(own), position_of_everything([*own, *foreign])) == (1, 2)
+    assert replay_config(own, B).offset == replay_config([*own, *foreign], B).offset == 1
+
+
+@pytest.mark.parametrize("removal", [TOMBSTONE, JSON_NULL])
+def test_a_cleaned_tombstone_moves_the_position_back(removal: bytes | None) -> None:
+    """The filter in front of the position, the other way to read the KIP."""
+    log = config_log(
+        [
+            ("B.connector-keep", properties()),
+            ("B.connector-gone", properties()),
+            ("B.target-state-gone", {"state": "PAUSED"}),
+            ("B.connector-gone", removal),
+            ("B.target-state-gone", removal),
+            ("C.connector-other", properties()),
+        ]
+    )
+    live, late = list(read_as_written(log, B)), list(read_as_written(cleaned(log), B))
+    assert replay_config(live).connectors() == replay_config(late).connectors() == {"keep"}
+    assert replay_config(live).offset == 5
+    assert replay_config(late).offset == (1 if removal is TOMBSTONE else 5)
+    assert replay_config(cleaned(log), B) == replay_config(late)
+    # The marker heals what tombstones have done, in either reading.
+    log.append(replace(log[-1], key=prefix_key(B, MARKER_KEY), value=MARKER_VALUE, offset=6))
+    assert replay_config(cleaned(log), B).offset == replay_config(log, B).offset == 7
+    assert replay_config(cleaned(log), B).connectors() == {"keep"}
+
+
+def test_a_removal_as_json_null_is_one_for_old_workers() -> None:
+    log = config_log([("connector-a", properties()), ("connector-a", JSON_NULL), ("target-state-a", JSON_NULL)])
+    assert replay_config(log).connectors() == frozenset()
+
+
+# Migration
+
+RESTART = {"include-tasks": True, "only-failed": False}
+
+
+def test_session_keys_are_copied() -> None:
+    [source] = config_log([("session-key", SESSION)])
+    copied = migrate_as_written(source, "B")
+    assert copied is not None
+    theirs = replay_config([copied], B).session_key
+    assert theirs is not None
+    assert theirs == replay_config([source]).session_key  # old workers can sign requests to new ones
+    migrator = KafkaConnectTopicMigrator({"destination.cluster.name": "B", "topic.type": "config"})
+    assert migrator.apply(source) == Skipped(SkipReason.SESSION_KEY)
+
+
+def test_restart_requests_are_replayed() -> None:
+    old = config_log([("connector-a", properties()), ("restart-connector-a", RESTART)])
+    copied = [migrate_as_written(entry, "B") for entry in old]
+    fold = ConfigFold(B)  # of a worker that runs while the copy arrives
+    events = [event for entry in copied if entry is not None for event in fold.apply(entry)]
+    assert any(isinstance(event, RestartRequested) for event in events)
+    migrator = KafkaConnectTopicMigrator({"destination.cluster.name": "B", "topic.type": "config"})
+    assert migrator.apply(old[1]) == Skipped(SkipReason.RESTART_REQUEST)
+
+
+def test_a_copy_in_the_sources_partition_is_never_merged() -> None:
+    plain = b'["foo",{"filename":"x.txt"}]'
+    source = record(plain, b'{"at":1}', partition=partition_for(plain, 25))
+    copied = migrate_as_written(source, "B")
+    assert copied is not None
+    assert copied.key is not None
+    home = partition_for(copied.key, 25)
+    assert (copied.partition, home) == (0, 10)
+    newer = replace(copied, value=b'{"at":2}', partition=home)  # what the connector writes afterwards
+    at = [replay_offsets(log, B).offset("foo", {"filename": "x.txt"}) for log in ([copied, newer], [newer, copied])]
+    assert at == [{"at": 2}, {"at": 1}]  # partitions have no order: one start in two goes back
+    placed = replace(copied, partition=home)  # ours: one partition, one order, and the cleaner takes the old one
+    assert replay_offsets([placed, newer], B).offset("foo", {"filename": "x.txt"}) == {"at": 2}
+
+
+def test_nearly_every_key_changes_its_partition() -> None:
+    keys = [f'["foo",{{"table":{n}}}]'.encode() for n in range(1_000)]
+    stay = sum(partition_for(key, 25) == partition_for(prefix_key(B, key), 25) for key in keys)
+    assert 0 < stay < 100
+
+
+def test_the_default_gives_prefixed_keys_a_second_prefix() -> None:
+    source = record(b"A.connector-foo", b'{"properties":{}}')
+    twice = migrate_as_written(source, "B")
+    assert twice is not None
+    assert twice.key == b"B.A.connector-foo"
+    assert parse_key(twice.key) is None  # nobody's, for ever
+    assert replay_config([twice], B).connectors() == frozenset()
+    straight = {"destination.cluster.name": "B", "topic.type": "config"}
+    assert KafkaConnectTopicMigrator(straight).apply(source) == Skipped(SkipReason.ALREADY_PREFIXED)
+    with pytest.raises(ConfigError, match=r"old\.client"):
+        KafkaConnectTopicMigrator({**straight, "source.cluster.names": "A"})
+
+
+def test_two_sources_overwrite_each_other(tmp_path: Path) -> None:
+    log = config_log([("A.connector-x", properties(of="A")), ("C.connector-x", properties(of="C"))])
+    copied = [copy for entry in log if (copy := migrate_as_written(entry, "B", "A", "C")) is not None]
+    assert replay_config(copied, B).connector_config("x") == {"of": "C"}  # A's is gone
+    files = []
+    for group in ("A", "C", "B"):
+        settings = {**worker(group_id=group), SHARING: "enabled"}
+        if group == "B":
+            settings["config.storage.topic"] = "other-configs"
+        files.append(tmp_path / f"{group}.properties")
+        files[-1].write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+    a, c, b = files
+    assert [str(move.group) for move in pair([a, c], [b])] == ["A", "C"]
+    with pytest.raises(ConfigError, match="merged"):
+        pair([a, c], [b, b])
+
+
+def test_there_is_no_way_back() -> None:
+    with pytest.raises(ConfigError, match=r"destination\.cluster\.name"):
+        KafkaConnectTopicMigrator({"topic.type": "config", "old.client": "false", "source.cluster.names": "B"})
+    out = KeyTransform(CONFIG, plain=False, groups=frozenset({"B"}), destination=None)
+    answer = out.apply(record(b"B.connector-my.conn"))
+    assert isinstance(answer, Record)
+    assert answer.key == b"connector-my.conn"
+
+
+def test_a_job_is_found_by_connects_own_rules() -> None:
+    """The KIP does not say how ``job.name`` is compared; the beginning of the key is the obvious way."""
+    keys = [b"task-orders-0", b"task-orders-eu-0"]
+    assert [key.startswith(b"task-orders-") for key in keys] == [True, True]
+    assert [connector_of(CONFIG, key) for key in keys] == ["orders", "orders-eu"]
+    job = KafkaConnectTopicMigrator(
+        {"destination.cluster.name": "B", "topic.type": "config", "migrate.job": "true", "job.name": "orders"}
+    )
+    assert [isinstance(job.apply(record(key)), Record) for key in keys] == [True, False]
+
+
+# Properties, exactly-once
+
+
+@pytest.mark.parametrize("value", ["true", "enable", "yes"])
+def test_a_misspelt_switch_is_not_off(value: str) -> None:
+    """A worker that only compares with "enabled" runs with plain keys on shared topics."""
+    with pytest.raises(ConfigError, match=SHARING.replace(".", r"\.")):
+        WorkerConfig.from_properties({**worker(), SHARING: value})
+
+
+def test_transactional_ids_come_from_the_group_and_not_from_sharing() -> None:
+    plain = WorkerConfig.from_properties(worker())
+    shared = WorkerConfig.from_properties({**worker(), SHARING: "enabled"})
+    renamed = WorkerConfig.from_properties({**worker(group_id="orders.eu"), SHARING: "enabled"})
+    assert plain.transactional_id == shared.transactional_id  # the first new leader fences the last old one
+    assert renamed.transactional_id != plain.transactional_id  # nobody is fenced
+
+
+# The page
+
+
+def test_the_page_names_a_test_for_each_point() -> None:
+    page = (ROOT / "docs" / "kip-1173.md").read_text(encoding="utf-8")
+    points = re.split(r"^### (?=\d+\. )", page, flags=re.MULTILINE)[1:]
+    assert [int(point.split(".")[0]) for point in points] == list(range(1, len(points) + 1))
+    named = re.compile(r"`(?:(tests/[\w/]+\.py)::)?(test_\w+)`")
+    here: set[str] = set()
+    for point in points:
+        tests = named.findall(point.split("\n## ")[0])
+        assert tests, point.splitlines()[0]
+    for path, name in named.findall(page):
+        source = (ROOT / path if path else Path(__file__)).read_text(encoding="utf-8")
+        assert re.search(rf"^def {name}\(", source, re.MULTILINE), f"{path}::{name}"
+        here |= set() if path else {name}
+    mine = set(re.findall(r"^def (test_\w+)\(", Path(__file__).read_text(encoding="utf-8"), re.MULTILINE))
+    assert mine - here == {"test_the_page_names_a_test_for_each_point"}
