@@ -18,6 +18,7 @@ from connect_share.cli import (
     create_topics,
     describe,
     topic_ids,
+    topic_ids_repair,
     worker_jar,
 )
 from connect_share.cli.arguments import NOT_YET, build_parser
@@ -36,7 +37,7 @@ _COMMANDS: Final[dict[tuple[str, str], Callable[[argparse.Namespace, Output], in
     ("create", "topics"): create_topics.create_topics,
     ("check", "startup"): check_startup.check_startup,
     ("check", "topic-ids"): topic_ids.check_topic_ids,
-    ("repair", "topic-ids"): topic_ids.repair_topic_ids,
+    ("repair", "topic-ids"): topic_ids_repair.repair_topic_ids,
     ("worker-jar", ""): worker_jar.worker_jar,
 }
 

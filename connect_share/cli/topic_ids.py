@@ -1,4 +1,4 @@
-"""``check topic-ids`` and ``repair topic-ids``: reads scans and the authority, and leaves judging to the core."""
+"""``check topic-ids``: reads scans and the authority, and leaves judging to the core."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ from connect_share.topic_ids.brokers import authority_of_brokers
 from connect_share.topic_ids.causes import TopicReport, topic_reports
 from connect_share.topic_ids.compare import Comparison, compare
 from connect_share.topic_ids.metadata_log import read_metadata_dump
-from connect_share.topic_ids.repair_plan import plan_repair
-from connect_share.topic_ids.repair_steps import Plan
 from connect_share.topic_ids.scans import Scans, read_brokers_dir, read_scan
 from connect_share.topic_ids.znodes import read_zookeeper_dump
 from connect_share.topic_ids.zookeeper import read_zookeeper
@@ -34,12 +32,12 @@ def check_topic_ids(arguments: argparse.Namespace, out: Output) -> int:
     if arguments.print_scanner:
         sys.stdout.write(Path(scanner.__file__).read_text("utf-8"))
         return 0
-    found = _compared(arguments, out)
+    found = compared(arguments, out)
     reports = topic_reports(found)
     if out.is_json:
         out.json(
             {
-                **_about(found),
+                **about(found),
                 "findings": [finding.to_dict() for finding in found.findings],
                 "topics": [report.to_dict() for report in reports],
             }
@@ -49,24 +47,13 @@ def check_topic_ids(arguments: argparse.Namespace, out: Output) -> int:
     return 1 if found.findings else 0
 
 
-def repair_topic_ids(arguments: argparse.Namespace, out: Output) -> int:
-    """``repair topic-ids``."""
-    if arguments.undo is not None:
-        raise UsageError("not available in this version: repair topic-ids --undo; the backup is put back by hand")
-    if not arguments.dry_run:
-        raise UsageError(
-            "not available in this version: repair topic-ids without --dry-run; follow the plan of --dry-run by hand"
-        )
-    found = _compared(arguments, out)
-    plan = plan_repair(found)
-    if out.is_json:
-        out.json({**_about(found), "dry_run": True, **plan.to_dict()})
-    else:
-        _tell_plan(plan, out)
-    return 1 if plan.refused else 0
+def compared(arguments: argparse.Namespace, out: Output) -> Comparison:
+    """Read scans and the authority that the options name, and compare them.
 
-
-def _compared(arguments: argparse.Namespace, out: Output) -> Comparison:
+    Raises:
+        UsageError: the options do not go together, or a file is not what it should be.
+        BrokerError: the authority does not answer.
+    """
     if not arguments.scans and arguments.brokers_dir is None:
         raise UsageError(
             "nothing says what is on the disks; use --scan FILE (what the scanner printed) or --brokers-dir DIR"
@@ -116,7 +103,8 @@ def _authority(arguments: argparse.Namespace, out: Output) -> Authority:
         return authority_of_brokers(admin)
 
 
-def _about(found: Comparison) -> dict[str, object]:
+def about(found: Comparison) -> dict[str, object]:
+    """Say in JSON what was compared with what."""
     return {
         "mode": found.authority.mode.value,
         "authority": found.authority.source,
@@ -171,22 +159,3 @@ def _tell_findings(found: Comparison, reports: Sequence[TopicReport], out: Outpu
 
 def _numbers(brokers: Sequence[int]) -> str:
     return ",".join(map(str, brokers)) or "none"
-
-
-def _tell_plan(plan: Plan, out: Output) -> None:
-    for one in plan.topics:
-        out.lines(f"{one.topic}: {one.method.value}, id {one.topic_id}; {one.why}")
-    for number, step in enumerate(plan.steps, 1):
-        out.lines("", f"{number}. {step.text}")
-        out.lines(*(f"   before: {check}" for check in step.before))
-        if step.command is not None:
-            out.lines(f"   by hand: {step.command}")
-    for title, verdicts in (("refused", plan.refused), ("left alone", plan.left)):
-        if verdicts:
-            out.lines("", f"{title}:")
-            out.lines(*(f"  {one.topic or 'everything'}: {one.reason}" for one in verdicts))
-    steps, refused = len(plan.steps), len(plan.refused)
-    out.lines(
-        *([""] if steps or refused or plan.left else []),
-        f"{steps or 'no'} step{'' if steps == 1 else 's'}, {refused or 'nothing'} refused; nothing was changed",
-    )

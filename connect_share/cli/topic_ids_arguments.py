@@ -11,10 +11,12 @@ CHECK_DESCRIPTION: Final = (
     "Compare the topic ids in the brokers' log dirs with those of ZooKeeper or KRaft, and tell per topic what is wrong and "
     "why. Reads only. Any finding, directories that wait for their deletion included, is exit code 1."
 )
-REPAIR_HELP: Final = "plan the repair of topic ids that differ"
+REPAIR_HELP: Final = "repair topic ids that differ, or plan it"
 REPAIR_DESCRIPTION: Final = (
     "Show the least dangerous way back to equal topic ids, step by step, with what must hold before each step. "
-    "Only the plan (--dry-run) is available in this version. Exit code 1 if something cannot be repaired safely."
+    "With --zookeeper, and where only znodes have to be written, it is done after a prompt: everything is checked and kept "
+    "in --backup before the first write. Files on brokers and KRaft are planned only (--dry-run). Exit code 1 if something "
+    "cannot be repaired safely."
 )
 
 
@@ -70,7 +72,15 @@ def add_topic_ids(parser: argparse.ArgumentParser, *, repair: bool = False) -> N
     if repair:
         parser.add_argument("--dry-run", action="store_true", help="show the plan, change nothing")
         parser.add_argument("--yes", action="store_true", help="do not ask")
-        parser.add_argument("--undo", metavar="BACKUP", type=Path, help="take a repair back")
+        parser.add_argument(
+            "--backup",
+            metavar="DIR",
+            type=Path,
+            default=Path("topic-ids-backup"),
+            help="new folder for what is written over; one of a repair that was interrupted: go on with it "
+            "(default: %(default)s)",
+        )
+        parser.add_argument("--undo", metavar="BACKUP", type=Path, help="take a repair back; needs --zookeeper only")
     else:
         parser.add_argument(
             "--print-scanner",

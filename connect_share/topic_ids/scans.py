@@ -75,12 +75,14 @@ class Scans:
     Attributes:
         tiered_storage: a server's properties say that it is on.
         notes: what a reader should know.
+        started: when the scan of a broker began, UTC, as the scanner writes it; none for copies, which may be old.
     """
 
     log_dirs: list[LogDir] = field(default_factory=list)
     directories: list[PartitionDirectory] = field(default_factory=list)
     tiered_storage: bool = False
     notes: list[str] = field(default_factory=list)
+    started: dict[int, str] = field(default_factory=dict)
 
     @property
     def brokers(self) -> frozenset[int]:
@@ -99,6 +101,8 @@ class Scans:
         self.directories += other.directories
         self.notes += other.notes
         self.tiered_storage |= other.tiered_storage
+        for broker, started in other.started.items():
+            self.started[broker] = min(started, self.started.get(broker, started))
 
 
 def read_scan(path: Path) -> Scans:
@@ -150,6 +154,7 @@ def scans_of_records(
     broken = f"{source} is no scan of format {scanner.FORMAT}; is the scanner as new as this program?"
     waiting: list[Mapping[str, Any]] = []
     ended = started = False
+    began: str | None = None
     for record in records:
         try:
             kind = record["record"]
@@ -158,6 +163,7 @@ def scans_of_records(
                     raise UsageError(broken)
                 started = True
                 own = broker if broker is not None else _integer(record["broker"])
+                began = _text(record.get("started"))
                 found.tiered_storage |= record["tiered_storage"] is True
             elif not started:
                 raise UsageError(broken)
@@ -185,6 +191,8 @@ def scans_of_records(
         )
     for number in sorted(told - {own}):
         found.notes.append(f"{source}: is taken as broker {own}, but a meta.properties in it says broker {number}")
+    if began is not None:
+        found.started[own] = began
     for record in waiting:
         log_dir = _log_dir(record, own, shown)
         if not ended and log_dir.status == "ok":
@@ -225,6 +233,7 @@ def read_brokers_dir(folder: Path, progress: Callable[[int, str], None] | None =
             raise UsageError(f"cannot read {home}: {exc.strerror}") from exc
         records = scanner.scan(log_dirs, broker, progress=progress)
         scan = scans_of_records(records, str(home), broker=broker, shown=lambda path: Path(path).name)
+        scan.started.clear()  # when a copy was read says nothing about when it was made
         if sizes is not None:
             scan.directories = [
                 replace(one, log_bytes=sizes.get(f"{home.name}/{one.log_dir}/{one.name}")) for one in scan.directories

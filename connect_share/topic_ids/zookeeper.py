@@ -1,9 +1,11 @@
-"""The only door to kazoo: a live ZooKeeper as the truth about topics. Reads only."""
+"""The only door to kazoo: a live ZooKeeper as the truth about topics, and writes that name the version they go over."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -74,6 +76,124 @@ def client_arguments(properties: Mapping[str, str]) -> dict[str, Any]:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class Znode:
+    """What a znode holds.
+
+    Attributes:
+        modified_s: when it was written last, seconds since 1970 on ZooKeeper's clock.
+        created_at: number of the transaction that created it; all of ZooKeeper's transactions are numbered in order.
+        modified_at: number of the transaction that wrote it last.
+    """
+
+    data: bytes
+    version: int
+    modified_s: float
+    created_at: int
+    modified_at: int
+
+
+class ZooKeeper:
+    """An open session; :func:`open_zookeeper` makes it, and translates what goes wrong in it."""
+
+    def __init__(self, client: Any, hosts: str, timeout_s: float) -> None:
+        from kazoo.exceptions import BadVersionError, NoNodeError
+
+        self.hosts = hosts
+        self._client = client
+        self._timeout_s = timeout_s
+        self._no_node: type[Exception] = NoNodeError
+        self._bad_version: type[Exception] = BadVersionError
+
+    def authority(self, progress: Callable[[str], None] | None = None) -> Authority:
+        """Read all topics of the cluster."""
+        try:
+            return _read(self._client, self.hosts, self._timeout_s, progress, self._no_node)
+        except self._no_node as exc:
+            raise UsageError(f"ZooKeeper {self.hosts} has no {_TOPICS}; is the chroot right?") from exc
+
+    def get(self, path: str) -> Znode | None:
+        """Read one znode; ``None``: there is none."""
+        try:
+            data, stat = self._client.get(path)
+        except self._no_node:
+            return None
+        return Znode(data or b"", stat.version, stat.mtime / 1000, stat.czxid, stat.mzxid)
+
+    def set(self, path: str, data: bytes, version: int) -> bool:
+        """Write a znode if it still has this version; ``False``: somebody wrote or deleted it, nothing was done."""
+        try:
+            self._client.set(path, data, version=version)
+        except (self._bad_version, self._no_node):
+            return False
+        return True
+
+    def delete(self, path: str) -> None:
+        """Delete a znode; it may be gone already."""
+        try:
+            self._client.delete(path)
+        except self._no_node:
+            return
+
+    def children(self, path: str) -> tuple[str, ...]:
+        """Names below a znode, in order; none if it is not there."""
+        try:
+            return tuple(sorted(self._client.get_children(path)))
+        except self._no_node:
+            return ()
+
+
+@contextmanager
+def open_zookeeper(hosts: str, config: Path | None = None, *, timeout_s: float = 15.0) -> Iterator[ZooKeeper]:
+    """Open a session.
+
+    Args:
+        hosts: ``host:port`` with commas between, a chroot at the end if there is one.
+        config: properties file for TLS and SASL (:func:`client_arguments`).
+        timeout_s: longest wait for the connection, and for each answer.
+
+    Raises:
+        UsageError: the extra is missing.
+        BrokerUnavailableError, AuthorizationError, BrokerError: what ZooKeeper, or the network, has against it.
+    """
+    try:
+        from kazoo.client import KazooClient
+        from kazoo.exceptions import AuthFailedError, KazooException, NoAuthError
+        from kazoo.handlers.threading import KazooTimeoutError
+    except ImportError as exc:
+        raise UsageError(
+            "asking ZooKeeper needs kazoo: pip install 'connect-share[zookeeper]', or use --zookeeper-dump FILE"
+        ) from exc
+    arguments = client_arguments(load_properties(config) if config is not None else {})
+    if "sasl_options" in arguments:
+        _need_sasl()
+    log = _KazooLog()
+    client = KazooClient(hosts=hosts, timeout=timeout_s, logger=log, **arguments)
+    try:
+        try:
+            client.start(timeout=timeout_s)
+        except OSError as exc:
+            raise KazooTimeoutError from exc
+        yield ZooKeeper(client, hosts, timeout_s)
+    except (NoAuthError, AuthFailedError) as exc:
+        raise AuthorizationError(
+            f"ZooKeeper {hosts} does not let us in; give --zookeeper-config with sasl.mechanism or auth.digest",
+            name=type(exc).__name__,
+        ) from exc
+    except KazooTimeoutError as exc:
+        raise BrokerUnavailableError(
+            f"no answer from ZooKeeper {hosts} within {timeout_s:g} s{f' ({log.last})' if log.last else ''}; "
+            "check host, port, and whether it wants TLS or SASL",
+            name=type(exc).__name__,
+            retriable=True,
+        ) from exc
+    except KazooException as exc:
+        raise BrokerError(f"asking ZooKeeper {hosts} failed: {type(exc).__name__}", name=type(exc).__name__) from exc
+    finally:
+        client.stop()
+        client.close()
+
+
 def read_zookeeper(
     hosts: str,
     config: Path | None = None,
@@ -93,43 +213,8 @@ def read_zookeeper(
         UsageError: the extra is missing, or there are no topics of Kafka below this path.
         BrokerUnavailableError, AuthorizationError, BrokerError: what ZooKeeper, or the network, has against it.
     """
-    try:
-        from kazoo.client import KazooClient
-        from kazoo.exceptions import AuthFailedError, KazooException, NoAuthError, NoNodeError
-        from kazoo.handlers.threading import KazooTimeoutError
-    except ImportError as exc:
-        raise UsageError(
-            "asking ZooKeeper needs kazoo: pip install 'connect-share[zookeeper]', or use --zookeeper-dump FILE"
-        ) from exc
-    arguments = client_arguments(load_properties(config) if config is not None else {})
-    if "sasl_options" in arguments:
-        _need_sasl()
-    log = _KazooLog()
-    client = KazooClient(hosts=hosts, timeout=timeout_s, logger=log, **arguments)
-    try:
-        client.start(timeout=timeout_s)
-        return _read(client, hosts, timeout_s, progress, NoNodeError)
-    except NoNodeError as exc:
-        raise UsageError(f"ZooKeeper {hosts} has no {_TOPICS}; is the chroot right?") from exc
-    except (NoAuthError, AuthFailedError) as exc:
-        raise AuthorizationError(
-            f"ZooKeeper {hosts} does not let us read; give --zookeeper-config with sasl.mechanism or auth.digest",
-            name=type(exc).__name__,
-        ) from exc
-    except (KazooTimeoutError, OSError) as exc:
-        raise BrokerUnavailableError(
-            f"no answer from ZooKeeper {hosts} within {timeout_s:g} s{f' ({log.last})' if log.last else ''}; "
-            "check host, port, and whether it wants TLS or SASL",
-            name=type(exc).__name__,
-            retriable=True,
-        ) from exc
-    except KazooException as exc:
-        raise BrokerError(
-            f"reading from ZooKeeper {hosts} failed: {type(exc).__name__}", name=type(exc).__name__
-        ) from exc
-    finally:
-        client.stop()
-        client.close()
+    with open_zookeeper(hosts, config, timeout_s=timeout_s) as session:
+        return session.authority(progress)
 
 
 def _need_sasl() -> None:

@@ -1,0 +1,178 @@
+"""What a repair keeps of the znodes it writes: their old and new bytes with checksums, and how far it is."""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from connect_share.errors import TopicIdRepairError, UsageError
+from connect_share.private_file import write_private_file
+
+_FORMAT: Final = 1
+_INDEX: Final = "backup.json"
+_SUMS: Final = "SHA256SUMS"
+
+
+class State(enum.Enum):
+    """How far a repair is."""
+
+    PREPARED = "prepared"
+    """The backup is whole; any number of the writes may have been done."""
+    DONE = "done"
+    UNDOING = "undoing"
+    UNDONE = "undone"
+
+
+@dataclass(frozen=True, slots=True)
+class ZnodeChange:
+    """One write.
+
+    Attributes:
+        before: whole content of the znode, at ``version``.
+        after: what is written over it.
+    """
+
+    topic: str
+    path: str
+    version: int
+    before: bytes
+    after: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Backup:
+    """A repair on disk, in ``folder``: ``backup.json``, the znodes' bytes, and ``SHA256SUMS`` for ``sha256sum -c``.
+
+    Attributes:
+        cluster_id: ``None``: the cluster does not say.
+        controller: the controller has to change after the writes.
+    """
+
+    folder: Path
+    cluster_id: str | None
+    controller: bool
+    changes: Sequence[ZnodeChange]
+    state: State = State.PREPARED
+
+    def at(self, state: State) -> Backup:
+        """Note on disk how far the repair is.
+
+        Raises:
+            TopicIdRepairError: the folder cannot be written.
+        """
+        found = replace(self, state=state)
+        try:
+            write_private_file(self.folder / _INDEX, found.index())
+        except OSError as exc:
+            raise TopicIdRepairError(f"cannot note in {self.folder} how far the repair is: {exc.strerror}") from exc
+        return found
+
+    def write(self) -> None:
+        """Make the folder, as one step: it is there with everything in it, or not at all.
+
+        Raises:
+            UsageError: there is something of this name already.
+            TopicIdRepairError: it cannot be written.
+        """
+        if self.folder.exists():
+            raise UsageError(f"{self.folder} is there already and is no backup of a repair; give another with --backup")
+        temporary: Path | None = None
+        try:
+            self.folder.parent.mkdir(parents=True, exist_ok=True)
+            temporary = Path(tempfile.mkdtemp(dir=self.folder.parent, prefix=f".{self.folder.name}."))  # mode 0700
+            sums = []
+            for name, data in self._files():
+                write_private_file(temporary / name, data)
+                sums.append(f"{_sum(data)}  {name}\n")
+            write_private_file(temporary / _SUMS, "".join(sums).encode())
+            write_private_file(temporary / _INDEX, self.index())
+            temporary.rename(self.folder)
+            handle = os.open(self.folder.parent, os.O_RDONLY)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+        except OSError as exc:
+            if temporary is not None:
+                shutil.rmtree(temporary, ignore_errors=True)
+            raise TopicIdRepairError(
+                f"the backup {self.folder} cannot be written: {exc.strerror}; nothing was changed"
+            ) from exc
+
+    def _files(self) -> list[tuple[str, bytes]]:
+        return [
+            pair
+            for number, one in enumerate(self.changes, 1)
+            for pair in ((f"{number}.before", one.before), (f"{number}.after", one.after))
+        ]
+
+    def index(self) -> bytes:
+        """Give ``backup.json``."""
+        changes = [
+            {
+                "topic": one.topic,
+                "path": one.path,
+                "version": one.version,
+                "before": f"{number}.before",
+                "before_sha256": _sum(one.before),
+                "after": f"{number}.after",
+                "after_sha256": _sum(one.after),
+            }
+            for number, one in enumerate(self.changes, 1)
+        ]
+        members = {
+            "format": _FORMAT,
+            "state": self.state.value,
+            "cluster_id": self.cluster_id,
+            "change_controller": self.controller,
+            "znodes": changes,
+        }
+        return (json.dumps(members, indent=1) + "\n").encode()
+
+
+def find_backup(folder: Path) -> Backup | None:
+    """Read a backup; ``None``: there is no such folder.
+
+    Raises:
+        UsageError: it is no backup, or its files are not those it was made with.
+    """
+    if not folder.exists():
+        return None
+    try:
+        index = json.loads((folder / _INDEX).read_bytes())
+        if index["format"] != _FORMAT:
+            raise UsageError(f"{folder} is a backup of format {index['format']}, this program knows {_FORMAT}")
+        cluster_id = index["cluster_id"]
+        return Backup(
+            folder,
+            None if cluster_id is None else str(cluster_id),
+            index["change_controller"] is True,
+            tuple(_change(folder, one) for one in index["znodes"]),
+            State(index["state"]),
+        )
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as exc:
+        raise UsageError(f"{folder} is no backup of a repair, or is damaged; give another with --backup") from exc
+
+
+def _change(folder: Path, found: dict[str, Any]) -> ZnodeChange:
+    data = {}
+    for name in ("before", "after"):
+        data[name] = (folder / Path(str(found[name])).name).read_bytes()
+        if _sum(data[name]) != found[f"{name}_sha256"]:
+            raise UsageError(f"{folder / found[name]} has another checksum than backup.json says: it was changed")
+    path = f"/brokers/topics/{found['topic']}"
+    if found["path"] != path or "/" in str(found["topic"]):
+        raise UsageError(f"{folder}: backup.json names a znode that is no topic's")
+    return ZnodeChange(str(found["topic"]), path, int(found["version"]), data["before"], data["after"])
+
+
+def _sum(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
