@@ -7,6 +7,7 @@ but the starts themselves differs, and Spark's own time for a task is hidden in 
 from __future__ import annotations
 
 import fcntl
+import threading
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -55,20 +56,21 @@ class StormEnd:
 
 
 def start_in_task(job: StormStart) -> StormEnd:
-    """Start the stores of one group, and stop them."""
+    """Start the stores of one group. They are stopped behind the back of the next start: workers that come up stay up."""
     worker = WorkerConfig.from_properties(job.properties)
     with ExitStack() as stack:
         if job.turn is not None:
             fcntl.flock(stack.enter_context(job.turn.open("w")), fcntl.LOCK_EX)
         began_s, began, cpu = time.time(), time.perf_counter(), cpu_seconds()
+        storage = ConnectStorage(worker, allow_live_members=True)
         failed = False
         try:
-            with ConnectStorage(worker, allow_live_members=True):
-                seconds = time.perf_counter() - began
+            storage.__enter__()
         except ConnectShareError:
-            failed, seconds = True, time.perf_counter() - began
-        # Letting go of the clients is part of what a storm costs, not of what a start takes.
-        return StormEnd(began_s, time.time(), seconds, cpu_seconds() - cpu, failed)
+            failed = True
+        end = StormEnd(began_s, time.time(), time.perf_counter() - began, cpu_seconds() - cpu, failed)
+    threading.Thread(target=storage.close, daemon=True).start()
+    return end
 
 
 class Storms:
