@@ -57,6 +57,7 @@ class Traffic:
         self._cluster = cluster
         self._stopped = threading.Event()
         self._drained = threading.Event()
+        self._abandoned = threading.Event()
         self._threads = [threading.Thread(target=one, daemon=True) for one in (self._produce, self._consume)]
         self.acknowledged: dict[Record, int] = {}
         self.unplaced: list[Record] = []
@@ -90,6 +91,11 @@ class Traffic:
         for one in self._threads:
             one.join(2 * _WAIT_S)
 
+    def abandon(self) -> None:
+        """End both at once; what is not acknowledged is given up."""
+        self._abandoned.set()
+        self.stop()
+
     def _told(self, error: object, message: Message) -> None:
         if error is not None:
             self.refused += 1
@@ -110,6 +116,8 @@ class Traffic:
             )
             writer.poll(_PAUSE_S)
             self._stopped.wait(_PAUSE_S)
+        if self._abandoned.is_set():
+            writer.purge()
         self.refused += writer.flush(_WAIT_S)
         self._drained.set()
 
@@ -132,7 +140,7 @@ class Traffic:
                 message = reader.poll(0.2)
                 if self._drained.is_set():
                     end_s = end_s or time.monotonic() + _WAIT_S
-                    if len(self.seen) >= self._written():
+                    if self._abandoned.is_set() or len(self.seen) >= self._written():
                         return
                 if message is None:
                     continue
@@ -174,8 +182,10 @@ def _drill() -> None:
         traffic.start()
         try:
             _story(cluster, traffic)
-        finally:
-            traffic.stop()
+        except BaseException:
+            traffic.abandon()
+            raise
+        traffic.stop()
         _judge(cluster, traffic)
     _say(f"done in {time.monotonic() - began_s:.0f} s: nothing was lost")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -190,8 +190,9 @@ def open_zookeeper(hosts: str, config: Path | None = None, *, timeout_s: float =
     except KazooException as exc:
         raise BrokerError(f"asking ZooKeeper {hosts} failed: {type(exc).__name__}", name=type(exc).__name__) from exc
     finally:
-        client.stop()
-        client.close()
+        with suppress(AttributeError):  # what kazoo raises if it was interrupted while it started
+            client.stop()
+            client.close()
 
 
 def read_zookeeper(
