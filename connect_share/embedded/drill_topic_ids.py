@@ -216,21 +216,34 @@ def _story(cluster: ZooKeeperCluster, traffic: Traffic) -> None:
     _await(lambda: bool(_short(cluster)), "a short ISR")
     _check(cluster, {"id-differs": 10})
     _say("5. the repair: the original ids go back into the znodes, then one change of the controller")
-    backup = cluster.folder / "backup"
-    words = ["repair", "topic-ids", *_scanned(cluster), "--backup", str(backup)]
-    plan = _run([*words, "--dry-run", "--output", "json"])
-    for one in json.loads(plan.stdout)["topics"]:
+    _repair(cluster, traffic, "backup")
+    _same(cluster, before)
+    _say("6. the repair is taken back (--undo), for the exercise: the fault is there again")
+    undo = ["repair", "topic-ids", "--undo", str(cluster.folder / "backup"), "--zookeeper", cluster.hosts, "--yes"]
+    errors = traffic.read_errors["INCONSISTENT_TOPIC_ID"]
+    _succeed(undo)
+    _await(lambda: traffic.read_errors["INCONSISTENT_TOPIC_ID"] > errors, "the consumer fails again")
+    _check(cluster, {"id-differs": 10})
+    _say("7. and repaired again")
+    _repair(cluster, traffic, "backup-2")
+    _same(cluster, before)
+
+
+def _repair(cluster: ZooKeeperCluster, traffic: Traffic, backup: str) -> None:
+    words = ["repair", "topic-ids", *_scanned(cluster), "--backup", str(cluster.folder / backup)]
+    plan = json.loads(_succeed([*words, "--dry-run", "--output", "json"]).stdout)
+    for one in plan["topics"]:
         _say(f"   planned: {one['topic']}: {one['method']}, id {one['topic_id']}")
     started_s, seen = time.monotonic(), len(traffic.seen)
-    done = _run([*words, "--yes"])
-    if done.returncode != 0:
-        raise EmbeddedError(f"the repair ended with {done.returncode}: {done.stderr[-1500:]}")
-    for line in done.stderr.splitlines():
+    for line in _succeed([*words, "--yes"]).stderr.splitlines():
         _say(f"   {line.removeprefix('connect-share: ')}")
     _await(lambda: len(traffic.seen) > seen, "the consumer goes on")
     _say(f"   {time.monotonic() - started_s:.1f} s after the command was started the consumer reads again, by itself")
     _await_isr(cluster)
     _check(cluster, {})
+
+
+def _same(cluster: ZooKeeperCluster, before: dict[Record, int]) -> None:
     now = _contents(cluster)
     if any(now.get(place) != checksum for place, checksum in before.items()):
         raise EmbeddedError("records of before are not what they were")
@@ -247,7 +260,7 @@ def _judge(cluster: ZooKeeperCluster, traffic: Traffic) -> None:
     errors = ", ".join(f"{name} {count} times" for name, count in sorted(traffic.read_errors.items()))
     number = len(traffic.acknowledged) + len(traffic.unplaced)
     _say(
-        f"6. {number:,} records acknowledged, {traffic.refused} writes failed, {len(lost)} lost, {len(twice)} there twice"
+        f"8. {number:,} records acknowledged, {traffic.refused} writes failed, {len(lost)} lost, {len(twice)} there twice"
     )
     _say(
         f"   the consumer was told {errors or 'no error'}; it missed {len(missed)} records, {traffic.twice} came twice"
@@ -326,6 +339,13 @@ def _scanned(cluster: ZooKeeperCluster) -> list[str]:
             subprocess.run([*program, str(cluster.settings_file(broker))], stdout=file, check=True, timeout=_COMMAND_S)
         words += ["--scan", str(path)]
     return [*words, "--zookeeper", cluster.hosts]
+
+
+def _succeed(words: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    done = _run(words)
+    if done.returncode != 0:
+        raise EmbeddedError(f"{' '.join(words[:2])} ended with {done.returncode}: {done.stderr[-1500:]}")
+    return done
 
 
 def _run(words: Sequence[str]) -> subprocess.CompletedProcess[str]:
