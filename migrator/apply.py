@@ -1,7 +1,7 @@
 """Carrying out a plan: check again, make sure of the topics, copy every slice, write down what was done.
 
-Engines differ in one function only: how the copy jobs are run. The local one runs them here, a few at a
-time; Spark runs each as a task.
+Engines differ in one function only: how the copy jobs are run. The local one runs them here, one after
+another; Spark runs each as a task.
 """
 
 from __future__ import annotations

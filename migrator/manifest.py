@@ -1,4 +1,4 @@
-"""What was done with a plan: a file beside it, written before the first record and after each slice."""
+"""What was done with a plan: a file beside it, written before the first record and as slices are done."""
 
 from __future__ import annotations
 
