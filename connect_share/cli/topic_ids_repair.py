@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from typing import Final
 
 from connect_share.cli.output import Output
@@ -40,6 +40,7 @@ def repair_topic_ids(arguments: argparse.Namespace, out: Output) -> int:
     found = compared(arguments, out)
     plan = plan_repair(found)
     if arguments.dry_run:
+        _note_unfinished(arguments, out)
         if out.is_json:
             out.json({**about(found), "dry_run": True, **plan.to_dict()})
         else:
@@ -57,6 +58,16 @@ def repair_topic_ids(arguments: argparse.Namespace, out: Output) -> int:
         backup = zookeeper_repair.prepare(found, plan, session, arguments.backup)
         code = _carry_out(backup, session, arguments, out, new=True)
     return code or (1 if plan.refused else 0)
+
+
+def _note_unfinished(arguments: argparse.Namespace, out: Output) -> None:
+    """Warn of a repair that was interrupted: written znodes look healthy, while the controller knows other ids."""
+    with suppress(UsageError):  # whatever lies there is no matter for a dry run
+        begun = find_backup(arguments.backup)
+        if begun is not None and begun.state is State.PREPARED:
+            out.note(
+                f"the repair begun in {arguments.backup} is not finished: run it without --dry-run to go on with it"
+            )
 
 
 def _carry_out(backup: Backup, session: ZooKeeper, arguments: argparse.Namespace, out: Output, *, new: bool) -> int:
