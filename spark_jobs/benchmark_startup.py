@@ -32,6 +32,8 @@ from spark_jobs.startup.result import StartupResult
 from spark_jobs.startup.scenarios import CONTENDERS, SUITES, chosen, plans
 from spark_jobs.startup.suite import Suite, Wish
 
+_ROUNDS: Final = {"full": 5, "quick": 2, "kip": 5}
+_PUTS: Final = {"full": latency.PUTS, "quick": 40, "kip": latency.PUTS}
 _STORMS: Final = {"full": (20, 100, 200), "quick": (20,), "kip": (20, 100)}
 _BROKER: Final = {"log.cleaner.backoff.ms": "500"}
 """The cleaner looks for work twice a second, or a compacted topic would have to be waited for."""
@@ -44,15 +46,17 @@ _SETTLE_ELSEWHERE_S: Final = 20.0
 def _body(options: argparse.Namespace) -> int:
     if not options.embedded and not options.bootstrap_servers:
         raise ConfigError("give --embedded for a broker of its own, or --bootstrap-servers")
-    if options.rounds < 1:
-        raise ConfigError("--rounds has to be at least 1")
+    rounds = _ROUNDS[options.suite] if options.rounds is None else options.rounds
+    puts = _PUTS[options.suite] if options.puts is None else options.puts
+    if rounds < 1 or puts < 1:
+        raise ConfigError("--rounds and --puts have to be at least 1")
     missing = {name: why for name, why in missing_contenders().items() if name in options.contenders}
     wish = Wish(
         plans=chosen(options.suite, options.scenarios),
         contenders=options.contenders - missing.keys(),
-        rounds=options.rounds,
+        rounds=rounds,
         storms=() if options.no_storm else options.storm or _STORMS[options.suite],
-        puts=0 if options.no_latency else options.puts,
+        puts=0 if options.no_latency else puts,
         settle_s=_SETTLE_S if options.embedded else _SETTLE_ELSEWHERE_S,
     )
     if options.again and options.result is not None:
@@ -134,7 +138,7 @@ def main(argv: Sequence[str]) -> int:
     where.add_argument("-B", "--bootstrap-servers", help="on this cluster, in topics of its own that are deleted after")
     arguments.add_argument("--suite", choices=tuple(SUITES), default="kip", help="which scenarios; default kip")
     arguments.add_argument("--scenarios", type=_names, help=f"instead: comma list of {', '.join(plans())}")
-    arguments.add_argument("--rounds", type=int, default=5, help="default 5")
+    arguments.add_argument("--rounds", type=int, help="default 5, quick: 2")
     arguments.add_argument(
         "--contenders",
         type=_contenders,
@@ -143,7 +147,7 @@ def main(argv: Sequence[str]) -> int:
     )
     arguments.add_argument("--storm", type=_numbers, metavar="N,..", help="numbers of starts at once; full: 20,100,200")
     arguments.add_argument("--no-storm", action="store_true", help="no storms")
-    arguments.add_argument("--puts", type=int, default=latency.PUTS, help=f"into each store; default {latency.PUTS}")
+    arguments.add_argument("--puts", type=int, help=f"into each store; default {latency.PUTS}, quick: 40")
     arguments.add_argument("--no-latency", action="store_true", help="no puts into running stores")
     arguments.add_argument(
         "--result", type=Path, metavar="FILE", help="JSON file of all figures; a run goes on from it"

@@ -237,7 +237,7 @@ def plans() -> dict[str, Plan]:
 
 SUITES: Final[Mapping[str, tuple[str, ...]]] = {
     "kip": ("kip",),
-    "quick": ("kip", "groups-1", "groups-100"),
+    "quick": ("kip", "groups-1"),
     "full": (
         "kip",
         "groups-1",
