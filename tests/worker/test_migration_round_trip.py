@@ -158,19 +158,22 @@ def test_two_clusters_that_share_topics_by_accident_are_taken_apart(
         [write_properties(tmp_path / f"{name}-{kind}.properties", each) for name, each in files_of.items()]
         for kind, files_of in (("merged", merged), ("apart", apart))
     )
-    workers = {name: worker_factory(each, wait=False) for name, each in merged.items()}
-    with ThreadPoolExecutor(2) as threads:
-        list(threads.map(ConnectWorker.await_healthy, workers.values()))
+    # One at a time while connectors are made: two leaders that write the same tasks at once may leave them without any.
     for name, connectors in own.items():
+        worker = worker_factory(merged[name])
         for connector in connectors:
-            files.add(workers[name], connector, 2)
-    for worker in workers.values():
+            files.add(worker, connector, 2)
+        worker.stop()
+    workers = [worker_factory(each, wait=False) for each in merged.values()]
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(ConnectWorker.await_healthy, workers))
+    for worker in workers:
         await_that(worker.rest.connectors, lambda names: len(names) == 3, what="merged")
-    stop(list(workers.values()))
+    stop(workers)
 
     assignment = tmp_path / "assignment.json"
     assignment.write_text(json.dumps({groups[name]: connectors for name, connectors in own.items()}))
-    # Two leaders have written tasks and commits into each other: the log as it is may be inconsistent for Connect.
+    # Two leaders may have written tasks and commits into each other: the log as it is may be inconsistent for Connect.
     move(broker, tmp_path, "split", sources, targets, "--assign", str(assignment), "--mode", "state")
     records = topics.records(topics.topic(TopicType.CONFIG))
     before = {name: len(files.values(name)) for connectors in own.values() for name in connectors}
