@@ -53,7 +53,7 @@ def goals(result: StartupResult) -> list[Goal]:
     return [
         _at_least(
             result,
-            "KIP's workload, cold: Java's stores take as long as ours",
+            "KIP's workload, cold: time of Java's stores beside ours",
             KIP,
             contender="java",
             warmth="cold",
@@ -61,7 +61,7 @@ def goals(result: StartupResult) -> list[Goal]:
         ),
         _at_least(
             result,
-            "KIP's workload, warm: Java's stores on the same prefixed topics take as long as ours",
+            "KIP's workload, warm: time of Java's stores on the same prefixed topics beside ours",
             KIP,
             contender="java-foreign",
             warmth="warm",
@@ -69,7 +69,7 @@ def goals(result: StartupResult) -> list[Goal]:
         ),
         _at_least(
             result,
-            "KIP's workload: kcat, one topic after another, takes as long as our cold start",
+            "KIP's workload: time of kcat, one topic after another, beside our cold start",
             KIP,
             contender="kcat",
             warmth="cold",
@@ -77,7 +77,7 @@ def goals(result: StartupResult) -> list[Goal]:
         ),
         _at_least(
             result,
-            "1,000 groups, warm: Java's stores on plain keys take as long as ours",
+            "1,000 groups, warm: time of Java's stores on plain keys beside ours",
             LARGE,
             contender="java",
             warmth="warm",
@@ -124,7 +124,7 @@ def _at_least(
 
 
 def _large_beside_jar(result: StartupResult) -> Goal:
-    sentence = "1,000 groups, warm: our stores take as long as Java's with the sharing jar"
+    sentence = "1,000 groups, warm: time of our stores beside Java's with the sharing jar"
     target = f"at most {LARGE_JAR:g} times"
     ours, jar = _median(result, LARGE, "python", "warm"), _median(result, LARGE, "java-jar", "warm")
     if ours is None or jar is None:
@@ -133,7 +133,7 @@ def _large_beside_jar(result: StartupResult) -> Goal:
 
 
 def _checkpoint(result: StartupResult) -> Goal:
-    sentence = "1,000 groups, cold: a full read takes as long as a start from a checkpoint with 1 % new records"
+    sentence = "1,000 groups, cold: time of a full read beside a start from a checkpoint with 1 % new records"
     target = f"at least {CHECKPOINT:g} times"
     full, short = (_median(result, LARGE, contender, "cold") for contender in ("python", "python-checkpoint"))
     if full is None or short is None:
@@ -177,7 +177,7 @@ def _storms(result: StartupResult) -> list[tuple[float, float, int]]:
 
 
 def _storm_ratio(result: StartupResult) -> Goal:
-    sentence = f"storm of {STORM_STARTS} starts: side by side they take as long as one after another"
+    sentence = f"storm of {STORM_STARTS} starts: time side by side beside that of one after another"
     target = f"at most {STORM:g} times"
     found = _storms(result)
     if not found:
@@ -220,15 +220,15 @@ def _p50(result: StartupResult, contender: str, store: str, groups: Callable[[in
 
 
 def _latency_beside_java(result: StartupResult, store: str) -> Goal:
-    sentence = f"put to read-back of the {store} store, p50: ours takes as long as Java's"
+    sentence = f"put to read-back of the {store} store, p50: ours beside Java's"
     ours, java = (_p50(result, contender, store, lambda groups: groups == 1) for contender in ("python", "java"))
     if ours is None or java is None:
-        return _not_measured(result, sentence, "at most once", "java")
-    return Goal(sentence, "at most once", f"{ratio(ours / java)} times", ours <= java)
+        return _not_measured(result, sentence, "at most 1 times", "java")
+    return Goal(sentence, "at most 1 times", f"{ratio(ours / java)} times", ours <= java)
 
 
 def _latency_with_others(result: StartupResult, store: str) -> Goal:
-    sentence = f"put to read-back of the {store} store, p50: {MANY_GROUPS} groups that write cost one group"
+    sentence = f"put to read-back of the {store} store, p50: {MANY_GROUPS} groups that write, beside one group alone"
     target = f"at most {WRITING:g} times"
     alone = _p50(result, "python", store, lambda groups: groups == 1)
     many = _p50(result, "python", store, lambda groups: groups >= MANY_GROUPS)
