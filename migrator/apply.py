@@ -20,7 +20,7 @@ from connect_share.admin import Admin
 from connect_share.log import RangeReader
 from connect_share.records import TopicType
 from migrator.backup import back_up
-from migrator.copying import CopyJob
+from migrator.copying import BegunCopy, CopyJob
 from migrator.errors import AlreadyAppliedError, CopyError, PlanFileError
 from migrator.evidence import SliceEvidence
 from migrator.inspection import client_id_of
@@ -35,8 +35,6 @@ from migrator.writing import Producers
 LOCAL_ENGINE: Final = "local"
 OPEN_AHEAD: Final = 1
 """Slices fetched while one is written. A second thread would take a quarter more CPU time, to no gain."""
-SETTLE_EVERY: Final = 100_000
-"""Records after which acknowledgements are waited for; the many small slices of a small cluster share a wait."""
 SAVE_EVERY_S: Final = 0.5
 """Time between two versions of the manifest: thousands of slices would else write it thousands of times."""
 Engine = Callable[[Sequence[CopyJob]], Iterable[SliceEvidence]]
@@ -52,8 +50,7 @@ def local_engine(progress: Progress, producers: Producers | None = None) -> Engi
     def run(jobs: Sequence[CopyJob]) -> Iterator[SliceEvidence]:
         progress.phase("copying", sum(_length(job) for job in jobs))
         present = _read_back(jobs)
-        begun: list[Callable[[], SliceEvidence]] = []
-        queued = 0
+        begun: deque[BegunCopy] = deque()
         with ExitStack() as stack:
             opened: deque[RangeReader | None] = deque()
             for number, job in enumerate(jobs):
@@ -65,11 +62,11 @@ def local_engine(progress: Progress, producers: Producers | None = None) -> Engi
                 begun.append(
                     job.begin(producers=writers, present=found, opened=opened.popleft(), on_progress=progress.advance)
                 )
-                queued += _length(job)
-                if queued >= SETTLE_EVERY:
-                    yield from (finish() for finish in begun)
-                    begun, queued = [], 0
-            yield from (finish() for finish in begun)
+                # Nobody waits for acknowledgements before the end: the brokers work while the next slices are read.
+                while begun and begun[0].is_acknowledged:
+                    yield begun.popleft().finish()
+            while begun:
+                yield begun.popleft().finish()
 
     return run
 

@@ -79,7 +79,7 @@ def begin_copy(
     opened: RangeReader | None = None,
     on_progress: Callable[[int], None] | None = None,
     idle_timeout_s: float = IDLE_TIMEOUT_S,
-) -> Callable[[], SliceEvidence]:
+) -> BegunCopy:
     """Read one source partition and queue all that is to be written; what it gives waits for the acknowledgements.
 
     Between the two the caller may begin further slices with the same producers: small slices then share requests, of
@@ -132,12 +132,7 @@ def begin_copy(
         writer.abandon()
         raise
 
-    def finish() -> SliceEvidence:
-        try:
-            writer.finish()
-        except BaseException:
-            writer.abandon()
-            raise
+    def evidence() -> SliceEvidence:
         spans = dict(writer.offsets)
         if present is not None and skipping is not None:
             for number in skipping.lengths:
@@ -146,7 +141,47 @@ def begin_copy(
                 spans[number] = (min(first, written[0]), max(last, written[1]))
         return tally.evidence(slice_, marker=marker, spans=spans)
 
-    return finish
+    return BegunCopy(writer, evidence)
+
+
+class BegunCopy:
+    """A slice of which everything was read and queued.
+
+    Args:
+        writer: which waits for acknowledgements.
+        evidence: gives what was done, once all are there.
+    """
+
+    def __init__(self, writer: CheckedWriter, evidence: Callable[[], SliceEvidence]) -> None:
+        self._writer = writer
+        self._evidence = evidence
+
+    @property
+    def is_acknowledged(self) -> bool:
+        """Whether :meth:`finish` has nothing to wait for.
+
+        Raises:
+            BrokerError: a record was refused.
+        """
+        try:
+            return self._writer.is_acknowledged
+        except BaseException:
+            self._writer.abandon()
+            raise
+
+    def finish(self) -> SliceEvidence:
+        """Wait for the acknowledgements that are missing; give what was done.
+
+        Raises:
+            BrokerError: a record was refused or not acknowledged in time.
+            CopyError: fewer acknowledgements than records.
+        """
+        try:
+            self._writer.finish()
+        except BaseException:
+            self._writer.abandon()
+            raise
+        return self._evidence()
 
 
 def _records(batches: Iterable[list[Message]]) -> Iterator[Record]:
@@ -228,7 +263,7 @@ class CopyJob:
         on_progress: Callable[[int], None] | None = None,
     ) -> SliceEvidence:
         """Copy the slice; arguments and errors as of :meth:`begin`."""
-        return self.begin(resumed=resumed, present=present, producers=producers, on_progress=on_progress)()
+        return self.begin(resumed=resumed, present=present, producers=producers, on_progress=on_progress).finish()
 
     def begin(
         self,
@@ -238,7 +273,7 @@ class CopyJob:
         producers: Producers | None = None,
         opened: RangeReader | None = None,
         on_progress: Callable[[int], None] | None = None,
-    ) -> Callable[[], SliceEvidence]:
+    ) -> BegunCopy:
         """Queue all that is to be written; what this gives waits for the acknowledgements.
 
         Args:

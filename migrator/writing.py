@@ -136,6 +136,16 @@ class CheckedWriter:
             producer.poll(0)
             self._polled = self._sent
 
+    @property
+    def is_acknowledged(self) -> bool:
+        """Whether every record is at the destination, as far as acknowledgements were looked at.
+
+        Raises:
+            BrokerError: a record was refused.
+        """
+        self._raise_failure()
+        return self._acknowledged == self._sent
+
     def finish(self) -> None:
         """Wait for all acknowledgements.
 
@@ -143,8 +153,14 @@ class CheckedWriter:
             BrokerError: a record was refused or not acknowledged in time.
             CopyError: fewer acknowledgements than records.
         """
-        # Each record has a time-out of its own (message.timeout.ms), so this loop ends.
-        while self._producer is not None and len(self._producer) and not self._failures:
+        # Each record has a time-out of its own (message.timeout.ms), so this loop ends. What is left at its end may belong
+        # to other slices.
+        while (
+            self._acknowledged < self._sent
+            and self._producer is not None
+            and len(self._producer)
+            and not self._failures
+        ):
             self._producer.flush(0.5)
         self._raise_failure()
         if self._acknowledged != self._sent:
