@@ -104,7 +104,10 @@ class ConfigFold:
         )
 
     def saved(self) -> dict[str, Any]:
-        """Give all that is believed as plain values for JSON, secrets included; counts of records are left out."""
+        """Give all that is believed as plain values for JSON, secrets included; counts of records are left out.
+
+        Later records do not change it: configurations are replaced, never altered.
+        """
         key = self._session_key
         return {
             "offset": self._offset,
@@ -112,14 +115,14 @@ class ConfigFold:
             "session_key": None
             if key is None
             else [base64.b64encode(key.key).decode(), key.algorithm, key.creation_timestamp_ms],
-            "connectors": self._connectors,
+            "connectors": dict(self._connectors),
             "committed": _with_text_keys(self._committed),
             "deferred": _with_text_keys(self._deferred),
-            "task_counts": self._task_counts,
+            "task_counts": dict(self._task_counts),
             "target_states": {name: state.value for name, state in self._target_states.items()},
-            "task_count_records": self._task_count_records,
-            "generations": self._generations,
-            "applied": self._applied,
+            "task_count_records": dict(self._task_count_records),
+            "generations": dict(self._generations),
+            "applied": dict(self._applied),
             "pending_fencing": sorted(self._pending_fencing),
             "inconsistent": sorted(self._inconsistent),
         }

@@ -148,7 +148,7 @@ class StatusFold:
                 for name, topics in self._topics.items()
                 for topic, status in topics.items()
             ],
-            "removed_at_ms": self._removed_at_ms,
+            "removed_at_ms": dict(self._removed_at_ms),
             "outdone": [
                 [task.connector, task.task, timestamp_ms, _plain(status)]
                 for task, outdone in self._outdone.items()

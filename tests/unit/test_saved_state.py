@@ -38,6 +38,11 @@ def test_going_on_from_what_was_saved(topic_type: TopicType, history: History, c
     assert second.snapshot() == first.snapshot()
     for record in records[cut:]:
         second.apply(record)
+    # What was saved is of its moment, whatever comes afterwards.
+    kept = first.saved()
+    for record in records[cut:]:
+        first.apply(record)
+    assert json.dumps(kept) == before
     assert second.saved() == whole.saved()
     assert second.snapshot() == whole.snapshot()
 
