@@ -23,7 +23,7 @@ def write_private_file(path: Path, data: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
     except BaseException:
         if temporary is not None:
             with contextlib.suppress(OSError):
@@ -31,7 +31,7 @@ def write_private_file(path: Path, data: bytes) -> None:
         raise
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Make the rename itself survive a crash of the machine."""
     handle = os.open(folder, os.O_RDONLY)
     try:

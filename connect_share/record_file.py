@@ -24,6 +24,7 @@ import fastavro.write
 
 from connect_share.avro_encoding import encode_bytes, encode_headers, encode_long, encode_place
 from connect_share.errors import RecordFileError
+from connect_share.private_file import sync_folder
 from connect_share.records import Record
 
 RECORD_FILE_FORMAT: Final = "connect-share/records/1"
@@ -235,7 +236,7 @@ class RecordFileWriter:
         whole = _hash(self._file, 0)
         size = self._file.seek(0, os.SEEK_END)
         self._temporary.replace(self.path)
-        _sync_folder(self.path.parent)
+        sync_folder(self.path.parent)
         self.result = WrittenRecordFile(self.path, sum(self._counts), tuple(self._counts), size, whole)
 
     @contextlib.contextmanager
@@ -374,12 +375,3 @@ def _hash(file: IO[bytes], start: int) -> str:
     while chunk := file.read(_CHUNK_BYTES):
         digest.update(chunk)
     return digest.hexdigest()
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the rename itself survive a crash of the machine."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

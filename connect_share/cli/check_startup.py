@@ -13,6 +13,7 @@ from connect_share.admin import Admin
 from connect_share.cli.arguments import topic_set_of
 from connect_share.cli.output import PLAIN, Output
 from connect_share.cli.profiling import Profiling, prepare_profiling
+from connect_share.cli.prompt import confirmed
 from connect_share.cli.reading import CLIENT_ID, Group
 from connect_share.cli.startup_tables import change_line, show, show_text
 from connect_share.errors import ConnectShareError, UsageError
@@ -24,6 +25,8 @@ from connect_share.startup.report import SHIPPED_NAME
 from connect_share.worker_config import TopicSet
 
 _EVERY_S: Final = 2.0
+
+_UNASKED: Final = "nothing was changed: give --yes to go on without a prompt"
 
 
 def check_startup(arguments: argparse.Namespace, out: Output) -> int:
@@ -122,7 +125,7 @@ class _Applying:
         if dry_run:
             self._tell(applied=False, dry_run=True)
             return 1
-        if not yes and not _confirmed():
+        if not yes and not confirmed("change these settings?", otherwise=_UNASKED):
             return 1
         self._change()
         self._tell(applied=True, dry_run=False)
@@ -175,11 +178,3 @@ def _command(bootstrap_servers: str, topic: str, undo: Sequence[_Undo]) -> str:
     words += ["--add-config", added] if added else []
     words += ["--delete-config", deleted] if deleted else []
     return " ".join(words)
-
-
-def _confirmed() -> bool:
-    if not sys.stdin.isatty():
-        print("nothing was changed: give --yes to go on without a prompt", file=sys.stderr)
-        return False
-    print("\nchange these settings? [yes/no] ", end="", file=sys.stderr, flush=True)
-    return sys.stdin.readline().strip().lower() == "yes"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
+from typing import Final
 
 from connect_share.admin import Admin
 from connect_share.cli.arguments import TOPIC_FLAGS, topic_set_of
 from connect_share.cli.output import Output
+from connect_share.cli.prompt import confirmed
 from connect_share.cli.reading import CLIENT_ID
 from connect_share.cli.topic_specs import topic_specs
 from connect_share.topics.shared_set import (
@@ -20,6 +21,8 @@ from connect_share.topics.shared_set import (
 )
 
 _ANSWER_S = 15.0
+
+_UNASKED: Final = "nothing was created: give --yes to create without a prompt"
 
 
 def create_topics(arguments: argparse.Namespace, out: Output) -> int:
@@ -38,7 +41,7 @@ def create_topics(arguments: argparse.Namespace, out: Output) -> int:
         if arguments.dry_run:
             code = _end(out, planned, [], "nothing was created: --dry-run", dry_run=True)
             return code if short is None else out.error(too_few_brokers(*short))
-        if not arguments.yes and not _confirmed(out):
+        if not arguments.yes and not confirmed("create these topics?", otherwise=_UNASKED, tell=out.note):
             return 1
         if short is not None:
             out.note(f"{short[0]} of {short[1]} brokers are up: waiting {arguments.timeout:g} s for the others")
@@ -89,12 +92,3 @@ def _show(out: Output, planned: Sequence[PlannedTopic]) -> None:
 
 def _count(number: str, thing: str) -> str:
     return f"{number} {thing}{'' if number == '1' else 's'}"
-
-
-def _confirmed(out: Output) -> bool:
-    """Ask; only ``yes`` means yes."""
-    if not sys.stdin.isatty():
-        out.note("nothing was created: give --yes to create without a prompt")
-        return False
-    print("\ncreate these topics? [yes/no] ", end="", file=sys.stderr, flush=True)
-    return sys.stdin.readline().strip().lower() == "yes"

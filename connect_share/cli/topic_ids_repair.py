@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from contextlib import AbstractContextManager, suppress
 from typing import Final
 
 from connect_share.cli.output import Output
+from connect_share.cli.prompt import confirmed
 from connect_share.cli.topic_ids import about, compared
 from connect_share.errors import TopicIdRepairError, UsageError
 from connect_share.topic_ids import zookeeper_repair
@@ -17,6 +17,8 @@ from connect_share.topic_ids.repair_steps import Plan
 from connect_share.topic_ids.zookeeper import ZooKeeper, open_zookeeper
 
 _WAIT_S: Final = 30.0
+
+_UNASKED: Final = "nothing was changed: give --yes to go on without a prompt"
 
 
 def repair_topic_ids(arguments: argparse.Namespace, out: Output) -> int:
@@ -72,7 +74,7 @@ def _note_unfinished(arguments: argparse.Namespace, out: Output) -> None:
 
 def _carry_out(backup: Backup, session: ZooKeeper, arguments: argparse.Namespace, out: Output, *, new: bool) -> int:
     _preview(zookeeper_repair.preview(backup), out)
-    if not arguments.yes and not _confirmed("write these ids", out):
+    if not arguments.yes and not confirmed("write these ids?", otherwise=_UNASKED, tell=out.note):
         return 1
     if new:
         backup.write()
@@ -102,7 +104,7 @@ def _undo(arguments: argparse.Namespace, out: Output) -> int:
             out.lines(*lines, "nothing was changed")
         return 0
     _preview(lines, out)
-    if not arguments.yes and not _confirmed("put this back", out):
+    if not arguments.yes and not confirmed("put this back?", otherwise=_UNASKED, tell=out.note):
         return 1
     done: list[str] = []
     with _session(arguments) as session:
@@ -133,15 +135,6 @@ def _finish(done: list[str], backup: Backup, text: str, out: Output) -> None:
         out.json({"dry_run": False, "done": done, "backup": str(backup.folder)})
     else:
         out.lines(f"{len(done)} step{'' if len(done) == 1 else 's'} done, backup {backup.folder}; {text}")
-
-
-def _confirmed(what: str, out: Output) -> bool:
-    """Ask; only ``yes`` means yes."""
-    if not sys.stdin.isatty():
-        out.note("nothing was changed: give --yes to go on without a prompt")
-        return False
-    print(f"\n{what}? [yes/no] ", end="", file=sys.stderr, flush=True)
-    return sys.stdin.readline().strip().lower() == "yes"
 
 
 def _tell_plan(plan: Plan, out: Output, end: str) -> None:

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from typing import Any, Final
+from typing import Final
 
 from connect_share.admin import Admin
 from connect_share.errors import (
@@ -29,7 +29,6 @@ from connect_share.state import (
     ConfigFold,
     RestartRequest,
     SessionKey,
-    SkipKind,
     TargetState,
 )
 from connect_share.state import config_records as wire
@@ -94,7 +93,7 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
         self._listener = update_listener
         self._clock = clock
         self._state_lock = threading.Lock()
-        self._fold = ConfigFold(self._group)
+        self._fold: ConfigFold = ConfigFold(self._group)
         self._started = False
         self._leader: TransactionalWriter | None = None
         if worker_config.uses_transactional_leader:
@@ -358,18 +357,6 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
     def _not_read_back(what: str, written: int | None, error: ConnectShareError) -> WriteError:
         state = "was not written" if written is None else "was written but not read back"
         return WriteError(f"{what} {state} within {WRITE_BUDGET_S:g} s: {error}")
-
-    def _saved(self) -> Any:
-        with self._state_lock:
-            return self._fold.saved()
-
-    def _restore(self, saved: Any) -> None:
-        with self._state_lock:
-            self._fold.restore(saved)
-
-    def _skipped(self) -> Mapping[SkipKind, int]:
-        with self._state_lock:
-            return dict(self._fold.skipped)
 
     def _apply(self, records: Sequence[Record]) -> None:
         for record in records:

@@ -13,7 +13,7 @@ from connect_share.errors import ConnectShareError, KeyFormatError, StoreClosedE
 from connect_share.keys import own_key
 from connect_share.log.protocol import RecordMetadata
 from connect_share.records import Record, TopicType
-from connect_share.state import OffsetFold, OffsetSnapshot, SkipKind
+from connect_share.state import OffsetFold, OffsetSnapshot
 from connect_share.stores.offset_backing_store import SetCallback, failed
 from connect_share.stores.topic_based import (
     KafkaTopicBasedBackingStore,
@@ -60,7 +60,7 @@ class KafkaOffsetBackingStore(KafkaTopicBasedBackingStore):
             write_guard=write_guard,
         )
         self._state_lock = threading.Lock()
-        self._fold = OffsetFold(self._group)
+        self._fold: OffsetFold = OffsetFold(self._group)
         self._readers: ThreadPoolExecutor | None = None
 
     def start(self) -> None:
@@ -154,18 +154,6 @@ class KafkaOffsetBackingStore(KafkaTopicBasedBackingStore):
     def _value(self, values: Mapping[bytes, bytes], key: bytes) -> bytes | None:
         original = own_key(TopicType.OFFSET, key, self._group)
         return None if original is None else values.get(original)
-
-    def _saved(self) -> Any:
-        with self._state_lock:
-            return self._fold.saved()
-
-    def _restore(self, saved: Any) -> None:
-        with self._state_lock:
-            self._fold.restore(saved)
-
-    def _skipped(self) -> Mapping[SkipKind, int]:
-        with self._state_lock:
-            return dict(self._fold.skipped)
 
     def _apply(self, records: Sequence[Record]) -> None:
         with self._state_lock:

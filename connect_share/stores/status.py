@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 import queue
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from connect_share.admin import Admin
 from connect_share.errors import ConnectShareError, ValueFormatError
@@ -17,7 +17,6 @@ from connect_share.log.protocol import RecordMetadata
 from connect_share.records import ConnectorTaskId, Record, TopicType
 from connect_share.state import (
     ConnectorStatus,
-    SkipKind,
     StatusFold,
     StatusSnapshot,
     TaskStatus,
@@ -75,7 +74,7 @@ class KafkaStatusBackingStore(KafkaTopicBasedBackingStore):
             write_guard=write_guard,
         )
         self._state_lock = threading.RLock()
-        self._fold = StatusFold(self._group)
+        self._fold: StatusFold = StatusFold(self._group)
         self._entries: dict[bytes, _Entry] = {}
         self._last_generation_sent: int | None = None
         self._retries = _RetryThread()
@@ -222,18 +221,6 @@ class KafkaStatusBackingStore(KafkaTopicBasedBackingStore):
 
         _ = self._log  # a stopped or not started store says so itself
         send()
-
-    def _saved(self) -> Any:
-        with self._state_lock:
-            return self._fold.saved()
-
-    def _restore(self, saved: Any) -> None:
-        with self._state_lock:
-            self._fold.restore(saved)
-
-    def _skipped(self) -> Mapping[SkipKind, int]:
-        with self._state_lock:
-            return dict(self._fold.skipped)
 
     def _apply(self, records: Sequence[Record]) -> None:
         with self._state_lock:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any, Final
+from contextlib import AbstractContextManager
+from typing import Any, Final, Protocol
 
 from connect_share.admin import Admin
 from connect_share.errors import ConnectShareError, NotStartedError, StoreClosedError
@@ -73,6 +75,18 @@ def kafka_based_log(
     )
 
 
+class Fold(Protocol):
+    """What a store makes of its records, seen from here."""
+
+    skipped: Counter[SkipKind]
+
+    def saved(self) -> Any:
+        """Give all that is believed as plain values for JSON."""
+
+    def restore(self, saved: Any) -> None:
+        """Believe what was saved."""
+
+
 class KafkaTopicBasedBackingStore(ABC):
     """A store over one compacted internal topic; the three stores derive from it.
 
@@ -86,6 +100,9 @@ class KafkaTopicBasedBackingStore(ABC):
 
     Source: ``KafkaTopicBasedBackingStore``.
     """
+
+    _fold: Fold
+    _state_lock: AbstractContextManager[Any]
 
     def __init__(
         self,
@@ -126,7 +143,9 @@ class KafkaTopicBasedBackingStore(ABC):
     def skipped(self) -> dict[SkipKind, int]:
         """Count the records that changed nothing, by reason; those of other groups are ``SkipKind.FOREIGN``."""
         counts = {SkipKind.FOREIGN: self._foreign_records}
-        for kind, count in self._skipped().items():
+        with self._state_lock:
+            of_the_fold = dict(self._fold.skipped)
+        for kind, count in of_the_fold.items():
             counts[kind] = counts.get(kind, 0) + count
         return {kind: count for kind, count in counts.items() if count}
 
@@ -150,7 +169,8 @@ class KafkaTopicBasedBackingStore(ABC):
             raise StoreClosedError(
                 f"the {self._topic_type.value} store on {self.topic} was started before; make a new one"
             )
-        self._restore(saved)
+        with self._state_lock:
+            self._fold.restore(saved)
 
     def save(self, timeout_s: float) -> tuple[dict[int, int], Any]:
         """Give positions and what is believed there, of one moment: all that was written before was applied.
@@ -159,7 +179,12 @@ class KafkaTopicBasedBackingStore(ABC):
             ReadToEndTimeoutError: not within ``timeout_s``.
             LogFailedError, StoreClosedError, NotStartedError: the store does not run.
         """
-        return self._log.between_batches(lambda positions: (dict(positions), self._saved()), timeout_s)
+
+        def look(positions: Mapping[int, int]) -> tuple[dict[int, int], Any]:
+            with self._state_lock:
+                return dict(positions), self._fold.saved()
+
+        return self._log.between_batches(look, timeout_s)
 
     def stop(self) -> None:
         """End the log's thread and close the clients; may be called twice."""
@@ -192,18 +217,6 @@ class KafkaTopicBasedBackingStore(ABC):
     @abstractmethod
     def _apply(self, records: Sequence[Record]) -> None:
         """Take the next records; called by the log, from one thread at a time."""
-
-    @abstractmethod
-    def _saved(self) -> Any:
-        """Give what the store's fold gives as saved."""
-
-    @abstractmethod
-    def _restore(self, saved: Any) -> None:
-        """Let the store's fold believe what was saved."""
-
-    @abstractmethod
-    def _skipped(self) -> Mapping[SkipKind, int]:
-        """Count what the store's fold passed over."""
 
     def _skip(self, count: int, _keys: Sequence[bytes | None]) -> None:
         self._foreign_records += count

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from connect_share.cli.output import Output
+from connect_share.cli.prompt import confirmed
 from migrator.apply import LOCAL_ENGINE, apply_plan, check_plan, now_ms, resume_plan
 from migrator.assignment import read_assignment
 from migrator.cli.cutting_over import apply_and_follow
@@ -74,11 +75,7 @@ def plan_command(arguments: argparse.Namespace) -> int:
 def _confirmed(plan: MigrationPlan) -> bool:
     """Show the plan and ask; only ``yes`` means yes."""
     Output("apply", stdout=sys.stderr).lines(*plan_lines(plan))
-    if not sys.stdin.isatty():
-        print("nothing was written: give --yes to apply without a prompt", file=sys.stderr)
-        return False
-    print("\napply this plan? [yes/no] ", end="", file=sys.stderr, flush=True)
-    return sys.stdin.readline().strip().lower() == "yes"
+    return confirmed("apply this plan?", otherwise="nothing was written: give --yes to apply without a prompt")
 
 
 def apply_command(arguments: argparse.Namespace) -> int:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from connect_share.cli import prompt
 from connect_share.cli.output import Output
 from migrator.apply import apply_plan
 from migrator.cli.progress_line import ProgressLine
@@ -85,11 +86,7 @@ def apply_and_follow(
 
 def confirmed(question: str) -> bool:
     """Ask; only ``yes`` means yes."""
-    if not sys.stdin.isatty():
-        print("nothing was written: give --yes to go on without a prompt", file=sys.stderr)
-        return False
-    print(f"\n{question} [yes/no] ", end="", file=sys.stderr, flush=True)
-    return sys.stdin.readline().strip().lower() == "yes"
+    return prompt.confirmed(question, otherwise="nothing was written: give --yes to go on without a prompt")
 
 
 def cutover_command(arguments: argparse.Namespace) -> int:
