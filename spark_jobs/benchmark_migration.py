@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from connect_share.admin import Admin
-from connect_share.cli.output import Output
 from connect_share.embedded.broker import LocalBroker
 from connect_share.embedded.cache import run_folder
 from connect_share.embedded.worker import worker_properties, write_properties
@@ -332,14 +331,7 @@ def _body(options: argparse.Namespace) -> int:
         else:
             one = two = options.bootstrap_servers
         report = migration_report(_measure(options, (one, two), folder, progress), options.rounds)
-    if options.result is not None:
-        options.result.parent.mkdir(parents=True, exist_ok=True)
-        options.result.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
-    output = Output("benchmark_migration", options.output)
-    if output.is_json:
-        output.json(report)
-    else:
-        output.lines(*migration_table(report))
+    command_line.hand_out(options, "benchmark_migration", report, migration_table(report))
     return 0
 
 

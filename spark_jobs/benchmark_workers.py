@@ -6,7 +6,6 @@ Seconds from the start of the JVM to "Herder started", and what the worker logs 
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import shutil
 import statistics
@@ -22,7 +21,6 @@ from typing import Any, Final
 
 from connect_share import client
 from connect_share.admin import Admin
-from connect_share.cli.output import Output
 from connect_share.embedded.broker import DEFAULT_VERSION, LocalBroker
 from connect_share.embedded.cache import run_folder
 from connect_share.embedded.worker import ConnectWorker, worker_properties
@@ -208,14 +206,7 @@ def _body(options: argparse.Namespace) -> int:
         servers = options.bootstrap_servers or stack.enter_context(LocalBroker("bench")).bootstrap_servers
         found = _measure(servers, options.rounds, folder, progress)
     report = workers_report(found)
-    if options.result is not None:
-        options.result.parent.mkdir(parents=True, exist_ok=True)
-        options.result.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
-    output = Output("benchmark_workers", options.output)
-    if output.is_json:
-        output.json(report)
-    else:
-        output.lines(*workers_table(report))
+    command_line.hand_out(options, "benchmark_workers", report, workers_table(report))
     return 0
 
 

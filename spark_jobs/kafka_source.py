@@ -17,6 +17,7 @@ from pyspark.sql.types import StructType
 
 from connect_share.records import OffsetRange
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
+from spark_jobs.arrow_batches import arrow_batches
 from spark_jobs.schemas import KAFKA_SOURCE
 
 NAME: Final = "connect_share_kafka"
@@ -47,32 +48,29 @@ class KafkaReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Yield Arrow record batches of :data:`KAFKA_SOURCE`."""
-        import pyarrow as pa
-        from pyspark.sql.pandas.types import to_arrow_schema
-
         from connect_share.log import read_batches
 
         if not isinstance(partition, RangePartition) or partition.offset_range is None:
             return
-        schema = to_arrow_schema(KAFKA_SOURCE)
         batches = read_batches(
             ClientSettings(self._settings),
             [partition.offset_range],
             isolation=self._isolation,
             client_id=self._client_id,
         )
-        for batch in batches:
-            columns: list[list[Any]] = [
-                [message.topic() for message in batch],
-                [message.partition() for message in batch],
-                [message.offset() for message in batch],
-                [message.timestamp()[1] for message in batch],
-                [message.key() for message in batch],
-                [message.value() for message in batch],
-                [_headers(message.headers()) for message in batch],
-            ]
-            arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
-            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+        yield from arrow_batches(batches, _columns)
+
+
+def _columns(batch: Sequence[Any]) -> list[list[Any]]:
+    return [
+        [message.topic() for message in batch],
+        [message.partition() for message in batch],
+        [message.offset() for message in batch],
+        [message.timestamp()[1] for message in batch],
+        [message.key() for message in batch],
+        [message.value() for message in batch],
+        [_headers(message.headers()) for message in batch],
+    ]
 
 
 def _headers(headers: Any) -> list[dict[str, Any]] | None:

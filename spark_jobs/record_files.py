@@ -15,6 +15,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from connect_share.records import Record
+from spark_jobs.arrow_batches import arrow_batches
 from spark_jobs.schemas import KAFKA_SOURCE
 
 NAME: Final = "connect_share_records"
@@ -41,27 +43,24 @@ class RecordFileReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Yield Arrow record batches of :data:`KAFKA_SOURCE`."""
-        import pyarrow as pa
-        from pyspark.sql.pandas.types import to_arrow_schema
-
         from connect_share.record_file import RecordFile
 
         if not isinstance(partition, FilePartition) or partition.path is None:
             return
-        schema = to_arrow_schema(KAFKA_SOURCE)
         records = RecordFile(Path(partition.path)).read()
-        while batch := list(islice(records, _BATCH)):
-            columns: list[list[Any]] = [
-                [record.topic for record in batch],
-                [record.partition for record in batch],
-                [record.offset for record in batch],
-                [record.timestamp_ms for record in batch],
-                [record.key for record in batch],
-                [record.value for record in batch],
-                [[{"key": name, "value": value} for name, value in record.headers] or None for record in batch],
-            ]
-            arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
-            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+        yield from arrow_batches(iter(lambda: list(islice(records, _BATCH)), []), _columns)
+
+
+def _columns(batch: Sequence[Record]) -> list[list[Any]]:
+    return [
+        [record.topic for record in batch],
+        [record.partition for record in batch],
+        [record.offset for record in batch],
+        [record.timestamp_ms for record in batch],
+        [record.key for record in batch],
+        [record.value for record in batch],
+        [[{"key": name, "value": value} for name, value in record.headers] or None for record in batch],
+    ]
 
 
 class RecordFileSource(DataSource):
