@@ -17,11 +17,11 @@ from typing import Any
 import pytest
 
 from connect_share.admin import NewTopicRequest
-from connect_share.cli.__main__ import main
 from connect_share.client import producer
 from connect_share.keys import SESSION_KEY, prefix_key
 from connect_share.state import target_state_record
 from connect_share.state.config_state import TargetState
+from tests.support.console import console
 from tests.support.kafka import TOPIC_PREFIX, TestBroker
 
 VECTORS = Path(__file__).parent.parent / "vectors" / "java-worker"
@@ -110,27 +110,9 @@ def fill(broker: TestBroker, topics: Filled) -> None:
     assert not failed
 
 
-@dataclass(frozen=True)
-class Ran:
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Any:
-    def call(*words: str) -> Ran:
-        capsys.readouterr()
-        code = main(words)
-        captured = capsys.readouterr()
-        assert all(line.isprintable() for line in (captured.out + captured.err).split("\n"))
-        return Ran(code, captured.out, captured.err)
-
-    return call
+    return console(capsys)
 
 
 def test_groups(filled: Filled, run: Any) -> None:

@@ -5,30 +5,18 @@ from __future__ import annotations
 import json
 import shutil
 import zipfile
-from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from connect_share.cli.__main__ import main
 from connect_share.embedded.worker import worker_properties, write_properties
 from connect_share.worker_config import SHARING_PROPERTY
 from connect_share.worker_plugin import INTERCEPTOR_CLASS, JAR_NAME, jar_path
+from tests.support.console import console
 
 LINES = {SHARING_PROPERTY: "enabled", "interceptor.classes": INTERCEPTOR_CLASS}
-
-
-@dataclass(frozen=True)
-class Ran:
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
 
 
 @pytest.fixture
@@ -36,14 +24,7 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
     for name in ("KAFKA_HOME", "CLASSPATH"):
         monkeypatch.delenv(name, raising=False)
 
-    def call(*words: str | Path) -> Ran:
-        capsys.readouterr()
-        code = main([str(word) for word in words])
-        captured = capsys.readouterr()
-        assert all(line.isprintable() for line in (captured.out + captured.err).split("\n"))
-        return Ran(code, captured.out, captured.err)
-
-    return call
+    return console(capsys)
 
 
 @pytest.fixture

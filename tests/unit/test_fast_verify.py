@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,43 +16,16 @@ from connect_share.worker_config.client_settings import ClientSettings, Isolatio
 from migrator.connector_keys import connector_of
 from migrator.quick_compare import Spaces
 from migrator.transform import KeyTransform
-from migrator.verification import Side, VerifyJob, run_together
+from migrator.verification import VerifyJob, run_together
 from migrator.verify import compare_states
+from tests.support.sides import Held, Message
 
 GROUP = ClusterGroupId("big.team")
 NO_BROKER = ClientSettings({"bootstrap.servers": "nowhere:1"})
 
 
-@dataclass(frozen=True)
-class Message:
-    record: Record
-
-    def key(self) -> bytes | None:
-        return self.record.key
-
-    def value(self) -> bytes | None:
-        return self.record.value
-
-    def timestamp(self) -> tuple[int, int]:
-        return 1, self.record.timestamp_ms
-
-
-@dataclass(frozen=True)
-class Laid(Side):
-    """A side whose records are at hand."""
-
-    laid: tuple[Record, ...] = ()
-
-    def records(self, on_progress: Callable[[int], None] | None = None) -> Iterator[Record]:
-        return iter(self.laid)
-
-    def batches(self, on_progress: Callable[[int], None] | None = None) -> Iterator[Any]:
-        for start in range(0, len(self.laid), 3):
-            yield [Message(record) for record in self.laid[start : start + 3]]
-
-
-def side(records: Iterable[Record]) -> Laid:
-    return Laid((), Isolation.READ_UNCOMMITTED, NO_BROKER, "t", tuple(records))
+def side(records: Iterable[Record]) -> Held:
+    return Held((), Isolation.READ_UNCOMMITTED, NO_BROKER, "t", tuple(records), at_once=3)
 
 
 def job(

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -25,8 +24,9 @@ from migrator.evidence import Tally
 from migrator.plan import CopySlice
 from migrator.reading_back import Present, Skipping, identity
 from migrator.transform import KeyTransform
-from migrator.verification import Side, VerifyJob
+from migrator.verification import VerifyJob
 from tests.support.histories import NAMES, Draw, History, by_partition, compacted, histories, interleaved
+from tests.support.sides import Held
 
 GROUP = "g.h"
 HISTORIES = 100
@@ -46,35 +46,6 @@ def silence() -> Iterator[None]:
     logging.disable()
     yield
     logging.disable(logging.NOTSET)
-
-
-@dataclass(frozen=True)
-class Message:
-    """A record as the client gives it."""
-
-    record: Record
-
-    def key(self) -> bytes | None:
-        return self.record.key
-
-    def value(self) -> bytes | None:
-        return self.record.value
-
-    def timestamp(self) -> tuple[int, int]:
-        return 1, self.record.timestamp_ms
-
-
-@dataclass(frozen=True)
-class Held(Side):
-    """One side of a comparison whose records are here already."""
-
-    held: tuple[Record, ...] = ()
-
-    def records(self, on_progress: Callable[[int], None] | None = None) -> Iterator[Record]:
-        return iter(self.held)
-
-    def batches(self, on_progress: Callable[[int], None] | None = None) -> Iterator[Any]:
-        yield [Message(record) for record in self.held]
 
 
 def held(records: Sequence[Record]) -> Held:

@@ -6,42 +6,24 @@ import json
 import re
 import subprocess
 import sys
-from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from connect_share.cli.__main__ import main
 from connect_share.topic_ids import scanner
 from connect_share.topic_ids.causes import Cause, DataPath, topic_reports
+from tests.support.console import console
 from tests.support.topic_id_trees import NAMES, Tree
 
 ORDERS = "VFikBPGgTFa4tSj3PZTVgw"
 STRANGE = "AAAAAAAAQACAAAAAAAAABQ"
 
 
-@dataclass(frozen=True)
-class Ran:
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Any:
-    def call(*words: str | Path) -> Ran:
-        capsys.readouterr()
-        code = main([str(word) for word in words])
-        captured = capsys.readouterr()
-        return Ran(code, captured.out, captured.err)
-
-    return call
+    return console(capsys)
 
 
 @pytest.fixture

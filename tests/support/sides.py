@@ -1,0 +1,42 @@
+"""Sides of a comparison whose records are here already, for verifying without a broker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from connect_share.records import Record
+from migrator.verification import Side
+
+
+@dataclass(frozen=True)
+class Message:
+    """A record as the client gives it."""
+
+    record: Record
+
+    def key(self) -> bytes | None:
+        return self.record.key
+
+    def value(self) -> bytes | None:
+        return self.record.value
+
+    def timestamp(self) -> tuple[int, int]:
+        return 1, self.record.timestamp_ms
+
+
+@dataclass(frozen=True)
+class Held(Side):
+    """One side; ``at_once``: records in a batch, 0 for all."""
+
+    held: tuple[Record, ...] = ()
+    at_once: int = 0
+
+    def records(self, on_progress: Callable[[int], None] | None = None) -> Iterator[Record]:
+        return iter(self.held)
+
+    def batches(self, on_progress: Callable[[int], None] | None = None) -> Iterator[Any]:
+        size = self.at_once or max(1, len(self.held))
+        for start in range(0, len(self.held), size):
+            yield [Message(record) for record in self.held[start : start + size]]
