@@ -39,7 +39,8 @@ def test_a_run_that_was_stopped_goes_on(
     after = StartupResult.model_validate_json(file.read_bytes())
     assert (after.starts, after.storms) == (before.starts, before.storms)
     assert told["starts"] == json.loads(after.model_dump_json())["starts"]
-    assert {goal["met"] for goal in told["goals"]} >= {True, None}
+    # Which goals are met depends on the machine's load; that some can be told and some cannot does not.
+    assert {goal["met"] is None for goal in told["goals"]} == {True, False}
     assert (tmp_path / "report" / "report.html").stat().st_size > 1_000
 
     found = {(starts.contender, starts.warmth): starts for starts in after.starts}

@@ -163,5 +163,5 @@ def test_not_a_broker(bench: Any, collected: Any, silence: str, capfd: pytest.Ca
         )
         with pytest.raises((BrokerError, ReadToEndTimeoutError)):
             list(records)
-        assert time.monotonic() - began < 60  # it does not hang
+        assert time.monotonic() - began < 90  # it does not hang
     assert capfd.readouterr().err == ""
