@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from connect_share import TopicType, replay_offsets
+from connect_share.embedded.rest import RestError
 from connect_share.embedded.worker import ConnectWorker
 from tests.support.java_groups import JAR, SharedTopics, delete, put, when_possible
+from tests.support.soak import Faults
 from tests.support.waiting import await_that
 
 NAMES = ("my.conn", "connector-a", "orders-1")
@@ -18,7 +20,6 @@ _LINE = "a line of text\n"
 # With exactly-once a task asks the leader to fence its predecessor. If the leader was killed just then the task fails for
 # good (KIP-618 retries nothing), with the jar and without; operators restart it.
 _ASKED_A_DEAD_LEADER = "trying to forward REST request"
-_WAIT_S = 90.0
 
 
 @dataclass
@@ -46,6 +47,8 @@ class JavaGroup:
     removed: set[str] = field(default_factory=set)
     all_workers: list[ConnectWorker] = field(default_factory=list, repr=False)
     done: list[str] = field(default_factory=list)
+    faults: Faults = field(default_factory=Faults, repr=False)
+    wait_s: float = 90.0
 
     def __post_init__(self) -> None:
         self.folder.mkdir(parents=True)
@@ -86,7 +89,7 @@ class JavaGroup:
             "topic": f"{self.topics.prefix}-{self.group}-{name}",
             "batch.size": str(self.choose.randrange(100, 3_000)),
         }
-        put(self.worker, name, config)
+        put(self.worker, name, config, timeout_s=self.wait_s)
         target = self.model[name].target if name in self.model else "RUNNING"
         self.model[name] = Connector({**config, "name": name}, self._file(name), config["topic"], target)
         self.await_model()
@@ -109,7 +112,7 @@ class JavaGroup:
         if self.model:
             name = self.choose.choice(sorted(self.model))
             self._idle()
-            delete(self.worker, name)
+            delete(self.worker, name, timeout_s=self.wait_s)
             del self.model[name]
             self.removed.add(name)
             self.await_model()
@@ -118,7 +121,7 @@ class JavaGroup:
         running = [name for name, connector in self.model.items() if connector.target == "RUNNING"]
         if running:
             name = self.choose.choice(running)
-            when_possible(lambda: self.worker.rest.restart(name, tasks=self.version != "2.8.2"))
+            self._when_possible(lambda: self.worker.rest.restart(name, tasks=self.version != "2.8.2"))
             self.await_model()
 
     def alter_offsets(self) -> None:
@@ -128,15 +131,15 @@ class JavaGroup:
             back = self.choose.randrange(0, size // len(_LINE) + 1)  # lines read twice count twice as expected ones
             position = size - back * len(_LINE)
             wanted = [{"partition": {"filename": str(self.model[name].file)}, "offset": {"position": position}}]
-            when_possible(lambda: self.worker.rest.alter_offsets(name, wanted))
-            assert self.worker.rest.offsets(name) == wanted
+            self._when_possible(lambda: self.worker.rest.alter_offsets(name, wanted))
+            self._await_offsets(name, wanted)
             self._read_again(name, back)
 
     def reset_offsets(self) -> None:
         name = self._stopped_source()
         if name is not None:
-            when_possible(lambda: self.worker.rest.reset_offsets(name))
-            assert self.worker.rest.offsets(name) == []
+            self._when_possible(lambda: self.worker.rest.reset_offsets(name))
+            self._await_offsets(name, [])
             self._read_again(name, self.model[name].file.stat().st_size // len(_LINE))
 
     def restart_worker(self) -> None:
@@ -148,6 +151,7 @@ class JavaGroup:
     def kill_worker(self) -> None:
         self._idle()
         self.worker.kill()
+        self.faults.note(f"java {self.version}: kill -9")
         self.worker.start()
         self.await_model()
 
@@ -159,12 +163,13 @@ class JavaGroup:
         self.await_model()
         self._idle()
         first.kill()
+        self.faults.note(f"java {self.version}: kill -9 of one of two")
         self.await_model()
 
     def await_model(self) -> None:
         """Wait until REST says what the model says."""
         what = f"as {self.group}'s model after {self.done}"
-        await_that(self._differences, lambda found: found == [], what=what, timeout_s=_WAIT_S)
+        await_that(self._differences, lambda found: found == [], what=what, timeout_s=self.wait_s)
 
     def target_states(self) -> dict[str, str]:
         return {name: {"RUNNING": "STARTED"}.get(each.target, each.target) for name, each in self.model.items()}
@@ -214,7 +219,7 @@ class JavaGroup:
         if self.model:
             name = self.choose.choice(sorted(self.model))
             self._idle()
-            when_possible(lambda: ask(name))
+            self._when_possible(lambda: ask(name))
             self.model[name].target = target
             self.await_model()
 
@@ -224,16 +229,28 @@ class JavaGroup:
             return None
         name = self.choose.choice(sorted(idle))
         self._idle()
-        when_possible(lambda: self.worker.rest.stop(name))
+        self._when_possible(lambda: self.worker.rest.stop(name))
         self.model[name].target = "STOPPED"
         self.await_model()
         return name
 
     def _read_again(self, name: str, lines: int) -> None:
         self.expected_lines[name] += lines
-        when_possible(lambda: self.worker.rest.resume(name))
+        self._when_possible(lambda: self.worker.rest.resume(name))
         self.model[name].target = "RUNNING"
         self.await_model()
+
+    def _when_possible(self, action: Callable[[], object]) -> None:
+        when_possible(action, self.wait_s)
+
+    def _await_offsets(self, name: str, wanted: list[dict[str, Any]]) -> None:
+        def told() -> Any:
+            try:
+                return self.worker.rest.offsets(name)
+            except RestError as error:
+                return str(error)
+
+        await_that(told, lambda found: found == wanted, what=f"as set in {self.group}", timeout_s=self.wait_s)
 
     def _file(self, name: str) -> Path:
         return self.folder / f"{name}.txt"

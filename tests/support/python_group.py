@@ -1,7 +1,8 @@
 """A runtime of one cluster group in a process of its own, told what to do on stdin; it may be killed at any time.
 
 usage: python -m tests.support.python_group WORKER_FILE
-Each line is ``{"do": ..., ...}``; each answer is ``{"done": ...}``, given when the change is acknowledged.
+Each line is ``{"do": ..., ...}``; each answer is ``{"done": ...}``, given when the change is acknowledged, or
+``{"failed": ...}``: then it may have been carried out or not, and can be asked for again.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import IO, Any
 
-from connect_share import ConnectStorage, WorkerConfig
+from connect_share import ConnectShareError, ConnectStorage, WorkerConfig
 from connect_share.state import ConnectorStatus, State, TargetState
 from connect_share.stores import reset_offsets
 
@@ -68,7 +69,16 @@ def serve(worker_file: Path, orders: Iterable[str], answers: IO[str]) -> None:
     with ConnectStorage(WorkerConfig.from_file(worker_file), allow_empty=True) as storage:
         print(json.dumps({"done": "started"}), file=answers, flush=True)
         for line in orders:
-            print(json.dumps({"done": _carry_out(storage, json.loads(line))}), file=answers, flush=True)
+            answer: dict[str, Any]
+            try:
+                answer = {"done": _carry_out(storage, json.loads(line))}
+            except ConnectShareError as error:
+                answer = {"failed": f"{type(error).__name__}: {error}"}
+            print(json.dumps(answer), file=answers, flush=True)
+
+
+class OrderFailedError(Exception):
+    """The group has said so."""
 
 
 class PythonGroup:
@@ -79,15 +89,29 @@ class PythonGroup:
         self._process: subprocess.Popen[str] | None = None
 
     def start(self) -> None:
+        """Start its process.
+
+        Raises:
+            OrderFailedError: it ended, having said why on stderr.
+        """
         command = [sys.executable, "-m", "tests.support.python_group", str(self._worker_file)]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        assert self._answer() == "started"
+        assert self._answer(starting=True) == "started"
 
     def order(self, **order: Any) -> Any:
+        """Have something done.
+
+        Raises:
+            OrderFailedError: it was not, or that is not known.
+        """
+        self.begin(**order)
+        return self._answer()
+
+    def begin(self, **order: Any) -> None:
+        """Have something done, and do not wait for it."""
         assert self._process is not None
         assert self._process.stdin is not None
         print(json.dumps(order), file=self._process.stdin, flush=True)
-        return self._answer()
 
     def kill(self) -> None:
         self._end(kill=True)
@@ -95,12 +119,18 @@ class PythonGroup:
     def stop(self) -> None:
         self._end(kill=False)
 
-    def _answer(self) -> Any:
+    def _answer(self, *, starting: bool = False) -> Any:
         assert self._process is not None
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
+        if starting and not line:
+            self.kill()
+            raise OrderFailedError("it did not start")
         assert line, "the process of a Python group has ended"
-        return json.loads(line)["done"]
+        answer = json.loads(line)
+        if "failed" in answer:
+            raise OrderFailedError(answer["failed"])
+        return answer["done"]
 
     def _end(self, *, kill: bool) -> None:
         process, self._process = self._process, None

@@ -1,6 +1,6 @@
 """Java groups of three versions and Python groups on one set of topics; each is what its own operations made it.
 
-``make soak MINUTES=n`` runs the same for longer.
+``make soak MINUTES=n`` runs the same for longer, on a broker of its own that is killed meanwhile.
 """
 
 from __future__ import annotations
@@ -8,12 +8,11 @@ from __future__ import annotations
 import os
 import random
 import re
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -23,20 +22,22 @@ from connect_share.records import TopicType
 from connect_share.state import TargetState
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import Isolation, WorkerConfig
-from tests.support.java_group_model import NAMES, JavaGroup
+from tests.support.java_group_model import JavaGroup
 from tests.support.java_groups import EXACTLY_ONCE, LogLines, SharedTopics
-from tests.support.kafka import TestBroker
-from tests.support.python_group import PythonGroup
+from tests.support.kafka import given_broker
+from tests.support.python_group_model import PythonModel
+from tests.support.soak import Faults, Soak, clear, keep_logs, kill_broker
 
 pytestmark = [pytest.mark.broker, pytest.mark.worker]
 
+_LONG = "CONNECT_SHARE_SOAK_MINUTES" in os.environ
 _MINUTES = float(os.environ.get("CONNECT_SHARE_SOAK_MINUTES", "0.4"))
 _VERSIONS = {"com.acme": "2.8.2", "com.acme.orders": "3.9.2", "team-7": "4.3.1"}
 _EXACTLY_ONCE_GROUPS = {"com.acme.orders": "4.3.1", "team-7": "4.3.1"}
 _PYTHON_GROUPS = ("com", "com.acme.orders.my.conn")
 
 
-def run_java(group: JavaGroup, deadline_s: float) -> int:
+def run_java(group: JavaGroup, soak: Soak) -> int:
     done = 0
     group.start()
     while True:
@@ -44,53 +45,8 @@ def run_java(group: JavaGroup, deadline_s: float) -> int:
             group.done.append(step.__name__)
             step()
             done += 1
-            if time.monotonic() > deadline_s:
+            if soak.over:
                 return done
-
-
-def run_python(worker_file: Path, choose: random.Random, deadline_s: float) -> tuple[int, dict[str, Any]]:
-    """Give how many steps were done, and the model."""
-    group, done = PythonGroup(worker_file), 0
-    connectors: dict[str, Any] = {}
-    offsets: dict[str, list[list[dict[str, Any]]]] = {}
-    group.start()
-    try:
-        while time.monotonic() < deadline_s:
-            name = choose.choice(NAMES)
-            kinds = ["put", "offset", "reset", "kill", "restart"] + (["target", "delete"] if name in connectors else [])
-            kind = choose.choice(kinds)
-            if kind == "put":
-                config, tasks = {"name": name, "x": str(choose.random())}, choose.randrange(1, 4)
-                group.order(do="put", connector=name, config=config, tasks=tasks)
-                target = connectors[name]["target"] if name in connectors else "STARTED"
-                connectors[name] = {"config": config, "target": target, "tasks": tasks}
-            elif kind == "target":
-                state = choose.choice(["STARTED", "PAUSED", "STOPPED"])
-                group.order(do="target", connector=name, state=state)
-                connectors[name]["target"] = state
-            elif kind == "delete":
-                group.order(do="delete", connector=name)
-                del connectors[name]
-            elif kind == "offset":
-                pair: list[dict[str, Any]] = [{"p": choose.randrange(3)}, {"position": choose.randrange(10**9)}]
-                group.order(do="offset", connector=name, partition=pair[0], offset=pair[1])
-                kept = [each for each in offsets.get(name, []) if each[0] != pair[0]]
-                offsets[name] = [*kept, pair]
-            elif kind == "reset":
-                group.order(do="reset", connector=name)
-                offsets.pop(name, None)
-            else:
-                (group.kill if kind == "kill" else group.stop)()
-                group.start()
-            seen = group.order(do="view")
-            assert seen["connectors"] == connectors
-            assert {key: sorted(map(str, pairs)) for key, pairs in seen["offsets"].items()} == {
-                key: sorted(map(str, pairs)) for key, pairs in offsets.items()
-            }
-            done += 1
-    finally:
-        group.kill()
-    return done, connectors
 
 
 @contextmanager
@@ -99,6 +55,20 @@ def java_groups(groups: list[JavaGroup]) -> Iterator[None]:
         for group in groups:
             stack.callback(group.close)
         yield
+
+
+@contextmanager
+def kept_on_failure(groups: list[JavaGroup], faults: Faults, seed: int) -> Iterator[None]:
+    """Tell how to repeat what has failed, and keep what the workers have logged."""
+    try:
+        yield
+    except BaseException:
+        logs = clear(Path("build/soak") / str(seed))
+        for group in groups:
+            keep_logs(group.all_workers, logs / group.group)
+        print(f"CONNECT_SHARE_SOAK_SEED={seed} repeats it; the workers' logs are in {logs}")
+        print("faults:", faults.total, faults.by_kind(), "done again:", faults.repeated(), flush=True)
+        raise
 
 
 def foreign_trouble(group: JavaGroup, ids: list[str]) -> list[str]:
@@ -114,63 +84,96 @@ def foreign_trouble(group: JavaGroup, ids: list[str]) -> list[str]:
     return found
 
 
-@pytest.mark.timeout(int(_MINUTES * 60) + 420)
+@pytest.mark.timeout(int(_MINUTES * 60) + (900 if _LONG else 420))
 @pytest.mark.parametrize(
     ("versions", "extra"),
     [(_VERSIONS, {}), (_EXACTLY_ONCE_GROUPS, EXACTLY_ONCE)],
     ids=["three-versions", "exactly-once"],
 )
 def test_every_group_is_what_its_own_operations_made_it(
-    broker: TestBroker, unique: str, tmp_path: Path, versions: dict[str, str], extra: dict[str, str]
+    request: pytest.FixtureRequest, unique: str, tmp_path: Path, versions: dict[str, str], extra: dict[str, str]
 ) -> None:
     seed = int(os.environ.get("CONNECT_SHARE_SOAK_SEED", str(random.randrange(10**6))))
-    print(f"CONNECT_SHARE_SOAK_SEED={seed}")
+    print(f"CONNECT_SHARE_SOAK_SEED={seed}", flush=True)
+    killed = _LONG and given_broker() is None  # the broker that all tests share stays
+    broker = request.getfixturevalue("own_broker" if killed else "broker")
     topics = SharedTopics(broker.client_settings, broker.bootstrap_servers, unique)
     topics.create()
-    deadline_s = time.monotonic() + _MINUTES * 60
+    faults = Faults()
     groups = [
-        JavaGroup(topics, topics.group(name), version, tmp_path / name, random.Random(f"{seed}{name}"), extra)
+        JavaGroup(
+            topics,
+            topics.group(name),
+            version,
+            tmp_path / name,
+            random.Random(f"{seed}{name}"),
+            extra,
+            faults=faults,
+            wait_s=240.0 if killed else 90.0,
+        )
         for name, version in versions.items()
     ]
     files = {
         name: write_properties(tmp_path / f"{name}.properties", topics.properties(topics.group(name)))
         for name in _PYTHON_GROUPS
     }
-    with java_groups(groups), ThreadPoolExecutor(len(groups) + len(files)) as threads:
-        java = [threads.submit(run_java, group, deadline_s) for group in groups]
-        python = [
-            threads.submit(run_python, file, random.Random(f"{seed}{name}"), deadline_s) for name, file in files.items()
-        ]
-        steps = [run.result() for run in java] + [run.result()[0] for run in python]
-        print("steps by group:", dict(zip((*versions, *_PYTHON_GROUPS), steps, strict=True)))
+    soak = Soak(_MINUTES, faults)
+    models = {name: PythonModel(file, random.Random(f"{seed}{name}"), soak) for name, file in files.items()}
+    with java_groups(groups), kept_on_failure(groups, faults, seed):
+        with ThreadPoolExecutor(len(groups) + len(models) + 1) as threads:
+            runs = [threads.submit(soak.run, partial(run_java, group, soak)) for group in groups]
+            runs += [threads.submit(soak.run, model.run) for model in models.values()]
+            if killed:
+                kills = threads.submit(soak.run, partial(kill_broker, broker, random.Random(f"{seed}broker"), soak))
+        steps = [run.result() for run in runs]
+        assert not killed or kills.result() >= 1
+        print("operations:", sum(steps), dict(zip((*versions, *_PYTHON_GROUPS), steps, strict=True)))
+        print("faults:", faults.total, faults.by_kind())
+        print("done again:", faults.repeated(), flush=True)
         assert min(steps) >= 3
-        ids = [topics.group(name) for name in (*versions, *_PYTHON_GROUPS)]
-        for group in groups:
-            group.await_model()
-            assert foreign_trouble(group, ids) == []
-            # A Python store of the same group, beside the live workers, sees the same.
-            file = write_properties(tmp_path / f"{group.group}-view.properties", group.properties)
-            with ConnectStorage(WorkerConfig.from_file(file), allow_live_members=True, allow_empty=True) as storage:
-                config = storage.config.snapshot()
-                targets = {
-                    name: (config.target_state(name) or TargetState.STARTED).name for name in config.connectors()
-                }
-                assert targets == group.target_states()
-                assert {name: config.connector_config(name) for name in group.model} == {
-                    name: connector.config for name, connector in group.model.items()
-                }
-            for name, lines in group.expected_lines.items():
-                topic = f"{unique}-{group.group}-{name}"
-                paused = name not in group.model or group.model[name].target != "RUNNING"
-                found = len(topics.records(topic, isolation=Isolation.READ_COMMITTED))
-                assert found <= lines if paused else found == lines, (group.group, name)
-        for run, name in zip(python, _PYTHON_GROUPS, strict=True):
-            with ConnectStorage(WorkerConfig.from_file(files[name]), allow_empty=True) as storage:
-                assert storage.config.snapshot().connectors() == run.result()[1].keys()
+        compare(topics, groups, models, files, tmp_path, twice=killed and not extra)
+    print("differences: 0", flush=True)
+
+
+def compare(
+    topics: SharedTopics,
+    groups: list[JavaGroup],
+    models: dict[str, PythonModel],
+    files: dict[str, Path],
+    folder: Path,
+    *,
+    twice: bool,
+) -> None:
+    """Compare workers, stores and topics with the models.
+
+    ``twice``: a source may have sent lines again that a broker took and could not acknowledge any more.
+    """
+    ids = [*(group.group for group in groups), *(topics.group(name) for name in models)]
+    for group in groups:
+        group.await_model()
+        assert foreign_trouble(group, ids) == []
+        # A Python store of the same group, beside the live workers, sees the same.
+        file = write_properties(folder / f"{group.group}-view.properties", group.properties)
+        with ConnectStorage(WorkerConfig.from_file(file), allow_live_members=True, allow_empty=True) as storage:
+            config = storage.config.snapshot()
+            targets = {name: (config.target_state(name) or TargetState.STARTED).name for name in config.connectors()}
+            assert targets == group.target_states()
+            assert {name: config.connector_config(name) for name in group.model} == {
+                name: connector.config for name, connector in group.model.items()
+            }
+        for name, lines in group.expected_lines.items():
+            topic = f"{topics.prefix}-{group.group}-{name}"
+            running = name in group.model and group.model[name].target == "RUNNING"
+            found = len(topics.records(topic, isolation=Isolation.READ_COMMITTED))
+            assert found >= lines or not running, (group.group, name)
+            assert found <= lines or twice, (group.group, name)
+    for name, model in models.items():
+        with ConnectStorage(WorkerConfig.from_file(files[name]), allow_empty=True) as storage:
+            assert storage.config.snapshot().connectors() == model.connectors.keys()
     assert topics.plain_keys() == []
     seen = {
         split[0]
         for record in topics.records(topics.topic(TopicType.CONFIG))
         if (split := split_key(TopicType.CONFIG, record.key or b""))
     }
-    assert {topics.group(name) for name in versions} <= seen
+    assert {group.group for group in groups} <= seen
