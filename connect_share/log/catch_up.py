@@ -111,7 +111,7 @@ def catch_up_consumer(
 
 
 def catch_up(
-    reader: Consumer, readings: Sequence[Reading], *, timeout_s: float, isolation: Isolation
+    reader: Consumer, readings: Sequence[Reading], *, timeout_s: float, isolation: Isolation, assigned: bool = False
 ) -> dict[str, CatchUp]:
     """Feed sinks with everything before the ends given (and what a batch holds beyond), all topics by one client.
 
@@ -123,6 +123,7 @@ def catch_up(
         readings: different topics, whose sinks have the same ``key_prefix``.
         timeout_s: limit of the whole.
         isolation: the reader's, for the message of a time-out.
+        assigned: the reader fetches from these starts already.
 
     Returns:
         What was found, by topic.
@@ -131,7 +132,7 @@ def catch_up(
         ReadToEndTimeoutError: an end was not reached in time, with read_committed perhaps because a transaction is open.
         BrokerError: a partition cannot be read.
     """
-    return _CatchingUp(reader, readings).run(timeout_s, isolation)
+    return _CatchingUp(reader, readings).run(timeout_s, isolation, assigned)
 
 
 class _CatchingUp:
@@ -153,10 +154,10 @@ class _CatchingUp:
         self._assigned = [TopicPartition(*at) for at in sorted(self._waiting)]
         self._wait_s = 0.0
 
-    def run(self, timeout_s: float, isolation: Isolation) -> dict[str, CatchUp]:
+    def run(self, timeout_s: float, isolation: Isolation, assigned: bool) -> dict[str, CatchUp]:
         began = time.monotonic()
         starts = {at: self._found[at[0]].positions[at[1]] for at in sorted(self._waiting)}
-        if starts:
+        if starts and not assigned:
             # Offset 0, and "earliest" where that is gone: asking for the beginning by name costs librdkafka half a second.
             self._reader.assign([TopicPartition(topic, partition, at) for (topic, partition), at in starts.items()])
         budget = sum(end - starts[at] for at, end in self._waiting.items())

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
+from typing import Self
 
-from connect_share.client import Consumer
+from connect_share.client import Consumer, TopicPartition
 from connect_share.log.catch_up import CatchUp, Reading, catch_up, catch_up_consumer
+from connect_share.records import TopicType
+from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
 
 _LOOK_S = 0.05
@@ -24,7 +27,8 @@ class CommonReader:
         settings: how to read.
         client_id: shown in the broker's logs.
         isolation: which records of transactions are seen, by all of them.
-        from_the_beginning: all of them begin at the beginning.
+        begin: positions to begin at, of all partitions of all topics: fetching begins at once, while the caller still
+            asks whether these positions are good. An offset that is gone is an error then; else it means the beginning.
     """
 
     def __init__(
@@ -34,14 +38,18 @@ class CommonReader:
         *,
         client_id: str,
         isolation: Isolation,
-        from_the_beginning: bool = True,
+        begin: Mapping[str, Mapping[int, int]] | None = None,
     ) -> None:
         began = time.monotonic()
         self._isolation = isolation
         self._client: Consumer | None = catch_up_consumer(
-            settings, client_id=client_id, isolation=isolation, from_the_beginning=from_the_beginning
+            settings, client_id=client_id, isolation=isolation, from_the_beginning=begin is None
         )
         self._expected = set(topics)
+        self._begun = begin is not None
+        if begin is not None:
+            where = [(topic, partition, at) for topic in sorted(begin) for partition, at in begin[topic].items()]
+            self._client.assign([TopicPartition(*each) for each in where])
         self._asked: dict[str, Reading] = {}
         self._changed = threading.Condition()
         self._reading = False
@@ -49,6 +57,29 @@ class CommonReader:
         self._found: dict[str, CatchUp] = {}
         self._error: BaseException | None = None
         self.connect_s = time.monotonic() - began
+
+    @classmethod
+    def of_worker(
+        cls, worker: WorkerConfig, found: Collection[str], begin: Mapping[str, Mapping[int, int]] | None = None
+    ) -> Self | None:
+        """Make one for those of a worker's topics that were found and are read alike; the others are read alone.
+
+        ``None`` if there is no topic at all.
+        """
+        alike: dict[Isolation, list[str]] = {}
+        for topic_type in TopicType:
+            if worker.topic(topic_type) in found:
+                alike.setdefault(worker.isolation(topic_type), []).append(worker.topic(topic_type))
+        if not alike:
+            return None
+        isolation, topics = max(alike.items(), key=lambda item: len(item[1]))
+        return cls(
+            topics,
+            worker.consumer_settings(),
+            client_id=worker.client_id("shared-start"),
+            isolation=isolation,
+            begin=None if begin is None else {topic: begin[topic] for topic in topics},
+        )
 
     def covers(self, topic: str, isolation: Isolation) -> bool:
         """Tell whether a log is one of those."""
@@ -91,7 +122,9 @@ class CommonReader:
         try:
             if self._client is not None:
                 readings = list(self._asked.values())
-                self._found = catch_up(self._client, readings, timeout_s=timeout_s, isolation=self._isolation)
+                self._found = catch_up(
+                    self._client, readings, timeout_s=timeout_s, isolation=self._isolation, assigned=self._begun
+                )
         except BaseException as error:  # noqa: BLE001 - each log raises it in its own thread
             self._error = error
         finally:

@@ -6,7 +6,8 @@ import logging
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -40,55 +41,42 @@ class SavingStore(Protocol):
         """Give positions and state of one moment."""
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What became of a checkpoint file at the start.
-
-    Attributes:
-        checkpoint: to go on from, ``None`` for a full read.
-        reason: for the full read.
-        facts: of the topics, with where to begin.
-    """
-
-    checkpoint: Checkpoint | None
-    reason: str | None
-    facts: Mapping[str, TopicFacts]
-
-
-def find_checkpoint(path: Path, worker: WorkerConfig, admin: Admin, facts: Mapping[str, TopicFacts]) -> Found:
-    """Read a checkpoint and prove that it may be used; tells the log why not.
+def own_checkpoint(path: Path, worker: WorkerConfig) -> Checkpoint:
+    """Read a checkpoint of this worker's group; the cluster is not asked, so it may be out of date.
 
     Raises:
-        BrokerError: the cluster did not answer.
+        CheckpointRejected: there is none, it is damaged, or it is another group's.
     """
-    try:
-        checkpoint = _proven(read_checkpoint(path), worker, admin, facts)
-    except CheckpointRejected as rejected:
-        _logger.info("Reading everything instead of going on from checkpoint %s: %s", path, rejected)
-        return Found(None, str(rejected), facts)
-    begin = {
-        worker.topic(topic_type): replace(facts[worker.topic(topic_type)], starts=checkpoint.of(topic_type).positions)
-        for topic_type in TopicType
-    }
-    return Found(checkpoint, None, {**facts, **begin})
-
-
-def _proven(
-    checkpoint: Checkpoint | None, worker: WorkerConfig, admin: Admin, facts: Mapping[str, TopicFacts]
-) -> Checkpoint:
+    checkpoint = read_checkpoint(path)
     if checkpoint is None:
         raise CheckpointRejected("there is none yet")
     group = worker.cluster_group_id
     if checkpoint.cluster_group_id != group:
         raise CheckpointRejected(f"it is of {_whose(checkpoint.cluster_group_id)}, not of {_whose(group)}")
-    missing = [worker.topic(topic_type) for topic_type in TopicType if worker.topic(topic_type) not in facts]
+    return checkpoint
+
+
+def proven(
+    checkpoint: Checkpoint, worker: WorkerConfig, admin: Admin, facts: Mapping[str, TopicFacts]
+) -> dict[str, TopicFacts]:
+    """Prove that going on from a checkpoint gives what a full read would; gives the facts with where to begin.
+
+    Raises:
+        CheckpointRejected: it does not, or it cannot be known.
+        BrokerError: the cluster did not answer.
+    """
+    names = {topic_type: worker.topic(topic_type) for topic_type in TopicType}
+    missing = [topic for topic in names.values() if topic not in facts]
     if missing:
         raise CheckpointRejected(f"topic {missing[0]} does not exist")
     partitions = [(name, number) for name, topic in facts.items() for number in topic.end_offsets]
-    starts = admin.start_offsets(partitions)
+    with ThreadPoolExecutor(1 + len(names), thread_name_prefix="connect-storage-proof") as threads:
+        asked_starts = threads.submit(admin.start_offsets, partitions)
+        asked_ms = {topic: threads.submit(_delete_retention_ms, admin, topic) for topic in names.values()}
+        starts = asked_starts.result()
+        retention_ms = {topic: asked.result() for topic, asked in asked_ms.items()}
     age_ms = _now_ms() - checkpoint.taken_at_ms
-    for topic_type in TopicType:
-        topic = worker.topic(topic_type)
+    for topic_type, topic in names.items():
         now = TopicNow(
             topic=topic,
             topic_id=facts[topic].description.topic_id,
@@ -96,12 +84,15 @@ def _proven(
             log_starts={number: starts[topic, number] for number in facts[topic].end_offsets},
             end_offsets=facts[topic].end_offsets,
             leader_epochs=facts[topic].leader_epochs,
-            delete_retention_ms=_delete_retention_ms(admin, topic),
+            delete_retention_ms=retention_ms[topic],
         )
         reason = why_not_usable(checkpoint.of(topic_type), now, age_ms=age_ms)
         if reason is not None:
             raise CheckpointRejected(reason)
-    return checkpoint
+    begin = {
+        topic: replace(facts[topic], starts=checkpoint.of(topic_type).positions) for topic_type, topic in names.items()
+    }
+    return {**facts, **begin}
 
 
 def _whose(group: str | None) -> str:

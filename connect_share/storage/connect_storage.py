@@ -5,23 +5,26 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Future
 from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from connect_share.admin import Admin
+from connect_share.checkpoint import Checkpoint, CheckpointRejected
 from connect_share.errors import BrokerError, ConfigError, NotStartedError, PlainTopicsError
 from connect_share.keys import ClusterGroupId
 from connect_share.log import CommonReader, KafkaBasedLog, TopicFacts, gather_facts
 from connect_share.log.protocol import CompactedLog, RecordSink
 from connect_share.records import TopicType
-from connect_share.storage.checkpointing import SAVE_EVERY_S, CheckpointWriter, Found, find_checkpoint
+from connect_share.storage.checkpointing import SAVE_EVERY_S, CheckpointWriter, own_checkpoint, proven
 from connect_share.storage.counting import CountingSink, KeyWatch
 from connect_share.storage.live_members import LiveMembersGuard
+from connect_share.storage.side_by_side import side_by_side
 from connect_share.storage.startup import StorageStartup, StoreStartup
 from connect_share.stores.config import KafkaConfigBackingStore
 from connect_share.stores.config_listener import ConfigUpdateListener
@@ -33,7 +36,7 @@ from connect_share.stores.own_offsets_topic import OWN_TOPIC_PROPERTY, own_offse
 from connect_share.stores.status import KafkaStatusBackingStore
 from connect_share.stores.topic_based import kafka_based_log
 from connect_share.topics import check_cleanup_policy, topic_spec
-from connect_share.worker_config import Isolation, WorkerConfig
+from connect_share.worker_config import WorkerConfig
 
 _logger = logging.getLogger(__name__)
 
@@ -177,31 +180,48 @@ class ConnectStorage:
         began = time.monotonic()
         worker = self._worker_config
         admin = stack.enter_context(Admin(worker.admin_settings(), client_id=worker.client_id("shared-admin")))
-        facts = gather_facts(admin, [worker.topic(topic_type) for topic_type in TopicType])
-        if self._checkpoint is None:
-            return self._start_stores(stack, admin, Found(None, None, facts), began)
-        found = find_checkpoint(self._checkpoint, worker, admin, facts)
-        if found.checkpoint is not None:
+        start = _Start(began)
+        if self._checkpoint is not None:
+            parts = self._go_on(stack, admin, self._checkpoint, start)
+            if parts is not None:
+                return parts
+        if not start.facts:
+            start.facts = gather_facts(admin, [worker.topic(topic_type) for topic_type in TopicType])
+        return self._start_stores(stack, admin, start, _common_reader(stack, worker, start.facts))
+
+    def _go_on(self, stack: ExitStack, admin: Admin, path: Path, start: _Start) -> _Parts | None:
+        """Start from a checkpoint; ``None`` if everything has to be read."""
+        worker = self._worker_config
+        with ExitStack() as attempt:
             try:
-                with ExitStack() as attempt:
-                    parts = self._start_stores(attempt, admin, found, began)
-                    stack.enter_context(attempt.pop_all())
-                    return parts
+                checkpoint = own_checkpoint(path, worker)
+                begin = {worker.topic(topic_type): checkpoint.of(topic_type).positions for topic_type in TopicType}
+                # Fetching begins before the proof is there; nothing that comes is looked at until it is.
+                common = _common_reader(attempt, worker, begin, begin)
+                start.facts = gather_facts(admin, begin)
+                known = replace(start, facts=proven(checkpoint, worker, admin, start.facts), checkpoint=checkpoint)
+            except CheckpointRejected as rejected:
+                _logger.info("Reading everything instead of going on from checkpoint %s: %s", path, rejected)
+                start.full_read_reason = str(rejected)
+                return None
+            try:
+                parts = self._start_stores(attempt, admin, known, common)
             except (BrokerError, LookupError, TypeError, ValueError, AttributeError) as error:
                 # Whatever is wrong with it, or with the cluster: reading everything does without it, or says so.
                 _logger.warning(
                     "Reading everything, going on from checkpoint %s failed: %s",
-                    self._checkpoint,
+                    path,
                     error if isinstance(error, BrokerError) else type(error).__name__,
                 )
-                found = Found(None, "going on from it failed", facts)
-        return self._start_stores(stack, admin, found, began)
+                start.full_read_reason = "going on from it failed"
+                return None
+            stack.enter_context(attempt.pop_all())
+            return parts
 
-    def _start_stores(self, stack: ExitStack, admin: Admin, start: Found, began: float) -> _Parts:
-        worker, found = self._worker_config, start.facts
+    def _start_stores(self, stack: ExitStack, admin: Admin, start: _Start, common: CommonReader | None) -> _Parts:
+        worker, found, began = self._worker_config, start.facts, start.began
         live_members = None if self._allow_live_members else LiveMembersGuard(admin, worker.group_id)
         admin_seconds = time.monotonic() - began
-        common = _common_reader(worker, found, stack)
         # A checkpoint comes from a start that was not refused.
         known = start.checkpoint is not None
         watch = None if self._group is None or self._allow_empty or known else KeyWatch()
@@ -276,7 +296,7 @@ class ConnectStorage:
             stores[topic_type].start()
             seconds[topic_type] = time.monotonic() - began
 
-        _side_by_side(
+        side_by_side(
             [*(partial(start_store, topic_type) for topic_type in TopicType), check_policies],
             stop=lambda: [store.stop() for store in stores.values()],
         )
@@ -298,7 +318,7 @@ class ConnectStorage:
             connect_seconds=0.0 if common is None else common.connect_s,
             read_seconds=max(0.0 if log.caught_up is None else log.caught_up.wait_s for log in logs.values()),
             from_checkpoint=known,
-            full_read_reason=start.reason,
+            full_read_reason=start.full_read_reason,
         )
         if self._checkpoint is not None:
             ids = {topic_type: log.topic_id for topic_type, log in logs.items()}
@@ -322,6 +342,23 @@ class ConnectStorage:
         )
 
 
+@dataclass(slots=True)
+class _Start:
+    """What a start knows before it reads.
+
+    Attributes:
+        began: on the monotonic clock.
+        facts: of the topics that exist, with where to begin.
+        checkpoint: to go on from.
+        full_read_reason: why a checkpoint is not used.
+    """
+
+    began: float
+    facts: Mapping[str, TopicFacts] = field(default_factory=dict)
+    checkpoint: Checkpoint | None = None
+    full_read_reason: str | None = None
+
+
 class _Parts:
     """What is there while the storage runs."""
 
@@ -342,23 +379,15 @@ class _Parts:
         self.write_guard = write_guard
 
 
-def _common_reader(worker: WorkerConfig, found: Mapping[str, TopicFacts], stack: ExitStack) -> CommonReader | None:
-    """Make the client that reads the topics which are there and are read alike; the others are read alone."""
-    alike: dict[Isolation, list[str]] = {}
-    for topic_type in TopicType:
-        if worker.topic(topic_type) in found:
-            alike.setdefault(worker.isolation(topic_type), []).append(worker.topic(topic_type))
-    if not alike:
-        return None
-    isolation, topics = max(alike.items(), key=lambda item: len(item[1]))
-    common = CommonReader(
-        topics,
-        worker.consumer_settings(),
-        client_id=worker.client_id("shared-start"),
-        isolation=isolation,
-        from_the_beginning=not any(found[topic].starts for topic in topics),
-    )
-    stack.callback(common.close)
+def _common_reader(
+    stack: ExitStack,
+    worker: WorkerConfig,
+    topics: Collection[str],
+    begin: Mapping[str, Mapping[int, int]] | None = None,
+) -> CommonReader | None:
+    common = CommonReader.of_worker(worker, topics, begin)
+    if common is not None:
+        stack.callback(common.close)
     return common
 
 
@@ -373,16 +402,3 @@ def _store_startup(log: KafkaBasedLog, seconds: float, counted: CountingSink) ->
         first_record_seconds=0.0 if caught_up is None else caught_up.first_record_s,
         apply_seconds=0.0 if caught_up is None else caught_up.apply_s,
     )
-
-
-def _side_by_side(tasks: Sequence[Callable[[], None]], stop: Callable[[], object]) -> None:
-    """Run all tasks at once; the first failure stops the others and is raised."""
-    with ThreadPoolExecutor(len(tasks), thread_name_prefix="connect-storage-start") as threads:
-        running = [threads.submit(task) for task in tasks]
-        try:
-            done, _ = wait(running, return_when=FIRST_EXCEPTION)
-            for ended in done:
-                ended.result()
-        except BaseException:
-            stop()
-            raise
