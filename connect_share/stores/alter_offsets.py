@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from connect_share.connect_json import dumps, loads
-from connect_share.errors import WriteError
+from connect_share.errors import UsageError, WriteError
 from connect_share.state import offset_key, offset_value, validate_offset_map
 from connect_share.stores.offset_backing_store import OffsetBackingStore, wire_key
 from connect_share.stores.transactional_writer import TransactionalWriter
@@ -39,7 +39,7 @@ def alter_offsets(
         offsets: pairs (source partition, source offset).
         transactional_writer: in exactly-once mode: write in one transaction of task 0's transactional id
             (``<group.id>-<connector>-0``), which fences a task that still runs. It must write to the topic
-            of ``store``.
+            of ``store``; of a pair, to the connector's own, the worker's is written without a transaction.
         timeout_s: for reading, and again for the acknowledgements.
 
     Returns:
@@ -48,6 +48,8 @@ def alter_offsets(
     Raises:
         ValueFormatError: a partition or offset is not a map Connect can write; nothing was written.
         WriteError: not acknowledged in time; whether something was written shows when it is read again.
+        LiveMembersError: Java workers of the group are alive; nothing was written, and no task fenced.
+        UsageError: ``transactional_writer`` writes to another topic.
 
     Source: ``Worker.modifyConnectorOffsets``.
     """
@@ -63,11 +65,12 @@ def alter_offsets(
     if not values:
         return 0
     if transactional_writer is not None:
-        transactional_writer.claim()
-        try:
-            transactional_writer.write(list(values.items()))
-        finally:
-            transactional_writer.close()
+        if transactional_writer.topic != store.topic:
+            raise UsageError(
+                f"the transactional writer given writes to {transactional_writer.topic}, but connector {connector!r} "
+                f"looks for its offsets in {store.topic}; make one for that topic"
+            )
+        store.set_in_transaction(values, transactional_writer)
     else:
         try:
             store.set(values).result(timeout_s)

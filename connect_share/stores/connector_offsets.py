@@ -6,9 +6,9 @@ import logging
 import threading
 from collections.abc import Collection, Mapping
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, Final
 
-from connect_share.errors import ConnectShareError, KeyFormatError
+from connect_share.errors import ConnectShareError, KeyFormatError, WriteError
 from connect_share.keys import ClusterGroupId
 from connect_share.state import partition_identity
 from connect_share.stores.offset_backing_store import (
@@ -17,8 +17,12 @@ from connect_share.stores.offset_backing_store import (
     failed,
     translated_key,
 )
+from connect_share.stores.transactional_writer import TransactionalWriter
 
 _logger = logging.getLogger(__name__)
+
+# Connect's limit for one alter or reset request.
+TOMBSTONES_TIMEOUT_S: Final = 90.0
 
 
 class ConnectorOffsetBackingStore:
@@ -63,6 +67,11 @@ class ConnectorOffsetBackingStore:
     def cluster_group_id(self) -> ClusterGroupId | None:
         """Group whose prefix the keys given to this store carry."""
         return self._group
+
+    @property
+    def topic(self) -> str:
+        """The connector's own topic."""
+        return self._primary.topic
 
     def start(self) -> None:
         """Start the connector's own store: its whole topic is read."""
@@ -118,6 +127,32 @@ class ConnectorOffsetBackingStore:
         else:
             self._primary.set(for_primary, after_primary)
         return outcome.future
+
+    def set_in_transaction(self, values: Mapping[bytes, bytes | None], writer: TransactionalWriter) -> None:
+        """Write to both stores in the order described at the class, to the primary in one transaction.
+
+        The worker's topic is written without one, as its copies always are.
+
+        Raises:
+            KeyFormatError: a key is not of this store's group; nothing was fenced or written.
+            LiveMembersError: Java workers of the group are alive; the same.
+            StoreError: a write failed, or was not acknowledged in time.
+        """
+        for_primary = self._translated(self._primary, values)
+        for_secondary = {} if self._secondary is None else self._translated(self._secondary, values)
+        tombstones = {key: None for key, value in for_secondary.items() if value is None}
+        regular = {key: value for key, value in for_secondary.items() if value is not None}
+        if self._secondary is not None and tombstones:
+            try:
+                self._secondary.set(tombstones).result(TOMBSTONES_TIMEOUT_S)
+            except TimeoutError as error:
+                raise WriteError(
+                    f"tombstones for the worker's offset topic were not acknowledged within {TOMBSTONES_TIMEOUT_S:g} s; "
+                    f"nothing was written to {self.topic}"
+                ) from error
+        self._primary.set_in_transaction(for_primary, writer)
+        if self._secondary is not None and regular:
+            self._secondary.set(regular, _warn_only)
 
     def connector_partitions(self, connector: str) -> list[dict[str, Any]]:
         """List the source partitions known to either store, each once."""

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from connect_share.errors import ConnectShareError
 from connect_share.keys import ClusterGroupId, prefix_key
+
+if TYPE_CHECKING:
+    from connect_share.stores.transactional_writer import TransactionalWriter
 
 SetCallback = Callable[[ConnectShareError | None], None]
 
@@ -23,6 +26,10 @@ class OffsetBackingStore(Protocol):
     def cluster_group_id(self) -> ClusterGroupId | None:
         """Group whose prefix the keys carry, ``None`` for plain keys."""
 
+    @property
+    def topic(self) -> str:
+        """Topic that decides: of two the first."""
+
     def start(self) -> None:
         """Read what is there; called once before anything else."""
 
@@ -34,6 +41,9 @@ class OffsetBackingStore(Protocol):
 
     def set(self, values: Mapping[bytes, bytes | None], callback: SetCallback | None = None) -> Future[None]:
         """Write all values (``None``: tombstone); ``callback`` is called once, before the future ends."""
+
+    def set_in_transaction(self, values: Mapping[bytes, bytes | None], writer: TransactionalWriter) -> None:
+        """Write all values in one transaction, with a writer that is claimed for it and closed afterwards."""
 
     def connector_partitions(self, connector: str) -> list[dict[str, Any]]:
         """List the source partitions for which the connector has offsets."""

@@ -20,6 +20,7 @@ from connect_share.stores.topic_based import (
     LogFactory,
     WriteGuard,
 )
+from connect_share.stores.transactional_writer import TransactionalWriter
 from connect_share.worker_config import WorkerConfig
 
 _logger = logging.getLogger(__name__)
@@ -116,21 +117,34 @@ class KafkaOffsetBackingStore(KafkaTopicBasedBackingStore):
             values: value bytes by wire key.
             callback: called exactly once with the error or ``None``, before the future ends.
         """
-        for key in values:
-            if own_key(TopicType.OFFSET, key, self._group) is None:
-                whose = "a plain key" if self._group is None else f"a key of cluster group {self._group!r}"
-                return failed(
-                    KeyFormatError(f"an offset key for {self.topic} is not {whose}", topic=self.topic), callback
-                )
         try:
-            if values:
-                self._check_write_allowed()
+            self._check_write(values)
         except ConnectShareError as error:
             return failed(error, callback)
         write = _SetWrite(len(values), callback)
         for key, value in values.items():
             self._send(key, value).add_done_callback(write.on_acknowledged)
         return write.future
+
+    def set_in_transaction(self, values: Mapping[bytes, bytes | None], writer: TransactionalWriter) -> None:
+        """Write values under wire keys in one transaction; nothing is read back.
+
+        Args:
+            values: value bytes by wire key, ``None`` as tombstone.
+            writer: writes to this store's topic; claimed here, which fences who wrote with its transactional
+                id before, and closed afterwards.
+
+        Raises:
+            KeyFormatError: a key is not of this store's group; nothing was fenced or written.
+            LiveMembersError: Java workers of the group are alive; the same.
+            StoreError: the claim or the write failed.
+        """
+        self._check_write(values)
+        writer.claim()
+        try:
+            writer.write(list(values.items()))
+        finally:
+            writer.close()
 
     def connector_partitions(self, connector: str) -> list[dict[str, Any]]:
         """List the source partitions for which the connector has offsets (as last read)."""
@@ -150,6 +164,14 @@ class KafkaOffsetBackingStore(KafkaTopicBasedBackingStore):
         self._check_topic()
         with self._state_lock:
             return self._fold.snapshot()
+
+    def _check_write(self, values: Mapping[bytes, bytes | None]) -> None:
+        for key in values:
+            if own_key(TopicType.OFFSET, key, self._group) is None:
+                whose = "a plain key" if self._group is None else f"a key of cluster group {self._group!r}"
+                raise KeyFormatError(f"an offset key for {self.topic} is not {whose}", topic=self.topic)
+        if values:
+            self._check_write_allowed()
 
     def _value(self, values: Mapping[bytes, bytes], key: bytes) -> bytes | None:
         original = own_key(TopicType.OFFSET, key, self._group)

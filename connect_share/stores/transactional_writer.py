@@ -52,6 +52,11 @@ class TransactionalWriter:
         self._producer: client.Producer | None = None
 
     @property
+    def topic(self) -> str:
+        """Where records go."""
+        return self._topic
+
+    @property
     def claimed(self) -> bool:
         """Whether records can be written now, as far as this side knows."""
         return self._producer is not None

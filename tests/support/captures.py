@@ -24,8 +24,14 @@ def _bytes(text: str | None) -> bytes | None:
 @cache
 def captured(version: str, topic: str) -> tuple[Record, ...]:
     """Records of ``configs``, ``offsets`` or ``status``, as the worker's own isolation level shows them."""
-    committed = FOLDER / version / f"{topic}.read_committed.jsonl.gz"
-    path = committed if committed.exists() and topic != "status" else FOLDER / version / f"{topic}.jsonl.gz"
+    return captured_as_seen(version, topic, committed=topic != "status")
+
+
+@cache
+def captured_as_seen(version: str, topic: str, *, committed: bool) -> tuple[Record, ...]:
+    """Records of a topic as a reader of committed records sees them, or one who sees those of aborted transactions too."""
+    only_committed = FOLDER / version / f"{topic}.read_committed.jsonl.gz"
+    path = only_committed if committed and only_committed.exists() else FOLDER / version / f"{topic}.jsonl.gz"
     records = []
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         for line in lines:

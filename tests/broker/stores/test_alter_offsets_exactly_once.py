@@ -1,0 +1,83 @@
+"""Offsets changed in a transaction of the connector's first task, which fences that task: only where that is allowed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from connect_share.errors import LiveMembersError, PrivilegedWriteError, UsageError
+from connect_share.records import TopicType
+from connect_share.storage import ConnectStorage
+from connect_share.stores import alter_offsets, reset_offsets
+from connect_share.stores.connector_offsets import ConnectorOffsetBackingStore
+from connect_share.stores.transactional_writer import TransactionalWriter
+from connect_share.worker_config import WorkerConfig
+from tests.support.connect_member import ConnectMember
+
+pytestmark = pytest.mark.broker
+
+FILE = {"filename": "x.txt"}
+KEY = b'["foo",{"filename":"x.txt"}]'
+
+
+def exactly_once(shared: Any, **more: str) -> WorkerConfig:
+    properties = shared.properties(f"{shared.unique}-g", exactly_once_source_support="enabled", **more)
+    return WorkerConfig.from_properties({**properties, "connect.management.topic.sharing.support": "enabled"})
+
+
+def first_task(worker: WorkerConfig) -> TransactionalWriter:
+    return TransactionalWriter(
+        worker.producer_settings(),
+        client_id="tests",
+        transactional_id=f"{worker.group_id}-foo-0",
+        topic=worker.topic(TopicType.OFFSET),
+    )
+
+
+def test_a_task_of_live_members_is_not_fenced(shared: Any) -> None:
+    worker = exactly_once(shared)
+    key = f"{worker.group_id}.".encode() + KEY
+    task, writer = first_task(worker), first_task(worker)
+    with ConnectStorage(worker) as storage:
+        task.claim()
+        task.write([(key, b'{"position":1}')])
+        with ConnectMember(shared.bootstrap_servers, worker.group_id):
+            with pytest.raises(LiveMembersError):
+                reset_offsets(storage.offsets, "foo", transactional_writer=writer)
+            with pytest.raises(LiveMembersError):
+                alter_offsets(storage.offsets, "foo", [(FILE, {"position": 2})], transactional_writer=writer)
+        assert not writer.claimed
+        task.write([(key, b'{"position":3}')])
+        assert storage.offset_reader("foo").offset(FILE) == {"position": 3}
+    with ConnectStorage(worker) as storage:
+        assert reset_offsets(storage.offsets, "foo", transactional_writer=writer) == 1
+        with pytest.raises(PrivilegedWriteError):
+            task.write([(key, b'{"position":4}')])
+        assert storage.offset_reader("foo").offset(FILE) is None
+
+
+@pytest.mark.parametrize("change", ["reset", "alter"])
+def test_a_connectors_own_topic_has_plain_keys_and_the_workers_follows(shared: Any, until: Any, change: str) -> None:
+    own_topic, worker = f"{shared.unique}-own", exactly_once(shared)
+    own_worker = exactly_once(shared, offset_storage_topic=own_topic)
+    shared.extra_topics.add(own_topic)
+    prefixed = f"{worker.group_id}.".encode() + KEY
+    own = shared.offset_store(None, worker=own_worker)
+    workers = shared.offset_store(worker.group_id, worker=worker)
+    both = ConnectorOffsetBackingStore(own, workers, cluster_group_id=worker.group_id)
+    both.set({prefixed: b'{"position":1}'}).result(30)
+    until(lambda: shared.read("offset") == [(prefixed, b'{"position":1}')])
+    with pytest.raises(UsageError, match=own_topic):  # a writer to another topic
+        reset_offsets(both, "foo", transactional_writer=first_task(worker))
+    writer = first_task(own_worker)
+    if change == "reset":
+        value = None
+        assert reset_offsets(both, "foo", transactional_writer=writer) == 1
+    else:
+        value = b'{"position":2}'
+        assert alter_offsets(both, "foo", [(FILE, {"position": 2})], transactional_writer=writer) == 1
+    assert shared.read("offset", topic=own_topic, isolation="read_committed")[1:] == [(KEY, value)]
+    until(lambda: shared.read("offset")[1:] == [(prefixed, value)])
+    assert both.get([prefixed]).result(30) == {prefixed: value}
+    assert not writer.claimed

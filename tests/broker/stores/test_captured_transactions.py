@@ -1,0 +1,151 @@
+"""What exactly-once workers left behind, on a broker again with real transactions: stores see what Java saw."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from connect_share import replay_config, replay_offsets, replay_status
+from connect_share.log import read_ranges
+from connect_share.records import ConnectorTaskId, OffsetRange, Record
+from connect_share.state import TargetState
+from connect_share.storage import ConnectStorage
+from connect_share.stores.connector_offsets import ConnectorOffsetBackingStore
+from connect_share.worker_config import Isolation, WorkerConfig
+from tests.support.captured_transactions import Written, as_written, end_offsets, write_as_captured
+from tests.support.captures import captured_as_seen, prefixed, rest_view
+from tests.support.topics import ONE_SEGMENT
+
+pytestmark = pytest.mark.broker
+
+KINDS = {"configs": "config", "offsets": "offset", "status": "status"}
+SINK = "FileStreamSink"
+
+
+def lay_down(shared: Any, version: str, group: str | None) -> None:
+    for name, kind in KINDS.items():
+        partitions = len(end_offsets(version, name))
+        shared.create(
+            shared.topics[kind],
+            partitions=partitions,
+            cleanup_policy="compact",
+            **{setting.replace(".", "_"): value for setting, value in ONE_SEGMENT.items()},
+        )
+        writes = as_written(version, name)
+        if group is not None:
+            writes = (
+                Written(tuple(prefixed(each.records, group)), each.in_transaction, each.committed) for each in writes
+            )
+        write_as_captured(shared.worker().producer_settings(), shared.topics[kind], writes, f"{shared.unique}-t")
+
+
+def worker(shared: Any, group: str | None, isolation: Isolation) -> WorkerConfig:
+    mode = "enabled" if isolation is Isolation.READ_COMMITTED else "disabled"
+    properties = shared.properties(group or "plain", exactly_once_source_support=mode)
+    sharing = {} if group is None else {"connect.management.topic.sharing.support": "enabled"}
+    return WorkerConfig.from_properties(properties | sharing)
+
+
+def read(shared: Any, kind: str, isolation: Isolation) -> list[tuple[Any, ...]]:
+    topic = shared.topics[kind]
+    pairs = [(topic, each.id) for each in shared.admin.describe_topics([topic])[topic].partitions]
+    ends = shared.admin.end_offsets(pairs)
+    ranges = [OffsetRange(topic, partition, 0, ends[topic, partition]) for _, partition in pairs]
+    settings = shared.worker().consumer_settings()
+    return in_order(read_ranges(settings, ranges, isolation=isolation, client_id="tests"))
+
+
+def in_order(records: Any) -> list[tuple[Any, ...]]:
+    return sorted((each.partition, each.offset, each.timestamp_ms, each.key, each.value) for each in records)
+
+
+def listed(pairs: Any) -> list[str]:
+    return sorted(json.dumps(each, sort_keys=True) for each in pairs)
+
+
+def assert_as_rest_said(storage: ConnectStorage, version: str) -> None:
+    """Compare the stores with the view of the worker, which had exactly-once and so read committed records."""
+    config, view = storage.config.snapshot(), rest_view(version)
+    assert config.connectors() == frozenset(view)
+    assert config.inconsistent_connectors() == frozenset()
+    for name, said in view.items():
+        told = {part: said[part]["body"] for part in ("config", "tasks", "status", "topics", "offsets")}
+        assert config.connector_config(name) == told["config"]
+        assert {str(task): config.task_config(task) for task in config.tasks(name)} == {
+            str(ConnectorTaskId(name, task["id"]["task"])): task["config"] for task in told["tasks"]
+        }
+        target = config.target_state(name)
+        assert target is not None
+        assert target.name.replace("STARTED", "RUNNING") == told["status"]["connector"]["state"]
+        status = storage.status.get(name)
+        assert status is not None
+        assert (status.state.name, status.worker_id, status.version) == tuple(told["status"]["connector"].values())
+        assert [(each.task_id.task, each.state.name, each.worker_id) for each in storage.status.get_all(name)] == [
+            (task["id"], task["state"], task["worker_id"]) for task in told["status"]["tasks"]
+        ]
+        assert storage.status.snapshot().topics(name) == frozenset(told["topics"][name]["topics"])
+        # A sink's offsets are its consumer group's; those of a topic of its own: below.
+        if told["config"]["connector.class"] != SINK and "offsets.storage.topic" not in told["config"]:
+            pairs = storage.offset_reader(name).offsets(storage.offsets.connector_partitions(name))
+            assert listed({"partition": partition, "offset": offset} for partition, offset in pairs) == listed(
+                told["offsets"]["offsets"]
+            )
+
+
+@pytest.mark.parametrize("version", ["4.3.1-eos", "4.3.1-eos-aborted"])
+@pytest.mark.parametrize("group", [None, "com.acme.orders"], ids=["plain", "shared"])
+def test_both_isolation_levels_see_what_java_saw(shared: Any, version: str, group: str | None) -> None:
+    lay_down(shared, version, group)
+    for name, kind in KINDS.items():
+        # Every record and every marker is where it was.
+        assert {number: shared.end_offset(kind, number) for number in end_offsets(version, name)} == end_offsets(
+            version, name
+        )
+        for isolation in Isolation:
+            seen = captured_as_seen(version, name, committed=isolation is Isolation.READ_COMMITTED)
+            assert read(shared, kind, isolation) == in_order(seen if group is None else prefixed(seen, group))
+
+    for isolation in (Isolation.READ_COMMITTED, Isolation.READ_UNCOMMITTED):
+        committed = isolation is Isolation.READ_COMMITTED
+        configs, offsets = (captured_as_seen(version, name, committed=committed) for name in ("configs", "offsets"))
+        with ConnectStorage(worker(shared, group, isolation)) as storage:
+            state = storage.config.snapshot()
+            # A group that shares topics puts its marker behind a tombstone at the end, in sight of this isolation level.
+            marked = group is not None and configs[-1].value is None
+            position = end_offsets(version, "configs")[0] + 1 if marked else configs[-1].offset + 1
+            assert state == replace(replay_config(configs), offset=position)
+            assert state.fencing_counts == replay_config(configs).fencing_counts
+            assert storage.offsets.snapshot() == replay_offsets(offsets)
+            # A worker reads its statuses uncommitted whatever its mode.
+            assert storage.status.snapshot() == replay_status(captured_as_seen(version, "status", committed=False))
+            if committed or version == "4.3.1-eos":
+                assert_as_rest_said(storage, version)
+            else:
+                assert state.connectors() == {"real.src", "ghost"}  # "second" was removed, and that aborted
+                assert state.target_state("real.src") is TargetState.STOPPED
+            # The other producer's records belong to a group of their own.
+            if group is None and version == "4.3.1-eos-aborted":
+                with ConnectStorage(worker(shared, "B", isolation)) as other:
+                    names = {"foo"} if committed else {"foo", "bar"}
+                    assert other.config.snapshot().connectors() == names
+                    assert other.offsets.snapshot().connectors() == names
+
+
+def test_a_connectors_own_topic_with_the_workers_behind_it(shared: Any) -> None:
+    version, own_topic = "4.3.1-eos", f"{shared.unique}-own"
+    lay_down(shared, version, None)
+    shared.create(own_topic, partitions=5, cleanup_policy="compact")
+    records: tuple[Record, ...] = captured_as_seen(version, "own-offsets", committed=True)
+    writes = (Written((record,), in_transaction=True) for record in records)
+    write_as_captured(shared.worker().producer_settings(), own_topic, writes, f"{shared.unique}-t")
+    mode = {"exactly_once_source_support": "enabled"}
+    worker_store = shared.offset_store(None, worker=shared.worker(**mode))
+    primary = shared.offset_store(None, worker=shared.worker(**mode, offset_storage_topic=own_topic))
+    store = ConnectorOffsetBackingStore(primary, worker_store)
+    said = rest_view(version)["own.off"]["offsets"]["body"]["offsets"]
+    (key,) = store.wire_keys("own.off", said[0]["partition"])
+    assert store.connector_partitions("own.off") == [each["partition"] for each in said]
+    assert store.get((key,)).result(30) == {key: json.dumps(said[0]["offset"], separators=(",", ":")).encode()}
