@@ -23,7 +23,7 @@
     │  ├─ AuthorizationError
     │  └─ FencedError
     ├─ StoreError
-    │  ├─ ReadToEndTimeoutError             topic, partition, position, end_offset
+    │  ├─ ReadToEndTimeoutError             topic, partition, position, end_offset, blocked_by, transactional_id
     │  ├─ LogFailedError                    the tail thread died; every later call says so
     │  ├─ StoreClosedError
     │  ├─ FlushInProgressError              an earlier flush of the offset writer has not ended
@@ -197,7 +197,12 @@ class StoreError(ConnectShareError):
 
 
 class ReadToEndTimeoutError(StoreError):
-    """The log was not read to the end in time; nothing was lost, a later read goes on from ``position``."""
+    """The log was not read to the end in time; nothing was lost, a later read goes on from ``position``.
+
+    Attributes:
+        blocked_by: cluster group whose open transaction is in the way, ``None`` if there is none or it is not known.
+        transactional_id: what Connect gives the producer of that transaction, if the key of its first record tells.
+    """
 
     retriable: bool = True
 
@@ -209,12 +214,16 @@ class ReadToEndTimeoutError(StoreError):
         partition: int | None = None,
         position: int | None = None,
         end_offset: int | None = None,
+        blocked_by: str | None = None,
+        transactional_id: str | None = None,
     ) -> None:
         super().__init__(message)
         self.topic = topic
         self.partition = partition
         self.position = position
         self.end_offset = end_offset
+        self.blocked_by = blocked_by
+        self.transactional_id = transactional_id
 
 
 class LogFailedError(StoreError):

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Final, Generic, Protocol, TypeVar
 
 from connect_share.admin import Admin
-from connect_share.errors import TopicMissingError
+from connect_share.errors import BrokerError, ReadToEndTimeoutError, TopicMissingError
 from connect_share.keys import ClusterGroupId, split_key
-from connect_share.log import read_ranges
+from connect_share.log import find_open_transactions, read_ranges
 from connect_share.records import OffsetRange, Record, TopicType
 from connect_share.state import (
     ClusterConfigState,
@@ -19,7 +19,7 @@ from connect_share.state import (
     StatusFold,
     StatusSnapshot,
 )
-from connect_share.worker_config import TOPIC_PROPERTIES, Isolation, TopicSet
+from connect_share.worker_config import TOPIC_PROPERTIES, ClientSettings, Isolation, TopicSet
 
 CLIENT_ID: Final = "connect-share-console"
 
@@ -145,6 +145,7 @@ def ranges_of(
                         f"an open transaction holds back the end of {name}[{partition}]: read up to offset "
                         f"{ends[name, partition]} of {end}; -X isolation.level=read_uncommitted shows all"
                     )
+                    notes += _whose_transaction(admin, topic_set.settings, name, partition)
         if topic_type is TopicType.CONFIG and len(partitions) != 1:
             notes.append(
                 f"config topic {topic} has {len(partitions)} partitions, so its records have no order: "
@@ -158,6 +159,14 @@ def ranges_of(
             notes,
         )
     return found
+
+
+def _whose_transaction(admin: Admin, settings: ClientSettings, topic: str, partition: int) -> list[str]:
+    try:
+        found = find_open_transactions(admin, settings, topic, [partition], client_id=CLIENT_ID)
+    except (BrokerError, ReadToEndTimeoutError) as exc:
+        return [f"whose it is could not be learnt: {exc}"]
+    return [each.told(settings.bootstrap_servers) for each in found]
 
 
 def _fold(

@@ -3,6 +3,7 @@
 from connect_share.log.catch_up import CatchUp
 from connect_share.log.facts import TopicFacts, gather_facts
 from connect_share.log.kafka_based_log import KafkaBasedLog
+from connect_share.log.open_transactions import OpenTransaction, find_open_transactions
 from connect_share.log.protocol import CompactedLog, RecordMetadata, RecordSink
 from connect_share.log.ranges import RangeReader, read_batches, read_ranges
 from connect_share.log.together import CommonReader
@@ -12,10 +13,12 @@ __all__ = [
     "CommonReader",
     "CompactedLog",
     "KafkaBasedLog",
+    "OpenTransaction",
     "RangeReader",
     "RecordMetadata",
     "RecordSink",
     "TopicFacts",
+    "find_open_transactions",
     "gather_facts",
     "read_batches",
     "read_ranges",

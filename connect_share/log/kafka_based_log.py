@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from functools import partial
 from typing import Final, TypeVar
 
 from connect_share.admin import Admin
@@ -24,6 +25,7 @@ from connect_share.errors import (
     ConnectShareError,
     LogFailedError,
     NotStartedError,
+    ReadToEndTimeoutError,
     StoreClosedError,
     TopicMissingError,
     TopicRecreatedError,
@@ -41,6 +43,7 @@ from connect_share.log.errands import Errands
 from connect_share.log.facts import TopicFacts
 from connect_share.log.following import take_next
 from connect_share.log.identity import IdentityWatch, TopicIdentity
+from connect_share.log.open_transactions import OpenTransactions
 from connect_share.log.protocol import RecordMetadata, RecordSink
 from connect_share.log.together import CommonReader
 from connect_share.log.writer import LogWriter, remaining_s
@@ -133,6 +136,9 @@ class KafkaBasedLog:
         self._end_offsets = EndOffsets(
             spec.topic, admin, consumer_settings, client_id=client_id, isolation=isolation, stopping=self._stopping
         )
+        self._open_transactions = OpenTransactions(
+            spec.topic, admin, consumer_settings, client_id=client_id, isolation=isolation
+        )
         self.caught_up: CatchUp | None = None
 
     @property
@@ -174,11 +180,13 @@ class KafkaBasedLog:
                 self._common.withdraw(self.topic)
             raise
         self._identity.learnt(facts.description.topic_id, facts.asked_s)
-        reading = Reading(self.topic, facts.end_offsets, self._sink, facts.starts, self._check_not_stopped)
+        reading = Reading(self.topic, facts.end_offsets, self._sink, facts.starts, partial(self._while_reading, facts))
         timeout_s = max(0.0, self._start_timeout_s - (time.monotonic() - began))
-        self.caught_up = (
-            self._read_alone(reading, timeout_s) if self._common is None else self._common.read(reading, timeout_s)
-        )
+        read = self._read_alone if self._common is None else self._common.read
+        try:
+            self.caught_up = read(reading, timeout_s)
+        except ReadToEndTimeoutError as exc:
+            raise self._open_transactions.explained(exc) from exc
         with self._changed:
             self._positions = dict(self.caught_up.positions)
         _log.info(
@@ -292,7 +300,9 @@ class KafkaBasedLog:
             positions = dict(self._positions)
         if behind:
             self._check_running()
-            raise not_at_end(self.topic, behind, positions, timeout_s, self._isolation)
+            raise self._open_transactions.explained(
+                not_at_end(self.topic, behind, positions, timeout_s, self._isolation)
+            )
 
     def between_batches(self, look: Callable[[Mapping[int, int]], T], timeout_s: float) -> T:
         """Read to the end, then give what ``look`` says of the positions while nothing is being applied.
@@ -348,6 +358,10 @@ class KafkaBasedLog:
             raise StoreClosedError(f"the log of topic {self.topic} was stopped")
         if self._thread is None:
             raise NotStartedError(f"the log of topic {self.topic} was not started; call start()")
+
+    def _while_reading(self, facts: TopicFacts) -> None:
+        self._check_not_stopped()
+        self._open_transactions.look(facts.end_offsets.keys())
 
     def _check_not_stopped(self) -> None:
         if self._stopping.is_set():

@@ -308,6 +308,7 @@ def test_an_open_transaction_is_told(filled: Filled, broker: TestBroker, run: An
         held = run("get", "connectors", *flags, "-X", "isolation.level=read_committed")
         assert held.json["connectors"] == []
         assert "an open transaction holds back the end" in held.err
+        assert "of a cluster with plain keys, transactional id unknown" in held.err
         seen = run("get", "connectors", *flags)
         assert [row["connector"] for row in seen.json["connectors"]] == ["a"]
         writer.abort_transaction(30)

@@ -1,0 +1,190 @@
+"""Who holds up readers of committed records: the transaction that is open at the last stable offset."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Final
+
+from connect_share.admin import Admin
+from connect_share.errors import ConnectShareError, ReadToEndTimeoutError
+from connect_share.keys import ClusterGroupId, split_key
+from connect_share.log.ranges import read_ranges
+from connect_share.records import OffsetRange, TopicType
+from connect_share.worker_config.client_settings import ClientSettings, Isolation
+
+_log = logging.getLogger(__name__)
+
+ASK_S: Final = 3.0
+TELL_AFTER_S: Final = 5.0
+"""A start that takes longer than this says what it waits for."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTransaction:
+    """A transaction that readers of committed records have to wait for.
+
+    Clients of this language cannot list transactions, so all that is known comes from the key of its first record.
+
+    Attributes:
+        start_offset: of its first record, the last stable offset.
+        cluster_group_id: who wrote that record; ``None`` if the key is plain or not one of Connect's.
+        plain: the key is one of Connect's, without a prefix.
+        transactional_id: what Connect gives the producer of such a record; ``None`` if the key does not tell, as on the
+            offset topic, where tasks write too.
+        connector: whose offsets these are, on an offset topic.
+    """
+
+    topic: str
+    partition: int
+    start_offset: int
+    cluster_group_id: ClusterGroupId | None
+    plain: bool
+    transactional_id: str | None
+    connector: str | None = None
+
+    def told(self, bootstrap_servers: str) -> str:
+        """Say whose it is and what to do."""
+        group = self.cluster_group_id
+        if group is None:
+            known = (
+                "a cluster with plain keys"
+                if self.plain
+                else "an unknown producer: its first record is no record of Connect"
+            )
+            whose, whom = f"{known}, transactional id unknown", "its producer"
+        else:
+            leader = f"connect-cluster-{group}"
+            task = (
+                ""
+                if self.connector is None
+                else f"{ascii(f'{group}-{self.connector}-')[1:-1]}<task> of a source task or "
+            )
+            whose = f"cluster group {str(group)!r}, transactional id {self.transactional_id or task + leader}"
+            whom = f"the workers of {str(group)!r}"
+        return (
+            f"a transaction is open at {self.topic}[{self.partition}]@{self.start_offset}, of {whose}. It ends when it is "
+            f"committed or aborted, at the latest after its transaction.timeout.ms (a minute by default): wait, or see to "
+            f"{whom}; starting again aborts what was left open. If it stays, it hangs: kafka-transactions.sh "
+            f"--bootstrap-server {bootstrap_servers} abort --topic {self.topic} --partition {self.partition} "
+            f"--start-offset {self.start_offset}"
+        )
+
+
+def find_open_transactions(
+    admin: Admin,
+    settings: ClientSettings,
+    topic: str,
+    partitions: Collection[int],
+    *,
+    client_id: str,
+    timeout_s: float = ASK_S,
+) -> list[OpenTransaction]:
+    """Look in which partitions a transaction is open now, and whose it is.
+
+    Args:
+        admin: of the cluster.
+        settings: how to read.
+        topic: any of the three.
+        partitions: of it.
+        client_id: shown in the broker's logs.
+        timeout_s: longest wait for each of three answers.
+
+    Raises:
+        BrokerError: the brokers did not say.
+        ReadToEndTimeoutError: a record could not be read in time.
+    """
+    at = [(topic, partition) for partition in partitions]
+    ends = admin.end_offsets(at, timeout_s=timeout_s)
+    # Asked for after the ends: what is committed meanwhile only raises it.
+    stable = admin.end_offsets(at, Isolation.READ_COMMITTED, timeout_s=timeout_s)
+    # The log is not cleaned from there on, so these are the transactions' own first records.
+    first = [OffsetRange(*place, offset, offset + 1) for place, offset in stable.items() if offset < ends[place]]
+    records = read_ranges(
+        settings, first, isolation=Isolation.READ_UNCOMMITTED, client_id=client_id, idle_timeout_s=timeout_s
+    )
+    keys = {record.partition: record.key for record in records}
+    return [_described(topic, each.partition, each.start, keys.get(each.partition)) for each in first]
+
+
+def _described(topic: str, partition: int, offset: int, key: bytes | None) -> OpenTransaction:
+    for topic_type in TopicType:  # keys of the three topics have nothing in common
+        parts = split_key(topic_type, key or b"")
+        if parts is not None:
+            group, original = parts
+            of_offsets = topic_type is TopicType.OFFSET
+            leader = None if group is None or of_offsets else f"connect-cluster-{group}"
+            connector = _connector(original) if of_offsets else None
+            return OpenTransaction(topic, partition, offset, group, group is None, leader, connector)
+    return OpenTransaction(topic, partition, offset, None, False, None)
+
+
+def _connector(original: bytes) -> str | None:
+    try:
+        name = json.loads(original)[0]
+    except (ValueError, IndexError, RecursionError):
+        return None
+    return name if isinstance(name, str) else None
+
+
+class OpenTransactions:
+    """What a log says of transactions that hold it up.
+
+    Args:
+        topic: of the log.
+        admin: of its cluster.
+        settings: how to read.
+        client_id: shown in the broker's logs.
+        isolation: readers of uncommitted records wait for nobody.
+    """
+
+    def __init__(
+        self, topic: str, admin: Admin, settings: ClientSettings, *, client_id: str, isolation: Isolation
+    ) -> None:
+        self._topic = topic
+        self._admin = admin
+        self._settings = settings
+        self._client_id = client_id
+        self._committed_only = isolation is Isolation.READ_COMMITTED
+        self._tell_at_s: float | None = None
+        self._told = False
+
+    def look(self, partitions: Collection[int]) -> None:
+        """Called again and again during the first read: after a while, log once what is open in the topic."""
+        if not self._committed_only or self._told:
+            return
+        if self._tell_at_s is None:
+            self._tell_at_s = time.monotonic() + TELL_AFTER_S
+        if time.monotonic() < self._tell_at_s:
+            return
+        self._told = True
+        for found in self._find(self._topic, partitions):
+            _log.warning("Reading topic %s waits: %s", self._topic, found.told(self._settings.bootstrap_servers))
+
+    def explained(self, error: ReadToEndTimeoutError) -> ReadToEndTimeoutError:
+        """Add whose transaction it is, if one is open where a read to the end got stuck."""
+        if error.topic is None or error.partition is None or not self._committed_only:
+            return error
+        for found in self._find(error.topic, [error.partition]):
+            return ReadToEndTimeoutError(
+                f"{str(error).split(';', 1)[0]}; {found.told(self._settings.bootstrap_servers)}",
+                topic=error.topic,
+                partition=error.partition,
+                position=error.position,
+                end_offset=error.end_offset,
+                blocked_by=None if found.cluster_group_id is None else str(found.cluster_group_id),
+                transactional_id=found.transactional_id,
+            )
+        return error
+
+    def _find(self, topic: str, partitions: Collection[int]) -> list[OpenTransaction]:
+        try:
+            return find_open_transactions(
+                self._admin, self._settings, topic, partitions, client_id=self._client_id, timeout_s=ASK_S
+            )
+        except ConnectShareError as error:  # the time-out itself is the news
+            _log.debug("Whether a transaction is open in %s could not be learnt: %s", topic, error)
+            return []

@@ -1,0 +1,92 @@
+"""A transaction of another group, left open on a shared topic."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from connect_share.embedded.artifacts import ensure_artifacts
+from connect_share.embedded.broker import DEFAULT_VERSION
+from connect_share.embedded.jvm import QUICK, java_arguments, write_log_settings
+from connect_share.errors import ReadToEndTimeoutError
+from connect_share.log import open_transactions
+from connect_share.storage import ConnectStorage
+from tests.broker.stores.conftest import Pair, Shared
+from tests.support.waiting import await_that
+
+EXACTLY_ONCE = {
+    "exactly_once_source_support": "enabled",
+    "connect_management_topic_sharing_support": "enabled",
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "pair", "group", "transactional_id", "told"),
+    [
+        (
+            "config",
+            (b"com.acme.connector-my.conn", b"{}"),
+            "com.acme",
+            "connect-cluster-com.acme",
+            "of cluster group 'com.acme', transactional id connect-cluster-com.acme. It ends",
+        ),
+        (
+            "offset",
+            (b'com.acme.["my\\u001b[31m",{}]', b"{}"),
+            "com.acme",
+            None,
+            r"transactional id com.acme-my\x1b[31m-<task> of a source task or connect-cluster-com.acme. It ends",
+        ),
+        ("config", (b"commit-x", b"{}"), None, None, "of a cluster with plain keys, transactional id unknown"),
+        ("config", (b"garbage", b"{}"), None, None, "no record of Connect, transactional id unknown"),
+    ],
+)
+def test_whose_it_is_is_told_at_the_deadline(
+    shared: Shared, kind: str, pair: Pair, group: str | None, transactional_id: str | None, told: str
+) -> None:
+    worker = shared.worker(**EXACTLY_ONCE)
+    store = (shared.config_store if kind == "config" else shared.offset_store)(worker=worker)
+    with shared.open_transaction(kind, [pair]):
+        with pytest.raises(ReadToEndTimeoutError) as caught:
+            store._log.read_to_end(0.5)
+        assert (caught.value.blocked_by, caught.value.transactional_id) == (group, transactional_id)
+        assert told in str(caught.value)
+    store._log.read_to_end(30)
+
+
+def test_a_start_says_what_it_waits_for_and_the_remedy_is_one(
+    shared: Shared, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(open_transactions, "TELL_AFTER_S", 0.2)
+    worker = shared.worker(**EXACTLY_ONCE)
+    with ConnectStorage(worker, allow_live_members=True):
+        pass  # makes the topics
+    storage = ConnectStorage(worker, allow_live_members=True)
+    with ThreadPoolExecutor(1) as threads, shared.open_transaction("config", [(b"B.commit-foo", b'{"tasks":1}')]):
+        starting = threads.submit(storage.__enter__)
+        found = await_that(lambda: re.search(r"waits: a transaction is open .*", caplog.text), what="told")
+        assert found is not None
+        assert "cluster group 'B', transactional id connect-cluster-B" in found[0]
+        assert not starting.done()
+        tool = shlex.split(found[0].split("kafka-transactions.sh ")[1])
+        run_tool(tool, tmp_path)
+        with closing(starting.result(60)):
+            assert storage.config.snapshot().connectors() == frozenset()
+
+
+def run_tool(arguments: list[str], folder: Path) -> None:
+    command = java_arguments(
+        ensure_artifacts(f"kafka-{DEFAULT_VERSION}"),
+        "org.apache.kafka.tools.TransactionsCommand",
+        arguments,
+        options=QUICK,
+        log_settings=write_log_settings(folder, "warn"),
+    )
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
