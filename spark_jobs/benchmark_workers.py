@@ -23,6 +23,7 @@ from connect_share import client
 from connect_share.admin import Admin
 from connect_share.embedded.broker import DEFAULT_VERSION, LocalBroker
 from connect_share.embedded.cache import run_folder
+from connect_share.embedded.machine import describe_machine
 from connect_share.embedded.worker import ConnectWorker, worker_properties
 from connect_share.errors import ConfigError, EmbeddedError, WriteError
 from connect_share.records import TopicType
@@ -32,7 +33,6 @@ from connect_share.worker_plugin import INTERCEPTOR_CLASS, jar_path
 from migrator.cli.progress_line import ProgressLine
 from migrator.progress import Progress
 from spark_jobs import command_line
-from spark_jobs.machine import describe_machine
 from spark_jobs.workload import WorkloadSize, group_records
 
 FOREIGN: Final = WorkloadSize(

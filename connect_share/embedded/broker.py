@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Final, Literal, Self
 
 from connect_share.admin import Admin
-from connect_share.embedded.artifacts import ensure_artifacts
+from connect_share.embedded.artifacts import ensure_artifacts, locked_sets
 from connect_share.embedded.cache import run_folder
 from connect_share.embedded.jvm import QUICK, STEADY, java_arguments, write_log_settings
 from connect_share.embedded.ports import free_ports
@@ -66,13 +66,27 @@ _PROFILES: Final[Mapping[str, Mapping[str, str]]] = {
 }
 
 
+_BROKER_SET: Final = "kafka-broker-"
+
+
+def broker_versions() -> tuple[str, ...]:
+    """Give the versions of Kafka of which a broker can be started."""
+    separate = {name.removeprefix(_BROKER_SET) for name in locked_sets() if name.startswith(_BROKER_SET)}
+    return tuple(sorted(separate | {DEFAULT_VERSION}))
+
+
+def _artifacts(version: str) -> str:
+    """Give the set with the broker; that of the default version has broker and worker."""
+    return f"{_BROKER_SET}{version}" if f"{_BROKER_SET}{version}" in locked_sets() else f"kafka-{version}"
+
+
 class LocalBroker:
     """A broker that lives as long as the ``with`` block, or this process.
 
     Args:
         profile: ``test`` compacts eagerly and is small, ``bench`` has a normal broker's settings.
         properties: further broker properties.
-        version: of Kafka; a set ``kafka-<version>`` has to be in the artifact lock.
+        version: of Kafka; one of :func:`broker_versions`.
     """
 
     def __init__(
@@ -225,7 +239,7 @@ class LocalBroker:
     def _java(self, main_class: str, arguments: list[str], memory: tuple[str, ...]) -> list[str]:
         options = (*(STEADY if self._profile == "bench" else QUICK), *memory)
         return java_arguments(
-            ensure_artifacts(f"kafka-{self.version}"),
+            ensure_artifacts(_artifacts(self.version)),
             main_class,
             arguments,
             options=options,

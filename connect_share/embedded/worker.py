@@ -82,6 +82,7 @@ class ConnectWorker:
         properties: the worker's own properties; a loopback REST listener is added.
         version: of Kafka.
         class_path: further jars, in front of the worker's own.
+        libraries: folder with the jars of a Kafka of one's own; by default those of the artifact lock.
         wait: return from :meth:`start` only when the worker is healthy.
     """
 
@@ -91,11 +92,13 @@ class ConnectWorker:
         *,
         version: str = DEFAULT_VERSION,
         class_path: tuple[Path, ...] = (),
+        libraries: Path | None = None,
         wait: bool = True,
     ) -> None:
         self._properties = dict(properties)
         self._version = version
         self._class_path = class_path
+        self._libraries = libraries
         self._wait = wait
         self._folder: Path | None = None
         self._process: ChildProcess | None = None
@@ -120,6 +123,11 @@ class ConnectWorker:
     def running(self) -> bool:
         """Tell whether the worker's process is there."""
         return self._process is not None and self._process.running
+
+    @property
+    def pid(self) -> int | None:
+        """Process id of the Java program, while there is one."""
+        return self._process.pid if self._process is not None and self._process.running else None
 
     @property
     def exit_code(self) -> int | None:
@@ -204,7 +212,7 @@ class ConnectWorker:
             self._folder / "worker.properties", {**self._properties, "listeners": f"http://127.0.0.1:{port}"}
         )
         command = java_arguments(
-            ensure_artifacts(f"kafka-{self._version}"),
+            self._libraries or ensure_artifacts(f"kafka-{self._version}"),
             "org.apache.kafka.connect.cli.ConnectDistributed",
             [str(settings)],
             options=(*QUICK, "-Xms96m", "-Xmx512m"),

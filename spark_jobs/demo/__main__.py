@@ -25,6 +25,7 @@ from connect_share.client import library_versions
 from connect_share.embedded.artifacts import ensure_artifacts
 from connect_share.embedded.broker import DEFAULT_VERSION, LocalBroker
 from connect_share.embedded.java import java_command, java_version
+from connect_share.embedded.machine import describe_machine
 from connect_share.errors import ConnectShareError
 from spark_jobs.demo.clusters import CLUSTERS
 from spark_jobs.demo.compare import run_benchmark, start_stores, summary_lines
@@ -33,7 +34,6 @@ from spark_jobs.demo.report import render_report
 from spark_jobs.demo.restart import look_at_shared_topics, run_again
 from spark_jobs.demo.result import DemoResult, Phase, all_equal
 from spark_jobs.demo.workers import await_no_members, run_clusters
-from spark_jobs.machine import describe_machine
 from spark_jobs.session import spark_session
 
 

@@ -1,4 +1,4 @@
-"""The machine a benchmark ran on, for its report."""
+"""The machine something was measured on, for its report."""
 
 from __future__ import annotations
 

@@ -1,0 +1,222 @@
+"""Try out who can share topics with whom, against the versions you have.
+
+Starts a broker of each version (or takes yours), and for each cell real Java workers beside Python groups on the same
+three topics; both sides write, are restarted, killed, and have to be what their own writes imply. Results on standard
+output, progress on standard error. Exit code 0: every cell shares, or is explained; 1: one is not; 2: usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import signal
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import FrameType
+from typing import Final
+
+from connect_share.embedded.artifacts import locked_sets
+from connect_share.embedded.broker import LocalBroker, broker_versions
+from connect_share.embedded.compatibility.cells import Cell, Plugin, planned
+from connect_share.embedded.compatibility.course import machine, try_cell
+from connect_share.embedded.compatibility.page import page
+from connect_share.embedded.compatibility.result import (
+    CellResult,
+    Outcome,
+    decide,
+    document,
+    load_results,
+    save_results,
+)
+from connect_share.embedded.compatibility.shared_topics import Place
+from connect_share.errors import ConfigError, ConnectShareError
+from connect_share.worker_config import load_properties
+
+DEFAULT_FOREIGN: Final = 9_000
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_WORKER_SET: Final = re.compile(r"kafka-(\d[\d.]*)")
+
+
+def worker_versions() -> tuple[str, ...]:
+    """Give the versions of Kafka of which a worker can be started."""
+    found = [match[1] for name in locked_sets() if (match := _WORKER_SET.fullmatch(name))]
+    return tuple(sorted(found))
+
+
+def parse(argv: Sequence[str]) -> argparse.Namespace:
+    """Read the command line.
+
+    Raises:
+        ConfigError: words that contradict each other, or a version there is none of.
+        SystemExit: usage (2), or help (0).
+    """
+    parser = argparse.ArgumentParser(
+        prog="python -m connect_share.embedded.compatibility", description=(__doc__ or "").splitlines()[0]
+    )
+    parser.add_argument("--brokers", type=_names, help=f"versions, default {','.join(broker_versions())}")
+    parser.add_argument("--workers", type=_names, help=f"versions, default {','.join(worker_versions())}")
+    parser.add_argument("--plugin", type=_names, default=("plain", "jar"), help="plain, jar, or both (default)")
+    parser.add_argument(
+        "-B", "--bootstrap", metavar="HOST:PORT", help="your broker; --brokers then has one name, for the table"
+    )
+    parser.add_argument(
+        "--client-properties", type=Path, metavar="FILE", help="lines for every client, such as security.protocol"
+    )
+    parser.add_argument(
+        "--libs",
+        action="append",
+        default=[],
+        metavar="VERSION=FOLDER",
+        help="the jars of a Kafka of your own, for workers of that version; may be repeated",
+    )
+    parser.add_argument(
+        "--foreign", type=int, default=DEFAULT_FOREIGN, help=f"records of further groups, default {DEFAULT_FOREIGN}"
+    )
+    parser.add_argument("--result", type=Path, metavar="FILE", help="JSON that is kept and gone on with")
+    parser.add_argument("--report", type=Path, metavar="FILE", help="page that shows the whole result, Markdown")
+    parser.add_argument("--again", action="store_true", help="measure what was measured before, too")
+    parser.add_argument(
+        "--no-cost", action="store_true", help="skip the start without foreign records that the other is compared with"
+    )
+    parser.add_argument("--output", choices=("text", "json"), default="text")
+    options = parser.parse_args(argv)
+    _check(options)
+    return options
+
+
+def _names(text: str) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(word.strip() for word in text.split(",")))
+    for name in names:
+        if not _NAME.fullmatch(name):
+            raise argparse.ArgumentTypeError(f"{name!r} is no version; give a comma list such as 3.9.2,4.3.1")
+    return names
+
+
+def _check(options: argparse.Namespace) -> None:
+    options.libraries = {}
+    for words in options.libs:
+        name, _, folder = words.partition("=")
+        if not _NAME.fullmatch(name) or not any(Path(folder).glob("connect-runtime-*.jar")):
+            raise ConfigError(
+                f"--libs {words}: has to be VERSION=FOLDER, a folder with Kafka's jars (connect-runtime-*.jar)"
+            )
+        options.libraries[name] = Path(folder)
+    options.workers = options.workers or worker_versions()
+    if options.bootstrap:
+        options.brokers = options.brokers or ("given",)
+        if len(options.brokers) != 1:
+            raise ConfigError("--bootstrap is one broker: --brokers has one name then, for the table")
+    else:
+        options.brokers = options.brokers or broker_versions()
+        _check_known("--brokers", options.brokers, broker_versions(), "or give your own broker: --bootstrap")
+        if options.client_properties:
+            raise ConfigError("--client-properties are for a broker of your own: give --bootstrap, too")
+    known = (*worker_versions(), *options.libraries)
+    _check_known("--workers", options.workers, known, "or give the jars of your own: --libs")
+    _check_known("--plugin", options.plugin, tuple(Plugin), "or both")
+    options.plugin = tuple(map(Plugin, options.plugin))
+    if options.foreign < 0:
+        raise ConfigError("--foreign has to be 0 or more")
+
+
+def _check_known(option: str, asked: Sequence[str], known: Sequence[str], otherwise: str) -> None:
+    unknown = [name for name in asked if name not in known]
+    if unknown:
+        raise ConfigError(f"{option} {','.join(unknown)}: there are {', '.join(known)}; {otherwise}")
+
+
+def still_to_do(cells: Sequence[Cell], results: dict[str, CellResult], *, again: bool) -> list[Cell]:
+    """Give the cells that have to be measured: those without a result, and those that failed."""
+    return [cell for cell in cells if again or cell.name not in results or results[cell.name].outcome is Outcome.FAILS]
+
+
+def run(options: argparse.Namespace) -> int:
+    """Measure what is asked for; 0 if every cell of it shares or is explained."""
+    cells = planned(options.brokers, options.workers, options.plugin)
+    results = load_results(options.result) if options.result else {}
+    left = still_to_do(cells, results, again=options.again)
+    if len(left) < len(cells):
+        _tell(
+            f"{len(cells) - len(left)} of {len(cells)} cells were measured before and are kept (--again measures them)"
+        )
+    done = 0
+    for broker in dict.fromkeys(cell.broker for cell in left):
+        with ExitStack() as stack:
+            place = _place(options, broker, stack)
+            for cell in (cell for cell in left if cell.broker == broker):
+                done += 1
+                _tell(f"[{done}/{len(left)}] broker {cell.broker}, {cell.title}: ...")
+                result = _tried(cell, place, options)
+                _tell(f"[{done}/{len(left)}] {result.outcome} after {result.seconds:.0f} s {result.reason}".rstrip())
+                results[cell.name] = result
+                results = _ordered(results)
+                _keep(options, results)
+    _keep(options, results)
+    asked = {cell.name: results[cell.name] for cell in cells}
+    if options.output == "json":
+        print(json.dumps(document(asked), ensure_ascii=False))
+    else:
+        for cell in cells:
+            found = results[cell.name]
+            print(f"broker {cell.broker:<8} {cell.title:<52} {found.outcome} {found.reason}".rstrip())
+    return 1 if any(found.outcome is Outcome.FAILS for found in asked.values()) else 0
+
+
+def _place(options: argparse.Namespace, broker: str, stack: ExitStack) -> Place | str:
+    """Give the broker, or why there is none."""
+    if options.bootstrap:
+        given = load_properties(options.client_properties) if options.client_properties else {}
+        return Place(options.bootstrap, given, replicas=-1)
+    try:
+        return Place(stack.enter_context(LocalBroker(version=broker)).bootstrap_servers)
+    except ConnectShareError as error:
+        return f"the broker did not start: {error}"
+
+
+def _tried(cell: Cell, place: Place | str, options: argparse.Namespace) -> CellResult:
+    if isinstance(place, Place):
+        return try_cell(
+            cell, place, foreign=options.foreign, libraries=options.libraries, with_cost=not options.no_cost
+        )
+    return CellResult.of(cell, decide(place), machine())
+
+
+def _ordered(results: dict[str, CellResult]) -> dict[str, CellResult]:
+    """Sort by broker; within one the order of the first measurement, which is that of the plan."""
+    return dict(sorted(results.items(), key=lambda item: item[1].broker))
+
+
+def _keep(options: argparse.Namespace, results: dict[str, CellResult]) -> None:
+    if options.result:
+        save_results(options.result, results)
+    if options.report:
+        options.report.parent.mkdir(parents=True, exist_ok=True)
+        options.report.write_text(page(results), encoding="utf-8")
+
+
+def _tell(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _interrupted(_signal: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; gives its exit code."""
+    try:
+        return run(parse(sys.argv[1:] if argv is None else argv))
+    except ConnectShareError as error:
+        _tell(str(error))
+        return error.exit_code
+    except KeyboardInterrupt:
+        _tell("stopped; cells measured so far are in the result file, if one was named")
+        return 130
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, _interrupted)
+    sys.exit(main())

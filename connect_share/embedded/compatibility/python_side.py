@@ -1,0 +1,173 @@
+"""A Python group in a cell: its stores, what they were told, and whether they still believe it."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from connect_share.embedded.compatibility.result import PythonEvidence
+from connect_share.embedded.compatibility.shared_topics import SharedTopics
+from connect_share.errors import EmbeddedError
+from connect_share.records import ConnectorTaskId, TopicType
+from connect_share.state import (
+    ClusterConfigState,
+    ConnectorStatus,
+    OffsetSnapshot,
+    State,
+    StatusSnapshot,
+    TargetState,
+    TaskStatus,
+    replay_config,
+    replay_offsets,
+    replay_status,
+)
+from connect_share.storage import ConnectStorage
+from connect_share.stores import reset_offsets
+from connect_share.worker_config import WorkerConfig
+
+_FLUSH_S: Final = 30.0
+_WORKER: Final = "python:1"
+_NAMES: Final = ("my.conn", "connector-a")
+"""The names of the Java groups' connectors."""
+
+View = dict[str, Any]
+"""Everything a group believes, in plain values: connectors, statuses and offsets."""
+
+
+class PythonSide:
+    """One group through :class:`ConnectStorage`, with the model of everything that was written."""
+
+    def __init__(self, topics: SharedTopics, group: str) -> None:
+        self.group = group
+        self.model: View = {"connectors": {}, "statuses": {}, "offsets": {}}
+        self._topics = topics
+        self._worker = WorkerConfig.from_properties(topics.properties(group, sharing=True))
+        self._storage: ConnectStorage | None = None
+        self._starts = 0
+        self._start_seconds = 0.0
+
+    def start(self) -> None:
+        """Start the stores."""
+        storage = ConnectStorage(self._worker, allow_empty=True)
+        self._storage = storage.__enter__()
+        self._starts += 1
+        self._start_seconds = storage.startup.seconds
+
+    def stop(self) -> None:
+        """Close the stores; may be called twice."""
+        if self._storage is not None:
+            self._storage.close()
+            self._storage = None
+
+    def first_changes(self) -> None:
+        """Connectors, tasks, target states, statuses and offsets, a removal among them."""
+        for number, name in enumerate(_NAMES):
+            self._put(name, tasks=number + 1)
+            self._status(name, State.RUNNING)
+            for partition in range(2):
+                self._offset(name, {"file": f"in.{partition}"}, {"position": 10 + partition})
+        self._target(_NAMES[1], TargetState.PAUSED)
+        self._put("gone.for-good", tasks=1)
+        self._running.config.remove_connector_config("gone.for-good")
+        del self.model["connectors"]["gone.for-good"]
+
+    def later_changes(self) -> None:
+        """Go on where it was."""
+        self._put(_NAMES[0], tasks=2)
+        self._target(_NAMES[1], TargetState.STOPPED)
+        self._status(_NAMES[1], State.STOPPED)
+        self._offset(_NAMES[0], {"file": "in.1"}, {"position": 99})
+        reset_offsets(self._running.offsets, _NAMES[1])
+        del self.model["offsets"][_NAMES[1]]
+        self._put("late-1", tasks=1)
+
+    def check(self) -> None:
+        """Compare what the stores believe with what was written.
+
+        Raises:
+            EmbeddedError: they believe something else; says what part.
+        """
+        storage = self._running
+        storage.config.refresh(_FLUSH_S)
+        storage.offsets.get(()).result(_FLUSH_S)
+        self._compare(
+            _view(storage.config.snapshot(), storage.status.snapshot(), storage.offsets.snapshot()), "the stores say"
+        )
+
+    def check_topics(self) -> None:
+        """Compare what the records amount to with what was written.
+
+        Raises:
+            EmbeddedError: they amount to something else.
+        """
+        view = _view(
+            replay_config(self._topics.records(TopicType.CONFIG), self.group),
+            replay_status(self._topics.records(TopicType.STATUS), self.group),
+            replay_offsets(self._topics.records(TopicType.OFFSET), self.group),
+        )
+        self._compare(view, "the topics say")
+
+    def evidence(self) -> PythonEvidence:
+        """Say what was seen."""
+        return PythonEvidence(
+            connectors=len(self.model["connectors"]),
+            statuses=sum(len(each) for each in self.model["statuses"].values()),
+            offsets=sum(len(each) for each in self.model["offsets"].values()),
+            starts=self._starts,
+            start_seconds=round(self._start_seconds, 3),
+        )
+
+    @property
+    def _running(self) -> ConnectStorage:
+        if self._storage is None:
+            raise EmbeddedError(f"the Python group {self.group} is not running")
+        return self._storage
+
+    def _compare(self, view: View, who: str) -> None:
+        for part, wanted in self.model.items():
+            if view[part] != wanted:
+                raise EmbeddedError(f"Python group: {who} {part} {view[part]}, written were {wanted}")
+
+    def _put(self, name: str, *, tasks: int) -> None:
+        known = self.model["connectors"].get(name, {"target": "STARTED"})
+        config = {"name": name, "connector.class": "com.acme.Source", "written.at.start": str(self._starts)}
+        self._running.config.put_connector_config(name, config)
+        self._running.config.put_task_configs(name, [{**config, "task": str(number)} for number in range(tasks)])
+        self.model["connectors"][name] = {"config": config, "tasks": tasks, "target": known["target"]}
+
+    def _target(self, name: str, target: TargetState) -> None:
+        self._running.config.put_target_state(name, target)
+        self.model["connectors"][name]["target"] = target.name
+
+    def _status(self, name: str, state: State) -> None:
+        self._running.status.put(ConnectorStatus(name, state, _WORKER, self._starts))
+        self._running.status.put(TaskStatus(ConnectorTaskId(name, 0), state, _WORKER, self._starts))
+        self._running.status.flush(_FLUSH_S)
+        self.model["statuses"][name] = [state.name, state.name]
+
+    def _offset(self, name: str, partition: dict[str, Any], offset: dict[str, Any]) -> None:
+        writer = self._running.offset_writer(name)
+        writer.offset(partition, offset)
+        flushed = writer.do_flush() if writer.begin_flush(_FLUSH_S) else None
+        if flushed is None:
+            raise EmbeddedError("an offset writer had nothing to flush")
+        flushed.result(_FLUSH_S)
+        self.model["offsets"].setdefault(name, {})[partition["file"]] = offset
+
+
+def _view(config: ClusterConfigState, status: StatusSnapshot, offsets: OffsetSnapshot) -> View:
+    connectors, statuses, positions = {}, {}, {}
+    for name in config.connectors():
+        connectors[name] = {
+            "config": config.connector_config(name),
+            "tasks": config.task_count(name),
+            "target": (config.target_state(name) or TargetState.STARTED).name,
+        }
+    for name in status.connectors():
+        found = status.connector_status(name)
+        each = [found, *status.task_statuses(name)]
+        statuses[name] = [one.state.name for one in each if one is not None]
+    for name in offsets.connectors():
+        partitions = offsets.partitions(name)
+        if partitions:
+            positions[name] = {str(each["file"]): offsets.offset(name, each) for each in partitions}
+    return {"connectors": connectors, "statuses": statuses, "offsets": positions}

@@ -1,0 +1,210 @@
+"""What was found in each cell, and the file that keeps it."""
+
+from __future__ import annotations
+
+import enum
+import json
+import os
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final, Self
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from connect_share.embedded.compatibility.cells import Cell, JavaKind
+from connect_share.errors import ConfigError
+from connect_share.records import TopicType
+
+FORMAT: Final = 1
+_REASON_CHARS: Final = 400
+
+
+class Outcome(enum.StrEnum):
+    """What became of a cell."""
+
+    SHARES = "shares"
+    """Every check held."""
+    EXPLAINED = "explained"
+    """These versions cannot work together, shared topics or not; the reason is known."""
+    FAILS = "fails"
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Start(_Part):
+    """One start of a worker, from its launch until it had read its topics.
+
+    Attributes:
+        seconds: by the clock.
+        cpu_seconds: of the process; ``None`` where the system does not say.
+    """
+
+    seconds: float
+    cpu_seconds: float | None
+    log_lines: int
+    log_bytes: int
+    warnings: int
+    errors: int
+
+
+class JavaEvidence(_Part):
+    """One group of Java workers.
+
+    Attributes:
+        connectors: that it had at the end.
+        starts: of its worker, the first one included.
+        kills: starts that came after a SIGKILL.
+        lines_written: to the files of its source connectors.
+        lines_arrived: records in their topics; equal, or a line was lost or read twice.
+        missing_statuses: task statuses that a 2.8 worker's restart lost (it does so without sharing too); the tasks run.
+        alone: restart while the topics held this group's records only; ``None`` if that was not measured.
+        beside: restart among the records of all others.
+        foreign: records of others in each topic at that restart.
+        about_foreign: log entries about them at that restart, by topic.
+        other_about_foreign: further WARN and ERROR entries that name a key of another group.
+    """
+
+    kind: JavaKind
+    connectors: int
+    starts: int
+    kills: int
+    lines_written: int
+    lines_arrived: int
+    missing_statuses: int
+    alone: Start | None
+    beside: Start
+    foreign: dict[TopicType, int]
+    about_foreign: dict[TopicType, int]
+    other_about_foreign: int
+
+
+class PythonEvidence(_Part):
+    """One Python group: what it holds at the end, how often its stores were started, and how long the last start took."""
+
+    connectors: int
+    statuses: int
+    offsets: int
+    starts: int
+    start_seconds: float
+
+
+class Machine(_Part):
+    """Where a cell was measured."""
+
+    processors: int
+    memory_gb: float
+    system: str
+    python: str
+    java: int | None
+
+    @property
+    def title(self) -> str:
+        """For people."""
+        return (
+            f"{self.processors} processors, {self.memory_gb:.0f} GB, {self.system}, "
+            f"Java {self.java}, Python {self.python}"
+        )
+
+
+class CellResult(_Part):
+    """What was found in a cell.
+
+    Attributes:
+        measured_on: the day, UTC.
+        load: processes that wanted a processor when it began, mean of a minute.
+        product: version of connect-share.
+    """
+
+    broker: str
+    kinds: tuple[JavaKind, ...]
+    outcome: Outcome
+    reason: str
+    java: tuple[JavaEvidence, ...]
+    python: tuple[PythonEvidence, ...]
+    seconds: float
+    measured_on: str
+    load: float
+    product: str
+    machine: Machine
+
+    @classmethod
+    def of(
+        cls,
+        cell: Cell,
+        found: tuple[Outcome, str],
+        machine: Machine,
+        *,
+        java: Sequence[JavaEvidence] = (),
+        python: Sequence[PythonEvidence] = (),
+        seconds: float = 0.0,
+        load: float | None = None,
+    ) -> Self:
+        """Put a result together; the day and the product's version are today's."""
+        return cls(
+            broker=cell.broker,
+            kinds=cell.java,
+            outcome=found[0],
+            reason=found[1],
+            java=tuple(java),
+            python=tuple(python),
+            seconds=round(seconds, 1),
+            measured_on=datetime.now(UTC).date().isoformat(),
+            load=round(os.getloadavg()[0], 1) if load is None else load,
+            product=version("connect-share"),
+            machine=machine,
+        )
+
+
+def decide(trouble: str | None, *, cannot: str | None = None) -> tuple[Outcome, str]:
+    """Say what became of a cell.
+
+    Args:
+        trouble: what did not hold; ``None`` if everything did.
+        cannot: why these versions cannot work together at all, found in the log of a worker that never got up.
+    """
+    if trouble is None:
+        return Outcome.SHARES, ""
+    if cannot is not None:
+        return Outcome.EXPLAINED, cannot
+    return Outcome.FAILS, " ".join(trouble.split())[:_REASON_CHARS]
+
+
+def load_results(path: Path) -> dict[str, CellResult]:
+    """Read a result file; one that is not there has no cells.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        if data["format"] != FORMAT:
+            raise ConfigError(
+                f"{path} has format {data['format']}, this program reads {FORMAT}: measure anew elsewhere"
+            )
+        return {name: CellResult.model_validate(cell) for name, cell in data["cells"].items()}
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, ValidationError) as error:
+        raise ConfigError(f"{path} is no result of the compatibility matrix ({type(error).__name__})") from error
+
+
+def document(results: dict[str, CellResult]) -> dict[str, Any]:
+    """Give the results as JSON."""
+    return {
+        "_command": "compatibility",
+        "_version": version("connect-share"),
+        "format": FORMAT,
+        "cells": {name: cell.model_dump(mode="json") for name, cell in results.items()},
+    }
+
+
+def save_results(path: Path, results: dict[str, CellResult]) -> None:
+    """Write the file; after a kill it is the old one or the new one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f"{path.name}.new")
+    beside.write_text(json.dumps(document(results), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    beside.replace(path)

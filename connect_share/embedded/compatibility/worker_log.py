@@ -1,0 +1,90 @@
+"""What a worker's log says about records of other groups."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from connect_share.keys import KEY_PREFIXES, SESSION_KEY
+from connect_share.records import TopicType
+
+ABOUT_FOREIGN: Final[Mapping[TopicType, str]] = {
+    TopicType.CONFIG: "Discarding config update record with invalid key",
+    TopicType.STATUS: "Discarding record with invalid key",
+    TopicType.OFFSET: "Ignoring offset partition key with unknown serialization",
+}
+"""What plain workers say, once for each record they cannot place; 2.8 says nothing about offsets."""
+
+_LEVEL: Final = re.compile(r"^\[\d{4}-\d\d-\d\d [\d:,]+\] (WARN|ERROR) (.*)$", re.MULTILINE)
+_STARTED: Final = re.compile(r"^\[(\d{4}-\d\d-\d\d [\d:,]+)\].*Herder started", re.MULTILINE)
+_CANNOT: Final = (
+    (
+        re.compile(r"UnsupportedVersionException|UNSUPPORTED_VERSION"),
+        "the worker's client library and this broker have no version of a request in common",
+    ),
+    (
+        re.compile(r"UnsupportedClassVersionError"),
+        "the worker's classes need a later Java than this machine has",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LogReading:
+    """One start, from the launch until the herder has started, or later.
+
+    Attributes:
+        about_foreign: entries in the known words for records of other groups, by topic.
+        other_about_foreign: further WARN and ERROR entries that have a key of another group in them.
+    """
+
+    lines: int
+    bytes: int
+    warnings: int
+    errors: int
+    about_foreign: Mapping[TopicType, int]
+    other_about_foreign: int
+
+
+def herder_started(text: str) -> tuple[str, int] | None:
+    """Find when the worker had read its topics: the time as logged, and where that line ends."""
+    found = _STARTED.search(text)
+    return (found[1], found.end()) if found else None
+
+
+def read_log(text: str, foreign_ids: Iterable[str]) -> LogReading:
+    """Count what a piece of a worker's log says.
+
+    Args:
+        text: lines as our workers log them, ``[time] LEVEL text (logger)``.
+        foreign_ids: cluster groups whose records are none of the worker's.
+    """
+    keys = "|".join(re.escape(word.decode()) for word in (*KEY_PREFIXES, SESSION_KEY, b"["))
+    ids = "|".join(re.escape(group) for group in foreign_ids)
+    of_others = re.compile(rf"(?<![A-Za-z0-9._-])(?:{ids})\.(?:{keys})") if ids else None
+    counted = dict.fromkeys(TopicType, 0)
+    levels, other = {"WARN": 0, "ERROR": 0}, 0
+    for entry in _LEVEL.finditer(text):
+        level, words = entry.groups()
+        levels[level] += 1
+        for topic_type, known in ABOUT_FOREIGN.items():
+            if known in words:
+                counted[topic_type] += 1
+                break
+        else:
+            other += of_others is not None and of_others.search(words) is not None
+    return LogReading(
+        lines=text.count("\n"),
+        bytes=len(text.encode()),
+        warnings=levels["WARN"],
+        errors=levels["ERROR"],
+        about_foreign=counted,
+        other_about_foreign=other,
+    )
+
+
+def why_it_cannot(text: str) -> str | None:
+    """Give the reason for which this worker cannot run here at all, if the log has one; no fault of sharing."""
+    return next((reason for pattern, reason in _CANNOT if pattern.search(text)), None)
