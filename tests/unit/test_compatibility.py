@@ -56,7 +56,7 @@ def evidence(kind: JavaKind, *, alone: Start | None, arrived: int = 20, missing:
 
 def shared(cell: Cell, *java: JavaEvidence) -> CellResult:
     python = PythonEvidence(connectors=3, statuses=4, offsets=2, starts=3, start_seconds=0.1)
-    return CellResult.of(cell, decide(None), MACHINE, java=java, python=[python, python])
+    return CellResult.of(cell, decide(None), MACHINE, java=java, python=[python, python], load=1.5)
 
 
 def test_every_broker_has_python_alone_each_worker_both_ways_and_old_beside_new() -> None:
@@ -171,6 +171,7 @@ def test_the_page_says_what_was_found_and_nothing_becomes_markup() -> None:
     assert "| 4.1.2 | 2.8.2 (Old) | 7 / 7 | 7 / 7 | 7 / 7 | 0 | 6 → 22 |" in text
     assert "| 4.1.2 | 4.3.1 with the jar (New), beside 2.8.2 (Old) | 0 / 7 | 0 / 7 | 0 / 7 | 0 | 22 |" in text
     assert "| 1,000 → 4,000 (x 4.0) | 0.09 → 0.09 (x 1.0) | not known here | 3.0 → 3.0 (x 1.0) |" in text
+    assert "3.0 → 3.0" not in page({"busy": results[alone.name].model_copy(update={"load": 2.5})})
     assert "$" not in text
     assert text.endswith("\n")
 
@@ -199,6 +200,7 @@ def test_a_broker_of_ones_own_has_one_name_and_workers_may_be_ones_own(tmp_path:
         (["--bootstrap", "host:1", "--brokers", "3.9.2,4.1.2"], "one broker"),
         (["--client-properties", "x"], "give --bootstrap, too"),
         (["--libs", "3.6.1=/does/not/exist"], "folder with Kafka's jars"),
+        (["--prefix", "connector-x"], "which is how keys of Connect begin"),
         (["--foreign", "-1"], "--foreign has to be 0 or more"),
     ],
 )

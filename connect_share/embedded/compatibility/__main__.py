@@ -31,8 +31,9 @@ from connect_share.embedded.compatibility.result import (
     load_results,
     save_results,
 )
-from connect_share.embedded.compatibility.shared_topics import Place
+from connect_share.embedded.compatibility.shared_topics import PREFIX, Place
 from connect_share.errors import ConfigError, ConnectShareError
+from connect_share.keys import ClusterGroupId
 from connect_share.worker_config import load_properties
 
 DEFAULT_FOREIGN: Final = 9_000
@@ -61,6 +62,9 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--plugin", type=_names, default=("plain", "jar"), help="plain, jar, or both (default)")
     parser.add_argument(
         "-B", "--bootstrap", metavar="HOST:PORT", help="your broker; --brokers then has one name, for the table"
+    )
+    parser.add_argument(
+        "--prefix", default=PREFIX, help=f"with which names of topics and groups begin, default {PREFIX}"
     )
     parser.add_argument(
         "--client-properties", type=Path, metavar="FILE", help="lines for every client, such as security.protocol"
@@ -96,6 +100,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def _check(options: argparse.Namespace) -> None:
+    ClusterGroupId(f"{options.prefix}-")
     options.libraries = {}
     for words in options.libs:
         name, _, folder = words.partition("=")
@@ -169,9 +174,9 @@ def _place(options: argparse.Namespace, broker: str, stack: ExitStack) -> Place 
     """Give the broker, or why there is none."""
     if options.bootstrap:
         given = load_properties(options.client_properties) if options.client_properties else {}
-        return Place(options.bootstrap, given, replicas=-1)
+        return Place(options.bootstrap, given, replicas=-1, prefix=options.prefix)
     try:
-        return Place(stack.enter_context(LocalBroker(version=broker)).bootstrap_servers)
+        return Place(stack.enter_context(LocalBroker(version=broker)).bootstrap_servers, prefix=options.prefix)
     except ConnectShareError as error:
         return f"the broker did not start: {error}"
 

@@ -14,6 +14,8 @@ from connect_share.records import TopicType
 _TEMPLATE: Final = Path(__file__).with_name("page_template.md")
 _WORDS: Final = {Outcome.SHARES: "shares", Outcome.EXPLAINED: "cannot", Outcome.FAILS: "**fails**"}
 
+_BUSY: Final = "the machine was busy"
+
 
 def page(results: Mapping[str, CellResult]) -> str:
     """Give the whole page as Markdown."""
@@ -25,7 +27,7 @@ def page(results: Mapping[str, CellResult]) -> str:
     return Template(_TEMPLATE.read_text(encoding="utf-8")).substitute(
         summary=_summary(cells),
         matrix=_matrix(cells, reasons),
-        notes="".join(f"{number}. {reason}\n" for number, reason in enumerate(reasons, 1)),
+        notes="".join(f"\n{number}. {reason}" for number, reason in enumerate(reasons, 1)) + "\n" * bool(reasons),
         state=_table(
             (
                 "broker",
@@ -43,7 +45,7 @@ def page(results: Mapping[str, CellResult]) -> str:
             (row for cell in cells for row in _log_rows(cell)),
         ),
         costs=_table(
-            ("broker", "worker", "log lines", "log MB", "processor s", "seconds", "load"),
+            ("broker", "worker", "log lines", "log MB", "processor seconds", "seconds"),
             (row for cell in cells for row in _cost_rows(cell)),
         ),
     )
@@ -135,9 +137,12 @@ def _cost_rows(cell: CellResult) -> Iterable[tuple[str, ...]]:
             _ratio(alone.log_lines, beside.log_lines, "{:,.0f}"),
             _ratio(alone.log_bytes / 1e6, beside.log_bytes / 1e6, "{:.2f}"),
             _processor_ratio(alone, beside),
-            _ratio(alone.seconds, beside.seconds, "{:.1f}"),
-            f"{cell.load:.0f}",
+            _ratio(alone.seconds, beside.seconds, "{:.1f}") if _was_quiet(cell) else _BUSY,
         )
+
+
+def _was_quiet(cell: CellResult) -> bool:
+    return cell.load <= cell.machine.processors
 
 
 def _worker(cell: CellResult, one: JavaEvidence) -> str:

@@ -20,6 +20,7 @@ from connect_share.topics import ensure_topic, topic_spec
 from connect_share.worker_config import SHARING_PROPERTY, Isolation, WorkerConfig
 from connect_share.worker_plugin import INTERCEPTOR_CLASS
 
+PREFIX: Final = "compat"
 _CLIENT: Final = "compatibility"
 _OTHER_GROUPS: Final = 20
 _CONNECTORS_CLIENTS: Final = ("producer.", "consumer.", "admin.")
@@ -37,11 +38,13 @@ class Place:
     Attributes:
         client_properties: further lines of worker files, such as ``security.protocol``.
         replicas: of topics; -1 is the broker's default.
+        prefix: with which names of topics and groups begin.
     """
 
     bootstrap_servers: str
     client_properties: Mapping[str, str] = field(default_factory=dict)
     replicas: int = 1
+    prefix: str = PREFIX
 
 
 class SharedTopics:
@@ -49,7 +52,7 @@ class SharedTopics:
 
     def __init__(self, place: Place) -> None:
         self.place = place
-        self.tag = f"compat-{uuid.uuid4().hex[:8]}"
+        self.tag = f"{place.prefix}-{uuid.uuid4().hex[:8]}"
         self._data_topics: list[str] = []
         self.config = WorkerConfig.from_properties(self.properties(self.group("topics"), sharing=True))
 
