@@ -306,7 +306,7 @@ class Admin(Asking):
             BrokerError: not reachable.
         """
         nodes = sorted(self._cluster().nodes, key=lambda node: node.id)
-        return tuple(BrokerDescription(node.id, node.rack or None) for node in nodes)
+        return tuple(BrokerDescription(node.id, node.rack or None, (node.host, node.port)) for node in nodes)
 
     def cluster_id(self) -> str:
         """Id of the cluster.

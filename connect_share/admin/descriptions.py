@@ -25,10 +25,11 @@ class PartitionDescription:
 
 @dataclass(frozen=True, slots=True)
 class BrokerDescription:
-    """One broker that is up; ``rack`` is ``None`` if ``broker.rack`` is not set."""
+    """One broker that is up; ``rack`` is ``None`` if ``broker.rack`` is not set, ``address`` is host and port."""
 
     id: int
     rack: str | None = None
+    address: tuple[str, int] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from connect_share.cli.output import Output
 from connect_share.errors import UsageError
 from connect_share.topic_ids import scanner
 from connect_share.topic_ids.authority import Authority
+from connect_share.topic_ids.broker_repair import LocalBroker, with_local_scan
 from connect_share.topic_ids.brokers import authority_of_brokers
 from connect_share.topic_ids.causes import TopicReport, topic_reports
 from connect_share.topic_ids.compare import Comparison, compare
@@ -47,17 +48,41 @@ def check_topic_ids(arguments: argparse.Namespace, out: Output) -> int:
     return 1 if found.findings else 0
 
 
-def compared(arguments: argparse.Namespace, out: Output) -> Comparison:
+def compared(arguments: argparse.Namespace, out: Output, local: LocalBroker | None = None) -> Comparison:
     """Read scans and the authority that the options name, and compare them.
+
+    Args:
+        arguments: of the command line.
+        out: hears of progress.
+        local: a broker of this machine, which is scanned now.
 
     Raises:
         UsageError: the options do not go together, or a file is not what it should be.
         BrokerError: the authority does not answer.
     """
-    if not arguments.scans and arguments.brokers_dir is None:
+    if not arguments.scans and arguments.brokers_dir is None and local is None:
         raise UsageError(
             "nothing says what is on the disks; use --scan FILE (what the scanner printed) or --brokers-dir DIR"
         )
+    _check_authority(arguments)
+    scans = Scans()
+    if arguments.brokers_dir is not None:
+        scans.add(
+            read_brokers_dir(
+                arguments.brokers_dir, lambda number, where: out.note(f"{number:,} directories read, now in {where}")
+            )
+        )
+    for path in arguments.scans:
+        scans.add(read_scan(path))
+    if local is not None:
+        scans = with_local_scan(scans, local)
+    found = compare(scans, authority_of(arguments, out))
+    for note in found.notes:
+        out.note(note)
+    return found
+
+
+def _check_authority(arguments: argparse.Namespace) -> None:
     authorities = (
         arguments.zookeeper,
         arguments.zookeeper_dump,
@@ -68,22 +93,15 @@ def compared(arguments: argparse.Namespace, out: Output) -> Comparison:
         raise UsageError(f"one authority is needed, of {', '.join(_AUTHORITIES)}")
     if arguments.zookeeper_config is not None and arguments.zookeeper is None:
         raise UsageError("--zookeeper-config goes with --zookeeper")
-    scans = Scans()
-    if arguments.brokers_dir is not None:
-        scans.add(
-            read_brokers_dir(
-                arguments.brokers_dir, lambda number, where: out.note(f"{number:,} directories read, now in {where}")
-            )
-        )
-    for path in arguments.scans:
-        scans.add(read_scan(path))
-    found = compare(scans, _authority(arguments, out))
-    for note in found.notes:
-        out.note(note)
-    return found
 
 
-def _authority(arguments: argparse.Namespace, out: Output) -> Authority:
+def authority_of(arguments: argparse.Namespace, out: Output) -> Authority:
+    """Ask whoever the options name.
+
+    Raises:
+        UsageError: a dump cannot be read, or is none.
+        BrokerError: no answer.
+    """
     if arguments.zookeeper_dump is not None:
         return read_zookeeper_dump(arguments.zookeeper_dump)
     if arguments.metadata_dump is not None:

@@ -14,9 +14,9 @@ CHECK_DESCRIPTION: Final = (
 REPAIR_HELP: Final = "repair topic ids that differ, or plan it"
 REPAIR_DESCRIPTION: Final = (
     "Show the least dangerous way back to equal topic ids, step by step, with what must hold before each step. "
-    "With --zookeeper, and where only znodes have to be written, it is done after a prompt: everything is checked and kept "
-    "in --backup before the first write. Files on brokers and KRaft are planned only (--dry-run). Exit code 1 if something "
-    "cannot be repaired safely."
+    "With --zookeeper znodes are written after a prompt: everything is checked and kept in --backup before the first write. "
+    "What has to be done to files is done on each broker's machine with --step. Exit code 1 if something cannot be "
+    "repaired safely."
 )
 
 
@@ -80,7 +80,22 @@ def add_topic_ids(parser: argparse.ArgumentParser, *, repair: bool = False) -> N
             help="new folder for what is written over; one of a repair that was interrupted: go on with it "
             "(default: %(default)s)",
         )
-        parser.add_argument("--undo", metavar="BACKUP", type=Path, help="take a repair back; needs --zookeeper only")
+        parser.add_argument(
+            "--undo",
+            metavar="BACKUP",
+            type=Path,
+            help="take a repair back; needs --zookeeper, and --server-properties for the backup of a broker's files",
+        )
+        files = parser.add_argument_group("files, on the machine of each broker")
+        files.add_argument(
+            "--step",
+            choices=("prepare", "write", "check"),
+            help="prepare: check whether its turn has come, and keep what is touched; write: while it is stopped; check: "
+            "that it serves again",
+        )
+        files.add_argument(
+            "--server-properties", metavar="FILE", type=Path, help="of the broker; its log dirs are scanned now"
+        )
     else:
         parser.add_argument(
             "--print-scanner",

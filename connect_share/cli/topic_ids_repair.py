@@ -9,8 +9,10 @@ from typing import Final
 from connect_share.cli.output import Output
 from connect_share.cli.prompt import confirmed
 from connect_share.cli.topic_ids import about, compared
+from connect_share.cli.topic_ids_steps import run_step, undo_step
 from connect_share.errors import TopicIdRepairError, UsageError
 from connect_share.topic_ids import zookeeper_repair
+from connect_share.topic_ids.broker_backup import is_broker_backup
 from connect_share.topic_ids.repair_backup import Backup, State, find_backup
 from connect_share.topic_ids.repair_plan import plan_repair
 from connect_share.topic_ids.repair_steps import Plan
@@ -24,11 +26,17 @@ _UNASKED: Final = "nothing was changed: give --yes to go on without a prompt"
 def repair_topic_ids(arguments: argparse.Namespace, out: Output) -> int:
     """``repair topic-ids``."""
     if arguments.undo is not None:
-        return _undo(arguments, out)
+        if arguments.step is not None:
+            raise UsageError("--step and --undo do not go together")
+        return undo_step(arguments, out) if is_broker_backup(arguments.undo) else _undo(arguments, out)
+    if arguments.step is not None:
+        return run_step(arguments, out)
+    if arguments.server_properties is not None:
+        raise UsageError("--server-properties goes with --step, or with --undo")
     if not arguments.dry_run and arguments.zookeeper is None:
         raise UsageError(
-            "not available in this version: repair topic-ids without --dry-run, but with --zookeeper HOST:PORT; "
-            "follow the plan of --dry-run by hand"
+            "without --dry-run, what can be done from here is done with --zookeeper HOST:PORT; files are changed with --step "
+            "on the machine of each broker"
         )
     begun = None if arguments.dry_run else find_backup(arguments.backup)
     if begun is not None:
@@ -51,7 +59,7 @@ def repair_topic_ids(arguments: argparse.Namespace, out: Output) -> int:
     if not out.is_json:
         _tell_plan(plan, out, "nothing was changed so far")
     if plan.steps and (reason := zookeeper_repair.why_by_hand(plan)) is not None:
-        raise UsageError(f"not available in this version: {reason}; follow the plan of --dry-run by hand")
+        raise UsageError(f"nothing of this plan can be done from here: {reason}")
     if not plan.steps:
         if out.is_json:
             out.json({**about(found), "dry_run": False, **plan.to_dict(), "done": [], "backup": None})
@@ -86,7 +94,12 @@ def _carry_out(backup: Backup, session: ZooKeeper, arguments: argparse.Namespace
         if done:
             out.note(f"stopped after {len(done)} step{'' if len(done) == 1 else 's'}; the backup is {backup.folder}")
         raise
-    _finish(done, backup, "scan all brokers again and run check topic-ids; take back with --undo", out)
+    after = "scan all brokers again and run check topic-ids; take back with --undo"
+    if backup.later:
+        after = (
+            "then come files: scan all brokers again, and run it with --step prepare on each broker that the plan has"
+        )
+    _finish(done, backup, after, out)
     return 0
 
 

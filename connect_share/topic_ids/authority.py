@@ -76,6 +76,7 @@ class Authority:
         controller: broker that is controller (ZooKeeper only); ``None``: none, or not known.
         live: brokers that are up; ``None``: not known.
         log_dirs: ids of the log dirs each broker has registered (KRaft's log only).
+        addresses: host and port of brokers, as clients reach them, where they are known.
         tiered_storage: a sign of it was seen.
         from_memory: the brokers were asked, and they tell what the controller remembers, not what is stored.
         notes: what a reader should know.
@@ -90,6 +91,7 @@ class Authority:
     controller: int | None = None
     live: frozenset[int] | None = None
     log_dirs: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    addresses: Mapping[int, tuple[str, int]] = field(default_factory=dict)
     tiered_storage: bool = False
     from_memory: bool = False
     notes: Sequence[str] = ()

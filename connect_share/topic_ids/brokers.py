@@ -41,6 +41,7 @@ def authority_of_brokers(admin: Admin) -> Authority:
         admin.bootstrap_servers,
         topics,
         cluster_id=admin.cluster_id(),
+        addresses={one.id: one.address for one in admin.brokers() if one.address is not None},
         tiered_storage=REMOTE_LOG_METADATA in topics,
         from_memory=True,
     )

@@ -140,7 +140,9 @@ class _Planner:
                 [] if finding.kind in _BAD_FILE else ["the records in it are this topic's (kafka-dump-log shows them)"]
             )
             topic_id = str(shown_id(topic.topic_id))
-            self._files[one.broker].append(write_file(one, one.path, topic.name, topic_id, before))
+            self._files[one.broker].append(
+                write_file(one, one.path, topic.name, topic_id, before, unproven=bool(before))
+            )
             self._use(
                 topic, Method.FILES, "the right id is in the metadata log; the file is written, nothing is deleted"
             )

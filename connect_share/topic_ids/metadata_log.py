@@ -43,6 +43,7 @@ class _Fold:
     partitions: dict[bytes, dict[int, _Partition]] = field(default_factory=dict)
     removed: dict[bytes, str] = field(default_factory=dict)
     log_dirs: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    addresses: dict[int, tuple[str, int]] = field(default_factory=dict)
     remote: dict[str, bool] = field(default_factory=dict)
     configs: bool = False
     records: int = 0
@@ -102,6 +103,11 @@ class _Fold:
         number, log_dirs = data.get("brokerId"), data.get("logDirs")
         if isinstance(number, int) and isinstance(log_dirs, list):
             self.log_dirs[number] = tuple(str(item) for item in log_dirs)
+        ends = data.get("endPoints")
+        if isinstance(number, int) and isinstance(ends, list) and ends and isinstance(ends[0], dict):
+            host, port = ends[0].get("host"), ends[0].get("port")
+            if isinstance(host, str) and isinstance(port, int):
+                self.addresses[number] = host, port
 
     def config(self, data: dict[str, Any]) -> None:
         self.configs = True
@@ -168,6 +174,7 @@ def authority_of_metadata_log(lines: Iterable[str], source: str) -> Authority:
         topics,
         removed=fold.removed,
         log_dirs=fold.log_dirs,
+        addresses=fold.addresses,
         tiered_storage=REMOTE_LOG_METADATA in topics or any(fold.remote.values()),
         notes=notes,
     )

@@ -5,19 +5,18 @@ from __future__ import annotations
 import enum
 import hashlib
 import json
-import os
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 from connect_share.errors import TopicIdRepairError, UsageError
-from connect_share.private_file import write_private_file
+from connect_share.private_file import sync_folder, write_private_file
 
 _FORMAT: Final = 1
-_INDEX: Final = "backup.json"
+INDEX: Final = "backup.json"
 _SUMS: Final = "SHA256SUMS"
 
 
@@ -26,6 +25,8 @@ class State(enum.Enum):
 
     PREPARED = "prepared"
     """The backup is whole; any number of the writes may have been done."""
+    WRITTEN = "written"
+    """All is written on this broker; that it serves was not looked at yet."""
     DONE = "done"
     UNDOING = "undoing"
     UNDONE = "undone"
@@ -54,6 +55,7 @@ class Backup:
     Attributes:
         cluster_id: ``None``: the cluster does not say.
         controller: the controller has to change after the writes.
+        later: topics and partitions whose files are to be written after that, so they are not in sync before.
     """
 
     folder: Path
@@ -61,6 +63,7 @@ class Backup:
     controller: bool
     changes: Sequence[ZnodeChange]
     state: State = State.PREPARED
+    later: frozenset[tuple[str, int]] = frozenset()
 
     def at(self, state: State) -> Backup:
         """Note on disk how far the repair is.
@@ -70,7 +73,7 @@ class Backup:
         """
         found = replace(self, state=state)
         try:
-            write_private_file(self.folder / _INDEX, found.index())
+            write_private_file(self.folder / INDEX, found.index())
         except OSError as exc:
             raise TopicIdRepairError(f"cannot note in {self.folder} how far the repair is: {exc.strerror}") from exc
         return found
@@ -82,30 +85,13 @@ class Backup:
             UsageError: there is something of this name already.
             TopicIdRepairError: it cannot be written.
         """
-        if self.folder.exists():
-            raise UsageError(f"{self.folder} is there already and is no backup of a repair; give another with --backup")
-        temporary: Path | None = None
-        try:
-            self.folder.parent.mkdir(parents=True, exist_ok=True)
-            temporary = Path(tempfile.mkdtemp(dir=self.folder.parent, prefix=f".{self.folder.name}."))  # mode 0700
-            sums = []
+
+        def fill(folder: Path) -> dict[str, str]:
             for name, data in self._files():
-                write_private_file(temporary / name, data)
-                sums.append(f"{_sum(data)}  {name}\n")
-            write_private_file(temporary / _SUMS, "".join(sums).encode())
-            write_private_file(temporary / _INDEX, self.index())
-            temporary.rename(self.folder)
-            handle = os.open(self.folder.parent, os.O_RDONLY)
-            try:
-                os.fsync(handle)
-            finally:
-                os.close(handle)
-        except OSError as exc:
-            if temporary is not None:
-                shutil.rmtree(temporary, ignore_errors=True)
-            raise TopicIdRepairError(
-                f"the backup {self.folder} cannot be written: {exc.strerror}; nothing was changed"
-            ) from exc
+                write_private_file(folder / name, data)
+            return {name: checksum(data) for name, data in self._files()}
+
+        make_folder(self.folder, fill, self.index)
 
     def _files(self) -> list[tuple[str, bytes]]:
         return [
@@ -122,9 +108,9 @@ class Backup:
                 "path": one.path,
                 "version": one.version,
                 "before": f"{number}.before",
-                "before_sha256": _sum(one.before),
+                "before_sha256": checksum(one.before),
                 "after": f"{number}.after",
-                "after_sha256": _sum(one.after),
+                "after_sha256": checksum(one.after),
             }
             for number, one in enumerate(self.changes, 1)
         ]
@@ -133,9 +119,40 @@ class Backup:
             "state": self.state.value,
             "cluster_id": self.cluster_id,
             "change_controller": self.controller,
+            "later": [list(one) for one in sorted(self.later)],
             "znodes": changes,
         }
         return (json.dumps(members, indent=1) + "\n").encode()
+
+
+def make_folder(folder: Path, fill: Callable[[Path], Mapping[str, str]], index: Callable[[], bytes]) -> None:
+    """Make the folder of a backup: it is there with everything in it, or not at all.
+
+    Args:
+        folder: that must not be there yet.
+        fill: puts files into the folder it is given; gives their checksums by name.
+        index: gives ``backup.json``; is called after that.
+
+    Raises:
+        UsageError: there is something of this name already.
+        TopicIdRepairError: it cannot be written.
+    """
+    if folder.exists():
+        raise UsageError(f"{folder} is there already and is no backup of a repair; give another with --backup")
+    temporary: Path | None = None
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))  # mode 0700
+        sums = fill(temporary)
+        write_private_file(temporary / _SUMS, "".join(f"{one}  {name}\n" for name, one in sums.items()).encode())
+        write_private_file(temporary / INDEX, index())
+        temporary.rename(folder)
+        sync_folder(folder.parent)
+    except OSError as exc:
+        raise TopicIdRepairError(f"the backup {folder} cannot be written: {exc.strerror}; nothing was changed") from exc
+    finally:
+        if temporary is not None and temporary.exists():
+            shutil.rmtree(temporary, ignore_errors=True)
 
 
 def find_backup(folder: Path) -> Backup | None:
@@ -147,7 +164,7 @@ def find_backup(folder: Path) -> Backup | None:
     if not folder.exists():
         return None
     try:
-        index = json.loads((folder / _INDEX).read_bytes())
+        index = json.loads((folder / INDEX).read_bytes())
         if index["format"] != _FORMAT:
             raise UsageError(f"{folder} is a backup of format {index['format']}, this program knows {_FORMAT}")
         cluster_id = index["cluster_id"]
@@ -157,6 +174,7 @@ def find_backup(folder: Path) -> Backup | None:
             index["change_controller"] is True,
             tuple(_change(folder, one) for one in index["znodes"]),
             State(index["state"]),
+            frozenset((str(topic), int(number)) for topic, number in index.get("later", ())),
         )
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as exc:
         raise UsageError(f"{folder} is no backup of a repair, or is damaged; give another with --backup") from exc
@@ -166,7 +184,7 @@ def _change(folder: Path, found: dict[str, Any]) -> ZnodeChange:
     data = {}
     for name in ("before", "after"):
         data[name] = (folder / Path(str(found[name])).name).read_bytes()
-        if _sum(data[name]) != found[f"{name}_sha256"]:
+        if checksum(data[name]) != found[f"{name}_sha256"]:
             raise UsageError(f"{folder / found[name]} has another checksum than backup.json says: it was changed")
     path = f"/brokers/topics/{found['topic']}"
     if found["path"] != path or "/" in str(found["topic"]):
@@ -174,5 +192,6 @@ def _change(folder: Path, found: dict[str, Any]) -> ZnodeChange:
     return ZnodeChange(str(found["topic"]), path, int(found["version"]), data["before"], data["after"])
 
 
-def _sum(data: bytes) -> str:
+def checksum(data: bytes) -> str:
+    """SHA-256, as ``sha256sum`` prints it."""
     return hashlib.sha256(data).hexdigest()

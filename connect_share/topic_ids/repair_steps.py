@@ -52,6 +52,7 @@ class Step:
         topic_id: that is written.
         version: of the znode the write goes over; ``None`` in a write: to be looked up.
         command: how to do it by hand.
+        unproven: a check before it needs a person, so no program does it.
     """
 
     action: Action
@@ -64,6 +65,7 @@ class Step:
     topic_id: str | None = None
     version: int | None = None
     command: str | None = None
+    unproven: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Give it as JSON; what does not apply is left out."""
@@ -72,6 +74,8 @@ class Step:
             value = getattr(self, name)
             if value is not None:
                 found[name] = value
+        if self.unproven:
+            found["unproven"] = True
         return found
 
 
@@ -177,7 +181,9 @@ def start_broker(broker: int, before: Sequence[str] = ()) -> Step:
     return Step(Action.START_BROKER, f"start broker {broker}", tuple(before), broker=broker)
 
 
-def write_file(one: PartitionDirectory, folder: str, topic: str, topic_id: str, before: Sequence[str]) -> Step:
+def write_file(
+    one: PartitionDirectory, folder: str, topic: str, topic_id: str, before: Sequence[str], *, unproven: bool = False
+) -> Step:
     """Write ``partition.metadata``: to another name first, because an empty file keeps the broker from starting."""
     path = f"{folder}/{METADATA_FILE}"
     new = shlex.quote(path + ".new")
@@ -191,6 +197,7 @@ def write_file(one: PartitionDirectory, folder: str, topic: str, topic_id: str, 
         broker=one.broker,
         path=path,
         topic_id=topic_id,
+        unproven=unproven,
         command=f"printf 'version: 0\\ntopic_id: {topic_id}' > {new} && sync {new} && mv {new} {shlex.quote(path)}",
     )
 

@@ -20,7 +20,8 @@ Each line of the output is one JSON object with a member ``record``, in this ord
     ``delete``, ``future``), ``metadata`` (``ok``, ``missing``, ``unreadable``, ``zero``; ``inaccessible``: the broker may
     be able to read it, this scan was not) with ``topic_id`` and ``reason``,
     ``epochs`` (``ok``, ``missing``, ``unreadable``) with ``last_epochs`` (the newest pairs of epoch and first offset),
-    ``log_bytes`` (size of all ``.log`` files; null: there are none, or they cannot be seen).
+    ``log_bytes`` (size of all ``.log`` files; null: there are none, or they cannot be seen), ``batches`` (of the first
+    batch in the oldest and the newest segment: offset, leader epoch, CRC; replicas of one log have the same).
 ``note``
     whatever else should be known: ``path`` and ``text``.
 ``end``
@@ -39,6 +40,7 @@ import os
 import platform
 import re
 import stat
+import struct
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -59,6 +61,8 @@ _BATCH = 64
 _EPOCHS_TOLD = 16
 _PROGRESS_S = 1.0
 _DEFAULT_LOG_DIR = "/tmp/kafka-logs"  # noqa: S108 - Kafka's own default
+_BATCH_HEAD = struct.Struct(">qiibI")  # offset, length, leader epoch, magic, CRC
+_NEWEST_MAGIC = 2
 _OWN_FOLDERS = ("remote-log-index-cache",)
 
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
@@ -342,7 +346,9 @@ def _scan_directory(log_dir: str, name: str, parts: tuple[str, int, str]) -> dic
         "epochs": "missing",
         "last_epochs": [],
         "log_bytes": None,
+        "batches": [],
     }
+    segments = []
     # Whether each of the two files is a regular one, as far as that is known without asking.
     files = {METADATA_FILE: False, EPOCHS_FILE: False}
     try:
@@ -351,9 +357,14 @@ def _scan_directory(log_dir: str, name: str, parts: tuple[str, int, str]) -> dic
                 if entry.name in files:
                     files[entry.name] = entry.is_file(follow_symlinks=False)
                 elif entry.name.endswith(".log"):
-                    found["log_bytes"] = (found["log_bytes"] or 0) + entry.stat().st_size
+                    size = entry.stat().st_size
+                    found["log_bytes"] = (found["log_bytes"] or 0) + size
+                    if size >= _BATCH_HEAD.size and entry.is_file(follow_symlinks=False):
+                        segments.append(entry.name)
     except OSError:
         found["log_bytes"] = None
+    ends = sorted({min(segments), max(segments)}) if segments else []
+    found["batches"] = [head for head in (_first_batch(_joined(path, one)) for one in ends) if head is not None]
     try:
         data = read_limited(_joined(path, METADATA_FILE), _METADATA_LIMIT, regular=files[METADATA_FILE])
         found["metadata"], raw, found["reason"] = parse_partition_metadata(data)
@@ -374,6 +385,22 @@ def _scan_directory(log_dir: str, name: str, parts: tuple[str, int, str]) -> dic
     return found
 
 
+def _first_batch(path: str) -> tuple[int, int, int] | None:
+    """Read offset, leader epoch and CRC of a segment's first batch; ``None``: it is older than that format, or unreadable."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        try:
+            data = os.read(descriptor, _BATCH_HEAD.size)
+        finally:
+            os.close(descriptor)
+    except OSError:
+        return None
+    if len(data) < _BATCH_HEAD.size:
+        return None
+    offset, length, epoch, magic, crc = _BATCH_HEAD.unpack(data)
+    return (offset, epoch, crc) if magic == _NEWEST_MAGIC and length > 0 else None
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Scan, and print what was found."""
     parser = argparse.ArgumentParser(
@@ -386,23 +413,37 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--broker-id", type=int, metavar="N", help="id of the broker where meta.properties has none")
     parser.add_argument("--quiet", action="store_true", help="no progress on stderr")
     arguments = parser.parse_args(argv)
-    broker, tiered = arguments.broker_id, None
+    tiered = None
     if arguments.server_properties is not None:
         try:
-            properties = parse_properties(read_limited(arguments.server_properties, _PROPERTIES_LIMIT))
+            broker, log_dirs, tiered = server_settings(arguments.server_properties)
         except (OSError, Unreadable) as exc:
             parser.error(f"cannot read {arguments.server_properties}: {getattr(exc, 'strerror', None) or exc}")
-        given = [properties.get("log.dirs") or properties.get("log.dir") or _DEFAULT_LOG_DIR]
-        if broker is None:
-            broker = _number(properties.get("node.id") or properties.get("broker.id"))
-        if "remote.log.storage.system.enable" in properties:
-            tiered = properties["remote.log.storage.system.enable"].strip().lower() == "true"
+        broker = broker if arguments.broker_id is None else arguments.broker_id
     else:
-        given = arguments.log_dirs
-    log_dirs = list(dict.fromkeys(part.strip() for text in given for part in text.split(",") if part.strip()))
+        broker, log_dirs = arguments.broker_id, _separate(arguments.log_dirs)
     if not log_dirs:
         parser.error("no log dir is given")
     return print_scan(scan(log_dirs, broker, tiered, None if arguments.quiet else _show_progress))
+
+
+def server_settings(path: str) -> tuple[int | None, list[str], bool | None]:
+    """Read of a server's properties: the broker's id, its log dirs, whether tiered storage is on (``None``: not said).
+
+    Raises:
+        OSError, Unreadable: the file cannot be read.
+    """
+    properties = parse_properties(read_limited(path, _PROPERTIES_LIMIT))
+    tiered = properties.get("remote.log.storage.system.enable")
+    return (
+        _number(properties.get("node.id") or properties.get("broker.id")),
+        _separate([properties.get("log.dirs") or properties.get("log.dir") or _DEFAULT_LOG_DIR]),
+        None if tiered is None else tiered.strip().lower() == "true",
+    )
+
+
+def _separate(texts: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys(part.strip() for text in texts for part in text.split(",") if part.strip()))
 
 
 def print_scan(records: Iterable[dict[str, Any]]) -> int:

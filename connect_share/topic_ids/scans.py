@@ -48,6 +48,7 @@ class PartitionDirectory:
         metadata: ``ok``, ``missing``, ``unreadable``, ``zero`` or ``inaccessible``: what ``partition.metadata`` is.
         epochs: newest pairs of leader epoch and its first offset.
         log_bytes: size of the log; ``None``: not known.
+        batches: offset, leader epoch and CRC of some batches; replicas of one log have the same at the same offset.
     """
 
     broker: int
@@ -61,6 +62,7 @@ class PartitionDirectory:
     reason: str | None = None
     epochs: tuple[tuple[int, int], ...] = ()
     log_bytes: int | None = None
+    batches: tuple[tuple[int, int, int], ...] = ()
 
     @property
     def path(self) -> str:
@@ -291,6 +293,7 @@ def _directory(record: Mapping[str, Any], shown: Callable[[str], str]) -> Partit
         _text(record["reason"]),
         tuple((int(epoch), int(offset)) for epoch, offset in record["last_epochs"]),
         _integer(record["log_bytes"]),
+        tuple((int(offset), int(epoch), int(crc)) for offset, epoch, crc in record.get("batches") or ()),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -26,6 +27,7 @@ from connect_share.topic_ids.repair_steps import (
     tiered,
     write_file,
 )
+from connect_share.topic_ids.same_log import contradiction, shares_a_batch
 from connect_share.topic_ids.scans import PartitionDirectory
 from connect_share.topic_ids.znodes import with_id
 
@@ -48,6 +50,8 @@ _LEFT: Final = {
     Kind.DELETE_DIRECTORY: "directories named -delete go away by themselves after file.delete.delay.ms",
     Kind.FUTURE_DIRECTORY: "a move between log dirs is under way, the broker finishes it",
 }
+
+_CLEANED: Final = " (or, in a compacted topic, were cleaned at another time)"
 
 
 class _RefusedError(Exception):
@@ -226,26 +230,21 @@ def _file_checks(
     if one.metadata != "ok" or one.topic_id == side:
         return ()
     for other in replicas:
-        if other is not one and other.topic_id == side and epochs_contradict(one, other):
+        what = contradiction(one, other) if other is not one and other.topic_id == side else None
+        if what is not None:
             raise _RefusedError(
-                f"broker {one.broker}, {one.path}: its leader epochs contradict those of broker {other.broker}, so its "
-                "records are another topic's: writing the id would mix them in; move the directory out of the log dirs "
+                f"broker {one.broker}, {one.path}: its {what} contradict those of broker {other.broker}, so its "
+                f"records are another topic's{_CLEANED if what == 'batches' else ''}: writing the id would mix them in; move "
+                "the directory out of the log dirs "
                 "while the broker is stopped, it then copies from the leader"
             )
+    if any(shares_a_batch(one, other) for other in replicas if other is not one and other.topic_id == side):
+        return ()
     same = (
         f"the records are this topic's: kafka-dump-log shows the same first and last common batch in {one.path} and on "
         "the leader; if not, move the directory out of the log dirs instead, the broker copies from the leader"
     )
     return (same,)
-
-
-def epochs_contradict(one: PartitionDirectory, other: PartitionDirectory) -> bool:
-    """Tell whether two replicas cannot be of one log: a leader epoch that begins at different offsets.
-
-    The oldest epoch of each is left out: its first offset moves when old records are deleted.
-    """
-    mine, theirs = dict(one.epochs[1:]), dict(other.epochs[1:])
-    return any(mine[epoch] != theirs[epoch] for epoch in mine.keys() & theirs.keys())
 
 
 def _refuse_doubles(found: Comparison, decisions: dict[str, _Decision], plan: Plan) -> None:
@@ -262,7 +261,11 @@ def _refuse_doubles(found: Comparison, decisions: dict[str, _Decision], plan: Pl
         if not doubles:
             return
         for name in doubles:
-            others = sorted(users[decisions.pop(name).target] - {name})
+            others = sorted(users[decisions[name].target] - {name})
+            instead = _by_files(found, decisions.pop(name), others, users)
+            if instead is not None:
+                decisions[name] = instead
+                continue
             plan.refused.append(
                 Verdict(
                     name,
@@ -270,6 +273,31 @@ def _refuse_doubles(found: Comparison, decisions: dict[str, _Decision], plan: Pl
                     "the cluster without a controller",
                 )
             )
+
+
+def _by_files(
+    found: Comparison, decision: _Decision, others: list[str], users: Mapping[bytes, set[str]]
+) -> _Decision | None:
+    """Keep ZooKeeper's id and write it into the files, where the original one is another topic's by now.
+
+    Not where the directories may be copies of that topic's: their batches have to differ.
+    """
+    topic, own = decision.topic, decision.topic.topic_id
+    if own is None or users.get(own, set()) - {topic.name} or internal(topic):
+        return None
+    files: list[tuple[PartitionDirectory, tuple[str, ...]]] = []
+    for number, replicas in sorted(found.replicas.get(topic.name, {}).items()):
+        rivals = [one for other in others for one in found.replicas.get(other, {}).get(number, ())]
+        for one in replicas:
+            if one.metadata == "missing" or one.topic_id == own:
+                continue
+            if one.metadata == "ok" and one.topic_id != decision.target:
+                return None
+            if one.metadata == "inaccessible" or any(contradiction(one, rival) is None for rival in rivals):
+                return None
+            files.append((one, ()))
+    why = f"the original id is that of {', '.join(others)} now, so ZooKeeper's goes into the files"
+    return _Decision(topic, own, write=False, early=False, why=why, files=files)
 
 
 def _steps(found: Comparison, decisions: list[_Decision], plan: Plan) -> None:
@@ -364,7 +392,7 @@ def _file_steps(
             before.append(f"their writers can wait: {', '.join(alone)} cannot be served while this broker is down")
         plan.steps.append(stop_broker(broker, before))
         plan.steps += [
-            write_file(replica, replica.path, one.topic.name, str(shown_id(one.target)), checks)
+            write_file(replica, replica.path, one.topic.name, str(shown_id(one.target)), checks, unproven=bool(checks))
             for one, replica, checks in own
         ]
         plan.steps.append(

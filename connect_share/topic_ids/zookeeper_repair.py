@@ -35,15 +35,16 @@ Tell = Callable[[str], None]
 
 
 def why_by_hand(plan: Plan) -> str | None:
-    """Say why a plan cannot be carried out by this program; ``None``: it can."""
+    """Say why nothing of a plan can be carried out through ZooKeeper; ``None``: its znodes can."""
     if plan.mode is not Mode.ZOOKEEPER:
-        return (
-            "the recovery of -stray directories on KRaft brokers is done by hand, with all writers and brokers stopped"
-        )
-    by_hand = sorted({str(one.topic) for one in plan.steps if one.action is Action.WRITE_FILE})
-    if by_hand:
-        return f"files on brokers have to be written for {', '.join(by_hand)}; znodes are written by this program, files not"
-    return None
+        return "the brokers run with KRaft, so run it with --step on the machine of each broker in the plan"
+    if any(one.action is Action.WRITE_ZNODE for one in plan.steps):
+        return None
+    topics = sorted({str(one.topic) for one in plan.steps if one.action is Action.WRITE_FILE})
+    return (
+        f"files on brokers have to be written for {', '.join(topics)}, so run it with --step on the machine of each broker "
+        "in the plan"
+    )
 
 
 def prepare(found: Comparison, plan: Plan, session: ZooKeeper, folder: Path) -> Backup:
@@ -61,7 +62,7 @@ def prepare(found: Comparison, plan: Plan, session: ZooKeeper, folder: Path) -> 
     now = session.authority()
     if plan_repair(compare(found.scans, now)).to_dict() != plan.to_dict():
         raise TopicIdRepairError("the cluster has changed since the plan was made: nothing was written; run it again")
-    _quiet(session)
+    refuse_reassignment(session)
     controller = any(one.action is Action.CHANGE_CONTROLLER for one in plan.steps)
     changes = []
     for step in plan.steps:
@@ -71,14 +72,17 @@ def prepare(found: Comparison, plan: Plan, session: ZooKeeper, folder: Path) -> 
         znode = session.get(path)
         if znode is None or znode.version != step.version:
             raise TopicIdRepairError(f"{path} has changed since the plan was made: nothing was written; run it again")
-        _fresh(found, now.topics[topic], znode)
+        refuse_old_scans(found, now.topics[topic], znode)
         try:
             after = with_id(znode.data.decode(), topic_id).encode()
         except UnicodeDecodeError as exc:
             raise TopicIdRepairError(f"{path} is no UTF-8: put it right by hand first; nothing was written") from exc
         changes.append(ZnodeChange(topic, path, znode.version, znode.data, after))
     _check_ids(now, {one.topic: one.after for one in changes}, whole=controller)
-    return Backup(folder, now.cluster_id, controller, tuple(changes))
+    later = frozenset(
+        (str(one.topic), int(one.partition or 0)) for one in plan.steps if one.action is Action.WRITE_FILE
+    )
+    return Backup(folder, now.cluster_id, controller, tuple(changes), later=later)
 
 
 def carry_out(backup: Backup, session: ZooKeeper, tell: Tell, wait_s: float) -> None:
@@ -100,7 +104,7 @@ def carry_out(backup: Backup, session: ZooKeeper, tell: Tell, wait_s: float) -> 
     if backup.state is not State.PREPARED:
         raise UsageError(f"{backup.folder} is of a repair that is {backup.state.value}; give another with --backup")
     now = _same_cluster(backup, session)
-    _quiet(session)
+    refuse_reassignment(session)
     waiting = _to_write(backup.changes, session, undo=False)
     _check_ids(now, {one.topic: one.after for one in backup.changes}, whole=backup.controller)
     for one in waiting:
@@ -108,7 +112,7 @@ def carry_out(backup: Backup, session: ZooKeeper, tell: Tell, wait_s: float) -> 
         tell(f"{one.path}: id {_id_in(one.after)} written")
     paths = [one.path for one in backup.changes]
     if backup.controller:
-        _change_controller(paths, session, tell, wait_s)
+        _change_controller(paths, session, tell, wait_s, again="--backup")
     for one in backup.changes:
         znode = session.get(one.path)
         if znode is None or _id_in(znode.data) != _id_in(one.after):
@@ -117,7 +121,7 @@ def carry_out(backup: Backup, session: ZooKeeper, tell: Tell, wait_s: float) -> 
             )
     backup.at(State.DONE)
     if backup.controller:
-        _await_isr([one.topic for one in backup.changes], session, tell, wait_s)
+        _await_isr(backup, session, tell, wait_s)
 
 
 def undo(backup: Backup, session: ZooKeeper, tell: Tell, wait_s: float) -> None:
@@ -133,7 +137,7 @@ def undo(backup: Backup, session: ZooKeeper, tell: Tell, wait_s: float) -> None:
     if backup.state is State.UNDONE:
         raise UsageError(f"{backup.folder}: this repair was undone already")
     now = _same_cluster(backup, session)
-    _quiet(session)
+    refuse_reassignment(session)
     waiting = _to_write(backup.changes, session, undo=True)
     early = [one for one in waiting if _has_none(one.before)]
     with_ids = [one for one in waiting if one not in early]
@@ -145,7 +149,7 @@ def undo(backup: Backup, session: ZooKeeper, tell: Tell, wait_s: float) -> None:
         tell(f"{one.path}: as before, id {_id_in(one.before)}")
     paths = [one.path for one in backup.changes if not _has_none(one.before)]
     if backup.controller and paths:
-        _change_controller(paths, session, tell, wait_s)
+        _change_controller(paths, session, tell, wait_s, again="--undo")
     for one in early:
         _write(one.path, one.before, _now(one, session).version, session, backup.folder)
         tell(f"{one.path}: as before, without id")
@@ -168,12 +172,17 @@ def _same_cluster(backup: Backup, session: ZooKeeper) -> Authority:
     return now
 
 
-def _quiet(session: ZooKeeper) -> None:
+def refuse_reassignment(session: ZooKeeper) -> None:
+    """Refuse while a reassignment is under way, which writes znodes anew.
+
+    Raises:
+        TopicIdRepairError: it is.
+    """
     if session.get(_REASSIGNMENT) is not None:
         raise TopicIdRepairError(f"{_REASSIGNMENT} is there: let the reassignment end, nothing was written")
 
 
-def _fresh(found: Comparison, topic: AuthorityTopic, znode: Znode) -> None:
+def refuse_old_scans(found: Comparison, topic: AuthorityTopic, znode: Znode) -> None:
     """Refuse a scan that is older than the znode: the topic may have been created again since, with a right new id."""
     for broker in sorted({broker for one in topic.partitions.values() for broker in one.replicas}):
         started = found.scans.started.get(broker)
@@ -253,7 +262,7 @@ def _write(path: str, data: bytes, version: int, session: ZooKeeper, folder: Pat
         raise TopicIdRepairError(f"{path} does not read back as it was written; undo with --undo {folder}")
 
 
-def _change_controller(paths: Sequence[str], session: ZooKeeper, tell: Tell, wait_s: float) -> None:
+def _change_controller(paths: Sequence[str], session: ZooKeeper, tell: Tell, wait_s: float, *, again: str) -> None:
     """Have a controller that has read the znodes after the last write to them."""
     last = max((znode.modified_at for path in paths if (znode := session.get(path)) is not None), default=0)
     old = session.get(_CONTROLLER)
@@ -273,23 +282,26 @@ def _change_controller(paths: Sequence[str], session: ZooKeeper, tell: Tell, wai
         if moment_s > deadline_s:
             raise TopicIdRepairError(
                 f"no broker became controller within {wait_s:g} s after {_CONTROLLER} was deleted; are brokers up? "
-                "Run it again with the same --backup to go on"
+                f"Run it again with the same {again} to go on"
             )
         time.sleep(_POLL_S)
 
 
-def _await_isr(topics: Sequence[str], session: ZooKeeper, tell: Tell, wait_s: float) -> None:
+def _await_isr(backup: Backup, session: ZooKeeper, tell: Tell, wait_s: float) -> None:
     deadline_s = time.monotonic() + wait_s
     while True:
         now = session.authority()
         short = [
             f"{name}-{number}"
-            for name in topics
+            for name in (one.topic for one in backup.changes)
             for number, one in sorted(now.topics[name].partitions.items())
-            if not set(one.isr) >= set(one.replicas)
+            if (name, number) not in backup.later and not set(one.isr) >= set(one.replicas)
         ]
         if not short:
-            tell("all replicas of these topics are in sync")
+            tell(
+                "all replicas of these topics are in sync"
+                + (", but for partitions whose files are to be written" if backup.later else "")
+            )
             return
         if time.monotonic() > deadline_s:
             raise TopicIdRepairError(

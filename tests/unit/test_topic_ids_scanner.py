@@ -94,6 +94,7 @@ def test_strange_trees_are_told_and_never_fatal(tmp_path: Path) -> None:
     assert found["orders-0"] | {"log_dir": ""} == {
         "record": "directory", "log_dir": "", "name": "orders-0", "topic": "orders", "partition": 0, "state": "current",
         "metadata": "ok", "topic_id": ID, "reason": None, "epochs": "ok", "last_epochs": [[0, 0], [3, 7]], "log_bytes": 8,
+        "batches": [],
     }  # fmt: skip
     assert {name: (one["metadata"], one["state"]) for name, one in found.items()} == {
         "orders-0": ("ok", "current"),

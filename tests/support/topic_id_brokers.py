@@ -1,0 +1,107 @@
+"""Log dirs as brokers leave them, for repairs of files: lock files, settings, logs with batches, a broker that runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from connect_share.topic_ids import scanner
+from tests.support.topic_id_trees import Tree
+
+_HOLD: str = """
+import fcntl, sys
+files = [open(name, "r+b") for name in sys.argv[1:]]
+for file in files:
+    fcntl.lockf(file, fcntl.LOCK_EX)
+print("held", flush=True)
+sys.stdin.read()
+"""
+_KILLED: str = """
+import os, signal, sys
+from pathlib import Path
+from connect_share.cli.__main__ import main
+left, words = int(sys.argv[1]), sys.argv[2:]
+def dying(real):
+    def call(*arguments):
+        global left
+        left -= 1
+        if left < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return real(*arguments)
+    return call
+Path.rename, Path.replace = dying(Path.rename), dying(Path.replace)
+sys.exit(main(words))
+"""
+LOG = "00000000000000000000.log"
+
+
+def batch(offset: int, epoch: int, crc: int, size: int = 100) -> bytes:
+    """Give the bytes of a batch, as far as anybody looks at them here."""
+    return struct.pack(">qiibI", offset, size - 12, epoch, 2, crc) + bytes(range(256))[: size - 21]
+
+
+class Brokers:
+    """A tree whose brokers have settings and lock files."""
+
+    def __init__(self, tree: Tree) -> None:
+        self.tree = tree
+        self.ids = (1, 2, 3)
+        for broker in self.ids:
+            log_dirs = sorted(tree.folder.glob(f"broker-{broker}/*"))
+            for log_dir in log_dirs:
+                (log_dir / ".lock").touch()
+            text = f"broker.id={broker}\nlog.dirs={','.join(map(str, log_dirs))}\n"
+            self.settings(broker).write_text(text)
+
+    def settings(self, broker: int) -> Path:
+        return self.tree.folder / f"server-{broker}.properties"
+
+    def write_log(self, directory: str, data: bytes) -> None:
+        (self.tree.folder / directory / LOG).write_bytes(data)
+
+    def contents(self, broker: int) -> dict[str, bytes]:
+        """All files of a broker, as they are."""
+        home = self.tree.folder / f"broker-{broker}"
+        return {str(path.relative_to(home)): path.read_bytes() for path in home.rglob("*") if path.is_file()}
+
+    @contextmanager
+    def running(self, broker: int) -> Iterator[None]:
+        """Hold the locks as a running broker does."""
+        locks = [str(path) for path in self.tree.folder.glob(f"broker-{broker}/*/.lock")]
+        pipe = subprocess.PIPE
+        with subprocess.Popen([sys.executable, "-I", "-S", "-c", _HOLD, *locks], stdin=pipe, stdout=pipe) as holder:
+            try:
+                assert holder.stdout is not None
+                assert holder.stdout.readline() == b"held\n"
+                yield
+            finally:
+                assert holder.stdin is not None
+                holder.stdin.close()
+
+    def scans(self, seconds: float = 2.0) -> list[str]:
+        """Scan all brokers, at a time that many seconds from now; gives the options."""
+        words = []
+        for broker in self.ids:
+            number, log_dirs, tiered = scanner.server_settings(str(self.settings(broker)))
+            records = [dict(one) for one in scanner.scan(log_dirs, number, tiered)]
+            records[0]["started"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + seconds))
+            path = self.tree.folder / f"broker-{broker}.scan"
+            path.write_text("".join(json.dumps(one) + "\n" for one in records))
+            words += ["--scan", str(path)]
+        return words
+
+
+def killed(words: list[str], after: int) -> bool:
+    """Run a command that is killed before its n-th change of a name on disk; tells whether it came that far."""
+    command = [sys.executable, "-c", _KILLED, str(after), *words]
+    done = subprocess.run(command, capture_output=True, timeout=120, check=False, env={**os.environ, "COLUMNS": "100"})
+    assert done.returncode in (0, -signal.SIGKILL), done.stderr
+    return done.returncode != 0
