@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from connect_share.cli import topic_ids_repair
 from connect_share.cli.__main__ import main
 from connect_share.topic_ids import scanner
 from connect_share.topic_ids.zookeeper import ZooKeeper
@@ -50,10 +51,13 @@ class Site:
         for path, text in json.loads(self.tree.zookeeper.read_text()).items():
             client.create(f"/kafka{path}", text.encode(), makepath=True)
         self.scan()
+        self.electing = True
         client.exists("/kafka/controller", watch=self._elect)
 
     def _elect(self, _event: object) -> None:
         """Do what brokers do when the controller is gone."""
+        if not self.electing:
+            return
         for path, text in json.loads(self.tree.zookeeper.read_text()).items():
             if path.endswith("/state"):
                 full = {**json.loads(text), "isr": [3] if "single" in path else [1, 2, 3]}
@@ -100,7 +104,9 @@ def site(tmp_path: Path) -> Iterator[Site]:
             client.close()
 
 
-def test_written_back_killed_and_taken_back(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+def test_written_back_killed_and_taken_back(
+    site: Site, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     backup = site.folder / "backup"
     repair = site.words("repair", "--backup", str(backup))
     before, controller = site.texts(), site.controller()
@@ -147,6 +153,29 @@ def test_written_back_killed_and_taken_back(site: Site, capsys: pytest.CaptureFi
     assert main([*undo, "--dry-run"]) == 0
     assert site.texts() == after
     old = site.controller()
+    cluster, _ = site.client.get("/kafka/cluster/id")
+    site.client.set("/kafka/cluster/id", b'{"version":"1","id":"RRYSOf9BTOKG7WUAdl0c2g"}')
+    assert main([*undo, "--yes"]) == 2
+    assert "is of another cluster than" in capsys.readouterr().err
+    site.client.set("/kafka/cluster/id", cluster)
+    assert (site.texts(), site.controller()) == (after, old)
+    died = subprocess.run(
+        [sys.executable, "-c", KILLED, "set", "1", *undo, "--yes"], capture_output=True, timeout=60, check=False
+    )
+    assert died.returncode == -signal.SIGKILL, died.stderr
+    assert (sum(text != after[topic] for topic, text in site.texts().items()), site.controller()) == (1, old)
+    assert main([*repair, "--yes"]) == 2
+    assert "is of a repair that is undoing" in capsys.readouterr().err
+    # Nobody becomes controller: nothing more is done, and it goes on when somebody does.
+    site.electing = False
+    monkeypatch.setattr(topic_ids_repair, "_WAIT_S", 0.3)
+    assert main([*undo, "--yes"]) == 1
+    assert "no broker became controller within 0.3 s" in (err := capsys.readouterr().err)
+    assert "Run it again with the same --undo to go on" in err
+    assert site.texts() == before
+    assert site.client.exists("/kafka/controller") is None
+    monkeypatch.undo()
+    site.client.create("/kafka/controller", b'{"brokerid":2}')
     assert main([*undo, "--yes"]) == 0
     assert site.texts() == before
     assert site.controller() > old
