@@ -1,0 +1,133 @@
+"""An unmodified Java worker and Python groups whose ids look alike, on the same topics, all writing at once.
+
+Everybody does a number of operations in each round, and somebody is restarted in it; nobody waits for the others but at
+the end of a round.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from connect_share import TopicType, replay_config, split_key
+from connect_share.embedded.worker import worker_properties
+from connect_share.errors import InvalidClusterGroupIdError, LiveMembersError
+from connect_share.records import Record
+from connect_share.state import TargetState
+from connect_share.storage import ConnectStorage
+from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
+from tests.support.java_group_model import JavaGroup
+from tests.support.java_groups import LogLines, SharedTopics
+from tests.support.kafka import TestBroker
+from tests.support.python_runtime import PythonRuntime
+
+pytestmark = [pytest.mark.broker, pytest.mark.worker]
+
+LOOK_ALIKES = ("a", "a.b", "a-b", "A", "a.b.my.conn")
+OPERATIONS_A_ROUND = 4
+# The jar is not loaded: to the worker these are what they are to one that was never told of sharing.
+UNMODIFIED = {SHARING_PROPERTY: "disabled", "interceptor.classes": ""}
+# What a plain worker says of a record it takes for one of its own and cannot use.
+TAKEN_FOR_ITS_OWN = ("Invalid data for", "Ignoring task configuration", "Error polling", "Failed to deserialize")
+
+
+def java_steps(java: JavaGroup) -> list[Callable[[], None]]:
+    steps = [java.create, java.create, java.append, java.pause, java.kill_worker, java.create, java.alter_offsets]
+    return [*steps, java.remove, java.restart_worker, java.append, java.resume]
+
+
+def in_rounds(bodies: Sequence[Sequence[Callable[[], None]]]) -> None:
+    """Run the bodies side by side, the n-th step of each at the same time; the first failure ends all."""
+    barrier = threading.Barrier(len(bodies))
+
+    def run(steps: Sequence[Callable[[], None]]) -> None:
+        try:
+            for step in steps:
+                barrier.wait()
+                step()
+        except BaseException:
+            barrier.abort()
+            raise
+
+    with ThreadPoolExecutor(len(bodies)) as threads:
+        running = [threads.submit(run, steps) for steps in bodies]
+    errors = [error for error in (each.exception() for each in running) if error is not None]
+    own = [error for error in errors if not isinstance(error, threading.BrokenBarrierError)]
+    if errors:
+        raise (own or errors)[0]
+
+
+def group_of(topic_type: TopicType, record: Record) -> str | None:
+    split = split_key(topic_type, record.key or b"")
+    assert split is not None, record
+    return split[0]
+
+
+def test_a_java_worker_and_groups_that_look_alike_write_at_once(
+    broker: TestBroker, unique: str, tmp_path: Path
+) -> None:
+    seed = int(os.environ.get("CONNECT_SHARE_SOAK_SEED", str(random.randrange(10**6))))
+    print(f"CONNECT_SHARE_SOAK_SEED={seed}")
+    topics = SharedTopics(broker.client_settings, broker.bootstrap_servers, unique)
+    topics.create()
+    tag = topics.group("")[:-1]
+    # To a plain worker any id is legal, and its own is in no key; nobody may have this one as a prefix.
+    java = JavaGroup(
+        topics, f"connector-{tag}", "4.3.1", tmp_path / "java", random.Random(f"{seed}java"), {**UNMODIFIED}
+    )
+    for illegal in (java.group, f"{tag}.connector-a", f"{tag}.a.task-b"):
+        with pytest.raises(InvalidClusterGroupIdError, match="which is how keys of Connect begin"):
+            WorkerConfig.from_properties(topics.properties(illegal))
+    runtimes = [
+        PythonRuntime(topics.properties(group), random.Random(f"{seed}{group}"))
+        for group in (tag, *map(topics.group, LOOK_ALIKES))
+    ]
+    with ExitStack() as stack:
+        stack.callback(java.close)
+        java.start()
+        for runtime in runtimes:
+            stack.callback(runtime.close)
+            runtime.start()
+        steps = java_steps(java)
+        rounds = [[partial(each.work, OPERATIONS_A_ROUND)] * len(steps) for each in runtimes]
+        in_rounds([steps, *rounds])
+
+        java.await_model()
+        log = LogLines(java.worker, from_start=True)
+        assert [words for words in TAKEN_FOR_ITS_OWN if log.count(words)] == []
+        told = {each.config.group_id: each.listener.told for each in runtimes}
+        assert all(names <= set(each.names) for each, names in zip(runtimes, told.values(), strict=True)), told
+        plain = WorkerConfig.from_properties(worker_properties(broker.bootstrap_servers, java.group, unique))
+        with ConnectStorage(plain) as storage:
+            config = storage.config.snapshot()
+            assert {name: config.connector_config(name) for name in config.connectors()} == {
+                name: connector.config for name, connector in java.model.items()
+            }
+            assert {
+                name: (config.target_state(name) or TargetState.STARTED).name for name in java.model
+            } == java.target_states()
+            with pytest.raises(LiveMembersError, match=java.group):
+                storage.config.put_target_state("my.conn", TargetState.STARTED)
+        for runtime in runtimes:
+            runtime.close()
+            runtime.start()
+            runtime.work(0)
+
+    records = topics.records(topics.topic(TopicType.CONFIG))
+    for runtime in runtimes:
+        own = [record for record in records if group_of(TopicType.CONFIG, record) == runtime.config.group_id]
+        state = replay_config(records, runtime.config.group_id)
+        assert state.offset == own[-1].offset + 1
+        assert state.connectors() == runtime.model["connectors"].keys()
+        assert all(record.value is not None for record in own)  # a removal is JSON null
+    for topic_type in TopicType:
+        groups = {group_of(topic_type, record) for record in topics.records(topics.topic(topic_type))}
+        assert groups == {None, *told}
