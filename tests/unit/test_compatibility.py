@@ -200,6 +200,7 @@ def test_a_broker_of_ones_own_has_one_name_and_workers_may_be_ones_own(tmp_path:
         (["--bootstrap", "host:1", "--brokers", "3.9.2,4.1.2"], "one broker"),
         (["--client-properties", "x"], "give --bootstrap, too"),
         (["--libs", "3.6.1=/does/not/exist"], "folder with Kafka's jars"),
+        (["--libs", "ours=/does/not/exist"], "has to be VERSION=FOLDER, Kafka's version"),
         (["--prefix", "connector-x"], "which is how keys of Connect begin"),
         (["--foreign", "-1"], "--foreign has to be 0 or more"),
     ],

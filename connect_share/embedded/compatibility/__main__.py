@@ -38,6 +38,7 @@ from connect_share.worker_config import load_properties
 
 DEFAULT_FOREIGN: Final = 9_000
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_KAFKA: Final = re.compile(r"\d+\.\d+(\.[A-Za-z0-9._-]+)?")
 _WORKER_SET: Final = re.compile(r"kafka-(\d[\d.]*)")
 
 
@@ -104,9 +105,9 @@ def _check(options: argparse.Namespace) -> None:
     options.libraries = {}
     for words in options.libs:
         name, _, folder = words.partition("=")
-        if not _NAME.fullmatch(name) or not any(Path(folder).glob("connect-runtime-*.jar")):
+        if not _KAFKA.fullmatch(name) or not any(Path(folder).glob("connect-runtime-*.jar")):
             raise ConfigError(
-                f"--libs {words}: has to be VERSION=FOLDER, a folder with Kafka's jars (connect-runtime-*.jar)"
+                f"--libs {words}: has to be VERSION=FOLDER, Kafka's version and a folder with Kafka's jars"
             )
         options.libraries[name] = Path(folder)
     options.workers = options.workers or worker_versions()
