@@ -65,6 +65,18 @@ def compared(arguments: argparse.Namespace, out: Output, local: LocalBroker | No
             "nothing says what is on the disks; use --scan FILE (what the scanner printed) or --brokers-dir DIR"
         )
     _check_authority(arguments)
+    found = compare(scans_of(arguments, out, local), authority_of(arguments, out))
+    for note in found.notes:
+        out.note(note)
+    return found
+
+
+def scans_of(arguments: argparse.Namespace, out: Output, local: LocalBroker | None = None) -> Scans:
+    """Read the scans that the options name.
+
+    Raises:
+        UsageError: one is none.
+    """
     scans = Scans()
     if arguments.brokers_dir is not None:
         scans.add(
@@ -74,12 +86,7 @@ def compared(arguments: argparse.Namespace, out: Output, local: LocalBroker | No
         )
     for path in arguments.scans:
         scans.add(read_scan(path))
-    if local is not None:
-        scans = with_local_scan(scans, local)
-    found = compare(scans, authority_of(arguments, out))
-    for note in found.notes:
-        out.note(note)
-    return found
+    return scans if local is None else with_local_scan(scans, local)
 
 
 def _check_authority(arguments: argparse.Namespace) -> None:

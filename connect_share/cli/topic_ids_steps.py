@@ -9,7 +9,7 @@ from typing import Final
 
 from connect_share.cli.output import Output
 from connect_share.cli.prompt import confirmed
-from connect_share.cli.topic_ids import authority_of, compared
+from connect_share.cli.topic_ids import authority_of, compared, scans_of
 from connect_share.errors import TopicIdRepairError, UsageError
 from connect_share.topic_ids.authority import Mode
 from connect_share.topic_ids.broker_acts import to_take_back, waiting
@@ -158,7 +158,7 @@ def _check(arguments: argparse.Namespace, local: LocalBroker, out: Output) -> in
     if stopped and not backup.peers:
         raise TopicIdRepairError(f"all is written, but broker {local.id} is stopped: start it, and run this again")
     if stopped:
-        waits = not_back(compared(arguments, out, local), backup)
+        waits = not_back(scans_of(arguments, out, local), backup)
         everybody = brokers_text(sorted({local.id, *backup.peers}))
         if waits:
             raise TopicIdRepairError(

@@ -11,7 +11,7 @@ from typing import Final
 
 from connect_share.errors import TopicIdRepairError, UsageError
 from connect_share.topic_ids import scanner
-from connect_share.topic_ids.authority import Mode
+from connect_share.topic_ids.authority import Mode, shown_id
 from connect_share.topic_ids.broker_acts import (
     Act,
     PutBack,
@@ -29,7 +29,7 @@ from connect_share.topic_ids.broker_lock import broker_stopped
 from connect_share.topic_ids.compare import Comparison
 from connect_share.topic_ids.repair_backup import State
 from connect_share.topic_ids.repair_steps import Action, Plan, Step, brokers_text
-from connect_share.topic_ids.scans import Scans, scans_of_records
+from connect_share.topic_ids.scans import CURRENT, Scans, scans_of_records
 
 _FILE_ACTIONS: Final = frozenset({Action.WRITE_FILE, Action.MOVE_ASIDE, Action.RENAME})
 _MARK: Final = re.compile(r"\.[^.]+-stray$")
@@ -258,22 +258,18 @@ def check_written(backup: BrokerBackup, local: LocalBroker) -> None:
                 )
 
 
-def not_back(found: Comparison, backup: BrokerBackup) -> list[int]:
+def not_back(scans: Scans, backup: BrokerBackup) -> list[int]:
     """Give the brokers on which a partition of this repair is not back yet, by scans of all of them."""
     waits = set()
-    for topic, number in {(one.topic, one.partition) for one in backup.acts}:
-        known = found.authority.topics.get(topic)
-        if known is None or number not in known.partitions:
-            raise TopicIdRepairError(f"{topic}-{number} is not there any more")
-        for broker in known.partitions[number].replicas:
-            here = [one for one in found.replicas.get(topic, {}).get(number, ()) if one.broker == broker]
-            aside = [
-                one
-                for one in found.others.get(topic, ())
-                if one.state == "stray" and (one.partition, one.broker) == (number, broker)
+    for (topic, number), brokers in backup.wrong.items():
+        for broker in brokers:
+            ours = [
+                one for one in scans.directories if (one.topic, one.partition, one.broker) == (topic, number, broker)
             ]
-            largest = max((one.log_bytes or 0 for one in aside), default=0)
-            if len(here) != 1 or here[0].topic_id != known.topic_id or (here[0].log_bytes or 0) < largest:
+            here = [one for one in ours if one.state == CURRENT]
+            largest = max((one.log_bytes or 0 for one in ours if one.state == "stray"), default=0)
+            known = shown_id(here[0].topic_id) if len(here) == 1 else None
+            if known != backup.topics.get(topic, known) or known is None or (here[0].log_bytes or 0) < largest:
                 waits.add(broker)
     return sorted(waits)
 

@@ -132,9 +132,12 @@ def test_put_back_killed_and_taken_back(site: Emptied, capsys: pytest.CaptureFix
     )
     refused(site.words("check", 1, *told), "not everything is back on brokers 2, 3")
     refused(site.words("write", 1, "--yes"), "is of a repair that is written", 2)
+    for path in site.tree.folder.glob("broker-3/*/.lock"):
+        path.unlink()  # as newer brokers do when they stop
     for broker in (2, 3):
         assert main(site.words("write", broker, "--yes", "--output", "json")) == 0
         assert json.loads(capsys.readouterr().out)["state"] == "written"
+    assert not list(site.tree.folder.glob("broker-3/*/.lock"))
     told = site.all_words()
     assert main(site.words("check", 3, *told)) == 0
     assert "all is back: start brokers 1, 2, 3" in capsys.readouterr().out
@@ -183,7 +186,6 @@ def test_what_is_prepared_has_to_be_whole(site: Emptied, capsys: pytest.CaptureF
     assert "broker 2 set nothing aside" in captured.err
     assert "nothing to do on broker 1" in captured.out
     assert main(["repair", "topic-ids", *told, *site.tree.authority_words, "--server-properties", "x"]) == 2
-    (site.tree.folder / "broker-1/logdir-1/.lock").unlink()
     assert main([*site.words("prepare", 1)[:-1], "nowhere"]) == 2
     capsys.readouterr()
 
