@@ -1,10 +1,12 @@
-"""One group, plain keys, in both languages one after the other: each goes on with exactly what the other has left.
+"""One group in both languages one after the other: each goes on with exactly what the other has left.
 
 With exactly-once also at the same time, which nobody should do: whoever claims last is the leader, and the other is told.
+Plain keys and the newest worker; with ``CONNECT_SHARE_LONG=1`` also 3.9.2, and workers with the jar on shared topics.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,14 +20,16 @@ from connect_share.admin import Admin, NewTopicRequest
 from connect_share.embedded.rest import RestError
 from connect_share.embedded.worker import ConnectWorker, worker_properties
 from connect_share.errors import FencedError, LiveMembersError, PrivilegedWriteError
+from connect_share.keys import prefix_key
 from connect_share.log import read_ranges
 from connect_share.records import ConnectorTaskId, OffsetRange, TopicType
 from connect_share.state import ConnectorStatus, State, TargetState, TaskStatus
 from connect_share.storage import ConnectStorage
 from connect_share.stores import alter_offsets
 from connect_share.stores.transactional_writer import TransactionalWriter
-from connect_share.worker_config import Isolation, WorkerConfig
-from tests.support.java_groups import LogLines, put, when_possible
+from connect_share.worker_config import SHARING_PROPERTY, Isolation, WorkerConfig
+from connect_share.worker_plugin import INTERCEPTOR_CLASS
+from tests.support.java_groups import EXACTLY_ONCE, JAR, LogLines, put, when_possible
 from tests.support.kafka import TestBroker
 from tests.support.waiting import await_that
 
@@ -55,6 +59,7 @@ class Group:
     folder: Path
     topic: str
     second_topic: str
+    version: str = "4.3.1"
 
     def __post_init__(self) -> None:
         self.config = WorkerConfig.from_properties(self.properties)
@@ -80,6 +85,15 @@ class Group:
     @property
     def exactly_once(self) -> bool:
         return self.properties["exactly.once.source.support"] == "enabled"
+
+    @property
+    def shares(self) -> bool:
+        return self.config.cluster_group_id is not None
+
+    def wire(self, key: str) -> bytes:
+        """A key as it is in the topic."""
+        prefix = b"" if self.config.cluster_group_id is None else prefix_key(self.config.cluster_group_id, b"")
+        return prefix + key.encode()
 
     def position(self, name: str, position: int) -> list[dict[str, Any]]:
         """A source's only offset, as REST gives it."""
@@ -120,15 +134,31 @@ class Group:
             )
 
 
-@pytest.fixture(params=["disabled", "enabled"])
+_LONG = [
+    ("4.3.1", "disabled", True),
+    ("4.3.1", "enabled", True),
+    ("3.9.2", "disabled", False),
+    ("3.9.2", "enabled", False),
+]
+_FORMS = [
+    ("4.3.1", "disabled", False),
+    ("4.3.1", "enabled", False),
+    *(_LONG if "CONNECT_SHARE_LONG" in os.environ else []),
+]
+
+
+@pytest.fixture(params=_FORMS, ids=lambda form: "-".join([form[0], form[1], "shared" if form[2] else "plain"]))
 def group(request: pytest.FixtureRequest, broker: TestBroker, unique: str, tmp_path: Path) -> Group:
-    properties = worker_properties(broker.bootstrap_servers, unique)
-    properties["exactly.once.source.support"] = request.param
-    topics = [f"{unique}-lines", f"{unique}-second"]
+    version, exactly_once, shares = request.param
+    properties = {**worker_properties(broker.bootstrap_servers, unique), "exactly.once.source.support": exactly_once}
+    if shares:
+        properties |= {SHARING_PROPERTY: "enabled", "interceptor.classes": INTERCEPTOR_CLASS}
+        properties |= EXACTLY_ONCE if exactly_once == "enabled" else {}
+    group = Group(properties, tmp_path, f"{unique}-lines", f"{unique}-second", version)
     with broker.admin() as admin:
-        for topic in topics:
+        for topic in (group.topic, group.second_topic):
             admin.create_topic(NewTopicRequest(topic, 1, 1))
-    return Group(properties, tmp_path, *topics)
+    return group
 
 
 def task_config(connector: dict[str, str], kind: str) -> dict[str, str]:
@@ -166,7 +196,7 @@ def python_begins(group: Group) -> None:
         write_offset(storage, group, STOPPED, 4)
         # What a cluster group that shares topics writes as a removal, seen by an unmodified worker.
         for key in (f"connector-{REMOVED_BY_JSON_NULL}", f"target-state-{REMOVED_BY_JSON_NULL}"):
-            storage.config._send(key.encode(), b"null").result(30)
+            storage.config._send(group.wire(key), b"null").result(30)
 
 
 def java_goes_on(group: Group, worker: ConnectWorker) -> None:
@@ -224,7 +254,7 @@ def abort(group: Group) -> None:
         (TopicType.CONFIG, f"connector-{GHOST}", ghost),
         (TopicType.OFFSET, key, '{"position":8}'),
     ):
-        producer.produce(group.config.topic(topic_type), value.encode(), name.encode())
+        producer.produce(group.config.topic(topic_type), value.encode(), group.wire(name))
     assert producer.flush(30) == 0
     producer.abort_transaction(30)
     producer.close()
@@ -263,7 +293,10 @@ def java_goes_on_again(group: Group, worker: ConnectWorker) -> None:
     group.await_position(worker, SOURCE, size(5))
     assert rest.tasks(SOURCE)[0]["config"] == task_config(group.configs[SOURCE], "Source")
     out = group.folder / "out.txt"
-    await_that(lambda: out.exists() and out.read_text().split(), lambda found: found == LINES[2:], what="sunk")
+    # The consumer of a sink that was not closed in time counts as alive for 45 s.
+    await_that(
+        lambda: out.exists() and out.read_text().split(), lambda found: found == LINES[2:], what="sunk", timeout_s=120
+    )
 
 
 def lost(storage: ConnectStorage, name: str) -> None:
@@ -321,7 +354,7 @@ def a_running_task_is_fenced(storage: ConnectStorage, group: Group, worker: Conn
 
 def test_each_goes_on_with_what_the_other_left(group: Group, worker_factory: Callable[..., ConnectWorker]) -> None:
     python_begins(group)
-    worker = worker_factory(group.properties)
+    worker = worker_factory(group.properties, version=group.version, class_path=JAR if group.shares else ())
     java_goes_on(group, worker)
     python_believes_java(group, worker)
     worker.stop()
