@@ -233,6 +233,7 @@ def producer(
     client_id: str,
     overrides: Mapping[str, str] | None = None,
     idempotent: bool = False,
+    on_error: Callable[[KafkaError], None] | None = None,
 ) -> Producer:
     """Make a producer that places keys where Java does and waits for all replicas.
 
@@ -241,6 +242,7 @@ def producer(
         client_id: shown in the broker's logs and quotas.
         overrides: further librdkafka settings; with ``transactional.id`` the producer is idempotent in any case.
         idempotent: a retried batch is written once, for bulk writers; stores do without, as Java's.
+        on_error: hears of connection trouble, while the client is polled.
     """
     merged = {**_PRODUCER_DEFAULTS, **settings.properties, **(overrides or {})}
     forced: dict[str, str] = {**_EVERY_CLIENT, **_PRODUCER, "client.id": client_id}
@@ -252,7 +254,7 @@ def producer(
             forced["socket.timeout.ms"] = str(min(int(merged["socket.timeout.ms"]), limit_ms))
     else:
         forced.update(_IDEMPOTENT_PRODUCER if idempotent else _PLAIN_PRODUCER)
-    return _made(Producer, {**merged, **forced})
+    return _made(Producer, {**merged, **forced}, on_error)
 
 
 def fence(settings: ClientSettings, transactional_id: str, *, client_id: str, timeout_s: float = 30.0) -> None:

@@ -10,83 +10,26 @@ import hashlib
 import logging
 import math
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
 from connect_share.admin import Admin
-from connect_share.log import RangeReader
 from connect_share.records import TopicType
 from migrator.backup import back_up
-from migrator.copying import BegunCopy, CopyJob
+from migrator.engine import LOCAL_ENGINE, Engine, local_engine
 from migrator.errors import AlreadyAppliedError, CopyError, PlanFileError
-from migrator.evidence import SliceEvidence
 from migrator.inspection import client_id_of
 from migrator.isolation import TopicBaseline, take_baseline
 from migrator.manifest import Manifest, MigrationStatus, WrittenTopic, manifest_path
 from migrator.plan import MigrationPlan
 from migrator.progress import Progress, Silent
 from migrator.readiness import Ready, check_all, copy_jobs, load_workers, only_one, wanted_of
-from migrator.reading_back import Present
 from migrator.writing import Producers
 
-LOCAL_ENGINE: Final = "local"
-OPEN_AHEAD: Final = 1
-"""Slices fetched while one is written. A second thread would take a quarter more CPU time, to no gain."""
 SAVE_EVERY_S: Final = 0.5
 """Time between two versions of the manifest: thousands of slices would else write it thousands of times."""
-Engine = Callable[[Sequence[CopyJob]], Iterable[SliceEvidence]]
-"""Runs every job once and yields the evidence as jobs end, in any order."""
 
 _logger = logging.getLogger(__name__)
-
-
-def local_engine(progress: Progress, producers: Producers | None = None) -> Engine:
-    """Give the engine that copies in this process, with producers that may have been opened ahead."""
-    writers = producers or Producers()
-
-    def run(jobs: Sequence[CopyJob]) -> Iterator[SliceEvidence]:
-        progress.phase("copying", sum(_length(job) for job in jobs))
-        present = _read_back(jobs)
-        begun: deque[BegunCopy] = deque()
-        with ExitStack() as stack:
-            opened: deque[RangeReader | None] = deque()
-            for number, job in enumerate(jobs):
-                # While a slice is being written the next one is fetched: nobody waits for its first record.
-                for ahead in jobs[number + len(opened) : number + 1 + OPEN_AHEAD]:
-                    reader = ahead.open(present=present.get(_space(ahead)))
-                    opened.append(None if reader is None else stack.enter_context(reader))
-                found = present.get(_space(job))
-                begun.append(
-                    job.begin(producers=writers, present=found, opened=opened.popleft(), on_progress=progress.advance)
-                )
-                # Nobody waits for acknowledgements before the end: the brokers work while the next slices are read.
-                while begun and begun[0].is_acknowledged:
-                    yield begun.popleft().finish()
-            while begun:
-                yield begun.popleft().finish()
-
-    return run
-
-
-def _length(job: CopyJob) -> int:
-    return job.slice_.offset_range.end - job.slice_.offset_range.start
-
-
-def _space(job: CopyJob) -> tuple[TopicType, str]:
-    """What slices have in common whose copies are found by one look at the destination."""
-    return job.slice_.topic_type, job.slice_.transform.at_destination().fingerprint
-
-
-def _read_back(jobs: Sequence[CopyJob]) -> dict[tuple[TopicType, str], Present]:
-    """Read once for all slices what an interrupted copy has left."""
-    present: dict[tuple[TopicType, str], Present] = {}
-    for job in jobs:
-        if job.resumed and _space(job) not in present:
-            present[_space(job)] = job.read_back()
-    return present
 
 
 def now_ms() -> int:
@@ -135,7 +78,7 @@ def apply_plan(
         BrokerError: the cluster refused.
     """
     progress = progress or Silent()
-    producers = Producers()
+    producers = Producers(once=True)
     plan_path = Path(plan_path)
     with only_one(plan_path):
         if engine is None:

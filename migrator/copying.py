@@ -169,6 +169,11 @@ class BegunCopy:
             self._writer.abandon()
             raise
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether every record is known to be at the destination, whatever befell others."""
+        return self._writer.is_whole
+
     def finish(self) -> SliceEvidence:
         """Wait for the acknowledgements that are missing; give what was done.
 
@@ -254,21 +259,9 @@ class CopyJob:
     client_id: str
     resumed: bool = False
 
-    def run(
-        self,
-        *,
-        resumed: bool = False,
-        present: Present | None = None,
-        producers: Producers | None = None,
-        on_progress: Callable[[int], None] | None = None,
-    ) -> SliceEvidence:
-        """Copy the slice; arguments and errors as of :meth:`begin`."""
-        return self.begin(resumed=resumed, present=present, producers=producers, on_progress=on_progress).finish()
-
     def begin(
         self,
         *,
-        resumed: bool = False,
         present: Present | None = None,
         producers: Producers | None = None,
         opened: RangeReader | None = None,
@@ -277,7 +270,6 @@ class CopyJob:
         """Queue all that is to be written; what this gives waits for the acknowledgements.
 
         Args:
-            resumed: an earlier attempt may have written: read back what is there first, unless ``present`` says it.
             present: what is there.
             producers: kept producers of the caller.
             opened: what :meth:`open` gave.
@@ -286,7 +278,7 @@ class CopyJob:
         Raises:
             ConnectShareError: as :func:`begin_copy`.
         """
-        if present is None and (resumed or self.resumed):
+        if present is None and self.resumed:
             present = self.read_back()
         return begin_copy(
             self.slice_,

@@ -11,6 +11,7 @@
     │  ├─ PlanFileError                  a plan or manifest cannot be read or written
     │  ├─ AlreadyAppliedError            an earlier ``apply`` of this plan wrote to the destination
     │  ├─ CopyError                      what was written is not what was read
+    │  │  └─ UnacknowledgedError         acknowledgements stay away: what was written is not known
     │  └─ CutoverError                   the cut-over stopped before the source was fenced and sealed
     └─ UsageError
        └─ NotYetSupportedError (exit 2)  a command or direction that does not exist yet
@@ -51,6 +52,10 @@ class AlreadyAppliedError(MigrationError):
 
 class CopyError(MigrationError):
     """A slice was not copied whole; the destination holds a part of it."""
+
+
+class UnacknowledgedError(CopyError):
+    """Acknowledgements stay away, so what the destination has is not known; engines ask it and go on."""
 
 
 class CutoverError(MigrationError):

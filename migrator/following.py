@@ -15,8 +15,9 @@ from typing import Final
 from connect_share.admin import Admin
 from connect_share.records import TopicType
 from connect_share.worker_config.client_settings import Isolation
-from migrator.apply import load_manifest, local_engine
+from migrator.apply import load_manifest
 from migrator.copying import CopyJob
+from migrator.engine import local_engine
 from migrator.errors import AlreadyAppliedError, PlanRejectedError
 from migrator.inspection import client_id_of, read_facts, require_same_topic, require_topic
 from migrator.manifest import Followed, Manifest, MigrationStatus

@@ -15,8 +15,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from migrator.apply import LOCAL_ENGINE, Engine, apply_plan, local_engine, now_ms
+from migrator.apply import apply_plan, now_ms
 from migrator.copying import CopyJob
+from migrator.engine import LOCAL_ENGINE, Engine, local_engine
 from migrator.evidence import SliceEvidence
 from migrator.planning import make_plan
 from migrator.progress import Silent

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from connect_share.cli.profiling import CountJob
 from connect_share.startup import PartitionProfile
 from migrator.copying import CopyJob
+from migrator.engine import copy_one
 from migrator.evidence import SliceEvidence
 from migrator.progress import Progress
 from migrator.verification import VerifyJob
@@ -31,7 +32,7 @@ _TICK_S = 0.5
 def copy_in_task(job: CopyJob) -> SliceEvidence:
     """Copy one slice; an attempt after a failed one first reads back what that has written."""
     context = TaskContext.get()
-    return job.run(resumed=context is not None and context.attemptNumber() > 0)
+    return copy_one(job, resumed=context is not None and context.attemptNumber() > 0)
 
 
 def verify_in_task(job: VerifyJob) -> list[Difference]:

@@ -11,12 +11,13 @@ from typing import Final
 
 from connect_share.cli.output import Output
 from connect_share.cli.prompt import confirmed
-from migrator.apply import LOCAL_ENGINE, apply_plan, check_plan, now_ms, resume_plan
+from migrator.apply import apply_plan, check_plan, now_ms, resume_plan
 from migrator.assignment import read_assignment
 from migrator.cli.cutting_over import apply_and_follow
 from migrator.cli.isolating import isolation_command
 from migrator.cli.progress_line import ProgressLine
 from migrator.cli.text import plan_lines, verification_lines
+from migrator.engine import LOCAL_ENGINE
 from migrator.errors import AlreadyAppliedError, NotYetSupportedError, PlanRejectedError
 from migrator.evidence_folder import leaving
 from migrator.manifest import Manifest, MigrationStatus, manifest_path

@@ -17,8 +17,9 @@ import pytest
 from connect_share.embedded.broker import LocalBroker
 from connect_share.errors import BrokerError, TopicRecreatedError
 from connect_share.records import TopicType
-from migrator.apply import apply_plan, local_engine, resume_plan
+from migrator.apply import apply_plan, resume_plan
 from migrator.copying import CopyJob
+from migrator.engine import copy_one, local_engine
 from migrator.errors import PlanFileError
 from migrator.evidence import SliceEvidence
 from migrator.manifest import Manifest, MigrationStatus, manifest_path
@@ -93,7 +94,7 @@ def test_a_source_created_again_is_not_gone_on_with(site: Site) -> None:
     plan = site.plan(small_source(site), shared(site))
 
     def interrupted(jobs: Sequence[CopyJob]) -> Iterator[SliceEvidence]:
-        yield jobs[0].run()
+        yield copy_one(jobs[0])
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

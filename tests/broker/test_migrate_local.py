@@ -35,6 +35,7 @@ from connect_share.state import replay_config, replay_offsets, replay_status
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
 from migrator.apply import apply_plan, check_plan
 from migrator.copying import CopyJob
+from migrator.engine import copy_one
 from migrator.errors import (
     AlreadyAppliedError,
     DestinationNotEmptyError,
@@ -546,8 +547,8 @@ def test_a_repeated_task_writes_nothing_twice(site: Site) -> None:
 
     def twice(jobs: Any) -> Iterator[Any]:
         for job in jobs:
-            first = job.run()
-            again = job.run(resumed=True)
+            first = copy_one(job)
+            again = copy_one(job, resumed=True)
             assert again.found_present == again.written == first.written
             assert again.digest == first.digest
             yield again
@@ -580,7 +581,7 @@ def test_a_refused_record_ends_the_copy(site: Site) -> None:
 
     def lowered(jobs: Sequence[CopyJob]) -> Iterator[SliceEvidence]:
         for job in jobs:
-            yield replace(job, slice_=replace(job.slice_, destination_topic=tiny)).run()
+            yield copy_one(replace(job, slice_=replace(job.slice_, destination_topic=tiny)))
 
     with pytest.raises(BrokerError, match=f"writing to {tiny} failed: MSG_SIZE_TOO_LARGE"):
         apply_plan(plan_path, engine=lowered)
@@ -588,7 +589,7 @@ def test_a_refused_record_ends_the_copy(site: Site) -> None:
     assert (manifest.status, manifest.evidence) == (MigrationStatus.PLANNED, ())
 
     def in_this_thread(jobs: Sequence[CopyJob]) -> Iterator[SliceEvidence]:
-        yield from (job.run() for job in jobs)
+        yield from (copy_one(job) for job in jobs)
 
     assert apply_plan(plan_path, engine=in_this_thread).status is MigrationStatus.COPIED  # the shared topics are empty
     assert verify_plan(plan_path).equal
@@ -605,7 +606,7 @@ def test_jobs_travel_and_hide_their_secrets(site: Site) -> None:
             copy = pickle.loads(pickle.dumps(job))
             assert copy == job
             seen.append(replace(job, consumer_settings=secret, producer_settings=secret))
-            yield pickle.loads(pickle.dumps(copy.run()))
+            yield pickle.loads(pickle.dumps(copy_one(copy)))
 
     apply_plan(plan_path, engine=travelling, engine_name="travelling")
     assert "open-sesame" not in repr(seen)

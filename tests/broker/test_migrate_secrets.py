@@ -12,6 +12,7 @@ import pytest
 from connect_share.records import Record, TopicType
 from migrator.apply import apply_plan
 from migrator.copying import CopyJob
+from migrator.engine import copy_one
 from tests.support.migration_site import GROUP, SHARED_PARTITIONS, Site, lay_down, pair, run, shared
 
 pytestmark = pytest.mark.broker
@@ -82,7 +83,7 @@ def test_no_secret_is_told(site: Site, mode: str, caplog: pytest.LogCaptureFixtu
     command("plan", *files, "--mode", mode, "-o", plan, "--output", "json")
 
     def interrupted(jobs: list[CopyJob]) -> object:
-        yield jobs[0].run()
+        yield copy_one(jobs[0])
         raise OSError(repr(jobs))
 
     with pytest.raises(OSError, match="CopyJob") as broken:

@@ -9,6 +9,7 @@ import sys
 import threading
 import uuid
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,9 @@ from pyspark.sql import SparkSession
 from connect_share.embedded.broker import LocalBroker
 from connect_share.errors import BrokerError
 from connect_share.records import TopicType
-from migrator.apply import Engine, apply_plan, resume_plan
+from migrator.apply import apply_plan, resume_plan
 from migrator.copying import CopyJob
+from migrator.engine import Engine
 from migrator.errors import PlanFileError
 from migrator.evidence import SliceEvidence
 from migrator.manifest import Manifest, MigrationStatus, manifest_path
@@ -33,6 +35,7 @@ from tests.support.kafka import TOPIC_PREFIX, given_broker
 from tests.support.migration_faults import CONFIG_RECORDS, At, Busy, full_disk, recreate
 from tests.support.migration_site import Site
 from tests.support.two_brokers import two_brokers
+from tests.support.waiting import await_that
 
 Copy = Any
 
@@ -51,17 +54,15 @@ def spark_engine(spark: SparkSession, copy: Copy = copy_in_task) -> Engine:
 
 
 def killed_in_the_middle(copy_job: CopyJob) -> SliceEvidence:
-    """The first attempt at the config topic ends by SIGKILL of its Python worker when some is written."""
+    """The first attempt at the config topic ends by SIGKILL of its Python worker when some of a half is written."""
     slice_, context = copy_job.slice_, TaskContext.get()
     if slice_.topic_type is TopicType.CONFIG and context is not None and context.attemptNumber() == 0:
-
-        def kill() -> None:
-            with Site(copy_job.producer_settings.properties["bootstrap.servers"], "", Path()).admin() as admin:
-                while not admin.end_offsets([(slice_.destination_topic, 0)])[slice_.destination_topic, 0]:
-                    pass
-            os.kill(os.getpid(), signal.SIGKILL)
-
-        threading.Thread(target=kill, daemon=True).start()
+        half = slice_.offset_range._replace(end=CONFIG_RECORDS // 2)
+        begun = replace(copy_job, slice_=replace(slice_, offset_range=half)).begin()
+        at = (slice_.destination_topic, 0)
+        with Site(copy_job.producer_settings.properties["bootstrap.servers"], "", Path()).admin() as admin:
+            await_that(lambda: begun.is_acknowledged or admin.end_offsets([at])[at] > 0, what="some written")
+        os.kill(os.getpid(), signal.SIGKILL)
     return copy_in_task(copy_job)
 
 
@@ -155,14 +156,20 @@ def test_the_destination_is_out_of_replicas(
 
 
 @pytest.mark.kills_broker
-def test_spark_waits_for_replicas(busy_pair: Busy, pair: tuple[LocalBroker, LocalBroker], spark: SparkSession) -> None:
-    _, second = pair
-    plan = busy_pair.plan("waiting")
+def test_what_was_taken_and_not_acknowledged_is_not_taken_again(
+    busy_pair: Busy, pair: tuple[LocalBroker, LocalBroker], spark: SparkSession
+) -> None:
+    """Without replicas the first broker takes batches and does not answer; killed then, it forgets who sent them."""
+    first, second = pair
+    plan = busy_pair.plan("taken")
 
     def crash() -> None:
         second.kill()
+        first.kill()
+        first.start()
         second.start()
 
-    with busy_pair.in_the_middle("waiting", crash):
+    with busy_pair.in_the_middle("taken", crash):
         apply_plan(plan, engine=spark_engine(spark), engine_name="spark")
-    busy_pair.check("waiting")
+    busy_pair.check("taken")
+    assert verify_plan(plan).equal

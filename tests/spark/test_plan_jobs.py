@@ -19,6 +19,7 @@ from connect_share.state import replay_config, replay_offsets, replay_status
 from connect_share.worker_config import SHARING_PROPERTY, Isolation, WorkerConfig
 from migrator.apply import apply_plan as apply_with
 from migrator.copying import CopyJob
+from migrator.engine import copy_one
 from migrator.evidence import SliceEvidence
 from migrator.evidence_folder import folder_of
 from migrator.manifest import Manifest, MigrationStatus, manifest_path
@@ -142,7 +143,7 @@ def fail_once_half_way(job: CopyJob) -> SliceEvidence:
     """First attempt: copy everything, then fail as if the executor had died before it could report."""
     context = TaskContext.get()
     attempt = 0 if context is None else context.attemptNumber()
-    evidence = job.run(resumed=attempt > 0)
+    evidence = copy_one(job, resumed=attempt > 0)
     if attempt == 0 and evidence.written:
         raise RuntimeError("lost")
     return evidence

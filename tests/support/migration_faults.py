@@ -15,8 +15,8 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 from connect_share import client
 from connect_share.murmur2 import partition_for
 from connect_share.records import Record, TopicType
-from migrator.apply import Engine
 from migrator.copying import CopyJob
+from migrator.engine import Engine
 from migrator.evidence import SliceEvidence
 from migrator.manifest import manifest_path
 from migrator.progress import Silent
@@ -37,8 +37,9 @@ class Busy:
     def __init__(self, site: Site, *, replicas: int = 1) -> None:
         self.site = site
         self._replicas = replicas
-        # A broker forgets the producers of records older than a day when it starts, and with them what they have sent.
-        self._began_ms = int(time.time() * 1000) - 3_600_000
+        # A broker forgets the producers of records older than a day when it starts, and with them what they have sent:
+        # a client that sends again what was not acknowledged would have it there twice.
+        self._began_ms = int(time.time() * 1000) - 3 * 86_400_000
         self.wanted: dict[TopicType, Found] = {}
         self._create("own", PARTITIONS, 1)
         for topic_type, key in (
