@@ -30,6 +30,8 @@ _RUNNING: Final = "my.conn"
 _PAUSED: Final = "connector-a"
 _REMOVED: Final = "gone.for-good"
 _LATE: Final = "late-1"
+_TARGET: Final = {"RUNNING": TargetState.STARTED, "PAUSED": TargetState.PAUSED}
+"""What is asked for, by the state that shows it."""
 
 
 @dataclass
@@ -56,6 +58,7 @@ class JavaSide:
     folder: Path
     libraries: Path | None = None
     model: dict[str, _Connector] = field(default_factory=dict)
+    removed: list[_Connector] = field(default_factory=list)
     starts: int = 0
     kills: int = 0
     alone: Start | None = None
@@ -137,7 +140,7 @@ class JavaSide:
         self.await_model()
         self._set_target(_PAUSED, "PAUSED", self.rest.pause)
         self._when_possible(lambda: self.rest.delete(_REMOVED), gone_is_fine=True)
-        self._removed = self.model.pop(_REMOVED)
+        self.removed.append(self.model.pop(_REMOVED))
         self.await_model()
 
     def later_changes(self) -> None:
@@ -195,7 +198,7 @@ class JavaSide:
         if self.beside is None:
             raise EmbeddedError(f"the worker {self.kind.title} was not started among others")
         start, reading = self.beside
-        every = [*self.model.values(), self._removed]
+        every = [*self.model.values(), *self.removed]
         return JavaEvidence(
             kind=self.kind,
             connectors=len(self.model),
@@ -229,8 +232,8 @@ class JavaSide:
             return [f"the config topic says connectors {sorted(config.connectors())}"]
         found = []
         for name, wanted in self.model.items():
-            target = (config.target_state(name) or TargetState.STARTED).name
-            if config.connector_config(name) != wanted.config or target not in (wanted.target, _TARGET[wanted.target]):
+            target = config.target_state(name) or TargetState.STARTED
+            if config.connector_config(name) != wanted.config or target is not _TARGET[wanted.target]:
                 found.append(f"the config topic says something else of {name}")
             seen = status.connector_status(name)
             if seen is None or seen.state.name != wanted.target or status.topics(name) != {wanted.topic}:
@@ -285,9 +288,6 @@ class JavaSide:
             return ""
 
         until(attempt, lambda said: not said, what="REST to accept a change", timeout_s=_WAIT_S)
-
-
-_TARGET: Final = {"RUNNING": "STARTED", "PAUSED": "PAUSED"}
 
 
 def _cpu_seconds(pid: int | None) -> float | None:
