@@ -226,7 +226,13 @@ class _Surveyor:
             unparseable=sum(count.unparseable for count in total),
             secrets=secrets,
             secrets_in_tasks=in_tasks,
+            two_clusters=_two_clusters(counts, file),
         )
+
+
+def _two_clusters(counts: dict[TopicType, GroupCount], file: _File) -> str | None:
+    found = counts.get(TopicType.STATUS, GroupCount()).clusters.found
+    return None if found is None else found.told(file.worker.topic(TopicType.STATUS))
 
 
 def _connectors(

@@ -126,6 +126,7 @@ class GroupSurvey(_Fact):
         exactly_once: ``exactly.once.source.support`` of its worker file, ``None`` without a file.
         secrets: in clear text in connector configurations.
         secrets_in_tasks: how many further ones are in task configurations.
+        two_clusters: if plain keys seem to be those of two clusters: that, and what to do.
     """
 
     kafka_cluster_id: str | None
@@ -143,6 +144,7 @@ class GroupSurvey(_Fact):
     unparseable: int
     secrets: tuple[SecretPlace, ...]
     secrets_in_tasks: int
+    two_clusters: str | None = None
 
 
 class LargestRecord(_Fact):

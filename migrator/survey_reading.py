@@ -11,6 +11,7 @@ from connect_share import connect_json
 from connect_share.errors import ValueFormatError
 from connect_share.keys import ClusterGroupId, split_key
 from connect_share.records import Record, TopicType
+from connect_share.state.plain_clusters import PlainClusterWatch
 from migrator.connector_keys import connector_of
 from migrator.survey_facts import GroupInTopic
 
@@ -26,6 +27,7 @@ class GroupCount:
         config: its records of the config topic, in order.
         offsets: offset records by connector.
         workers: worker ids by connector, from statuses of plain keys.
+        clusters: whether plain statuses seem to be those of two clusters.
     """
 
     records: int = 0
@@ -36,6 +38,7 @@ class GroupCount:
     config: list[Record] = field(default_factory=list)
     offsets: Counter[str] = field(default_factory=Counter)
     workers: dict[str, set[str]] = field(default_factory=dict)
+    clusters: PlainClusterWatch = field(default_factory=PlainClusterWatch)
 
     def facts(self, group: str | None) -> GroupInTopic:
         """Give the figures."""
@@ -98,6 +101,9 @@ class TopicCount:
             seen = count.workers.setdefault(connector, set())
             if worker is not None and len(seen) < MOST_WORKER_IDS:
                 seen.add(worker)
+            generation = parsed.get("generation") if isinstance(parsed, dict) else None
+            if isinstance(generation, int):
+                count.clusters.look(record.partition, worker, generation)
 
 
 def _worker_of(parsed: object) -> str | None:

@@ -11,11 +11,11 @@ from typing import Final
 
 from connect_share.cli.output import Output
 from connect_share.cli.reading import Group, read_topics
-from connect_share.errors import BrokerError, ConfigError, StoreError, TopicError, UsageError
+from connect_share.errors import BrokerError, ConfigError, StoreError, TopicError, TopicMissingError, UsageError
 from connect_share.keys import ClusterGroupId
 from connect_share.records import TopicType
 from connect_share.state import ClusterConfigState
-from connect_share.worker_config import TopicSet, WorkerConfig, load_properties
+from connect_share.worker_config import TOPIC_PROPERTIES, TopicSet, WorkerConfig, load_properties
 from connect_share.worker_plugin.connector_check import check_connectors
 from connect_share.worker_plugin.jar_check import PLUGIN_PATH, JarSearch, check_jars
 from connect_share.worker_plugin.jar_file import class_path_files, find_jars, folder_jars, own_jar, plugin_path_jars
@@ -86,6 +86,7 @@ def _connectors(arguments: argparse.Namespace, checked: CheckedFile, out: Output
         return _Connectors(None)
     try:
         states = _states(config, arguments.timeout, out, sharing_enabled=checked.sharing_enabled)
+        two_clusters = _two_plain_clusters(config, arguments.timeout)
     except (BrokerError, StoreError, TopicError) as exc:
         out.note(f"connectors were not checked: {exc}")
         return _Connectors(None)
@@ -95,6 +96,7 @@ def _connectors(arguments: argparse.Namespace, checked: CheckedFile, out: Output
         # Only sources are ever fenced.
         sources = {name for name in configs if state.task_count_record(name) is not None}
         found += check_connectors(config, configs, sources=sources)
+    found += two_clusters
     return _Connectors(tuple(dict.fromkeys(found)), sum(len(state.connectors()) for state in states))
 
 
@@ -116,6 +118,23 @@ def _states(
         out.note(note)
     wanted = [own] if sharing_enabled and reading.others else [own, None]
     return tuple(reading.groups[group] for group in wanted if group in reading.groups)
+
+
+def _two_plain_clusters(config: WorkerConfig, timeout_s: float) -> list[Finding]:
+    """Look for two clusters with plain keys on the topics: neither may stay there, and no file shows it."""
+    topic_set = TopicSet(
+        {TopicType.STATUS: config.status_storage_topic},
+        config.client_settings(),
+        {TopicType.STATUS: config.isolation(TopicType.STATUS)},
+        (None,),
+    )
+    try:
+        reading = read_topics(topic_set, [TopicType.STATUS], groups=(None,), timeout_s=timeout_s).status
+    except TopicMissingError:
+        return []  # a worker creates it
+    if reading is None or reading.two_clusters is None:
+        return []
+    return [Finding(Severity.WARNING, TOPIC_PROPERTIES[TopicType.STATUS], reading.two_clusters)]
 
 
 def _tell(

@@ -39,6 +39,7 @@ class TopicReading(Generic[State_co]):
         others: records of groups that were not asked for.
         unrecognized: records whose key is no legal key of Connect.
         notes: what the reader should know, for stderr.
+        two_clusters: if plain keys seem to be those of two clusters: that, and what to do.
     """
 
     topic: str
@@ -47,6 +48,7 @@ class TopicReading(Generic[State_co]):
     others: int = 0
     unrecognized: int = 0
     notes: list[str] = field(default_factory=list)
+    two_clusters: str | None = None
 
 
 class _Folding(Protocol[State_co]):
@@ -193,4 +195,8 @@ def _fold(
         folds[group].apply(record)
         reading.records[group] += 1
     reading.groups = {group: fold.snapshot() for group, fold in folds.items()}
+    plain: object = folds.get(None)
+    if isinstance(plain, StatusFold) and plain.clusters.found is not None:
+        reading.two_clusters = plain.clusters.found.told(topic)
+        reading.notes.append(reading.two_clusters)
     return reading

@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Final, TypeVar
 
-from connect_share.admin import Admin
+from connect_share.admin import Admin, TopicDescription
 from connect_share.client import (
     Consumer,
     KafkaException,
@@ -330,15 +330,39 @@ class KafkaBasedLog:
     def _find_topic(self) -> TopicFacts:
         asked_s = time.monotonic()
         known = self._admin.describe_topics([self.topic]).get(self.topic)
-        ensure_topic(self._admin, self._spec, timeout_s=self._create_timeout_s, known=known, stopping=self._stopping)
-        description = known or self._admin.describe_topics([self.topic]).get(self.topic)
+        made = ensure_topic(
+            self._admin, self._spec, timeout_s=self._create_timeout_s, known=known, stopping=self._stopping
+        )
+        description = known or self._described(_ENDS_S if made else 0.0)
         if description is None:
             raise TopicMissingError(
                 f"topic {self.topic!r} of {self._spec.property_name} does not exist and was not created; create it first",
                 topic=self.topic,
             )
-        ends = self._end_offsets.ask([partition.id for partition in description.partitions], _ENDS_S)
-        return TopicFacts(description, ends, asked_s=asked_s)
+        return TopicFacts(description, self._first_ends(description), asked_s=asked_s)
+
+    def _described(self, timeout_s: float) -> TopicDescription | None:
+        """Describe the topic; the broker that is asked may not have heard of a new one yet."""
+        deadline_s = time.monotonic() + timeout_s
+        while True:
+            found = self._admin.describe_topics([self.topic]).get(self.topic)
+            if found is not None or time.monotonic() > deadline_s:
+                return found
+            self._stopping.wait(_RETRY_S)
+            self._check_not_stopped()
+
+    def _first_ends(self, description: TopicDescription) -> dict[int, int]:
+        """Ask for the ends; a leader of a topic that has just been made may not have heard of it yet."""
+        deadline_s = time.monotonic() + _ENDS_S
+        while True:
+            try:
+                return self._end_offsets.ask([each.id for each in description.partitions], remaining_s(deadline_s))
+            except BrokerError as exc:
+                late = time.monotonic() + _RETRY_S > deadline_s
+                if late or not is_unknown_topic(exc) or not self._admin.describe_topics([self.topic]):
+                    raise
+                self._stopping.wait(_RETRY_S)
+                self._check_not_stopped()
 
     def _confirm_identity(self, timeout_s: float, *, at_once: bool = False) -> None:
         try:

@@ -13,6 +13,7 @@ from connect_share.errors import ValueFormatError
 from connect_share.keys import SEPARATOR, ClusterGroupId, is_original_key, split_key
 from connect_share.records import ConnectorTaskId, Record, TopicType
 from connect_share.state.names import is_integer, key_text, parse_task_id, to_int32
+from connect_share.state.plain_clusters import PlainClusterWatch
 from connect_share.state.skips import SkipKind
 from connect_share.state.status_records import ConnectorStatus, State, TaskStatus, TopicStatus
 
@@ -112,6 +113,7 @@ class StatusFold:
     Attributes:
         skipped: how many records were passed over, by reason.
         own_records: how many own records were understood.
+        clusters: with plain keys: whether they seem to be those of two clusters.
 
     Source: ``KafkaStatusBackingStore.read``; the rule on order is ours (decision 3).
     """
@@ -119,6 +121,7 @@ class StatusFold:
     def __init__(self, cluster_group_id: ClusterGroupId | None = None) -> None:
         self.skipped: Counter[SkipKind] = Counter()
         self.own_records = 0
+        self.clusters = PlainClusterWatch()
         self._group = cluster_group_id
         self._prefix = b"" if cluster_group_id is None else cluster_group_id.encode("ascii") + SEPARATOR
         self._connectors: dict[str, ConnectorStatus] = {}
@@ -238,6 +241,7 @@ class StatusFold:
         if record.value is not None:
             state, worker_id, generation, trace, version = _status(loads(record.value))
             self._connectors[connector] = ConnectorStatus(connector, state, worker_id, generation, trace, version)
+            self._note_writer(record, worker_id, generation)
             return None
         self._connectors.pop(connector, None)
         removed_at_ms = max(record.timestamp_ms, self._removed_at_ms.get(connector, record.timestamp_ms))
@@ -264,9 +268,14 @@ class StatusFold:
             return StatusRemoved(None, (task,))
         state, worker_id, generation, trace, version = _status(loads(record.value))
         status = TaskStatus(task, state, worker_id, generation, trace, version)
+        self._note_writer(record, worker_id, generation)
         if not self._take(record.timestamp_ms, status):
             self.skipped[SkipKind.STALE] += 1
         return None
+
+    def _note_writer(self, record: Record, worker_id: str | None, generation: int) -> None:
+        if self._group is None:
+            self.clusters.look(record.partition, worker_id, generation)
 
     def _take(self, timestamp_ms: int, status: TaskStatus) -> bool:
         """Believe a task's status unless it is stale."""

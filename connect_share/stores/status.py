@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import queue
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -36,6 +37,7 @@ FLUSH_TIMEOUT_S: Final = 30.0
 STOP_TIMEOUT_S: Final = 10.0
 # Connect resends at once; a broker that is away would be asked thousands of times a second.
 RETRY_BACKOFF_S: Final = 0.1
+AHEAD_MS: Final = 60_000
 
 _CONNECTOR_KEY: Final = b"status-connector-"
 
@@ -77,6 +79,8 @@ class KafkaStatusBackingStore(KafkaTopicBasedBackingStore):
         self._fold: StatusFold = StatusFold(self._group)
         self._entries: dict[bytes, _Entry] = {}
         self._last_generation_sent: int | None = None
+        self._told_of_two_clusters = False
+        self._told_of_clocks = False
         self._retries = _RetryThread()
 
     def start(self) -> None:
@@ -226,8 +230,31 @@ class KafkaStatusBackingStore(KafkaTopicBasedBackingStore):
         with self._state_lock:
             for record in records:
                 self._fold.apply(record)
-                if record.value is None and record.key is not None and self._entries:
-                    self._forget(record.key)
+                if record.value is None and record.key is not None:
+                    self._look_at_clock(record)
+                    if self._entries:
+                        self._forget(record.key)
+            found = self._fold.clusters.found
+        if found is not None and not self._told_of_two_clusters:
+            self._told_of_two_clusters = True
+            _logger.warning("%s", found.told(self.topic))
+
+    def _look_at_clock(self, record: Record) -> None:
+        """A removal takes task statuses that are not later than itself: one of the future would take new ones, too."""
+        ahead_ms = record.timestamp_ms - int(time.time() * 1000)
+        if ahead_ms < AHEAD_MS or self._told_of_clocks:
+            return
+        original = own_key(TopicType.STATUS, record.key or b"", self._group)
+        if original is not None and original.startswith(_CONNECTOR_KEY):
+            self._told_of_clocks = True
+            _logger.warning(
+                "The removal at %s[%d]@%d is dated %d s ahead of the clock here: until then, task statuses of a new "
+                "connector of that name do not show. Set the clocks of the workers",
+                record.topic,
+                record.partition,
+                record.offset,
+                ahead_ms // 1000,
+            )
 
     def _forget(self, wire_key: bytes) -> None:
         """Stop retries for what a tombstone removed: the connector with its tasks, or the task."""

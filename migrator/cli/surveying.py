@@ -142,6 +142,8 @@ def _group_notes(groups: Sequence[GroupSurvey]) -> list[str]:
                 f"{whose}: {len(group.secrets)} secret(s) in clear text in connectors ({places or 'none'}), "
                 f"{group.secrets_in_tasks} in tasks; everybody reads them who may read the topic"
             )
+        if group.two_clusters is not None:
+            notes.append(group.two_clusters)
         if group.group is None and len(group.group_ids) > 1:
             notes += [
                 f"{whose}: {connector.name!r} was run by {', '.join(connector.worker_ids) or 'nobody known'}"

@@ -11,15 +11,17 @@ import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from connect_share.embedded.worker import write_properties
-from connect_share.keys import split_key
+from connect_share.keys import prefix_key, split_key
 from connect_share.records import TopicType
-from connect_share.state import TargetState
+from connect_share.state import StatusFold, TargetState
+from connect_share.state.plain_clusters import TwoClusters
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import Isolation, WorkerConfig
 from tests.support.java_group_model import JavaGroup
@@ -135,6 +137,16 @@ def test_every_group_is_what_its_own_operations_made_it(
     print("differences: 0", flush=True)
 
 
+def two_clusters(topics: SharedTopics, group: JavaGroup) -> TwoClusters | None:
+    """What would be said if the group's keys were plain."""
+    fold = StatusFold()
+    prefix = prefix_key(group.group, b"")
+    for record in topics.records(topics.topic(TopicType.STATUS)):
+        if record.key is not None and record.key.startswith(prefix):
+            fold.apply(replace(record, key=record.key.removeprefix(prefix)))
+    return fold.clusters.found
+
+
 def compare(
     topics: SharedTopics,
     groups: list[JavaGroup],
@@ -161,6 +173,7 @@ def compare(
             assert {name: config.connector_config(name) for name in group.model} == {
                 name: connector.config for name, connector in group.model.items()
             }
+        assert two_clusters(topics, group) is None  # workers that come and go are one cluster
         for name, lines in group.expected_lines.items():
             topic = f"{topics.prefix}-{group.group}-{name}"
             running = name in group.model and group.model[name].target == "RUNNING"

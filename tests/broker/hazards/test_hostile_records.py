@@ -1,0 +1,161 @@
+"""Records of others that are garbage, too large or of another time, on a real broker."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from connect_share import client
+from connect_share.errors import WriteError
+from connect_share.records import ConnectorTaskId
+from connect_share.state import ConnectorStatus, State, TargetState, TaskStatus
+from connect_share.storage import ConnectStorage
+from tests.broker.stores.conftest import Pair, Shared
+
+SHARING = {"connect_management_topic_sharing_support": "enabled"}
+LARGE = 12_000_000  # more than one answer of a broker to a reader that catches up may have
+DEEP = b"[" * 5_000
+SECRET = b"hunter2-hunter2"
+OWN, OTHER = b"group-a.", b"other.group."
+
+GARBAGE: dict[str, list[Pair]] = {
+    "config": [
+        (b"\xff\xfe\x00", b"\x80" + SECRET),
+        (b"", SECRET),
+        (b"group-a", SECRET),
+        (OTHER + b"connector-x", SECRET),
+        (OWN + b"nonsense", SECRET),
+        (OWN + b"connector-bad", SECRET),
+        (OWN + b"connector-bad", DEEP),
+        (OWN + b"task-bad-x", b'{"properties":{}}'),
+        (OWN + b"commit-good", b'{"tasks":"' + SECRET + b'"}'),
+        (OWN + b"target-state-good", b'{"state":7}'),
+        (OWN + b"session-key", b'{"key":"!!!","algorithm":"x","creation-timestamp":1}'),
+    ],
+    "status": [
+        (OTHER + b"status-connector-x", b"\x00"),
+        (OWN + b"status-connector-good", b'{"state":"DANCING","generation":1,"worker_id":"w"}'),
+        (OWN + b"status-connector-good", DEEP),
+        (OWN + b"status-task-good-x", b"{}"),
+        (OWN + b"status-topic-:connector-", b"{}"),
+    ],
+    "offset": [
+        (OTHER + b'["x",{}]', b"\x00"),
+        (OWN + b"[", b"{}"),
+        (OWN + b'["good"]', b"{}"),
+        (OWN + b'["good",{"p":1}]', b"[1]"),
+        (OWN + DEEP, b"{}"),
+    ],
+}
+
+
+@contextmanager
+def strangers(shared: Shared) -> Iterator[client.Producer]:
+    """A producer of whatever one likes; all of it has arrived at the end."""
+    overrides = {"message.max.bytes": str(2 * LARGE), "linger.ms": "5"}
+    producer = client.producer(shared.worker().client_settings(), client_id="tests", overrides=overrides)
+    yield producer
+    assert producer.flush(60) == 0
+
+
+def pour(shared: Shared) -> None:
+    with strangers(shared) as producer:
+        for kind, pairs in GARBAGE.items():
+            for key, value in [*pairs, (OTHER + b"connector-large", b"\x00" * LARGE)]:
+                producer.produce(shared.topics[kind], value, key)
+                producer.poll(0)
+
+
+def believed(storage: ConnectStorage) -> dict[str, object]:
+    config = storage.config.snapshot()
+    return {
+        "configs": {name: config.connector_config(name) for name in config.connectors()},
+        "tasks": [str(task) for task in config.tasks("good")],
+        "target": config.target_state("good"),
+        "status": storage.status.get("good"),
+        "offset": storage.offset_reader("good").offset({"p": 1}),
+    }
+
+
+def test_garbage_and_oversized_records_of_others_change_nothing(
+    shared: Shared, caplog: pytest.LogCaptureFixture
+) -> None:
+    for kind, partitions in (("config", 1), ("status", 2), ("offset", 3)):
+        shared.create(
+            shared.topics[kind],
+            partitions=partitions,
+            cleanup_policy="compact",
+            max_message_bytes=str(2 * LARGE),
+            segment_ms="10000000000000",
+        )
+    worker = shared.worker(**SHARING)
+    running = ConnectorStatus("good", State.RUNNING, "w:1", 1, None, None)
+    with ConnectStorage(worker, allow_empty=True) as storage:
+        storage.config.put_connector_config("good", {"name": "good"})
+        storage.config.put_task_configs("good", [{"task.class": "x"}])
+        storage.config.put_target_state("good", TargetState.PAUSED)
+        storage.status.put(running)
+        storage.status.flush()
+        writer = storage.offset_writer("good")
+        writer.offset({"p": 1}, {"n": 1})
+        writer.begin_flush()
+        flushed = writer.do_flush()
+        assert flushed is not None
+        flushed.result(30)
+        before = believed(storage)
+        assert before["configs"] == {"good": {"name": "good"}}
+        assert before["offset"] == {"n": 1}
+        pour(shared)  # while it runs
+        for store in (storage.config, storage.status, storage.offsets):
+            store.refresh(60)
+        garbled = {"offset": None}  # a value that is a list was written under its own key
+        assert believed(storage) == before | garbled
+        storage.config.put_connector_config("after", {"name": "after"})
+        with pytest.raises(WriteError, match="not written"):
+            storage.config.put_connector_config("large", {"name": "x" * 3 * LARGE})
+        storage.config.remove_connector_config("after")
+    with ConnectStorage(worker) as storage:  # and before it starts
+        assert believed(storage) == before | garbled
+        assert storage.startup.config.foreign_records > 0
+        assert sum(storage.config.skipped().values()) >= len(GARBAGE["config"])
+    assert SECRET.decode() not in caplog.text
+
+
+def test_clocks_that_jump(shared: Shared, caplog: pytest.LogCaptureFixture) -> None:
+    """The order of the log counts. Where partitions have no order, a removal of the future is told."""
+    worker = shared.worker(**SHARING)
+    with ConnectStorage(worker, allow_empty=True):
+        pass  # makes the topics
+    now_ms = int(time.time() * 1000)
+    hour_ms = 3_600_000
+    with strangers(shared) as producer:
+        for number, at_ms in enumerate(
+            [now_ms, now_ms - 400 * 24 * hour_ms, 1, now_ms + hour_ms // 2, now_ms - hour_ms]
+        ):
+            config = json.dumps({"properties": {"name": "a", "n": str(number)}}).encode()
+            producer.produce(shared.topics["config"], config, OWN + b"connector-a", timestamp=at_ms)
+            producer.produce(
+                shared.topics["offset"], b'{"n":%d}' % number, OWN + b'["a",{"p":1}]', timestamp=at_ms, partition=0
+            )
+        producer.produce(
+            shared.topics["status"], None, OWN + b"status-connector-a", timestamp=now_ms + hour_ms // 2, partition=0
+        )
+    task = ConnectorTaskId("a", 0)
+    for _ in range(2):  # live and after a start
+        caplog.clear()
+        with ConnectStorage(worker) as storage:
+            assert storage.config.snapshot().connector_config("a") == {"name": "a", "n": "4"}
+            assert storage.offset_reader("a").offset({"p": 1}) == {"n": 4}
+            storage.status.put(TaskStatus(task, State.RUNNING, "w:1", 1, None, None))
+            storage.status.put(ConnectorStatus("a", State.RUNNING, "w:1", 1, None, None))
+            storage.status.flush()
+            storage.status.refresh(30)
+            told = [line for line in caplog.messages if "ahead of the clock here" in line]
+            assert len(told) == 1
+            assert f"{shared.topics['status']}[0]@0 is dated 17" in told[0]
+            assert storage.status.get("a") is not None
+            assert storage.status.get(task) is None  # as told

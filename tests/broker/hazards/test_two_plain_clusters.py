@@ -1,0 +1,51 @@
+"""Two clusters with plain keys on the same topics; what two real ones of 4.3.1 wrote looked like this."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from connect_share.cli.__main__ import main
+from connect_share.embedded.worker import write_properties
+from connect_share.state import ConnectorStatus, State
+from connect_share.storage import ConnectStorage
+from tests.broker.stores.conftest import Shared
+from tests.support.migration_site import run
+
+TOLD = "workers one:1 (generation 5) and two:1 (generation 1) take turns in it"
+
+
+def test_it_is_said_at_a_start_by_the_check_and_by_the_survey(
+    shared: Shared, caplog: pytest.LogCaptureFixture, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plain = shared.worker("one")
+    with ConnectStorage(plain) as first, ConnectStorage(shared.worker("two")) as second:
+        for state in (State.PAUSED, State.RUNNING):
+            for store, worker, generation in ((first.status, "one:1", 5), (second.status, "two:1", 1)):
+                store.put(ConnectorStatus("a", state, worker, generation, None, None))
+                store.flush()
+    caplog.clear()
+    with ConnectStorage(plain):
+        pass
+    (told,) = [record.getMessage() for record in caplog.records if "take turns" in record.getMessage()]
+    assert TOLD in told
+    assert shared.topics["status"] in told
+    caplog.clear()
+    with ConnectStorage(shared.worker("three", connect_management_topic_sharing_support="enabled"), allow_empty=True):
+        pass
+    assert "take turns" not in caplog.text  # others' matters are not its own
+
+    files = [
+        write_properties(tmp_path / f"{name}.properties", shared.properties(name, **more))
+        for name, more in (("one", {}), ("four", {"connect_management_topic_sharing_support": "enabled"}))
+    ]
+    main(["check", "worker-config", str(files[0])])
+    assert f"\nwarning: two Connect clusters with plain keys seem to share topic {shared.topics['status']}: {TOLD}" in (
+        "\n" + capsys.readouterr().out
+    )
+    assert main(["get", "statuses", "-w", str(files[0])]) == 0
+    assert TOLD in capsys.readouterr().err
+    code, out, err = run("survey", "--source-worker-config", files[0], "--destination-worker-config", files[1])
+    assert code == 0, err
+    assert TOLD in out
