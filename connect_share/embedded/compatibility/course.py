@@ -178,7 +178,9 @@ def _check(java: JavaEvidence) -> None:
 
 
 def _each(sides: Sequence[_Side], action: Callable[[_Side], object]) -> None:
-    """Do something on all sides at once."""
-    if sides:
+    """Do something on all sides at once; on a single one without a thread, which Ctrl-C would wait for."""
+    if len(sides) == 1:
+        action(sides[0])
+    elif sides:
         with ThreadPoolExecutor(len(sides)) as threads:
             list(threads.map(action, sides))
