@@ -321,6 +321,7 @@ def who_claims_last_leads(storage: ConnectStorage, group: Group, worker: Connect
     storage.config.put_connector_config(SINK, group.configs[SINK])
     await_that(lambda: rest.config(SINK), lambda found: found == group.configs[SINK], what="obeyed")
     log = LogLines(worker)
+    rest.pause(IDLE)  # needs no privileges there either
     with pytest.raises(RestError, match="Failed to write to config topic") as refused:
         rest.put_config(IDLE, {**group.configs[IDLE], "batch.size": "3"})
     assert refused.value.status == 500

@@ -21,7 +21,7 @@ from connect_share import TopicType, replay_config, split_key
 from connect_share.embedded.worker import worker_properties
 from connect_share.errors import InvalidClusterGroupIdError, LiveMembersError
 from connect_share.records import Record
-from connect_share.state import TargetState
+from connect_share.state import SkipKind, TargetState
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
 from tests.support.java_group_model import JavaGroup
@@ -116,16 +116,21 @@ def test_a_java_worker_and_groups_that_look_alike_write_at_once(
             } == java.target_states()
             with pytest.raises(LiveMembersError, match=java.group):
                 storage.config.put_target_state("my.conn", TargetState.STARTED)
+        live_positions = []
         for runtime in runtimes:
+            stores = (runtime.storage.config, runtime.storage.status, runtime.storage.offsets)
+            misread = {SkipKind.NULL_KEY, SkipKind.BAD_KEY, SkipKind.BAD_VALUE}
+            assert [misread & store.skipped().keys() for store in stores] == [set()] * 3
+            live_positions.append(runtime.storage.config.snapshot().offset)
             runtime.close()
             runtime.start()
             runtime.work(0)
 
     records = topics.records(topics.topic(TopicType.CONFIG))
-    for runtime in runtimes:
+    for runtime, live_position in zip(runtimes, live_positions, strict=True):
         own = [record for record in records if group_of(TopicType.CONFIG, record) == runtime.config.group_id]
         state = replay_config(records, runtime.config.group_id)
-        assert state.offset == own[-1].offset + 1
+        assert state.offset == live_position == own[-1].offset + 1
         assert state.connectors() == runtime.model["connectors"].keys()
         assert all(record.value is not None for record in own)  # a removal is JSON null
     for topic_type in TopicType:
