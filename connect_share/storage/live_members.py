@@ -9,7 +9,8 @@ from typing import Final
 from connect_share.admin import Admin
 from connect_share.errors import LiveMembersError
 
-# Asking for every write would double its round trips; a Java worker needs longer than this to start.
+# Asking for every write would double its round trips. What is written this long after a worker has joined may still come
+# through; the worker reads it like any other record.
 LIVE_MEMBERS_CACHE_S: Final = 5.0
 
 

@@ -98,6 +98,7 @@ class PythonRuntime:
     def start(self) -> None:
         self._storage = ConnectStorage(self.config, allow_empty=True, update_listener=self.listener)
         self._storage.__enter__()
+        self._storage.config.claim_write_privileges()
         self._generation += 1
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
 """An unmodified Java worker and Python groups whose ids look alike, on the same topics, all writing at once.
 
 Everybody does a number of operations in each round, and somebody is restarted in it; nobody waits for the others but at
-the end of a round.
+the end of a round. With ``CONNECT_SHARE_LONG=1`` also an older worker, and all with exactly-once.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ pytestmark = [pytest.mark.broker, pytest.mark.worker]
 
 LOOK_ALIKES = ("a", "a.b", "a-b", "A", "a.b.my.conn")
 OPERATIONS_A_ROUND = 4
+_LONG = [("4.3.1", "enabled"), ("3.9.2", "disabled")]
+FORMS = [("4.3.1", "disabled"), *(_LONG if "CONNECT_SHARE_LONG" in os.environ else [])]
 # The jar is not loaded: to the worker these are what they are to one that was never told of sharing.
 UNMODIFIED = {SHARING_PROPERTY: "disabled", "interceptor.classes": ""}
 # What a plain worker says of a record it takes for one of its own and cannot use.
@@ -71,23 +73,25 @@ def group_of(topic_type: TopicType, record: Record) -> str | None:
     return split[0]
 
 
+@pytest.mark.parametrize(("version", "exactly_once"), FORMS)
 def test_a_java_worker_and_groups_that_look_alike_write_at_once(
-    broker: TestBroker, unique: str, tmp_path: Path
+    broker: TestBroker, unique: str, tmp_path: Path, version: str, exactly_once: str
 ) -> None:
     seed = int(os.environ.get("CONNECT_SHARE_SOAK_SEED", str(random.randrange(10**6))))
     print(f"CONNECT_SHARE_SOAK_SEED={seed}")
     topics = SharedTopics(broker.client_settings, broker.bootstrap_servers, unique)
     topics.create()
     tag = topics.group("")[:-1]
+    mode = {"exactly.once.source.support": exactly_once}
     # To a plain worker any id is legal, and its own is in no key; nobody may have this one as a prefix.
     java = JavaGroup(
-        topics, f"connector-{tag}", "4.3.1", tmp_path / "java", random.Random(f"{seed}java"), {**UNMODIFIED}
+        topics, f"connector-{tag}", version, tmp_path / "java", random.Random(f"{seed}java"), UNMODIFIED | mode
     )
     for illegal in (java.group, f"{tag}.connector-a", f"{tag}.a.task-b"):
         with pytest.raises(InvalidClusterGroupIdError, match="which is how keys of Connect begin"):
             WorkerConfig.from_properties(topics.properties(illegal))
     runtimes = [
-        PythonRuntime(topics.properties(group), random.Random(f"{seed}{group}"))
+        PythonRuntime(topics.properties(group) | mode, random.Random(f"{seed}{group}"))
         for group in (tag, *map(topics.group, LOOK_ALIKES))
     ]
     with ExitStack() as stack:
@@ -105,7 +109,7 @@ def test_a_java_worker_and_groups_that_look_alike_write_at_once(
         assert [words for words in TAKEN_FOR_ITS_OWN if log.count(words)] == []
         told = {each.config.group_id: each.listener.told for each in runtimes}
         assert all(names <= set(each.names) for each, names in zip(runtimes, told.values(), strict=True)), told
-        plain = WorkerConfig.from_properties(worker_properties(broker.bootstrap_servers, java.group, unique))
+        plain = WorkerConfig.from_properties(worker_properties(broker.bootstrap_servers, java.group, unique) | mode)
         with ConnectStorage(plain) as storage:
             config = storage.config.snapshot()
             assert {name: config.connector_config(name) for name in config.connectors()} == {
