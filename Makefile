@@ -47,7 +47,7 @@ soak: $(STAMP)
 	CONNECT_SHARE_SOAK_MINUTES=$(MINUTES) $(BIN)/python -m pytest -s tests/worker/test_shared_groups.py
 
 drill-topic-ids: $(STAMP)
-	$(BIN)/python -m connect_share.embedded.drill_topic_ids
+	$(BIN)/python -m connect_share.embedded.drill_topic_ids $(DRILL_ARGS)
 
 compat: $(STAMP)
 	$(BIN)/python -m connect_share.embedded.compatibility --result build/compat/result.json \

@@ -158,7 +158,8 @@ def await_in_sync(
         TopicIdRepairError: it was not full in time, or an id is another one.
     """
     wrong = {one: brokers - {backup.broker} for one, brokers in backup.wrong.items()}
-    wrong = {one: brokers for one, brokers in wrong.items() if brokers}
+    # Put back on all of them before any is started, nobody has an excuse.
+    wrong = {one: brokers for one, brokers in wrong.items() if brokers and not backup.peers}
     deadline_s = time.monotonic() + wait_s
     while True:
         now = ask()

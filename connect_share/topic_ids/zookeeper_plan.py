@@ -238,6 +238,8 @@ def _file_checks(
                 "the directory out of the log dirs "
                 "while the broker is stopped, it then copies from the leader"
             )
+    if one.log_bytes == 0:
+        return ()
     if any(shares_a_batch(one, other) for other in replicas if other is not one and other.topic_id == side):
         return ()
     same = (

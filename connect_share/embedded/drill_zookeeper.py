@@ -1,0 +1,211 @@
+"""The drill with ZooKeeper: three brokers of 3.9.2 lose their topic ids, and get them back by both methods."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from connect_share.admin.descriptions import NewTopicRequest
+from connect_share.embedded.drill_commands import Commands, refused, succeed, told
+from connect_share.embedded.drill_traffic import RECORDS, Record, Traffic, await_that, say
+from connect_share.embedded.zookeeper_cluster import VERSION, ZooKeeperCluster
+from connect_share.errors import EmbeddedError
+from connect_share.topic_ids.zookeeper import open_zookeeper
+
+_TOPICS: Final = {"orders": (2, 3), "events": (1, 3), "single": (1, 1), "quiet": (1, 3)}
+"""Partitions and replicas."""
+_BROKEN: Final = ("events", "orders", "single")
+_LIVE: Final = "orders"
+_GHOST: Final = "again"
+_FEW: Final = 30
+
+
+def drill_zookeeper() -> None:
+    """Break, repair, and count."""
+    began_s = time.monotonic()
+    say(f"1. three brokers of {VERSION} with ZooKeeper start")
+    with ZooKeeperCluster() as cluster:
+        traffic = Traffic(cluster, _TOPICS, _LIVE)
+        traffic.create()
+        commands = Commands(
+            {broker: cluster.settings_file(broker) for broker in cluster.ids},
+            cluster.folder,
+            ["--zookeeper", cluster.hosts],
+        )
+        traffic.start()
+        try:
+            _write_back(cluster, traffic, commands)
+            _by_files(cluster, traffic, commands)
+            _refusal(cluster, traffic, commands)
+        except BaseException:
+            traffic.abandon()
+            raise
+        traffic.stop()
+        traffic.judge()
+    say(f"   with ZooKeeper: {time.monotonic() - began_s:.0f} s, nothing was lost")
+
+
+def _write_back(cluster: ZooKeeperCluster, traffic: Traffic, commands: Commands) -> None:
+    await_that(lambda: len(traffic.seen) >= RECORDS, "the consumer reads")
+    before = traffic.contents()
+    say(f"   {len(_TOPICS)} topics, {len(before):,} records read back; a producer and a consumer go on on {_LIVE}")
+    commands.check({})
+    say(f"2. an old tool writes the znodes of {', '.join(_BROKEN)} without their ids")
+    _strip(cluster, _BROKEN)
+    commands.check({"authority-id-missing": 3})
+    say("   the early alarm: clients notice nothing yet")
+    say("3. the controller changes, finds no ids, and makes up new ones")
+    cluster.change_controller()
+    await_that(lambda: traffic.read_errors["INCONSISTENT_TOPIC_ID"] > 0, "the consumer fails")
+    say("   the consumer fails: INCONSISTENT_TOPIC_ID; the producer goes on")
+    say("4. broker 2 restarts, and does not come back into the ISR")
+    cluster.stop_broker(2)
+    cluster.start_broker(2)
+    await_that(lambda: bool(traffic.short()), "a short ISR")
+    commands.check({"id-differs": 10})
+    say("5. the repair: the original ids go back into the znodes, then one change of the controller")
+    _repair(traffic, commands, "backup", before)
+    say("6. the repair is taken back (--undo), for the exercise: the fault is there again")
+    errors = traffic.read_errors["INCONSISTENT_TOPIC_ID"]
+    succeed(["repair", "topic-ids", "--undo", str(cluster.folder / "backup"), *commands.authority, "--yes"])
+    await_that(lambda: traffic.read_errors["INCONSISTENT_TOPIC_ID"] > errors, "the consumer fails again")
+    commands.check({"id-differs": 10})
+    say("7. and repaired again")
+    _repair(traffic, commands, "backup-2", before)
+
+
+def _repair(traffic: Traffic, commands: Commands, backup: str, before: dict[Record, int]) -> None:
+    words = ["repair", "topic-ids", *commands.scans(), *commands.authority]
+    commands.plan()
+    started_s, seen = time.monotonic(), len(traffic.seen)
+    told([*words, "--backup", str(commands.folder / backup), "--yes"])
+    await_that(lambda: len(traffic.seen) > seen, "the consumer goes on")
+    say(f"   {time.monotonic() - started_s:.1f} s after the command was started the consumer reads again, by itself")
+    traffic.await_isr()
+    commands.check({})
+    traffic.same(before)
+
+
+def _by_files(cluster: ZooKeeperCluster, traffic: Traffic, commands: Commands) -> None:
+    say(f"8. the id of {_LIVE} is lost once more, and a partition is added after the controller made up a new one")
+    _strip(cluster, [_LIVE])
+    errors = traffic.read_errors["INCONSISTENT_TOPIC_ID"]
+    cluster.change_controller()
+    await_that(lambda: traffic.read_errors["INCONSISTENT_TOPIC_ID"] > errors, "the consumer fails")
+    _add_partition(cluster)
+    traffic.topics[_LIVE] = (3, 3)
+    await_that(lambda: not traffic.short(), "the new partition")
+    traffic.fill(_LIVE, [2], _FEW)
+    commands.check({"id-differs": 6})
+    say("   no single id fits: first the znode, then the files of the new partition, broker by broker")
+    commands.plan()
+    seen = len(traffic.seen)
+    backup = ["--backup", str(commands.folder / "backup-3")]
+    told(["repair", "topic-ids", *commands.scans(), *commands.authority, *backup, "--yes"])
+    await_that(lambda: len(traffic.seen) > seen, "the consumer goes on")
+    commands.check({"id-differs": 3})
+    began_s = time.monotonic()
+    controller = _controller(cluster)
+    scans = commands.scans()
+    refused(commands.step("prepare", controller, *scans), "is controller and comes last")
+    for number, broker in enumerate(sorted(cluster.ids, key=lambda one: (one == controller, one))):
+        scans = commands.scans()
+        told(commands.step("prepare", broker, *scans))
+        if not number:
+            refused(commands.step("write", broker), "is locked: the broker runs")
+        cluster.stop_broker(broker)
+        told(commands.step("write", broker))
+        cluster.start_broker(broker)
+        told(commands.step("check", broker))
+    say(f"   three brokers in {time.monotonic() - began_s:.0f} s")
+    traffic.await_isr()
+    commands.check({})
+    acknowledged = dict(traffic.acknowledged)
+    found = traffic.contents()
+    lost = [place for place, value in acknowledged.items() if found.get(place) != value]
+    if lost:
+        raise EmbeddedError(f"{len(lost)} acknowledged records are not there any more, such as {lost[0]}")
+    say(f"   the checksum of each of {len(acknowledged):,} acknowledged records is the same; the ISR is full")
+
+
+def _refusal(cluster: ZooKeeperCluster, traffic: Traffic, commands: Commands) -> None:
+    say(f"9. topic {_GHOST} is deleted and created again, and an old copy of its directory is put back on broker 2")
+    with cluster.admin() as admin:
+        admin.create_topic(NewTopicRequest(_GHOST, 1, 3))
+    traffic.topics[_GHOST] = (1, 3)
+    traffic.await_isr()
+    traffic.fill(_GHOST, [0], _FEW)
+    forgotten = {place for place in traffic.acknowledged if place[0] == _GHOST}
+    [folder] = (cluster.folder / "broker-2").glob(f"*/{_GHOST}-0")
+    cluster.stop_broker(2)
+    shutil.copytree(folder, cluster.folder / "old-copy")
+    cluster.start_broker(2)
+    traffic.await_isr()
+    with cluster.admin() as admin:
+        admin.delete_topics([_GHOST])
+        await_that(lambda: _GHOST not in admin.topic_names(), "the topic is gone")
+    await_that(lambda: not _there(cluster), "its directories are gone")
+    for place in forgotten:
+        del traffic.acknowledged[place]  # the topic was deleted on purpose
+    with cluster.admin() as admin:
+        admin.create_topic(NewTopicRequest(_GHOST, 1, 3))
+    await_that(lambda: not traffic.short(), "the new topic")
+    traffic.fill(_GHOST, [0], 2 * _FEW)
+    traffic.await_isr()
+    before = traffic.contents()
+    [now] = (cluster.folder / "broker-2").glob(f"*/{_GHOST}-0")
+    cluster.stop_broker(2)
+    shutil.move(now, cluster.folder / "set-aside")
+    shutil.copytree(cluster.folder / "old-copy", now)
+    cluster.start_broker(2)
+    plan = commands.plan()
+    reasons = [one["reason"] for one in plan["refused"] if one["topic"] == _GHOST]
+    if plan["steps"] or not any("its records are another topic's" in one for one in reasons):
+        raise EmbeddedError(f"the id must not be written into that directory; planned: {plan}")
+    say(
+        "   the obvious repair, the right id into that file, would serve the old records; what the refusal says, helps:"
+    )
+    cluster.stop_broker(2)
+    shutil.move(now, cluster.folder / "set-aside-2")
+    cluster.start_broker(2)
+    traffic.await_isr()
+    commands.check({})
+    traffic.same(before)
+
+
+def _there(cluster: ZooKeeperCluster) -> list[Path]:
+    return list(cluster.folder.glob(f"broker-*/*/{_GHOST}-0"))
+
+
+def _strip(cluster: ZooKeeperCluster, topics: Sequence[str]) -> None:
+    with open_zookeeper(cluster.hosts) as session:
+        for topic in topics:
+            path = f"/brokers/topics/{topic}"
+            znode = session.get(path)
+            if znode is None:
+                raise EmbeddedError(f"{path} is not there")
+            text = json.dumps({"version": 1, "partitions": json.loads(znode.data)["partitions"]}, separators=(",", ":"))
+            session.set(path, text.encode(), znode.version)
+
+
+def _add_partition(cluster: ZooKeeperCluster) -> None:
+    path = f"/brokers/topics/{_LIVE}"
+    with open_zookeeper(cluster.hosts) as session:
+        znode = session.get(path)
+        if znode is None:
+            raise EmbeddedError(f"{path} is not there")
+        found = json.loads(znode.data)
+        found["partitions"]["2"] = [2, 3, 1]
+        session.set(path, json.dumps(found, separators=(",", ":")).encode(), znode.version)
+
+
+def _controller(cluster: ZooKeeperCluster) -> int:
+    with open_zookeeper(cluster.hosts) as session:
+        znode = session.get("/controller")
+    if znode is None:
+        raise EmbeddedError("there is no controller")
+    return int(json.loads(znode.data)["brokerid"])
