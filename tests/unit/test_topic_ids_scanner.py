@@ -6,8 +6,10 @@ import ast
 import base64
 import json
 import os
+import struct
 import subprocess
 import sys
+import tempfile
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -237,3 +239,24 @@ def test_records_of_no_scan_are_refused(records: list[dict[str, Any]]) -> None:
         except UsageError:
             continue
         assert found.directories == []
+
+
+@given(
+    st.binary(max_size=40),
+    st.integers(0, 2**63 - 1),
+    st.integers(-1, 2**31 - 1),
+    st.integers(0, 2**32 - 1),
+    st.integers(-128, 127),
+)
+@example(b"", 7, 3, 4711, 2)
+def test_first_batches(rest: bytes, offset: int, epoch: int, crc: int, magic: int) -> None:
+    """Of a segment only a head of the newest format tells something; whatever else lies there is passed over."""
+    with tempfile.TemporaryDirectory() as folder:
+        directory = make(Path(folder), "t-0")
+        (directory / "00000000000000000000.log").write_bytes(rest)
+        (directory / "00000000000000000009.log").write_bytes(
+            struct.pack(">qiibI", offset, 49 + len(rest), epoch, magic, crc) + rest
+        )
+        [found] = directories(list(scanner.scan([folder]))).values()
+    assert ([offset, epoch, crc] in [list(one) for one in found["batches"]]) == (magic == 2)
+    assert len(found["batches"]) <= 2
