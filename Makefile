@@ -44,7 +44,7 @@ bench: $(STAMP)
 	$(BIN)/python -m spark_jobs.benchmark_migration --result build/bench/migration.json
 
 soak: $(STAMP)
-	CONNECT_SHARE_SOAK_MINUTES=$(MINUTES) $(BIN)/python -m pytest -s tests/worker/test_shared_groups.py
+	CONNECT_SHARE_SOAK_MINUTES=$(MINUTES) $(BIN)/python -m pytest -s tests/worker/test_shared_groups.py tests/broker/hazards/test_three_brokers.py
 
 drill-topic-ids: $(STAMP)
 	$(BIN)/python -m connect_share.embedded.drill_topic_ids $(DRILL_ARGS)

@@ -19,6 +19,7 @@ T = TypeVar("T")
 FIRST_TRY_S: Final = 3.0
 _RETRY_S: Final = 0.1
 _GRACE_S: Final = 0.5
+_LOOK_S: Final = 1.0
 
 
 class Asking:
@@ -48,6 +49,12 @@ class Asking:
         """Let go of the connections; may be called twice."""
         self.__dict__.pop("_client", None)
 
+    def __getattr__(self, name: str) -> Any:
+        """Only asked for what is not there: the client, once this was closed under a thread that still asks."""
+        if name == "_client":
+            raise BrokerUnavailableError(f"the admin client of {self.bootstrap_servers} was closed")
+        raise AttributeError(name)
+
     def _note_trouble(self, error: KafkaError) -> None:
         if error.name() != "_ALL_BROKERS_DOWN":  # that one only says that all others were told before
             self._troubles.append(error)
@@ -70,29 +77,31 @@ class Asking:
             retriable=not refused,
         )
 
-    def _look_around(self) -> None:
+    def _look_around(self, limit_s: float = _LOOK_S) -> None:
         """Ask any broker who is there.
 
         The library sends most calls to the controller, on KRaft to some broker that was named as such, and goes on waiting
         for that one when it has died.
         """
         with contextlib.suppress(KafkaException):  # the call itself says what is wrong
-            self._client.list_topics(timeout=min(1.0, self._timeout_s))
+            self._client.list_topics(timeout=max(0.1, min(_LOOK_S, self._timeout_s, limit_s)))
 
     def _retried(self, ask: Callable[[float], T], timeout_s: float | None = None) -> T:
         """Repeat a call while it fails with an error that passes (leaders move, a topic is just being made).
 
-        A first try is short, because it may wait for a broker that has died: see :meth:`_look_around`.
+        A first try is short, because it may wait for a broker that has died: see :meth:`_look_around`. It leaves time for a
+        second one, however short the limit is: without a look around, every call would wait for the dead one again.
         """
-        deadline_s = time.monotonic() + (self._timeout_s if timeout_s is None else min(timeout_s, self._timeout_s))
-        try_s = FIRST_TRY_S
+        limit_s = self._timeout_s if timeout_s is None else min(timeout_s, self._timeout_s)
+        deadline_s = time.monotonic() + limit_s
+        try_s = min(FIRST_TRY_S, limit_s / 2)
         while True:
             try:
                 return ask(max(0.1, min(try_s, deadline_s - time.monotonic())))
             except (BrokerTimeoutError, BrokerUnavailableError) as exc:
                 if isinstance(exc, BrokerUnavailableError) or time.monotonic() + _RETRY_S > deadline_s:
                     raise self._no_answer(exc) from exc
-                self._look_around()
+                self._look_around((deadline_s - time.monotonic()) / 2)
                 try_s *= 2
             except BrokerError as exc:
                 if not exc.retriable or time.monotonic() + _RETRY_S > deadline_s:

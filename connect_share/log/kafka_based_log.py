@@ -66,6 +66,7 @@ _HELD_S: Final = 0.005
 _STOP_S: Final = 10.0
 _ENDS_S: Final = 30.0  # at start, where the caller's limit is one for reading
 _EXPLAIN_S: Final = 3.0
+_SPREAD_S: Final = 10.0  # until every broker has heard of a topic
 _RETRY_S: Final = 0.1
 
 
@@ -359,7 +360,7 @@ class KafkaBasedLog:
                 return self._end_offsets.ask([each.id for each in description.partitions], remaining_s(deadline_s))
             except BrokerError as exc:
                 late = time.monotonic() + _RETRY_S > deadline_s
-                if late or not is_unknown_topic(exc) or not self._admin.describe_topics([self.topic]):
+                if late or not is_unknown_topic(exc) or self._described(_SPREAD_S) is None:
                     raise
                 self._stopping.wait(_RETRY_S)
                 self._check_not_stopped()

@@ -12,7 +12,7 @@ from tests.support.java_groups import COMPACT_NOW
 from tests.support.waiting import await_that
 
 OWN, OTHER = b"group-a.", b"other.group."
-KEYS, STARTS = 7, 8
+KEYS, STARTS = 7, 4
 
 
 class Writer:
