@@ -10,20 +10,23 @@ import hashlib
 import logging
 import math
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from connect_share.admin import Admin
 from connect_share.records import TopicType
 from migrator.backup import back_up
-from migrator.engine import LOCAL_ENGINE, Engine, local_engine
+from migrator.engine import LOCAL_ENGINE, Engine, local_engine, open_ahead
 from migrator.errors import AlreadyAppliedError, CopyError, PlanFileError
 from migrator.inspection import client_id_of
 from migrator.isolation import TopicBaseline, take_baseline
 from migrator.manifest import Manifest, MigrationStatus, WrittenTopic, manifest_path
-from migrator.plan import MigrationPlan
+from migrator.plan import CopySlice, MigrationPlan
 from migrator.progress import Progress, Silent
 from migrator.readiness import Ready, check_all, copy_jobs, load_workers, only_one, wanted_of
+from migrator.second_process import SecondProcess, is_worth_it, second_process
 from migrator.writing import Producers
 
 SAVE_EVERY_S: Final = 0.5
@@ -56,6 +59,7 @@ def apply_plan(
     progress: Progress | None = None,
     isolation_proof: bool = False,
     backup: bool = True,
+    two_processes: bool = False,
 ) -> Manifest:
     """Check a plan against the clusters once more, then copy; leaves the manifest beside the plan.
 
@@ -66,6 +70,7 @@ def apply_plan(
         progress: told how far it is.
         isolation_proof: note first what the destination holds of others, for ``verify --isolation``.
         backup: write first what is read and replaced into a file beside the plan.
+        two_processes: let a fork of this process copy half of a large plan; no client may live in this process.
 
     Raises:
         RecordFileError: the backup cannot be written; nothing was written to Kafka.
@@ -80,12 +85,15 @@ def apply_plan(
     progress = progress or Silent()
     producers = Producers(once=True)
     plan_path = Path(plan_path)
-    with only_one(plan_path):
+    with only_one(plan_path), _second_process(plan_path, wanted=two_processes) as second:
         if engine is None:
-            engine = local_engine(progress, producers)
-            # It gets its id while the plan is checked.
+            engine = local_engine(progress, producers, second)
+            # They get their ids while the plan is checked.
             destination = load_workers(MigrationPlan.load(plan_path))[1][0]
-            producers.get(destination.producer_settings(), client_id_of(destination))
+            settings, client_id = destination.producer_settings(), client_id_of(destination)
+            if second is not None:
+                second.begin(open_ahead, settings, client_id)
+            producers.get(settings, client_id)
         ready = check_all(plan_path, progress, create=True)
         # Before there is a manifest: who is interrupted here has written nothing, and applies again.
         backed_up = back_up(ready, plan_path, progress) if backup else None
@@ -116,6 +124,7 @@ def resume_plan(
     engine: Engine | None = None,
     engine_name: str = LOCAL_ENGINE,
     progress: Progress | None = None,
+    two_processes: bool = False,
 ) -> Manifest:
     """Go on with an ``apply`` that did not end. What is at the destination is asked of the destination itself.
 
@@ -126,9 +135,9 @@ def resume_plan(
         ConnectShareError: as :func:`apply_plan`.
     """
     progress = progress or Silent()
-    engine = engine or local_engine(progress)
     plan_path = Path(plan_path)
-    with only_one(plan_path):
+    with only_one(plan_path), _second_process(plan_path, wanted=two_processes) as second:
+        engine = engine or local_engine(progress, second=second)
         manifest = load_manifest(plan_path)
         if manifest.status is not MigrationStatus.PLANNED:
             raise AlreadyAppliedError(
@@ -139,6 +148,18 @@ def resume_plan(
         manifest = manifest.model_copy(update={"engine": engine_name, "resumed": manifest.resumed + 1})
         manifest.save(ready.manifest_path)
         return _copy(ready, manifest, engine, progress, resumed=True)
+
+
+@contextmanager
+def _second_process(plan_path: Path, *, wanted: bool) -> Iterator[SecondProcess | None]:
+    """Fork if the plan is large; the fork holds the plan too, so nobody resumes while it may write."""
+    large = wanted and is_worth_it(sum(job.offset_range.end - job.offset_range.start for job in _slices(plan_path)))
+    with second_process(wanted=large) as second:
+        yield second
+
+
+def _slices(plan_path: Path) -> list[CopySlice]:
+    return MigrationPlan.load(plan_path).slices()
 
 
 def load_manifest(plan_path: Path) -> Manifest:

@@ -12,11 +12,13 @@ from typing import Final
 
 from connect_share.log import RangeReader
 from connect_share.records import TopicType
+from connect_share.worker_config.client_settings import ClientSettings
 from migrator.copying import BegunCopy, CopyJob
 from migrator.errors import UnacknowledgedError
 from migrator.evidence import SliceEvidence
 from migrator.progress import Progress, Silent
 from migrator.reading_back import Present
+from migrator.second_process import SecondProcess
 from migrator.writing import PROCESS_PRODUCERS, Producers
 
 LOCAL_ENGINE: Final = "local"
@@ -34,15 +36,70 @@ _SETTLE_S: Final = 1.0
 _logger = logging.getLogger(__name__)
 
 
-def local_engine(progress: Progress, producers: Producers | None = None) -> Engine:
-    """Give the engine that copies in this process, with producers that may have been opened ahead."""
+def local_engine(progress: Progress, producers: Producers | None = None, second: SecondProcess | None = None) -> Engine:
+    """Give the engine that copies in this process, and half of it in a second one if there is one.
+
+    Args:
+        progress: told how far it is.
+        producers: made with ``once``; they may have been opened ahead.
+        second: copies the half of the slices.
+    """
     writers = producers or Producers(once=True)
 
     def run(jobs: Sequence[CopyJob]) -> Iterator[SliceEvidence]:
         progress.phase("copying", sum(_length(job) for job in jobs))
-        return copy_all(jobs, writers, progress)
+        if second is None:
+            return copy_all(jobs, writers, progress)
+        return _copy_in_two(jobs, writers, progress, second)
 
     return run
+
+
+def open_ahead(settings: ClientSettings, client_id: str) -> Iterator[None]:
+    """Open a kept producer: it has its id when the first slice comes."""
+    PROCESS_PRODUCERS.get(settings, client_id)
+    yield from ()
+
+
+def _copy_in_two(
+    jobs: Sequence[CopyJob], producers: Producers, progress: Progress, second: SecondProcess
+) -> Iterator[SliceEvidence]:
+    mine, others = _halves(jobs)
+    if others:
+        second.begin(_copy_others, others)
+    heard: deque[SliceEvidence] = deque()
+
+    class Listening(Silent):
+        """Hears the other process now and then, so that it never waits for this one."""
+
+        def phase(self, what: str, total: int) -> None:
+            del what, total  # that of the whole goes on
+
+        def advance(self, records: int) -> None:
+            progress.advance(records)
+            heard.extend(second.answers(wait=False))
+
+    for evidence in copy_all(mine, producers, Listening()):
+        yield evidence
+        while heard:
+            progress.advance(heard[0].read)
+            yield heard.popleft()
+    for evidence in (*heard, *second.answers(wait=True)):
+        progress.advance(evidence.read)
+        yield evidence
+
+
+def _copy_others(jobs: Sequence[CopyJob]) -> Iterator[SliceEvidence]:
+    return copy_all(jobs, PROCESS_PRODUCERS, Silent())
+
+
+def _halves(jobs: Sequence[CopyJob]) -> tuple[list[CopyJob], list[CopyJob]]:
+    """Share slices out, about as many records to each; config topics, which have an order, stay together."""
+    mine = [job for job in jobs if job.slice_.topic_type is TopicType.CONFIG]
+    others: list[CopyJob] = []
+    for job in sorted((job for job in jobs if job not in mine), key=_length, reverse=True):
+        (mine if sum(map(_length, mine)) <= sum(map(_length, others)) else others).append(job)
+    return mine, others
 
 
 def copy_one(job: CopyJob, *, resumed: bool = False) -> SliceEvidence:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import fcntl
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO, Final
 
 from connect_share.admin import Admin
 from connect_share.records import OffsetRange, TopicType
@@ -32,6 +34,9 @@ from migrator.manifest import Manifest, MigrationStatus, manifest_path
 from migrator.plan import MigrationPlan, SourceCluster
 from migrator.progress import Progress
 
+_LEAVING_S: Final = 1.0
+"""How long the second process of one that was killed may need to end."""
+
 
 @contextmanager
 def only_one(path: Path) -> Iterator[None]:
@@ -41,11 +46,20 @@ def only_one(path: Path) -> Iterator[None]:
     except OSError as error:
         raise PlanFileError(f"plan {path} cannot be read: {error.strerror}") from error
     with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise AlreadyAppliedError(f"another process is applying {path} right now") from None
+        until_s = time.monotonic() + _LEAVING_S
+        while not _is_held(file):
+            if time.monotonic() > until_s:
+                raise AlreadyAppliedError(f"another process is applying {path} right now")
+            time.sleep(0.02)
         yield
+
+
+def _is_held(file: IO[bytes]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def _earlier_manifest(path: Path, plan: MigrationPlan) -> Manifest | None:

@@ -16,11 +16,11 @@ from pyspark.sql import SparkSession
 
 from connect_share.cli.profiling import CountJob
 from connect_share.startup import PartitionProfile
+from migrator.comparing import VerifyJob
 from migrator.copying import CopyJob
 from migrator.engine import copy_one
 from migrator.evidence import SliceEvidence
 from migrator.progress import Progress
-from migrator.verification import VerifyJob
 from migrator.verify import Difference
 
 J = TypeVar("J")

@@ -10,9 +10,10 @@ from pathlib import Path
 from connect_share.cli.output import Output
 from migrator.cli.commands import show_verification
 from migrator.cli.progress_line import ProgressLine
+from migrator.comparing import VerifyJob
 from migrator.evidence_folder import leaving
 from migrator.plan import MigrationPlan
-from migrator.verification import VerifyJob, verify_plan
+from migrator.verification import verify_plan
 from migrator.verify import Difference
 from spark_jobs import command_line
 from spark_jobs.session import spark_session

@@ -104,6 +104,7 @@ def apply_command(arguments: argparse.Namespace) -> int:
                 progress=progress,
                 isolation_proof=arguments.isolation_proof,
                 backup=not arguments.no_backup,
+                two_processes=True,
             )
         show_applied(output, arguments.plan, manifest)
     return 0
@@ -148,7 +149,7 @@ def resume_command(arguments: argparse.Namespace) -> int:
         return _spark("apply_plan", [str(arguments.plan), *passed_on])
     with leaving(arguments.plan, arguments.evidence, "resume"):
         with ProgressLine(sys.stderr) as progress:
-            manifest = resume_plan(arguments.plan, progress=progress)
+            manifest = resume_plan(arguments.plan, progress=progress, two_processes=True)
         show_applied(Output("resume", arguments.output), arguments.plan, manifest)
     return 0
 
@@ -173,7 +174,7 @@ def verify_command(arguments: argparse.Namespace) -> int:
         return _spark("verify_plan", [str(arguments.plan), "--output", arguments.output, *_evidence(arguments)])
     with leaving(arguments.plan, arguments.evidence, "verify") as evidence:
         with ProgressLine(sys.stderr) as progress:
-            evidence.verification = verification = verify_plan(arguments.plan, progress=progress)
+            evidence.verification = verification = verify_plan(arguments.plan, progress=progress, two_processes=True)
         return show_verification(Output("verify", arguments.output), verification)
 
 

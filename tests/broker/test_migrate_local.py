@@ -34,6 +34,7 @@ from connect_share.records import Record, TopicType
 from connect_share.state import replay_config, replay_offsets, replay_status
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
 from migrator.apply import apply_plan, check_plan
+from migrator.comparing import VerifyJob
 from migrator.copying import CopyJob
 from migrator.engine import copy_one
 from migrator.errors import (
@@ -47,7 +48,7 @@ from migrator.manifest import Manifest, MigrationStatus, manifest_path
 from migrator.plan import MigrationPlan
 from migrator.planning import make_plan
 from migrator.transform import SkipReason
-from migrator.verification import VerifyJob, verify_plan
+from migrator.verification import verify_plan
 from migrator.verify import Difference, Problem
 from tests.support.captures import VERSIONS, captured
 from tests.support.connect_member import ConnectMember

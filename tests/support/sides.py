@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from connect_share.records import Record
-from migrator.verification import Side
+from migrator.comparing import Side
 
 
 @dataclass(frozen=True)

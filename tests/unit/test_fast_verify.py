@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from connect_share.keys import ClusterGroupId, own_key
 from connect_share.records import Record, TopicType
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
+from migrator.comparing import VerifyJob, run_together
 from migrator.connector_keys import connector_of
 from migrator.quick_compare import Spaces
 from migrator.transform import KeyTransform
-from migrator.verification import VerifyJob, run_together
 from migrator.verify import compare_states
 from tests.support.sides import Held, Message
 
@@ -195,7 +195,7 @@ def test_equal_bytes_are_not_folded(topic_type: TopicType, monkeypatch: pytest.M
     def refuse(*_: Any, **__: Any) -> None:
         raise AssertionError("folded")
 
-    monkeypatch.setattr("migrator.verification.compare_states", refuse)
+    monkeypatch.setattr("migrator.comparing.compare_states", refuse)
     assert job(topic_type, there, here).run() == []
     with pytest.raises(AssertionError, match="folded"):
         job(topic_type, there, here[len(values) + 1 :]).run()

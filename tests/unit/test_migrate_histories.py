@@ -18,13 +18,13 @@ from connect_share.records import OffsetRange, Record, TopicType
 from connect_share.state import ClusterConfigState, TargetState, replay_config, replay_offsets, replay_status
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
 from migrator.canonical import canonical_config
+from migrator.comparing import VerifyJob
 from migrator.connector_keys import connector_of
 from migrator.copying import MARKER_KEY, MARKER_VALUE, rewritten
 from migrator.evidence import Tally
 from migrator.plan import CopySlice
 from migrator.reading_back import Present, Skipping, identity
 from migrator.transform import KeyTransform
-from migrator.verification import VerifyJob
 from tests.support.histories import NAMES, Draw, History, by_partition, compacted, histories, interleaved
 from tests.support.sides import Held
 
