@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -22,17 +22,17 @@ from connect_share.log import CommonReader, KafkaBasedLog, TopicFacts, gather_fa
 from connect_share.log.protocol import CompactedLog, RecordSink
 from connect_share.records import TopicType
 from connect_share.storage.checkpointing import SAVE_EVERY_S, CheckpointWriter, own_checkpoint, proven
+from connect_share.storage.connector_offset_stores import ConnectorOffsetStores
 from connect_share.storage.counting import CountingSink, KeyWatch
 from connect_share.storage.live_members import LiveMembersGuard
 from connect_share.storage.side_by_side import side_by_side
-from connect_share.storage.startup import StorageStartup, StoreStartup
+from connect_share.storage.startup import StorageStartup, store_startup
+from connect_share.stores.alter_offsets import OffsetPair, alter_offsets, reset_offsets
 from connect_share.stores.config import KafkaConfigBackingStore
 from connect_share.stores.config_listener import ConfigUpdateListener
-from connect_share.stores.connector_offsets import ConnectorOffsetBackingStore
 from connect_share.stores.offset_reader import OffsetStorageReader
 from connect_share.stores.offset_writer import OffsetStorageWriter
 from connect_share.stores.offsets import KafkaOffsetBackingStore
-from connect_share.stores.own_offsets_topic import OWN_TOPIC_PROPERTY, own_offsets_worker_config
 from connect_share.stores.status import KafkaStatusBackingStore
 from connect_share.stores.topic_based import kafka_based_log
 from connect_share.topics import check_cleanup_policy, topic_spec
@@ -85,8 +85,6 @@ class ConnectStorage:
         self._checkpoint_every_s = checkpoint_every_s
         self._stack: ExitStack | None = None
         self._parts: _Parts | None = None
-        self._own_stores: dict[tuple[str, str], ConnectorOffsetBackingStore] = {}
-        self._own_stores_lock = threading.Lock()
 
     def __enter__(self) -> Self:
         if self._stack is not None:
@@ -94,6 +92,13 @@ class ConnectStorage:
         with ExitStack() as stack:
             self._parts = self._start(stack)
             self._stack = stack.pop_all()
+        self._parts.connector_offsets = ConnectorOffsetStores(
+            self._worker_config,
+            config=self._parts.config,
+            offsets=self._parts.offsets,
+            write_guard=self._parts.write_guard,
+            stack=self._stack,
+        )
         return self
 
     def __exit__(
@@ -147,34 +152,46 @@ class ConnectStorage:
 
     def offset_reader(self, connector: str) -> OffsetStorageReader:
         """Make a reader of a connector's offsets, in the connector's own offsets topic if it has one."""
-        return OffsetStorageReader(self._offset_store_of(connector), connector, cluster_group_id=self._group)
+        store = self._running.connector_offsets.store_of(connector)
+        return OffsetStorageReader(store, connector, cluster_group_id=self._group)
 
     def offset_writer(self, connector: str) -> OffsetStorageWriter:
         """Make a writer of a connector's offsets, into the connector's own offsets topic if it has one."""
-        return OffsetStorageWriter(self._offset_store_of(connector), connector, cluster_group_id=self._group)
+        store = self._running.connector_offsets.store_of(connector)
+        return OffsetStorageWriter(store, connector, cluster_group_id=self._group)
+
+    def alter_offsets(self, connector: str, offsets: Iterable[OffsetPair]) -> int:
+        """Set offsets of a connector that does not run, ``None`` to forget one, wherever it keeps them.
+
+        With exactly-once in one transaction of its first task, which fences that task if it runs after all.
+
+        Args:
+            connector: the connector's name.
+            offsets: pairs (source partition, source offset).
+
+        Returns:
+            How many records were written.
+
+        Raises:
+            ValueFormatError: a partition or offset is not a map Connect can write; nothing was written.
+            LiveMembersError: Java workers of the group are alive; nothing was written or fenced.
+            StoreError: not written, or not known to be; read them again.
+        """
+        stores = self._running.connector_offsets
+        writer = stores.first_task_writer(connector)
+        return alter_offsets(stores.store_of(connector), connector, offsets, transactional_writer=writer)
+
+    def reset_offsets(self, connector: str) -> int:
+        """Forget all offsets of a connector that does not run; else as :meth:`alter_offsets`."""
+        stores = self._running.connector_offsets
+        writer = stores.first_task_writer(connector)
+        return reset_offsets(stores.store_of(connector), connector, transactional_writer=writer)
 
     @property
     def _running(self) -> _Parts:
         if self._parts is None:
             raise NotStartedError("ConnectStorage is not running; use it in a with statement")
         return self._parts
-
-    def _offset_store_of(self, connector: str) -> KafkaOffsetBackingStore | ConnectorOffsetBackingStore:
-        parts = self._running
-        config = parts.config.snapshot().connector_config(connector) or {}
-        own = own_offsets_worker_config(self._worker_config, connector, config)
-        if own is None or self._stack is None:
-            return parts.offsets
-        key = (connector, config[OWN_TOPIC_PROPERTY])
-        with self._own_stores_lock:
-            store = self._own_stores.get(key)
-            if store is None:
-                primary = KafkaOffsetBackingStore(own, write_guard=parts.write_guard)
-                store = ConnectorOffsetBackingStore(primary, parts.offsets, cluster_group_id=self._group)
-                self._stack.callback(store.stop)
-                store.start()
-                self._own_stores[key] = store
-        return store
 
     def _start(self, stack: ExitStack) -> _Parts:
         began = time.monotonic()
@@ -306,8 +323,7 @@ class ConnectStorage:
         if watch is not None:
             self._refuse_plain_topics(watch)
         facts = {
-            topic_type: _store_startup(log, seconds[topic_type], counted[topic_type])
-            for topic_type, log in logs.items()
+            topic_type: store_startup(log, seconds[topic_type], counted[topic_type]) for topic_type, log in logs.items()
         }
         parts.startup = StorageStartup(
             seconds=time.monotonic() - began,
@@ -364,6 +380,7 @@ class _Parts:
 
     startup: StorageStartup
     checkpoint_writer: CheckpointWriter | None = None
+    connector_offsets: ConnectorOffsetStores
 
     def __init__(
         self,
@@ -389,16 +406,3 @@ def _common_reader(
     if common is not None:
         stack.callback(common.close)
     return common
-
-
-def _store_startup(log: KafkaBasedLog, seconds: float, counted: CountingSink) -> StoreStartup:
-    caught_up = log.caught_up
-    return StoreStartup(
-        topic=log.topic,
-        partitions=log.partition_count,
-        seconds=seconds,
-        own_records=counted.own,
-        foreign_records=counted.foreign,
-        first_record_seconds=0.0 if caught_up is None else caught_up.first_record_s,
-        apply_seconds=0.0 if caught_up is None else caught_up.apply_s,
-    )

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from connect_share.log import KafkaBasedLog
+from connect_share.storage.counting import CountingSink
+
 
 @dataclass(frozen=True, slots=True)
 class StoreStartup:
@@ -53,3 +56,17 @@ class StorageStartup:
     def to_dict(self) -> dict[str, Any]:
         """Give the numbers as plain values, for JSON."""
         return asdict(self)
+
+
+def store_startup(log: KafkaBasedLog, seconds: float, counted: CountingSink) -> StoreStartup:
+    """Say what the start of a store has taken, by its log and what was counted before it."""
+    caught_up = log.caught_up
+    return StoreStartup(
+        topic=log.topic,
+        partitions=log.partition_count,
+        seconds=seconds,
+        own_records=counted.own,
+        foreign_records=counted.foreign,
+        first_record_seconds=0.0 if caught_up is None else caught_up.first_record_s,
+        apply_seconds=0.0 if caught_up is None else caught_up.apply_s,
+    )

@@ -14,6 +14,9 @@ from connect_share.stores.transactional_writer import TransactionalWriter
 
 _logger = logging.getLogger(__name__)
 
+# Source partition and source offset.
+OffsetPair = tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]
+
 # Connect's limit for one alter or reset request, everything included.
 ALTER_TIMEOUT_S: Final = 90.0
 
@@ -21,7 +24,7 @@ ALTER_TIMEOUT_S: Final = 90.0
 def alter_offsets(
     store: OffsetBackingStore,
     connector: str,
-    offsets: Iterable[tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]],
+    offsets: Iterable[OffsetPair],
     *,
     transactional_writer: TransactionalWriter | None = None,
     timeout_s: float = ALTER_TIMEOUT_S,

@@ -25,8 +25,6 @@ from connect_share.log import read_ranges
 from connect_share.records import ConnectorTaskId, OffsetRange, TopicType
 from connect_share.state import ConnectorStatus, State, TargetState, TaskStatus
 from connect_share.storage import ConnectStorage
-from connect_share.stores import alter_offsets
-from connect_share.stores.transactional_writer import TransactionalWriter
 from connect_share.worker_config import SHARING_PROPERTY, Isolation, WorkerConfig
 from connect_share.worker_plugin import INTERCEPTOR_CLASS
 from tests.support.java_groups import EXACTLY_ONCE, JAR, LogLines, put, when_possible
@@ -98,15 +96,6 @@ class Group:
     def position(self, name: str, position: int) -> list[dict[str, Any]]:
         """A source's only offset, as REST gives it."""
         return [{"partition": {"filename": self.configs[name]["file"]}, "offset": {"position": position}}]
-
-    def first_task(self, name: str) -> TransactionalWriter:
-        """Writes as the first task of a connector does, and fences it."""
-        return TransactionalWriter(
-            self.config.producer_settings(),
-            client_id="tests",
-            transactional_id=f"{self.config.group_id}-{name}-0",
-            topic=self.config.topic(TopicType.OFFSET),
-        )
 
     def lines(self, topic: str) -> list[str]:
         with Admin(self.config.admin_settings(), client_id="tests") as admin:
@@ -270,9 +259,7 @@ def python_goes_on(storage: ConnectStorage, group: Group) -> None:
     storage.config.put_target_state(SOURCE, TargetState.STARTED)
     storage.config.put_target_state(SINK, TargetState.STARTED)
     storage.config.put_target_state(IDLE, TargetState.PAUSED)
-    back = [({"filename": str(group.file)}, {"position": size(3)})]
-    writer = group.first_task(SOURCE) if group.exactly_once else None
-    assert alter_offsets(storage.offsets, SOURCE, back, transactional_writer=writer) == 1
+    assert storage.alter_offsets(SOURCE, [({"filename": str(group.file)}, {"position": size(3)})]) == 1
     assert storage.offset_reader(SOURCE).offset({"filename": str(group.file)}) == {"position": size(3)}
 
 
@@ -338,8 +325,7 @@ def who_claims_last_leads(storage: ConnectStorage, group: Group, worker: Connect
 
 
 def a_running_task_is_fenced(storage: ConnectStorage, group: Group, worker: ConnectWorker) -> None:
-    back = [({"filename": str(group.file)}, {"position": size(4)})]
-    alter_offsets(storage.offsets, SOURCE, back, transactional_writer=group.first_task(SOURCE))
+    storage.alter_offsets(SOURCE, [({"filename": str(group.file)}, {"position": size(4)})])
     with group.file.open("a") as file:
         file.write("six\n")
 

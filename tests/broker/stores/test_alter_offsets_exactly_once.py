@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from connect_share.errors import LiveMembersError, PrivilegedWriteError, UsageError
+from connect_share.murmur2 import partition_for
 from connect_share.records import TopicType
 from connect_share.storage import ConnectStorage
 from connect_share.stores import alter_offsets, reset_offsets
@@ -22,7 +23,7 @@ KEY = b'["foo",{"filename":"x.txt"}]'
 
 
 def exactly_once(shared: Any, **more: str) -> WorkerConfig:
-    properties = shared.properties(f"{shared.unique}-g", exactly_once_source_support="enabled", **more)
+    properties = shared.properties(f"{shared.unique}-g", **{"exactly_once_source_support": "enabled", **more})
     return WorkerConfig.from_properties({**properties, "connect.management.topic.sharing.support": "enabled"})
 
 
@@ -46,12 +47,14 @@ def test_a_task_of_live_members_is_not_fenced(shared: Any) -> None:
             with pytest.raises(LiveMembersError):
                 reset_offsets(storage.offsets, "foo", transactional_writer=writer)
             with pytest.raises(LiveMembersError):
+                storage.reset_offsets("foo")
+            with pytest.raises(LiveMembersError):
                 alter_offsets(storage.offsets, "foo", [(FILE, {"position": 2})], transactional_writer=writer)
         assert not writer.claimed
         task.write([(key, b'{"position":3}')])
         assert storage.offset_reader("foo").offset(FILE) == {"position": 3}
     with ConnectStorage(worker) as storage:
-        assert reset_offsets(storage.offsets, "foo", transactional_writer=writer) == 1
+        assert storage.reset_offsets("foo") == 1
         with pytest.raises(PrivilegedWriteError):
             task.write([(key, b'{"position":4}')])
         assert storage.offset_reader("foo").offset(FILE) is None
@@ -81,3 +84,29 @@ def test_a_connectors_own_topic_has_plain_keys_and_the_workers_follows(shared: A
     until(lambda: shared.read("offset")[1:] == [(prefixed, value)])
     assert both.get([prefixed]).result(30) == {prefixed: value}
     assert not writer.claimed
+
+
+@pytest.mark.parametrize("mode", ["disabled", "enabled"])
+def test_a_storage_finds_where_offsets_are(shared: Any, until: Any, mode: str) -> None:
+    own_topic, worker = f"{shared.unique}-own", exactly_once(shared, exactly_once_source_support=mode)
+    shared.extra_topics.add(own_topic)
+    prefixed = f"{worker.group_id}.".encode() + KEY
+    with ConnectStorage(worker) as storage:
+        assert storage.alter_offsets("foo", [(FILE, {"position": 1})]) == 1
+        assert storage.offset_reader("foo").offset(FILE) == {"position": 1}
+        # From now on a topic of its own; with exactly-once each change leaves the marker of a transaction there.
+        storage.config.claim_write_privileges()
+        storage.config.put_connector_config("foo", {"offsets.storage.topic": own_topic})
+        assert storage.alter_offsets("foo", [(FILE, {"position": 2})]) == 1
+        until(lambda: storage.offset_reader("foo").offset(FILE) == {"position": 2})
+        assert storage.reset_offsets("foo") == 1
+        until(lambda: storage.offset_reader("foo").offset(FILE) is None)
+        assert storage.reset_offsets("foo") == 0
+    own = shared.read("offset", topic=own_topic, isolation="read_committed")
+    assert own == [(KEY, b'{"position":2}'), (KEY, None)]
+    assert shared.read("offset") == [(prefixed, b'{"position":%d}' % position) for position in (1, 2)] + [
+        (prefixed, None)
+    ]
+    partition = partition_for(KEY, 3)
+    markers = 2 if mode == "enabled" else 0
+    until(lambda: shared.admin.end_offsets([(own_topic, partition)])[own_topic, partition] == 2 + markers)
