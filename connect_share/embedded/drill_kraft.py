@@ -22,6 +22,9 @@ _WRITTEN: Final = "written"
 _FEW: Final = 10
 _NODES: Final = (1, 2, 3)
 _TRIES: Final = 3
+_TELLING: Final = ("Found stray log dir", "Truncating partition", "Kafka Server started", "shut down completed")
+_LOG_CHARACTERS: Final = 10_000_000
+_LINES: Final = 40
 
 
 def drill_kraft(folder: Path) -> None:
@@ -44,6 +47,7 @@ def drill_kraft(folder: Path) -> None:
         try:
             _story(cluster, traffic, commands)
         except BaseException:
+            _tell_logs(cluster)
             traffic.abandon()
             raise
         traffic.stop()
@@ -117,6 +121,14 @@ def _story(cluster: LocalCluster, traffic: Traffic, commands: Commands) -> None:
     commands.check({"stray-directory": 1})
 
 
+def _tell_logs(cluster: LocalCluster) -> None:
+    """Show what the brokers logged of directories that they set aside or cut."""
+    for node in _NODES:
+        text = cluster.broker(node).log_tail(_LOG_CHARACTERS)
+        for line in [line for line in text.splitlines() if any(word in line for word in _TELLING)][-_LINES:]:
+            say(f"   node {node}: {line[:300]}")
+
+
 def _start(cluster: LocalCluster) -> None:
     """Start all; each waits for the others, so a busy machine may need another try."""
     for left in reversed(range(_TRIES)):
@@ -125,6 +137,7 @@ def _start(cluster: LocalCluster) -> None:
         except EmbeddedError:
             if not left:
                 raise
+            say("   not all came up in time, and are started again")
         else:
             return
 
