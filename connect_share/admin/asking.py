@@ -90,8 +90,10 @@ class Asking:
         """Repeat a call while it fails with an error that passes (leaders move, a topic is just being made).
 
         A first try is short, because it may wait for a broker that has died: see :meth:`_look_around`. It leaves time for a
-        second one, however short the limit is: without a look around, every call would wait for the dead one again.
+        second one, however short the limit is: without a look around, every call would wait for the dead one again. A broker
+        that dies with the question gets one try more as well, for another one may answer.
         """
+        was_cut_off = False
         limit_s = self._timeout_s if timeout_s is None else min(timeout_s, self._timeout_s)
         deadline_s = time.monotonic() + limit_s
         try_s = min(FIRST_TRY_S, limit_s / 2)
@@ -99,8 +101,10 @@ class Asking:
             try:
                 return ask(max(0.1, min(try_s, deadline_s - time.monotonic())))
             except (BrokerTimeoutError, BrokerUnavailableError) as exc:
-                if isinstance(exc, BrokerUnavailableError) or time.monotonic() + _RETRY_S > deadline_s:
+                cut_off = isinstance(exc, BrokerUnavailableError)
+                if (cut_off and was_cut_off) or time.monotonic() + _RETRY_S > deadline_s:
                     raise self._no_answer(exc) from exc
+                was_cut_off = cut_off
                 self._look_around((deadline_s - time.monotonic()) / 2)
                 try_s *= 2
             except BrokerError as exc:

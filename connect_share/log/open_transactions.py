@@ -67,8 +67,8 @@ class OpenTransaction:
             whom = f"the workers of {str(group)!r}"
         return (
             f"a transaction is open at {self.topic}[{self.partition}]@{self.start_offset}, of {whose}. It ends when it is "
-            f"committed or aborted, at the latest after its transaction.timeout.ms (a minute by default): wait, or see to "
-            f"{whom}; starting again aborts what was left open. If it stays, it hangs: kafka-transactions.sh "
+            f"committed or aborted, at the latest after its transaction.timeout.ms (a minute by default), also if its "
+            f"producer is dead: wait. If it stays for longer, it hangs: stop {whom}, then kafka-transactions.sh "
             f"--bootstrap-server {bootstrap_servers} abort --topic {self.topic} --partition {self.partition} "
             f"--start-offset {self.start_offset}"
         )
