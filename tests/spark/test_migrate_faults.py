@@ -28,7 +28,7 @@ from migrator.evidence import SliceEvidence
 from migrator.manifest import Manifest, MigrationStatus, manifest_path
 from migrator.progress import Silent
 from migrator.verification import verify_plan
-from migrator.writing import PRODUCER_OVERRIDES
+from migrator.writing import ONCE_OVERRIDES, PRODUCER_OVERRIDES
 from spark_jobs import apply_plan as job
 from spark_jobs.tasks import copy_in_task, run_as_tasks
 from tests.support.kafka import TOPIC_PREFIX, given_broker
@@ -141,8 +141,10 @@ def test_the_destination_is_out_of_replicas(
     _, second = pair
     plan = busy_pair.plan("replicas")
     with monkeypatch.context() as patched:
-        overrides = {**PRODUCER_OVERRIDES, "message.timeout.ms": "6000"}  # instead of two minutes
-        patched.setattr("migrator.writing.PRODUCER_OVERRIDES", overrides)
+        # Instead of minutes: that a broker waits for replicas, that a copy waits for it, and that it asks again.
+        patched.setattr("migrator.writing.ONCE_OVERRIDES", {**ONCE_OVERRIDES, "request.timeout.ms": "3000"})
+        patched.setattr("migrator.writing._QUIET_S", 3.0)
+        patched.setattr("migrator.settling.PRODUCER_OVERRIDES", {**PRODUCER_OVERRIDES, "message.timeout.ms": "6000"})
         with (
             busy_pair.in_the_middle("replicas", second.kill),
             pytest.raises(BrokerError, match=r"writing to .* failed: .*MSG_TIMED_OUT"),

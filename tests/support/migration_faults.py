@@ -173,7 +173,7 @@ def full_disk(engine: Engine, plan: Path) -> Iterator[Engine]:
 
 
 class At(Silent):
-    """Does something when a phase begins."""
+    """Does something when a phase begins for the first time."""
 
     def __init__(self, phase: str, action: Callable[[], None]) -> None:
         self._phase, self._action = phase, action
@@ -181,6 +181,7 @@ class At(Silent):
     def phase(self, what: str, total: int) -> None:
         del total
         if what == self._phase:
+            self._phase = ""
             self._action()
 
 
