@@ -1,6 +1,6 @@
 """What is done to the files of one stopped broker: each act can be looked at, done, and taken back, any number of times.
 
-How far a repair is, the files tell; so one that was killed goes on. Nothing here deletes a file or a directory.
+How far a repair is, the files tell; so one that was killed goes on. Nothing is deleted but indexes, which brokers make anew.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from connect_share.topic_ids.scanner import METADATA_FILE
 
 _CHUNK: Final = 1024 * 1024
 _LOG: Final = ".log"
+_INDEXES: Final = frozenset({".index", ".timeindex"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +134,7 @@ def do(one: Act) -> str:
     if isinstance(one, WriteId):
         _replace(one.folder, one.after)
         return f"{one.folder}/{METADATA_FILE}: id {one.topic_id} written"
+    _drop_indexes(one.stray)
     if one.empty is not None and one.aside is not None and Path(one.empty).exists():
         _rename(one.empty, one.aside)
     _rename(one.stray, one.folder)
@@ -237,6 +239,21 @@ def _unchanged(one: PutBack) -> None:
             f"{one.folder} was written to since it was put back: set aside again, what was acknowledged since would be lost; "
             "nothing was changed"
         )
+
+
+def _drop_indexes(folder: str) -> None:
+    """Have the broker make the indexes of a directory anew from its logs.
+
+    It does not close what it has set aside, so the time index keeps the zeros it was made with. After a clean stop these
+    are believed: the newest record would be of 1970, and retention would delete the segment.
+    """
+    try:
+        for path in Path(folder).iterdir():
+            if path.suffix in _INDEXES:
+                path.unlink()
+        sync_folder(Path(folder))
+    except OSError as exc:
+        raise TopicIdRepairError(f"indexes in {folder} cannot be removed: {exc.strerror}") from exc
 
 
 def _rename(old: str, new: str) -> None:

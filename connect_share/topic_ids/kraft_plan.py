@@ -264,7 +264,8 @@ class _Planner:
         steps.append(
             Step(
                 Action.RENAME,
-                f"rename {stray.path} to {name}, in its own log dir",
+                f"remove the .index and .timeindex files in {stray.path} (the broker makes them anew; as they are, retention "
+                f"may delete the records), and rename it to {name}, in its own log dir",
                 (STOPPED, all_down, f"{BACKED_UP}: a copy of the whole directory", f"no log dir has a {name}"),
                 topic=topic.name,
                 partition=number,
