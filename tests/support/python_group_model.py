@@ -36,7 +36,7 @@ class PythonModel:
         done = 0
         self._again("start", self._group.start)
         try:
-            while not self._soak.over:
+            while not self._soak.over_after(done):
                 self._step()
                 self._compare()
                 done += 1

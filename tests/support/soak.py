@@ -17,6 +17,7 @@ from connect_share.embedded.worker import ConnectWorker
 T = TypeVar("T")
 
 FAULTS_A_MINUTE = 2
+LEAST_STEPS = 3
 _BETWEEN_S = (8.0, 30.0)
 _AWAY_S = (0.0, 4.0)
 _QUIET_S = 12.0
@@ -69,6 +70,10 @@ class Soak:
     def over(self) -> bool:
         late = time.monotonic() > self._deadline_s
         return self._failed.is_set() or (late and self.faults.total >= self._enough)
+
+    def over_after(self, steps: int) -> bool:
+        """Tell the same to a group that has done so many steps; on a busy machine it goes on until it has done some."""
+        return self._failed.is_set() or (steps >= LEAST_STEPS and self.over)
 
     def wait(self, seconds: float) -> bool:
         """Wait, but not beyond a failure; tells whether it is over."""
