@@ -254,7 +254,7 @@ def check_written(backup: BrokerBackup, local: LocalBroker) -> None:
                 raise TopicIdRepairError(
                     f"{one.folder} has {now:,} bytes of records and had {kept:,}: it was cut, by retention or "
                     f"to those of another replica. The whole directory is in {backup.folder}: if it is the latter, stop all "
-                    "brokers of it and put that copy in its place"
+                    "brokers of it and put that copy in its place, without its .index and .timeindex files"
                 )
 
 
