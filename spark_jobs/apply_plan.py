@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Final
 
 from connect_share.cli.output import Output
-from migrator.apply import apply_plan, check_plan, resume_plan
+from migrator.apply.apply import apply_plan, check_plan, resume_plan
 from migrator.cli.commands import show_applied
 from migrator.cli.progress_line import ProgressLine
-from migrator.copying import CopyJob
-from migrator.evidence import SliceEvidence
-from migrator.evidence_folder import leaving
-from migrator.plan import MigrationPlan
+from migrator.copy.copying import CopyJob
+from migrator.copy.evidence import SliceEvidence
+from migrator.plan.plan import MigrationPlan
 from migrator.progress import Progress
+from migrator.report.evidence_folder import leaving
 from spark_jobs import command_line
 from spark_jobs.session import spark_session
 from spark_jobs.tasks import copy_in_task, run_as_tasks

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from migrator.report_page import text
+from migrator.report.page import text
 
 STYLE: Final = """
 .plot { display: block; width: 100%; max-width: 34rem; height: auto; font-size: 12px; }
@@ -21,7 +21,7 @@ STYLE: Final = """
 .b1 { background: var(--c1); } .b2 { background: var(--c2); } .b3 { background: var(--c3); }
 .b4 { background: var(--c4); } .b5 { background: var(--c5); } .b6 { background: var(--c6); }
 """
-"""What the plots need in the style of a page of :mod:`migrator.report_page`."""
+"""What the plots need in the style of a page of :mod:`migrator.report.page`."""
 
 _WIDTH: Final = 360
 _ROW_HEIGHT: Final = 40

@@ -30,7 +30,7 @@ from connect_share.records import OffsetRange, TopicType
 from connect_share.topics import ensure_topic, topic_spec
 from connect_share.worker_config import SHARING_PROPERTY, ClientSettings, Isolation, WorkerConfig
 from migrator.cli.progress_line import ProgressLine
-from migrator.manifest import Manifest, manifest_path
+from migrator.facts.manifest import Manifest, manifest_path
 from migrator.progress import Progress
 from spark_jobs import command_line, mirror_maker
 from spark_jobs.generate_workload import GroupJob, write_group

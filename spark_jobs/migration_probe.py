@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from migrator.apply import apply_plan, now_ms
-from migrator.copying import CopyJob
-from migrator.engine import LOCAL_ENGINE, Engine, local_engine
-from migrator.evidence import SliceEvidence
-from migrator.planning import make_plan
+from migrator.apply.apply import apply_plan, now_ms
+from migrator.copy.copying import CopyJob
+from migrator.copy.engine import LOCAL_ENGINE, Engine, local_engine
+from migrator.copy.evidence import SliceEvidence
+from migrator.planning.planning import make_plan
 from migrator.progress import Silent
 from spark_jobs import command_line
 from spark_jobs.apply_plan import SPARK_ENGINE

@@ -16,12 +16,12 @@ from pyspark.sql import SparkSession
 
 from connect_share.cli.profiling import CountJob
 from connect_share.startup import PartitionProfile
-from migrator.comparing import VerifyJob
-from migrator.copying import CopyJob
-from migrator.engine import copy_one
-from migrator.evidence import SliceEvidence
+from migrator.copy.copying import CopyJob
+from migrator.copy.engine import copy_one
+from migrator.copy.evidence import SliceEvidence
 from migrator.progress import Progress
-from migrator.verify import Difference
+from migrator.verify.comparing import VerifyJob
+from migrator.verify.equality import Difference
 
 J = TypeVar("J")
 R = TypeVar("R")

@@ -10,11 +10,11 @@ from pathlib import Path
 from connect_share.cli.output import Output
 from migrator.cli.commands import show_verification
 from migrator.cli.progress_line import ProgressLine
-from migrator.comparing import VerifyJob
-from migrator.evidence_folder import leaving
-from migrator.plan import MigrationPlan
-from migrator.verification import verify_plan
-from migrator.verify import Difference
+from migrator.plan.plan import MigrationPlan
+from migrator.report.evidence_folder import leaving
+from migrator.verify.comparing import VerifyJob
+from migrator.verify.equality import Difference
+from migrator.verify.verification import verify_plan
 from spark_jobs import command_line
 from spark_jobs.session import spark_session
 from spark_jobs.tasks import run_as_tasks, verify_in_task

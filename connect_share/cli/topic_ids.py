@@ -12,16 +12,16 @@ from connect_share.admin import Admin
 from connect_share.cli.arguments import client_settings_of
 from connect_share.cli.output import Output
 from connect_share.errors import UsageError
-from connect_share.topic_ids import scanner
-from connect_share.topic_ids.authority import Authority
-from connect_share.topic_ids.broker_repair import LocalBroker, with_local_scan
-from connect_share.topic_ids.brokers import authority_of_brokers
-from connect_share.topic_ids.causes import TopicReport, topic_reports
-from connect_share.topic_ids.compare import Comparison, compare
-from connect_share.topic_ids.metadata_log import read_metadata_dump
-from connect_share.topic_ids.scans import Scans, read_brokers_dir, read_scan
-from connect_share.topic_ids.znodes import read_zookeeper_dump
-from connect_share.topic_ids.zookeeper import read_zookeeper
+from connect_share.topic_ids.authority.authority import Authority
+from connect_share.topic_ids.authority.brokers import authority_of_brokers
+from connect_share.topic_ids.authority.metadata_log import read_metadata_dump
+from connect_share.topic_ids.authority.znodes import read_zookeeper_dump
+from connect_share.topic_ids.authority.zookeeper import read_zookeeper
+from connect_share.topic_ids.compare.causes import TopicReport, topic_reports
+from connect_share.topic_ids.compare.compare import Comparison, compare
+from connect_share.topic_ids.repair.broker_repair import LocalBroker, with_local_scan
+from connect_share.topic_ids.scan import scanner
+from connect_share.topic_ids.scan.scans import Scans, read_brokers_dir, read_scan
 from connect_share.worker_config import TopicSet
 
 _AUTHORITIES: Final = ("--zookeeper", "--zookeeper-dump", "--metadata-dump", "-B or -w")

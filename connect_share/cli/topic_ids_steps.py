@@ -11,18 +11,21 @@ from connect_share.cli.output import Output
 from connect_share.cli.prompt import confirmed
 from connect_share.cli.topic_ids import authority_of, compared, scans_of
 from connect_share.errors import TopicIdRepairError, UsageError
-from connect_share.topic_ids.authority import Mode
-from connect_share.topic_ids.broker_acts import to_take_back, waiting
-from connect_share.topic_ids.broker_backup import BrokerBackup, find_broker_backup
-from connect_share.topic_ids.broker_checks import (
+from connect_share.topic_ids.authority.authority import Mode
+from connect_share.topic_ids.authority.zookeeper import open_zookeeper
+from connect_share.topic_ids.compare.compare import Comparison
+from connect_share.topic_ids.repair.backup import State
+from connect_share.topic_ids.repair.broker_acts import to_take_back, waiting
+from connect_share.topic_ids.repair.broker_backup import BrokerBackup, find_broker_backup
+from connect_share.topic_ids.repair.broker_checks import (
     await_in_sync,
     check_ids,
     check_others_serve,
     check_others_stopped,
     refuse_unclean,
 )
-from connect_share.topic_ids.broker_lock import broker_stopped, is_stopped
-from connect_share.topic_ids.broker_repair import (
+from connect_share.topic_ids.repair.broker_lock import broker_stopped, is_stopped
+from connect_share.topic_ids.repair.broker_repair import (
     LocalBroker,
     brokers_left,
     carry_out,
@@ -33,12 +36,9 @@ from connect_share.topic_ids.broker_repair import (
     read_local_broker,
     undo,
 )
-from connect_share.topic_ids.compare import Comparison
-from connect_share.topic_ids.repair_backup import State
-from connect_share.topic_ids.repair_plan import plan_repair
-from connect_share.topic_ids.repair_steps import Plan, brokers_text
-from connect_share.topic_ids.zookeeper import open_zookeeper
-from connect_share.topic_ids.zookeeper_repair import refuse_old_scans
+from connect_share.topic_ids.repair.plan import plan_repair
+from connect_share.topic_ids.repair.steps import Plan, brokers_text
+from connect_share.topic_ids.repair.zookeeper_repair import refuse_old_scans
 
 WAIT_S: Final = 60.0
 _UNASKED: Final = "nothing was changed: give --yes to go on without a prompt"

@@ -14,7 +14,7 @@ from typing import Any, Final
 from connect_share.embedded.cache import cache_folder
 from connect_share.embedded.drill_traffic import say
 from connect_share.errors import EmbeddedError
-from connect_share.topic_ids import scanner
+from connect_share.topic_ids.scan import scanner
 
 _COMMAND_S: Final = 600
 _FOLDERS: Final = str(cache_folder())

@@ -13,7 +13,7 @@ from connect_share.embedded.drill_commands import Commands, refused, succeed, to
 from connect_share.embedded.drill_traffic import RECORDS, Record, Traffic, await_that, say
 from connect_share.embedded.zookeeper_cluster import VERSION, ZooKeeperCluster
 from connect_share.errors import EmbeddedError
-from connect_share.topic_ids.zookeeper import open_zookeeper
+from connect_share.topic_ids.authority.zookeeper import open_zookeeper
 
 _TOPICS: Final = {"orders": (2, 3), "events": (1, 3), "single": (1, 1), "quiet": (1, 3)}
 """Partitions and replicas."""

@@ -17,7 +17,7 @@ from connect_share.embedded.jvm import QUICK, java_arguments, write_log_settings
 from connect_share.embedded.ports import free_ports
 from connect_share.embedded.processes import ChildProcess
 from connect_share.errors import BrokerError, EmbeddedError
-from connect_share.topic_ids.zookeeper import open_zookeeper
+from connect_share.topic_ids.authority.zookeeper import open_zookeeper
 from connect_share.worker_config.client_settings import ClientSettings
 
 VERSION: Final = "3.9.2"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from migrator.cli.restoring import add_restore
-from migrator.cutover import TIMEOUT_S
+from migrator.cutover.cutover import TIMEOUT_S
 
 EXAMPLES: Final = """examples:
   connect-share-migrate survey --source-worker-config orders.properties \\

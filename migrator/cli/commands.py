@@ -11,20 +11,20 @@ from typing import Final
 
 from connect_share.cli.output import Output
 from connect_share.cli.prompt import confirmed
-from migrator.apply import apply_plan, check_plan, now_ms, resume_plan
-from migrator.assignment import read_assignment
+from migrator.apply.apply import apply_plan, check_plan, now_ms, resume_plan
 from migrator.cli.cutting_over import apply_and_follow
 from migrator.cli.isolating import isolation_command
 from migrator.cli.progress_line import ProgressLine
 from migrator.cli.text import plan_lines, verification_lines
-from migrator.engine import LOCAL_ENGINE
+from migrator.copy.engine import LOCAL_ENGINE
 from migrator.errors import AlreadyAppliedError, NotYetSupportedError, PlanRejectedError
-from migrator.evidence_folder import leaving
-from migrator.manifest import Manifest, MigrationStatus, manifest_path
-from migrator.moves import Intent
-from migrator.plan import MigrationPlan
-from migrator.planning import make_plan
-from migrator.verification import Verification, verify_plan
+from migrator.facts.manifest import Manifest, MigrationStatus, manifest_path
+from migrator.plan.assignment import read_assignment
+from migrator.plan.plan import MigrationPlan
+from migrator.planning.moves import Intent
+from migrator.planning.planning import make_plan
+from migrator.report.evidence_folder import leaving
+from migrator.verify.verification import Verification, verify_plan
 
 SHOWN_DIFFERENCES: Final = 50
 

@@ -14,14 +14,14 @@ from typing import Final
 
 from connect_share.cli import prompt
 from connect_share.cli.output import Output
-from migrator.apply import apply_plan
+from migrator.apply.apply import apply_plan
+from migrator.apply.following import Lag, follow_plan
 from migrator.cli.progress_line import ProgressLine
 from migrator.cli.text import cutover_lines, rollback_lines
-from migrator.cutover import cut_over, preview_cutover
-from migrator.evidence_folder import leaving
-from migrator.following import Lag, follow_plan
-from migrator.manifest import Manifest, manifest_path
-from migrator.rollback import roll_back
+from migrator.cutover.cutover import cut_over, preview_cutover
+from migrator.cutover.rollback import roll_back
+from migrator.facts.manifest import Manifest, manifest_path
+from migrator.report.evidence_folder import leaving
 
 _REPORT_EVERY_S: Final = 2.0
 

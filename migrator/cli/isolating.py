@@ -6,8 +6,8 @@ import argparse
 import sys
 
 from connect_share.cli.output import Output
+from migrator.apply.isolation_check import GroupIsolation, IsolationReport, Verdict, check_isolation
 from migrator.cli.progress_line import ProgressLine
-from migrator.isolation_check import GroupIsolation, IsolationReport, Verdict, check_isolation
 
 _SAID = {
     Verdict.TOUCHED: "touched: records are gone or others than before",

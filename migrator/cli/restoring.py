@@ -10,10 +10,10 @@ from pathlib import Path
 
 from connect_share.cli.output import Output
 from connect_share.records import TopicType
+from migrator.backup.restore import RestorePreview, Wish, describe_origin, prepare_restore
 from migrator.cli.cutting_over import confirmed
 from migrator.cli.progress_line import ProgressLine
-from migrator.restore import RestorePreview, Wish, describe_origin, prepare_restore
-from migrator.transform import PLAIN_KEYS
+from migrator.transform.rules import PLAIN_KEYS
 
 
 def add_restore(parser: argparse.ArgumentParser) -> None:

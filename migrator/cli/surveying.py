@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from connect_share.cli.output import Output
 from connect_share.records import TopicType
 from migrator.cli.progress_line import ProgressLine
-from migrator.survey import survey
-from migrator.survey_facts import GroupSurvey, MoveSurvey, Survey, TopicSurvey
-from migrator.transform import PLAIN_KEYS
+from migrator.survey.found import GroupSurvey, MoveSurvey, Survey, TopicSurvey
+from migrator.survey.survey import survey
+from migrator.transform.rules import PLAIN_KEYS
 
 
 def survey_command(arguments: argparse.Namespace) -> int:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from connect_share.records import TopicType
-from migrator.cutover import CutoverPreview
-from migrator.plan import MigrationPlan
-from migrator.rollback import Rollback
-from migrator.verification import Verification
+from migrator.cutover.cutover import CutoverPreview
+from migrator.cutover.rollback import Rollback
+from migrator.plan.plan import MigrationPlan
+from migrator.verify.verification import Verification
 
 
 def plan_lines(plan: MigrationPlan) -> list[str]:

@@ -13,9 +13,9 @@ from typing import Final
 from migrator.cli.__main__ import main as migrate
 from migrator.cli.text import verification_lines
 from migrator.errors import MigrationError
-from migrator.manifest import Manifest, manifest_path
-from migrator.plan import MigrationPlan
-from migrator.verification import Verification
+from migrator.facts.manifest import Manifest, manifest_path
+from migrator.plan.plan import MigrationPlan
+from migrator.verify.verification import Verification
 from spark_jobs.command_line import INTERRUPTED
 from spark_jobs.demo.result import Move, MovedTopic
 from spark_jobs.demo.workers import Captured

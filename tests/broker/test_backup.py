@@ -12,15 +12,15 @@ import pytest
 from connect_share.errors import RecordFileError
 from connect_share.record_file import RecordFile
 from connect_share.records import Record, TopicType
-from migrator.apply import apply_plan, resume_plan
-from migrator.backup import backup_path, read_contents
-from migrator.copying import MARKER_KEY, CopyJob
+from migrator.apply.apply import apply_plan, resume_plan
+from migrator.backup.backup import backup_path, read_contents
+from migrator.copy.copying import MARKER_KEY, CopyJob
 from migrator.errors import AlreadyAppliedError
-from migrator.evidence_folder import folder_of
-from migrator.manifest import Manifest, manifest_path
-from migrator.moves import Intent
+from migrator.facts.manifest import Manifest, manifest_path
+from migrator.planning.moves import Intent
 from migrator.progress import Silent
-from migrator.verification import verify_plan
+from migrator.report.evidence_folder import folder_of
+from migrator.verify.verification import verify_plan
 from tests.support.migration_site import GROUP, Site, lay_down, pair, run, shared, small_source
 
 pytestmark = pytest.mark.broker

@@ -18,14 +18,14 @@ from connect_share.errors import LiveMembersError
 from connect_share.murmur2 import partition_for
 from connect_share.records import Record, TopicType
 from connect_share.state import TargetState, replay_config, replay_offsets, replay_status
-from migrator.apply import apply_plan
-from migrator.cutover import cut_over, preview_cutover
+from migrator.apply.apply import apply_plan
+from migrator.apply.following import follow_plan
+from migrator.cutover.cutover import cut_over, preview_cutover
+from migrator.cutover.rollback import roll_back
 from migrator.errors import AlreadyAppliedError, CutoverError, PlanRejectedError
-from migrator.following import follow_plan
-from migrator.manifest import Manifest, MigrationStatus, manifest_path
-from migrator.moves import Intent
-from migrator.rollback import roll_back
-from migrator.verification import verify_plan
+from migrator.facts.manifest import Manifest, MigrationStatus, manifest_path
+from migrator.planning.moves import Intent
+from migrator.verify.verification import verify_plan
 from tests.support.connect_member import ConnectMember
 from tests.support.migration_site import (
     GROUP,

@@ -10,12 +10,12 @@ import pytest
 from connect_share.errors import ConfigError, InvalidClusterGroupIdError
 from connect_share.records import Record, TopicType
 from connect_share.state import TargetState, replay_config, replay_offsets, replay_status
-from migrator.apply import apply_plan
+from migrator.apply.apply import apply_plan
 from migrator.errors import DestinationNotEmptyError, PlanRejectedError
-from migrator.moves import Intent
-from migrator.plan import MigrationPlan
-from migrator.planning import make_plan
-from migrator.verification import verify_plan
+from migrator.plan.plan import MigrationPlan
+from migrator.planning.moves import Intent
+from migrator.planning.planning import make_plan
+from migrator.verify.verification import verify_plan
 from tests.support.migration_site import (
     SHARED_PARTITIONS,
     Site,

@@ -17,14 +17,14 @@ import pytest
 from connect_share.embedded.broker import LocalBroker
 from connect_share.errors import BrokerError, TopicRecreatedError
 from connect_share.records import TopicType
-from migrator.apply import apply_plan, resume_plan
-from migrator.copying import CopyJob
-from migrator.engine import copy_one, local_engine
+from migrator.apply.apply import apply_plan, resume_plan
+from migrator.copy.copying import CopyJob
+from migrator.copy.engine import copy_one, local_engine
+from migrator.copy.evidence import SliceEvidence
 from migrator.errors import PlanFileError
-from migrator.evidence import SliceEvidence
-from migrator.manifest import Manifest, MigrationStatus, manifest_path
+from migrator.facts.manifest import Manifest, MigrationStatus, manifest_path
 from migrator.progress import Silent
-from migrator.verification import verify_plan
+from migrator.verify.verification import verify_plan
 from tests.support.kafka import TOPIC_PREFIX
 from tests.support.migration_faults import CONFIG_RECORDS, Busy, full_disk, recreate, set_topic_config
 from tests.support.migration_site import GROUP as SHARED_GROUP

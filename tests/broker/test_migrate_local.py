@@ -33,23 +33,23 @@ from connect_share.murmur2 import partition_for
 from connect_share.records import Record, TopicType
 from connect_share.state import replay_config, replay_offsets, replay_status
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
-from migrator.apply import apply_plan, check_plan
-from migrator.comparing import VerifyJob
-from migrator.copying import CopyJob
-from migrator.engine import copy_one
+from migrator.apply.apply import apply_plan, check_plan
+from migrator.copy.copying import CopyJob
+from migrator.copy.engine import copy_one
+from migrator.copy.evidence import SliceEvidence
 from migrator.errors import (
     AlreadyAppliedError,
     DestinationNotEmptyError,
     PlanRejectedError,
     SourceChangedError,
 )
-from migrator.evidence import SliceEvidence
-from migrator.manifest import Manifest, MigrationStatus, manifest_path
-from migrator.plan import MigrationPlan
-from migrator.planning import make_plan
-from migrator.transform import SkipReason
-from migrator.verification import verify_plan
-from migrator.verify import Difference, Problem
+from migrator.facts.manifest import Manifest, MigrationStatus, manifest_path
+from migrator.plan.plan import MigrationPlan
+from migrator.planning.planning import make_plan
+from migrator.transform.rules import SkipReason
+from migrator.verify.comparing import VerifyJob
+from migrator.verify.equality import Difference, Problem
+from migrator.verify.verification import verify_plan
 from tests.support.captures import VERSIONS, captured
 from tests.support.connect_member import ConnectMember
 from tests.support.migration_site import (

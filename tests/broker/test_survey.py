@@ -9,8 +9,8 @@ import pytest
 
 from connect_share import client
 from connect_share.records import TopicType
-from migrator.survey import survey
-from migrator.survey_facts import Survey
+from migrator.survey.found import Survey
+from migrator.survey.survey import survey
 from tests.support.connect_member import ConnectMember
 from tests.support.migration_site import SHARED_PARTITIONS, SMALL, Site, lay_down, pair, run
 

@@ -10,10 +10,10 @@ import pytest
 from connect_share.admin import NewTopicRequest
 from connect_share.cli.__main__ import main
 from connect_share.client import ConfigResource, ResourceType, admin_client
-from connect_share.topic_ids import scanner
-from connect_share.topic_ids.brokers import authority_of_brokers
-from connect_share.topic_ids.compare import Kind, compare
-from connect_share.topic_ids.scans import scans_of_records
+from connect_share.topic_ids.authority.brokers import authority_of_brokers
+from connect_share.topic_ids.compare.compare import Kind, compare
+from connect_share.topic_ids.scan import scanner
+from connect_share.topic_ids.scan.scans import scans_of_records
 from tests.support.kafka import TestBroker
 from tests.support.waiting import await_that
 

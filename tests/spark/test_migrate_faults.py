@@ -20,15 +20,15 @@ from pyspark.sql import SparkSession
 from connect_share.embedded.broker import LocalBroker
 from connect_share.errors import BrokerError
 from connect_share.records import TopicType
-from migrator.apply import apply_plan, resume_plan
-from migrator.copying import CopyJob
-from migrator.engine import Engine
+from migrator.apply.apply import apply_plan, resume_plan
+from migrator.copy.copying import CopyJob
+from migrator.copy.engine import Engine
+from migrator.copy.evidence import SliceEvidence
+from migrator.copy.writing import ONCE_OVERRIDES, PRODUCER_OVERRIDES
 from migrator.errors import PlanFileError
-from migrator.evidence import SliceEvidence
-from migrator.manifest import Manifest, MigrationStatus, manifest_path
+from migrator.facts.manifest import Manifest, MigrationStatus, manifest_path
 from migrator.progress import Silent
-from migrator.verification import verify_plan
-from migrator.writing import ONCE_OVERRIDES, PRODUCER_OVERRIDES
+from migrator.verify.verification import verify_plan
 from spark_jobs import apply_plan as job
 from spark_jobs.tasks import copy_in_task, run_as_tasks
 from tests.support.kafka import TOPIC_PREFIX, given_broker
@@ -142,9 +142,11 @@ def test_the_destination_is_out_of_replicas(
     plan = busy_pair.plan("replicas")
     with monkeypatch.context() as patched:
         # Instead of minutes: that a broker waits for replicas, that a copy waits for it, and that it asks again.
-        patched.setattr("migrator.writing.ONCE_OVERRIDES", {**ONCE_OVERRIDES, "request.timeout.ms": "3000"})
-        patched.setattr("migrator.writing._QUIET_S", 3.0)
-        patched.setattr("migrator.settling.PRODUCER_OVERRIDES", {**PRODUCER_OVERRIDES, "message.timeout.ms": "6000"})
+        patched.setattr("migrator.copy.writing.ONCE_OVERRIDES", {**ONCE_OVERRIDES, "request.timeout.ms": "3000"})
+        patched.setattr("migrator.copy.writing._QUIET_S", 3.0)
+        patched.setattr(
+            "migrator.copy.settling.PRODUCER_OVERRIDES", {**PRODUCER_OVERRIDES, "message.timeout.ms": "6000"}
+        )
         with (
             busy_pair.in_the_middle("replicas", second.kill),
             pytest.raises(BrokerError, match=r"writing to .* failed: .*MSG_TIMED_OUT"),

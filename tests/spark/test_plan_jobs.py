@@ -17,15 +17,15 @@ from connect_share.murmur2 import partition_for
 from connect_share.records import OffsetRange, Record, TopicType
 from connect_share.state import replay_config, replay_offsets, replay_status
 from connect_share.worker_config import SHARING_PROPERTY, Isolation, WorkerConfig
-from migrator.apply import apply_plan as apply_with
-from migrator.copying import CopyJob
-from migrator.engine import copy_one
-from migrator.evidence import SliceEvidence
-from migrator.evidence_folder import folder_of
-from migrator.manifest import Manifest, MigrationStatus, manifest_path
-from migrator.planning import make_plan
+from migrator.apply.apply import apply_plan as apply_with
+from migrator.copy.copying import CopyJob
+from migrator.copy.engine import copy_one
+from migrator.copy.evidence import SliceEvidence
+from migrator.copy.settling import SETTLING
+from migrator.facts.manifest import Manifest, MigrationStatus, manifest_path
+from migrator.planning.planning import make_plan
 from migrator.progress import Silent
-from migrator.settling import SETTLING
+from migrator.report.evidence_folder import folder_of
 from spark_jobs import apply_plan, verify_plan
 from spark_jobs.tasks import run_as_tasks
 from tests.support.captures import captured

@@ -15,12 +15,12 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 from connect_share import client
 from connect_share.murmur2 import partition_for
 from connect_share.records import Record, TopicType
-from migrator.copying import CopyJob
-from migrator.engine import Engine
-from migrator.evidence import SliceEvidence
-from migrator.manifest import manifest_path
+from migrator.copy.copying import CopyJob
+from migrator.copy.engine import Engine
+from migrator.copy.evidence import SliceEvidence
+from migrator.copy.settling import SETTLING
+from migrator.facts.manifest import manifest_path
 from migrator.progress import Silent
-from migrator.settling import SETTLING
 from tests.support.migration_site import PARTITIONS, SHARED_PARTITIONS, Site
 from tests.support.topics import ONE_SEGMENT
 from tests.support.waiting import await_that

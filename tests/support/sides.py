@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from connect_share.records import Record
-from migrator.comparing import Side
+from migrator.verify.comparing import Side
 
 
 @dataclass(frozen=True)

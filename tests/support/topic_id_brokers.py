@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from connect_share.topic_ids import scanner
+from connect_share.topic_ids.scan import scanner
 from tests.support.topic_id_trees import Tree
 
 _HOLD: str = """

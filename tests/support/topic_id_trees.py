@@ -7,11 +7,11 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from connect_share.topic_ids.authority import Authority
-from connect_share.topic_ids.compare import Comparison, compare
-from connect_share.topic_ids.metadata_log import read_metadata_dump
-from connect_share.topic_ids.scans import read_brokers_dir
-from connect_share.topic_ids.znodes import read_zookeeper_dump
+from connect_share.topic_ids.authority.authority import Authority
+from connect_share.topic_ids.authority.metadata_log import read_metadata_dump
+from connect_share.topic_ids.authority.znodes import read_zookeeper_dump
+from connect_share.topic_ids.compare.compare import Comparison, compare
+from connect_share.topic_ids.scan.scans import read_brokers_dir
 
 CASES = Path(__file__).parent.parent / "vectors" / "topic-ids"
 NAMES = sorted(path.parent.name for path in CASES.glob("*/tree.json"))

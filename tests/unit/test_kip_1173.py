@@ -22,10 +22,10 @@ from connect_share.state import ConfigFold, RestartRequested, replay_config, rep
 from connect_share.stores.offset_backing_store import translated_key
 from connect_share.worker_config import WorkerConfig
 from migrator import KafkaConnectTopicMigrator, Skipped, SkipReason
-from migrator.connector_keys import connector_of
-from migrator.copying import MARKER_KEY, MARKER_VALUE
-from migrator.moves import pair
-from migrator.transform import KeyTransform
+from migrator.copy.copying import MARKER_KEY, MARKER_VALUE
+from migrator.planning.moves import pair
+from migrator.transform.connector_keys import connector_of
+from migrator.transform.rules import KeyTransform
 from tests.support.records import JSON_NULL, TOMBSTONE, config_log, properties
 
 ROOT = Path(__file__).parents[2]

@@ -1,0 +1,1 @@
+"""What the cluster itself says: the brokers, KRaft's metadata log, ZooKeeper."""

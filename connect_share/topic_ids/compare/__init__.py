@@ -1,0 +1,1 @@
+"""Disks against the authority, and what the differences mean."""

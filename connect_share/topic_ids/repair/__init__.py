@@ -1,0 +1,1 @@
+"""Plans of repairs, and their execution with backup and undo."""

@@ -1,0 +1,197 @@
+"""What must hold in the cluster before a broker's files are changed, and after: the others serve, or are all stopped."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import Final
+
+from connect_share.errors import TopicIdRepairError, UsageError
+from connect_share.topic_ids.authority.authority import Authority, shown_id
+from connect_share.topic_ids.authority.zookeeper import ZooKeeper
+from connect_share.topic_ids.repair.broker_backup import BrokerBackup
+from connect_share.topic_ids.repair.steps import brokers_text
+from connect_share.topic_ids.repair.zookeeper_repair import refuse_reassignment
+from connect_share.topic_ids.scan.scanner import parse_properties
+
+_UNCLEAN: Final = "unclean.leader.election.enable"
+_CONNECT_S: Final = 5.0
+_POLL_S: Final = 0.2
+_SHOWN: Final = 10
+
+Wrong = Mapping[tuple[str, int], Collection[int]]
+
+
+def out_of_sync(now: Authority, wrong: Wrong, excused: Collection[int]) -> list[str]:
+    """Name partitions whose ISR is not full, though it could be.
+
+    Args:
+        now: the cluster.
+        wrong: replicas with a wrong id: they cannot follow, and where one leads (or nobody does) no other can.
+        excused: brokers that need not be in any ISR.
+    """
+    found = []
+    for name, topic in sorted(now.topics.items()):
+        for number, one in sorted(topic.partitions.items()):
+            strange = wrong.get((name, number), ())
+            if strange and (one.leader is None or one.leader in strange):
+                continue
+            if set(one.replicas) - set(one.isr) - set(excused) - set(strange):
+                found.append(f"{name}-{number}")
+    return found
+
+
+def check_others_serve(backup: BrokerBackup, now: Authority, session: ZooKeeper) -> None:
+    """See to it that a broker with ZooKeeper can be away: its turn has come, and all others are up and in sync.
+
+    Raises:
+        UsageError: it is another cluster.
+        TopicIdRepairError: it has to wait, the message says for what; or its files must not be changed any more.
+    """
+    if now.cluster_id != backup.cluster_id:
+        raise UsageError(f"the log dirs of broker {backup.broker} are of another cluster than {now.source}")
+    check_ids(backup, now)
+    refuse_reassignment(session)
+    if now.controller is None:
+        raise TopicIdRepairError("no broker is controller: put that right first; nothing was changed")
+    others = sorted({broker for brokers in backup.wrong.values() for broker in brokers} - {backup.broker})
+    if now.controller == backup.broker and others:
+        raise TopicIdRepairError(
+            f"broker {backup.broker} is controller and comes last: {brokers_text(others)} first; nothing was changed"
+        )
+    wanted = {broker for topic in now.topics.values() for one in topic.partitions.values() for broker in one.replicas}
+    down = sorted(wanted - (now.live or frozenset()) - backup.dark - {backup.broker})
+    if down:
+        raise TopicIdRepairError(
+            f"{brokers_text(down)} down: one broker after the other, all others have to be up; nothing was changed"
+        )
+    short = out_of_sync(now, backup.wrong, {backup.broker, *backup.dark})
+    if short:
+        raise TopicIdRepairError(
+            f"not all other replicas are in sync: {_some(short)}. The ISR has to be full before the next broker is stopped; "
+            "nothing was changed"
+        )
+
+
+def check_ids(backup: BrokerBackup, now: Authority) -> None:
+    """See to it that the ids that are to be written are still those of the topics.
+
+    Raises:
+        TopicIdRepairError: a topic was deleted, or has another id.
+    """
+    for name, topic_id in backup.topics.items():
+        topic = now.topics.get(name)
+        if topic is None or name in now.deleting:
+            raise TopicIdRepairError(f"{name} was deleted meanwhile; nothing was changed")
+        if shown_id(topic.topic_id) != topic_id:
+            raise TopicIdRepairError(
+                f"{name} has another id in {now.source} than the backup says: {shown_id(topic.topic_id)}, not {topic_id}. "
+                "It was created again, or is not written back yet; nothing was changed"
+            )
+
+
+def refuse_unclean(backup: BrokerBackup, now: Authority, session: ZooKeeper, settings: Path) -> None:
+    """Refuse to have a broker stopped whose place a replica that is not in sync would take, and lose what it has not.
+
+    Args:
+        backup: of the broker.
+        now: the cluster.
+        session: to ask for settings.
+        settings: the broker's own.
+
+    Raises:
+        TopicIdRepairError: unclean elections are allowed for a partition of which it has the only replica in sync.
+    """
+    own = parse_properties(settings.read_bytes()).get(_UNCLEAN, "false").strip().lower()
+    default = _config(session, "/config/brokers/<default>").get(_UNCLEAN, own)
+    for name, topic in sorted(now.topics.items()):
+        alone = sorted(
+            number
+            for number, one in topic.partitions.items()
+            if set(one.isr) == {backup.broker} and len(one.replicas) > 1
+        )
+        if alone and _config(session, f"/config/topics/{name}").get(_UNCLEAN, default) == "true":
+            raise TopicIdRepairError(
+                f"{name}-{alone[0]}: broker {backup.broker} has the only replica in sync, and {_UNCLEAN} is true. While it "
+                "is stopped a replica that lacks acknowledged records would lead, and they would be cut off: switch "
+                "that off first; nothing was changed"
+            )
+
+
+def check_others_stopped(backup: BrokerBackup) -> None:
+    """See to it that nobody listens where the other brokers do.
+
+    Raises:
+        TopicIdRepairError: one answers, or that it is stopped cannot be told.
+    """
+    for broker, (host, port) in sorted(backup.peers.items()):
+        try:
+            socket.create_connection((host, port), timeout=_CONNECT_S).close()
+        except ConnectionRefusedError:
+            continue
+        except OSError as exc:
+            raise TopicIdRepairError(
+                f"whether broker {broker} is stopped cannot be told: {host}:{port}: {exc.strerror or 'no answer'}; "
+                "nothing was changed"
+            ) from exc
+        raise TopicIdRepairError(
+            f"broker {broker} runs ({host}:{port} answers). If it leads with its empty replica, it makes this one throw away "
+            f"all that is put back: stop {brokers_text(sorted({backup.broker, *backup.peers}))} first; nothing was changed"
+        )
+
+
+def await_in_sync(
+    backup: BrokerBackup, ask: Callable[[], Authority], tell: Callable[[str], None], wait_s: float
+) -> None:
+    """Wait until the ISR is as full as it can be with this broker back.
+
+    Args:
+        backup: of the broker.
+        ask: gives the cluster as it is now.
+        tell: hears the result.
+        wait_s: longest wait.
+
+    Raises:
+        TopicIdRepairError: it was not full in time, or an id is another one.
+    """
+    wrong = {one: brokers - {backup.broker} for one, brokers in backup.wrong.items()}
+    # Put back on all of them before any is started, nobody has an excuse.
+    wrong = {one: brokers for one, brokers in wrong.items() if brokers and not backup.peers}
+    deadline_s = time.monotonic() + wait_s
+    while True:
+        now = ask()
+        check_ids(backup, now)
+        up = now.live is None or backup.broker in now.live
+        short = out_of_sync(now, wrong, backup.dark - {backup.broker})
+        if up and not short:
+            tell(
+                "all replicas that can be are in sync"
+                if wrong or backup.dark - {backup.broker}
+                else "the ISR is full everywhere"
+            )
+            return
+        if time.monotonic() > deadline_s:
+            raise TopicIdRepairError(
+                f"{wait_s:g} s later not all replicas are in sync: {_some(short)}"
+                if up
+                else f"broker {backup.broker} is not up after {wait_s:g} s: start it, and look into its log"
+            )
+        time.sleep(_POLL_S)
+
+
+def _config(session: ZooKeeper, path: str) -> dict[str, str]:
+    znode = session.get(path)
+    if znode is None:
+        return {}
+    try:
+        found = json.loads(znode.data)["config"]
+        return {str(name): str(value).strip().lower() for name, value in found.items()}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return {}
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")

@@ -1,0 +1,254 @@
+"""Did a plan touch anybody else? The destination's topics are asked, over the offsets noted before the first write."""
+
+from __future__ import annotations
+
+import enum
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from pydantic import BaseModel, ConfigDict
+
+from connect_share.admin import Admin
+from connect_share.records import OffsetRange, TopicType
+from connect_share.worker_config import WorkerConfig
+from connect_share.worker_config.client_settings import Isolation
+from migrator.apply.apply import load_manifest
+from migrator.errors import PlanFileError
+from migrator.facts.inspection import TopicFacts, client_id_of, read_facts, require_same_topic, require_topic
+from migrator.facts.isolation import GroupDigest, Others, TopicBaseline, digest_of, place_of, read_as
+from migrator.facts.manifest import Manifest, manifest_path
+from migrator.facts.readiness import load_workers, wanted_of
+from migrator.plan.plan import MigrationPlan
+from migrator.progress import Progress, Silent
+
+_DAY_MS: Final = 86_400_000
+_NONE: Final = GroupDigest(keys=0, digest=f"{0:016x}")
+
+
+class Verdict(enum.Enum):
+    """What is known of one group in one topic.
+
+    ``EQUAL``: nothing was written under its keys, and every record is still there. ``WROTE_SINCE``: there are newer
+    records of its own, none of them by this plan; what is missing was superseded by those. ``UNCLEAR``: compaction has
+    taken what would tell. ``TOUCHED``: records are gone, or are others than before.
+    """
+
+    EQUAL = "equal"
+    WROTE_SINCE = "wrote_since"
+    UNCLEAR = "unclear"
+    TOUCHED = "touched"
+
+
+class GroupIsolation(BaseModel):
+    """One group in one topic of the destination.
+
+    Attributes:
+        group: cluster group id, ``plain keys``, or ``illegal keys``.
+        keys_before: living keys before the first write.
+        keys_now: of those offsets, today.
+        written_since: records behind those offsets.
+        among_written: how many of them lie between the first and the last record that the plan wrote.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    topic_type: TopicType
+    topic: str
+    group: str
+    verdict: Verdict
+    keys_before: int
+    keys_now: int
+    written_since: int
+    among_written: int
+
+
+class OwnRecords(BaseModel):
+    """What the plan itself has written to one topic.
+
+    Attributes:
+        written: acknowledged records, markers not counted.
+        found: records under the plan's own keys up to the last offset that was acknowledged to it.
+        accounted: as many are found as were acknowledged, so none went under another key.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    written: int
+    found: int
+    accounted: bool
+
+
+class IsolationReport(BaseModel):
+    """The result of ``verify --isolation``; ``isolated`` only if that was proven for every group."""
+
+    model_config = ConfigDict(frozen=True)
+
+    run_id: str
+    isolated: bool
+    own: dict[TopicType, OwnRecords]
+    groups: tuple[GroupIsolation, ...]
+
+
+@dataclass
+class _Found:
+    """What one topic holds now: of others before the noted ends, of everybody behind them.
+
+    Attributes:
+        among: how many records of others lie among those of the plan.
+        superseded: by group, how many keys have a newer record and none before the noted ends.
+    """
+
+    now: dict[str, GroupDigest] = field(default_factory=dict)
+    records: Counter[str] = field(default_factory=Counter)
+    among: Counter[str] = field(default_factory=Counter)
+    superseded: Counter[str] = field(default_factory=Counter)
+    own: int = 0
+
+
+def check_isolation(plan_path: Path, *, progress: Progress | None = None) -> IsolationReport:
+    """Prove from the destination's topics that no key of anybody else was touched; writes nothing.
+
+    Raises:
+        PlanFileError: the plan was not applied from here, or without noting what others have.
+        TopicError: a topic is missing or was recreated.
+        BrokerError: the cluster refused.
+    """
+    plan_path, progress = Path(plan_path), progress or Silent()
+    manifest = load_manifest(plan_path)
+    if manifest.isolation is None:
+        raise PlanFileError(
+            f"{manifest_path(plan_path)} does not say what others had before: apply with --isolation-proof notes it"
+        )
+    plan = MigrationPlan.load(plan_path)
+    worker = load_workers(plan)[1][0]
+    wanted = wanted_of(plan)
+    checks = []
+    with Admin(worker.admin_settings(), client_id=client_id_of(worker)) as admin:
+        facts = read_facts(admin, {written.topic for written in manifest.destination.values()})
+        for topic_type, written in manifest.destination.items():
+            found = require_topic(facts, written.topic, remedy="what the plan wrote is gone with it")
+            require_same_topic(found, written.topic_id)
+            kept_ms = admin.topic_configs(written.topic).get("delete.retention.ms", str(_DAY_MS))
+            check = _TopicCheck(
+                topic_type=topic_type,
+                facts=found,
+                baseline=manifest.isolation.get(topic_type, TopicBaseline(ends={}, groups={})),
+                manifest=manifest,
+                worker=worker,
+                others=Others(topic_type, wanted),
+                removals_stay=int(time.time() * 1000) < manifest.started_at_ms + int(kept_ms),
+            )
+            check.read(progress)
+            checks.append(check)
+    own = _account_for(checks, manifest)
+    groups = [group for check in checks for group in check.judge(own[check.topic_type])]
+    return IsolationReport(
+        run_id=manifest.run_id,
+        isolated=all(group.verdict in {Verdict.EQUAL, Verdict.WROTE_SINCE} for group in groups),
+        own=own,
+        groups=tuple(groups),
+    )
+
+
+def _account_for(checks: Sequence[_TopicCheck], manifest: Manifest) -> dict[TopicType, OwnRecords]:
+    """Compare what is found under the plan's own keys with what was acknowledged to it."""
+    mirrored = 0 if manifest.followed is None else manifest.followed.written
+    whole = sum(check.found.own for check in checks) == manifest.records_written + mirrored
+    own = {}
+    for check in checks:
+        written = sum(each.written for each in manifest.evidence if each.topic_type is check.topic_type)
+        # What was mirrored afterwards is counted over all topics together.
+        accounted = whole if mirrored else check.found.own == written
+        own[check.topic_type] = OwnRecords(written=written, found=check.found.own, accounted=accounted)
+    return own
+
+
+@dataclass
+class _TopicCheck:
+    """One topic; ``removals_stay``: no tombstone written since the first write can have been cleaned away yet."""
+
+    topic_type: TopicType
+    facts: TopicFacts
+    baseline: TopicBaseline
+    manifest: Manifest
+    worker: WorkerConfig
+    others: Others
+    removals_stay: bool
+    found: _Found = field(default_factory=_Found)
+
+    def read(self, progress: Progress) -> None:
+        """Read the topic once; what is behind the noted ends first."""
+        topic, ends = self.facts.topic, self.baseline.ends
+        before = [
+            OffsetRange(topic, number, self.facts.starts.get(number, end), end) for number, end in sorted(ends.items())
+        ]
+        since = [
+            OffsetRange(topic, number, max(ends.get(number, 0), self.facts.starts[number]), end)
+            for number, end in sorted(self.facts.ends.items())
+        ]
+        progress.phase(f"looking at {topic}", sum(max(part.end - part.start, 0) for part in (*before, *since)))
+        newer = self._read_behind(since, progress.advance)
+        self.found.now = digest_of(self.worker, self.others, before, progress.advance, newer=newer)
+        self.found.superseded = Counter(newer.values())
+
+    def _last_written(self) -> dict[int, int]:
+        """Give, per partition, the end of what the plan wrote."""
+        last: dict[int, int] = {}
+        for evidence in self.manifest.evidence:
+            if evidence.topic_type is self.topic_type:
+                for number, (_, offset) in evidence.destination_offsets.items():
+                    last[number] = max(last.get(number, 0), offset + 1)
+        followed = self.manifest.followed
+        if followed is not None and followed.written:
+            for number, end in followed.destination_ends.get(self.topic_type, {}).items():
+                last[number] = max(last.get(number, 0), end)
+        return last
+
+    def _read_behind(self, ranges: list[OffsetRange], advance: Callable[[int], None]) -> dict[int, str]:
+        """Count what was written since; gives the keys of others in it, with their owner."""
+        last, found = self._last_written(), self.found
+        keys: dict[int, str] = {}
+        for batch in read_as(self.worker, ranges, Isolation.READ_UNCOMMITTED):
+            for message in batch:
+                key = message.key()
+                among = (message.offset() or 0) < last.get(message.partition() or 0, 0)
+                owner = self.others.owner(key)
+                if owner is not None:
+                    found.records[owner] += 1
+                    found.among[owner] += among
+                    keys[place_of(message)] = owner
+                elif among and not self.others.is_marker(key):
+                    found.own += 1
+            advance(len(batch))
+        return keys
+
+    def judge(self, own: OwnRecords) -> list[GroupIsolation]:
+        """Give the verdict on each group that was or is there."""
+        names = sorted({*self.baseline.groups, *self.found.now, *self.found.records})
+        return [self._judge(name, own) for name in names]
+
+    def _judge(self, name: str, own: OwnRecords) -> GroupIsolation:
+        found = self.found
+        before, now = self.baseline.groups.get(name, _NONE), found.now.get(name, _NONE)
+        gone = before.keys - now.keys
+        verdict = Verdict.WROTE_SINCE if found.records[name] else Verdict.EQUAL
+        if gone < 0 or (gone == 0 and now != before):
+            verdict = Verdict.TOUCHED
+        elif gone > found.superseded[name]:  # and nothing newer of these keys is there
+            verdict = Verdict.TOUCHED if self.removals_stay else Verdict.UNCLEAR
+        elif found.among[name] and not own.accounted:
+            verdict = Verdict.UNCLEAR
+        return GroupIsolation(
+            topic_type=self.topic_type,
+            topic=self.facts.topic,
+            group=name,
+            verdict=verdict,
+            keys_before=before.keys,
+            keys_now=now.keys,
+            written_since=found.records[name],
+            among_written=found.among[name],
+        )

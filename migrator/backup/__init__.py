@@ -1,0 +1,1 @@
+"""What was there before, in a file, and putting it back."""

@@ -1,0 +1,177 @@
+"""What is written down of one slice: counts and digests, never a record."""
+
+from __future__ import annotations
+
+import hashlib
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final
+
+from pydantic import BaseModel, ConfigDict
+
+from connect_share.client import Message
+from connect_share.records import Record, TopicType
+from migrator.copy.writing import Outgoing
+from migrator.plan.plan import CopySlice
+from migrator.transform.rules import SkipReason
+
+PROGRESS_EVERY: Final = 1_000
+_AT_ONCE: Final = 4_000
+"""Keys and values that are hashed together: a call for each costs more than the hashing."""
+
+
+class SliceEvidence(BaseModel):
+    """What was done to one slice; one per source partition, never per record.
+
+    Attributes:
+        slice_name: ``CopySlice.name``.
+        first_offset: of the first record read, ``None`` when there was none.
+        last_offset: of the last record read.
+        read: records read.
+        written: records acknowledged by this and, for a repeated task, by earlier attempts.
+        found_present: how many of those an earlier attempt of the same task had written.
+        tombstones: how many of the written have no value.
+        bytes_written: keys and values.
+        skipped: per reason.
+        digest: SHA-256 over keys, values, their lengths and the places of tombstones, in the order read.
+        marker_written: the group's marker closes the config topic, see decision 2.
+        destination_offsets: per destination partition the first and last offset acknowledged.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    slice_name: str
+    source_index: int
+    cluster_group_id: str | None
+    topic_type: TopicType
+    topic: str
+    partition: int
+    start: int
+    end: int
+    destination_topic: str
+    first_offset: int | None
+    last_offset: int | None
+    read: int
+    written: int
+    found_present: int
+    tombstones: int
+    bytes_written: int
+    skipped: dict[SkipReason, int]
+    digest: str
+    marker_written: bool
+    destination_offsets: dict[int, tuple[int, int]]
+
+
+def record_digest(key: bytes, value: bytes | None) -> int:
+    """Hash key and value into 64 bits; a tombstone and an empty value differ."""
+    told = len(key).to_bytes(8, "big") + key
+    if value is not None:
+        told += b"\x01" + value
+    return int.from_bytes(hashlib.blake2b(told, digest_size=8).digest(), "big")
+
+
+class Tally:
+    """Running figures of one slice.
+
+    Attributes:
+        told: key and value of each record carried since :meth:`settle`, in order; a tombstone's value is ``b""``.
+        told_tombstones: places of tombstones in ``told``, counted in records.
+    """
+
+    def __init__(self) -> None:
+        self.read = 0
+        self.written = 0
+        self.found_present = 0
+        self.tombstones = 0
+        self.bytes_written = 0
+        self.first_offset: int | None = None
+        self.last_offset: int | None = None
+        self.skipped: Counter[SkipReason] = Counter()
+        self.told: list[bytes] = []
+        self.told_tombstones: list[int] = []
+        self._contents, self._lengths, self._places = (hashlib.sha256() for _ in range(3))
+
+    def reading(self, records: Iterable[Record], on_progress: Callable[[int], None] | None = None) -> Iterator[Record]:
+        """Pass records on, counted."""
+        reported = 0
+        for record in records:
+            self.read += 1
+            self.last_offset = record.offset
+            if self.first_offset is None:
+                self.first_offset = record.offset
+            if on_progress is not None and self.read - reported >= PROGRESS_EVERY:
+                on_progress(self.read - reported)
+                reported = self.read
+            yield record
+        if on_progress is not None:
+            on_progress(self.read - reported)
+
+    def carried(self, record: Record) -> None:
+        """Count a record that is at the destination now, or will be."""
+        if record.value is None:
+            self.told_tombstones.append(len(self.told) // 2)
+        self.told += (record.key or b"", record.value or b"")  # the transform gives no record without a key
+        if len(self.told) >= _AT_ONCE:
+            self.settle()
+
+    def took(self, batch: Sequence[Message], carried: Sequence[Outgoing]) -> None:
+        """Count a batch that was read, and what of it is at the destination or will be: :meth:`carried` in one go."""
+        if self.first_offset is None and batch:
+            self.first_offset = batch[0].offset()
+        if batch:
+            self.last_offset = batch[-1].offset()
+        self.read += len(batch)
+        told = [part for key, value, _, _ in carried for part in (key, value)]
+        if None in told:
+            self.told_tombstones += [at // 2 for at, part in enumerate(told) if part is None]
+        self.told += [part or b"" for part in told]
+        self.settle()
+
+    def settle(self) -> None:
+        """Take what is in ``told`` into the figures; the result does not depend on how often this is called."""
+        if not self.told:
+            return
+        lengths = array("Q", map(len, self.told))
+        self._contents.update(b"".join(self.told))
+        self._lengths.update(lengths)
+        self._places.update(array("Q", [self.written + place for place in self.told_tombstones]))
+        self.bytes_written += sum(lengths)
+        self.written += len(self.told) // 2
+        self.tombstones += len(self.told_tombstones)
+        self.told.clear()
+        self.told_tombstones.clear()
+
+    @property
+    def digest(self) -> str:
+        """The digest of what was carried so far."""
+        self.settle()
+        parts = (self._contents, self._lengths, self._places)
+        return hashlib.sha256(b"".join(part.digest() for part in parts)).hexdigest()
+
+    def evidence(self, slice_: CopySlice, *, marker: bool, spans: dict[int, tuple[int, int]]) -> SliceEvidence:
+        """Give the figures of a slice that was copied to its end."""
+        self.settle()
+        offset_range, transform = slice_.offset_range, slice_.transform
+        return SliceEvidence(
+            slice_name=slice_.name,
+            source_index=slice_.source_index,
+            cluster_group_id=None if transform.destination is None else str(transform.destination),
+            topic_type=slice_.topic_type,
+            topic=offset_range.topic,
+            partition=offset_range.partition,
+            start=offset_range.start,
+            end=offset_range.end,
+            destination_topic=slice_.destination_topic,
+            first_offset=self.first_offset,
+            last_offset=self.last_offset,
+            read=self.read,
+            written=self.written,
+            found_present=self.found_present,
+            tombstones=self.tombstones,
+            bytes_written=self.bytes_written,
+            skipped=dict(self.skipped),
+            digest=self.digest,
+            marker_written=marker,
+            destination_offsets=spans,
+        )

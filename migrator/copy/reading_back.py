@@ -1,0 +1,135 @@
+"""What an interrupted copy has left at the destination: asked of the destination itself, not of a file.
+
+A slice is written in order by one idempotent producer, so what is there, in each destination partition, is the
+beginning of what the slice sends there. The last record of it that is found says how long that beginning is; earlier
+ones may have been compacted away meanwhile and are not sent again, for they would come back as the newest of their key.
+
+Where a record is missing that no compaction takes, a broker refused it and took those behind it: the beginning ends
+there, and everything from there on is sent, again or not. What is there twice then ends as it should.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from connect_share.murmur2 import partition_for
+from connect_share.records import OffsetRange, Record
+from migrator.transform.rules import KeyTransform
+
+
+def identity(record: Record) -> bytes:
+    """Everything by which a written record can be recognised again, in 16 bytes."""
+    told = (record.key, record.value, record.timestamp_ms, record.headers)
+    return hashlib.blake2b(repr(told).encode(), digest_size=16).digest()
+
+
+@dataclass
+class _Gaps:
+    """Records of one partition that are missing although nothing can have removed them."""
+
+    _open: dict[bytes | None, int] = field(default_factory=dict)
+    _there: set[bytes | None] = field(default_factory=set)
+
+    def found(self, record: Record) -> None:
+        """What came before it under its key may have been compacted away."""
+        self._open.pop(record.key, None)
+        self._there.add(record.key)
+
+    def missed(self, record: Record, at: int) -> None:
+        """A tombstone is gone some day, after everything it has removed."""
+        if record.value is not None or record.key in self._there:
+            self._open.setdefault(record.key, at)
+        else:
+            self._open.pop(record.key, None)
+
+    @property
+    def first(self) -> int:
+        """Place of the first one, counted from 1; beyond every place if there is none."""
+        return min(self._open.values(), default=1 << 62)
+
+
+@dataclass
+class Present:
+    """Records of one key space that were found at the destination.
+
+    Attributes:
+        found: per partition how often each identity is there.
+        spans: per partition the first and last offset found.
+    """
+
+    found: dict[int, Counter[bytes]] = field(default_factory=dict)
+    spans: dict[int, tuple[int, int]] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, records: Iterable[Record], transform: KeyTransform) -> Present:
+        """Take note of the records of the transform's destination space."""
+        present, back = cls(), transform.at_destination()
+        for record in records:
+            if not isinstance(back.original_key(record.key), bytes):
+                continue
+            present.found.setdefault(record.partition, Counter())[identity(record)] += 1
+            first = present.spans.get(record.partition, (record.offset, 0))[0]
+            present.spans[record.partition] = (first, record.offset)
+        return present
+
+    def lengths(self, sent: Iterable[Record], partitions: int) -> dict[int, int]:
+        """Tell, per destination partition, how many of the records a slice sends there were written already.
+
+        Args:
+            sent: all records of the slice with their new keys, in order.
+            partitions: of the destination topic.
+        """
+        left = {number: Counter(counts) for number, counts in self.found.items()}
+        at: Counter[int] = Counter()
+        lengths: dict[int, int] = {}
+        gaps: dict[int, _Gaps] = {}
+        for record in sent:
+            number = partition_for(record.key or b"", partitions)
+            at[number] += 1
+            counts = left.get(number)
+            if not counts:
+                continue
+            missing = gaps.setdefault(number, _Gaps())
+            if (told := identity(record)) in counts:
+                counts[told] -= 1
+                if not counts[told]:
+                    del counts[told]
+                lengths[number] = at[number]
+                missing.found(record)
+            else:
+                missing.missed(record, at[number])
+        for number, missing in gaps.items():
+            if number in lengths:
+                lengths[number] = min(lengths[number], missing.first - 1)
+        return lengths
+
+
+@dataclass
+class Skipping:
+    """Leaves out the records of a slice that were written before."""
+
+    lengths: Mapping[int, int]
+    partitions: int
+    at: Counter[int] = field(default_factory=Counter)
+
+    def was_written(self, record: Record) -> bool:
+        """Tell whether this record, the next one of the slice, is at the destination already."""
+        number = partition_for(record.key or b"", self.partitions)
+        self.at[number] += 1
+        return self.at[number] <= self.lengths.get(number, 0)
+
+
+def ranges_since(topic: str, starts: Mapping[int, int], ends: Mapping[int, int]) -> list[OffsetRange]:
+    """Give what was written to a topic since ``starts``."""
+    return [
+        OffsetRange(topic, number, starts.get(number, 0), end)
+        for number, end in sorted(ends.items())
+        if end > starts.get(number, 0)
+    ]
+
+
+Sent = Callable[[], Iterator[Record]]
+"""Reads a slice and gives its records with their new keys; may be called twice."""

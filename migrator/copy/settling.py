@@ -1,0 +1,64 @@
+"""Bringing into sight what an interrupted copy has written.
+
+A record that was not acknowledged may be in its partition all the same: hidden behind the high watermark while replicas
+are missing, and there for good when they are back. Whoever looks before that would write it once more. A record written
+behind it that is acknowledged, by all replicas, proves that everything before it can be seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from connect_share import client
+from connect_share.connect_json import JSON_NULL
+from connect_share.records import TopicType
+from connect_share.state import target_state_key
+from connect_share.worker_config.client_settings import ClientSettings
+from migrator.copy.writing import PRODUCER_OVERRIDES
+
+SETTLING: Final[Mapping[TopicType, tuple[bytes, bytes | None]]] = {
+    TopicType.CONFIG: (target_state_key(""), JSON_NULL),  # the marker that closes a config topic anyway
+    # Removals for a connector " ", a name that Connect does not take: no worker has anything to remove.
+    TopicType.STATUS: (b"status-connector- ", None),
+    TopicType.OFFSET: (b'[" ",{}]', None),
+}
+"""Original key and value of the record that is written, by topic."""
+
+
+def settle(
+    settings: ClientSettings,
+    topic_type: TopicType,
+    topic: str,
+    partitions: Iterable[int],
+    *,
+    prefix: bytes,
+    client_id: str,
+) -> None:
+    """Write one record to each partition and wait until all replicas have it.
+
+    Args:
+        settings: of the destination's producers.
+        topic_type: decides on key and value.
+        topic: of the destination.
+        partitions: all that may have been written to.
+        prefix: of the destination's key space.
+        client_id: of the producer.
+
+    Raises:
+        BrokerError: one was not acknowledged, such as while replicas are missing.
+    """
+    key, value = SETTLING[topic_type]
+    producer = client.producer(settings, client_id=client_id, overrides=PRODUCER_OVERRIDES, idempotent=True)
+    failures: list[client.KafkaError] = []
+
+    def delivered(error: client.KafkaError | None, _: client.Message) -> None:
+        if error is not None:
+            failures.append(error)
+
+    for partition in partitions:
+        producer.produce(topic, key=prefix + key, value=value, partition=partition, on_delivery=delivered)
+    while len(producer):  # each record has a time-out of its own
+        producer.flush(0.5)
+    if failures:
+        raise client.translate(failures[0], doing=f"writing to {topic}")

@@ -1,0 +1,1 @@
+"""From old workers to new ones, and back again."""

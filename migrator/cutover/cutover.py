@@ -1,0 +1,212 @@
+"""The cut-over: what is left is copied, both sides are compared, the old side is fenced and sealed, in that order."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from connect_share import client
+from connect_share.admin import Admin
+from connect_share.records import TopicType
+from connect_share.state import replay_config
+from migrator.apply.apply import load_manifest, now_ms
+from migrator.apply.following import Follower, request_path, require_may_follow
+from migrator.cutover.sealing import How, SealPreview, default_how, preview, require_backed_up, seal, source_records
+from migrator.errors import AlreadyAppliedError, CutoverError
+from migrator.facts.inspection import client_id_of, read_facts, require_no_live_workers, require_no_open_transaction
+from migrator.facts.manifest import Manifest, MigrationStatus, Sealed
+from migrator.facts.readiness import Ready, check_all, only_one
+from migrator.plan.plan import SourceCluster
+from migrator.progress import Progress, Silent
+from migrator.verify.verification import Verification, VerifyEngine, verify_plan
+
+TIMEOUT_S: Final = 120.0
+_ASK_AGAIN_S: Final = 0.2
+
+
+@dataclass(frozen=True)
+class CutoverPreview:
+    """What a cut-over would do.
+
+    Attributes:
+        live_workers: per source group how many are alive; all have to be stopped first.
+        how: of sealing.
+        seal: what sealing would write.
+        transactional_ids: that would be fenced.
+    """
+
+    live_workers: dict[str, int]
+    how: How
+    seal: SealPreview
+    transactional_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class CutoverResult:
+    """What was done; no verification when a cut-over that was killed while it sealed is gone on with."""
+
+    manifest: Manifest
+    verification: Verification | None
+    fenced: int
+
+
+def preview_cutover(plan_path: Path, how: How | None = None, progress: Progress | None = None) -> CutoverPreview:
+    """Look at what a cut-over would do; writes nothing, and does not disturb a run that follows.
+
+    Raises:
+        ConnectShareError: as :func:`cut_over`.
+    """
+    manifest = load_manifest(plan_path)
+    require_may_follow(manifest)
+    ready = check_all(plan_path, progress or Silent(), create=False, resume=manifest)
+    how = how or default_how(ready.plan)
+    live = {}
+    for source, worker in zip(ready.plan.sources, ready.workers, strict=True):
+        with Admin(worker.admin_settings(), client_id=client_id_of(worker)) as admin:
+            live[source.group_id] = admin.connect_groups().get(source.group_id, 0)
+    return CutoverPreview(live, how, preview(ready, manifest, how), tuple(id_ for _, id_ in _ids(ready, manifest)))
+
+
+def cut_over(
+    plan_path: Path,
+    *,
+    how: How | None = None,
+    timeout_s: float = TIMEOUT_S,
+    engine: VerifyEngine | None = None,
+    progress: Progress | None = None,
+) -> CutoverResult:
+    """Carry out the cut-over of a plan that was applied; all workers of the sources have to be stopped.
+
+    Ends within ``timeout_s`` (verification apart, which takes as long as reading both sides does), or says what it
+    waits for and may be repeated.
+
+    Args:
+        plan_path: the plan file.
+        how: to seal the source; ``None`` removes originals that lie beside their copies and stops connectors otherwise.
+        timeout_s: limit for taking over from a run that follows, and for copying what is left.
+        engine: of the verification.
+        progress: told how far it is.
+
+    Raises:
+        LiveMembersError: workers of a source are alive.
+        CutoverError: it did not catch up in time, or both sides differ; nothing was fenced or sealed.
+        ConnectShareError: as :func:`migrator.apply.apply.apply_plan`.
+    """
+    plan_path, progress = Path(plan_path), progress or Silent()
+    deadline_s = time.monotonic() + timeout_s
+    require_may_follow(load_manifest(plan_path))
+    with _taken_over(plan_path, deadline_s):
+        manifest = load_manifest(plan_path)
+        require_may_follow(manifest)
+        ready = check_all(plan_path, progress, create=False, resume=manifest)
+        _require_stopped(ready)
+        verification = None
+        if manifest.sealed is None:
+            follower = Follower(ready, manifest)
+            progress.phase("copying what is left", 0)
+            _catch_up(ready, follower, deadline_s)
+            how = how or default_how(ready.plan)
+            if how == "remove":
+                require_backed_up(follower.manifest)
+            verification = verify_plan(plan_path, engine=engine, progress=progress)
+            if not verification.equal:
+                raise CutoverError(
+                    f"{len(verification.differences)} difference(s) between both sides: connect-share-migrate verify "
+                    f"{plan_path} shows them; nothing was fenced or sealed, the old workers may be started again"
+                )
+            manifest = load_manifest(plan_path)
+        else:
+            how = manifest.sealed.how  # a cut-over that was killed while it sealed: both sides were equal then
+        _require_stopped(ready)
+        ids = _ids(ready, manifest)
+        progress.phase("fencing the old producers", len(ids))
+        for source_index, transactional_id in ids:
+            worker = ready.workers[source_index]
+            client.fence(worker.producer_settings(), transactional_id, client_id=client_id_of(worker))
+            progress.advance(1)
+        progress.phase("sealing the source", 0)
+        sealed = None
+        if how != "none":
+            sealed = Sealed(how=how, records=0, at_ms=now_ms())
+            manifest = manifest.model_copy(update={"sealed": sealed})
+            manifest.save(ready.manifest_path)
+            sealed = sealed.model_copy(update={"records": seal(ready, manifest, how)})
+        manifest = manifest.model_copy(
+            update={"status": MigrationStatus.CUT_OVER, "sealed": sealed, "finished_at_ms": now_ms()}
+        )
+        manifest.save(ready.manifest_path)
+        return CutoverResult(manifest, verification, len(ids))
+
+
+@contextmanager
+def _taken_over(plan_path: Path, deadline_s: float) -> Iterator[None]:
+    """Hold the plan; ask a run that follows it to end."""
+    request = request_path(plan_path)
+    request.touch(mode=0o600)
+    try:
+        with contextlib.ExitStack() as held:
+            while True:
+                try:
+                    held.enter_context(only_one(plan_path))
+                    break
+                except AlreadyAppliedError:
+                    if time.monotonic() > deadline_s:
+                        raise
+                    time.sleep(_ASK_AGAIN_S)
+            request.unlink(missing_ok=True)
+            yield
+    finally:
+        request.unlink(missing_ok=True)
+
+
+def _require_stopped(ready: Ready) -> None:
+    for source, worker in zip(ready.plan.sources, ready.workers, strict=True):
+        with Admin(worker.admin_settings(), client_id=client_id_of(worker)) as admin:
+            require_no_live_workers(admin, source.group_id, side="source")
+
+
+def _catch_up(ready: Ready, follower: Follower, deadline_s: float) -> None:
+    """Copy until nothing is behind, with no transaction open in front of an end."""
+    # On a shared topic others go on writing; what counts is that a whole round finds nothing of this source.
+    written = -1
+    while (now := follower.round().written) != written:
+        written = now
+        if time.monotonic() > deadline_s:
+            raise CutoverError(
+                "the source still grows although its workers are stopped: find out who writes to it; nothing was "
+                "fenced or sealed"
+            )
+    for source, worker in zip(ready.plan.sources, ready.workers, strict=True):
+        with Admin(worker.admin_settings(), client_id=client_id_of(worker)) as admin:
+            facts = read_facts(admin, {topic.topic for topic in source.topics.values()})
+            for topic in source.topics.values():
+                require_no_open_transaction(admin, facts[topic.topic], wait_s=max(0.0, deadline_s - time.monotonic()))
+    follower.round()  # what those transactions have committed
+
+
+def _ids(ready: Ready, manifest: Manifest) -> list[tuple[int, str]]:
+    """Give the transactional ids of the sources that use exactly-once: the leader's and those of tasks (KIP-618)."""
+    found: list[tuple[int, str]] = []
+    for index, source in enumerate(ready.plan.sources):
+        if ready.workers[index].exactly_once_source_support != "disabled":
+            found += [(index, text) for text in _ids_of(ready, manifest, index, source)]
+    return found
+
+
+def _ids_of(ready: Ready, manifest: Manifest, index: int, source: SourceCluster) -> Iterator[str]:
+    state = replay_config(
+        source_records(manifest, index, source, TopicType.CONFIG, ready.workers[index]),
+        source.group_id if source.sharing else None,
+    )
+    if source.only_connectors is None:
+        yield f"connect-cluster-{source.group_id}"
+    for name in sorted(state.connectors()):
+        if source.only_connectors is None or name in source.only_connectors:
+            tasks = max(state.task_count(name), state.task_count_record(name) or 0)
+            for task in range(tasks):
+                yield f"{source.group_id}-{name}-{task}"

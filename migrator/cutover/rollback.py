@@ -1,0 +1,226 @@
+"""Taking a move back: what the plan wrote is removed again, nothing else, and the source is unsealed."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from connect_share.admin import Admin
+from connect_share.log.ranges import read_ranges
+from connect_share.record_file import RecordFile
+from connect_share.records import OffsetRange, Record, TopicType
+from connect_share.state import replay_config
+from connect_share.worker_config.client_settings import Isolation
+from migrator.apply.apply import load_manifest, now_ms
+from migrator.copy.copying import IDLE_TIMEOUT_S, MARKER_KEY, MARKER_VALUE, CopyJob, read_slice, rewritten
+from migrator.copy.evidence import Tally
+from migrator.copy.reading_back import identity, ranges_since
+from migrator.copy.settling import settle
+from migrator.copy.writing import CheckedWriter, Producers
+from migrator.cutover.sealing import unseal_records, write_to_sources
+from migrator.errors import AlreadyAppliedError, PlanRejectedError
+from migrator.facts.inspection import client_id_of, read_facts
+from migrator.facts.manifest import Manifest, MigrationStatus
+from migrator.facts.readiness import Ready, check_all, copy_jobs, only_one
+from migrator.plan.plan import CopySlice
+from migrator.progress import Progress, Silent
+from migrator.transform.connector_keys import connector_of
+
+
+@dataclass
+class Rollback:
+    """What a rollback removes.
+
+    Attributes:
+        removals: per topic the keys whose newest record the plan wrote, with their partition.
+        newer: per topic and connector how many keys somebody has written since; they stay.
+        unsealed: target states put back at the sources.
+    """
+
+    removals: dict[TopicType, list[bytes]] = field(default_factory=dict)
+    by_connector: Counter[tuple[TopicType, str | None]] = field(default_factory=Counter)
+    newer: Counter[tuple[TopicType, str | None]] = field(default_factory=Counter)
+    unsealed: int = 0
+
+    @property
+    def records(self) -> int:
+        """Keys that are removed."""
+        return sum(len(keys) for keys in self.removals.values())
+
+
+def roll_back(
+    plan_path: Path,
+    *,
+    dry_run: bool = False,
+    although_used: bool = False,
+    progress: Progress | None = None,
+) -> Rollback:
+    """Remove what a plan has written, whether its apply ended or not; may be repeated.
+
+    Args:
+        plan_path: the plan file.
+        dry_run: find out and write nothing.
+        although_used: go on although the new workers have written; what they wrote stays.
+        progress: told how far it is.
+
+    Raises:
+        AlreadyAppliedError: it was rolled back before.
+        PlanRejectedError: the new workers have written, or the originals were removed.
+        LiveMembersError: workers of the destination are alive.
+        BrokerError: the cluster refused.
+    """
+    plan_path, progress = Path(plan_path), progress or Silent()
+    with only_one(plan_path):
+        manifest = load_manifest(plan_path)
+        if manifest.status is MigrationStatus.ROLLED_BACK:
+            raise AlreadyAppliedError(f"run {manifest.run_id} was rolled back before; make a new plan")
+        ready = check_all(plan_path, progress, create=False, resume=manifest, source_may_change=True)
+        removed = manifest.sealed is not None and manifest.sealed.how == "remove"
+        if removed:
+            _require_restored(ready)
+        found = _find(ready, manifest, progress, dry_run=dry_run)
+        if found.newer and not (although_used or dry_run):
+            keys = sum(found.newer.values())
+            raise PlanRejectedError(
+                f"{keys} key(s) were written at the destination since, so new workers have run there: the source does "
+                "not know what they did; --although-used removes what the plan wrote and leaves what they wrote"
+            )
+        if dry_run:
+            return found
+        _write(ready, found)
+        if manifest.sealed is not None and not removed:
+            found.unsealed = write_to_sources(ready.workers, unseal_records(ready, manifest))
+        update = {"status": MigrationStatus.ROLLED_BACK, "sealed": None, "finished_at_ms": now_ms()}
+        manifest.model_copy(update=update).save(ready.manifest_path)
+        return found
+
+
+def _require_restored(ready: Ready) -> None:
+    """Refuse while the source is empty after a cut-over that has removed the originals.
+
+    Raises:
+        PlanRejectedError: it says how to put them back.
+    """
+    for index, source in enumerate(ready.plan.sources):
+        worker, topic = ready.workers[index], source.topics[TopicType.CONFIG]
+        records = read_ranges(
+            worker.consumer_settings(),
+            ready.whole(index, TopicType.CONFIG),
+            isolation=topic.isolation,
+            client_id=client_id_of(worker),
+            idle_timeout_s=IDLE_TIMEOUT_S,
+        )
+        if source.connectors and not replay_config(records, source.group_id if source.sharing else None).connectors():
+            raise PlanRejectedError(
+                f"the cut-over has removed the originals of {source.group_id}: put them back first, "
+                f"connect-share-migrate restore BACKUP --destination-worker-config {source.worker_config_file}"
+            )
+
+
+def _written(folder: Path, manifest: Manifest, topic_type: TopicType, jobs: list[CopyJob]) -> set[bytes]:
+    """Give the identities of everything that the plan writes to one topic."""
+    told: set[bytes] = set()
+    for job in jobs:
+        if job.slice_.topic_type is topic_type:
+            (whole,) = manifest.read_ranges_of(job.slice_.source_index, [job.slice_.offset_range])
+            slice_ = replace(job.slice_, offset_range=whole)
+            told.update(
+                identity(record) for record in rewritten(slice_, _originals(folder, manifest, job, slice_), Tally())
+            )
+    return told
+
+
+def _originals(folder: Path, manifest: Manifest, job: CopyJob, slice_: CopySlice) -> Iterator[Record]:
+    """Read a slice from its source, or from the backup where the source was cleared."""
+    if manifest.sealed is None or manifest.sealed.how != "remove" or manifest.backup is None:
+        yield from read_slice(slice_, job.consumer_settings, client_id=job.client_id)
+        return
+    topic, partition, start, end = slice_.offset_range
+    for record in RecordFile(folder / manifest.backup.file).read():
+        if record.topic == topic and record.partition == partition and start <= record.offset < end:
+            yield record
+
+
+def _settle(jobs: list[CopyJob], topic_type: TopicType) -> None:
+    """Bring into sight what an interrupted copy may have written without hearing of it."""
+    for job in {job.slice_.transform.prefix: job for job in jobs if job.slice_.topic_type is topic_type}.values():
+        settle(
+            job.producer_settings,
+            topic_type,
+            job.slice_.destination_topic,
+            dict(job.destination_starts),
+            prefix=job.slice_.transform.prefix,
+            client_id=job.client_id,
+        )
+
+
+def _find(ready: Ready, manifest: Manifest, progress: Progress, *, dry_run: bool) -> Rollback:
+    starts = {topic_type: topic.end_offsets for topic_type, topic in manifest.destination.items()}
+    jobs = copy_jobs(ready, starts, resumed=False)
+    found = Rollback()
+    for topic_type, written_topic in manifest.destination.items():
+        if manifest.status is MigrationStatus.PLANNED and not dry_run:
+            _settle(jobs, topic_type)
+        told = _written(ready.manifest_path.parent, manifest, topic_type, jobs)
+        backs = {job.slice_.transform.at_destination() for job in jobs if job.slice_.topic_type is topic_type}
+        markers = {job.slice_.transform.prefix + MARKER_KEY for job in jobs}
+        ranges = _written_ranges(ready, written_topic.topic, starts[topic_type])
+        progress.phase(f"looking at {written_topic.topic}", sum(each.end - each.start for each in ranges))
+        removals: list[bytes] = []
+        for each in ranges:
+            newest: dict[bytes, tuple[Record, bytes]] = {}
+            for record in _read(ready, each):
+                for back in backs:
+                    original = back.original_key(record.key)
+                    if isinstance(original, bytes) and record.key is not None:
+                        newest[record.key] = (record, original)
+            for key, (record, original) in newest.items():
+                at = (topic_type, connector_of(topic_type, original))
+                if key in markers:
+                    continue
+                if identity(record) in told:
+                    if record.value is not None:
+                        removals.append(key)
+                        found.by_connector[at] += 1
+                elif record.value is not None:
+                    found.newer[at] += 1
+        found.removals[topic_type] = removals
+    return found
+
+
+def _written_ranges(ready: Ready, topic: str, starts: dict[int, int]) -> list[OffsetRange]:
+    worker = ready.destinations[0]
+    with Admin(worker.admin_settings(), client_id=client_id_of(worker)) as admin:
+        return ranges_since(topic, starts, read_facts(admin, {topic})[topic].ends)
+
+
+def _read(ready: Ready, each: OffsetRange) -> Iterator[Record]:
+    worker = ready.destinations[0]
+    return read_ranges(
+        worker.consumer_settings(),
+        [each],
+        isolation=Isolation.READ_UNCOMMITTED,
+        client_id=client_id_of(worker),
+        idle_timeout_s=IDLE_TIMEOUT_S,
+    )
+
+
+def _write(ready: Ready, found: Rollback) -> None:
+    worker, producers, at_ms = ready.destinations[0], Producers(), int(time.time() * 1000)
+    for topic_type, keys in found.removals.items():
+        topic = ready.plan.destination.topics[topic_type].topic
+        writer = CheckedWriter(producers, worker.producer_settings(), topic, client_id_of(worker))
+        try:
+            for key in keys:
+                writer.write(Record(topic, 0, 0, at_ms, key, None))
+            if topic_type is TopicType.CONFIG and keys:
+                # Tombstones are cleaned away some day; the group's newest record has to stay.
+                for prefix in sorted({source.transform(topic_type).prefix for source in ready.plan.sources}):
+                    writer.write(Record(topic, 0, 0, at_ms, prefix + MARKER_KEY, MARKER_VALUE))
+            writer.finish()
+        except BaseException:
+            writer.abandon()
+            raise

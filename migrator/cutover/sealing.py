@@ -1,0 +1,199 @@
+"""The source after the cut-over: a worker that is started there by mistake must not run everything a second time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from connect_share.log.ranges import read_ranges
+from connect_share.records import OffsetRange, Record, TopicType
+from connect_share.state import TargetState, replay_config, target_state_record
+from connect_share.worker_config import WorkerConfig
+from connect_share.worker_config.client_settings import Isolation
+from migrator.copy.copying import IDLE_TIMEOUT_S, MARKER_KEY, MARKER_VALUE
+from migrator.copy.writing import CheckedWriter, Producers
+from migrator.errors import PlanRejectedError
+from migrator.facts.inspection import client_id_of
+from migrator.facts.manifest import Manifest
+from migrator.facts.readiness import Ready
+from migrator.plan.plan import MigrationPlan, SourceCluster
+from migrator.transform.rules import KeyTransform, SkipReason
+
+How = Literal["stop", "remove", "none"]
+_PREFIX_OF_PLAIN: Final = b""
+_LEFT_BEHIND: Final = (SkipReason.SESSION_KEY, SkipReason.RESTART_REQUEST)
+
+
+@dataclass(frozen=True)
+class SealPreview:
+    """What sealing would write: per source topic how many records, and the connectors concerned."""
+
+    topics: dict[str, int]
+    connectors: tuple[str, ...]
+
+    @property
+    def records(self) -> int:
+        """All of them."""
+        return sum(self.topics.values())
+
+
+def default_how(plan: MigrationPlan) -> How:
+    """Originals beside their copies are removed; topics of their own are kept, with every connector stopped."""
+    in_place = any(plan.in_place(source, topic_type) for source in plan.sources for topic_type in TopicType)
+    return "remove" if in_place else "stop"
+
+
+def require_backed_up(manifest: Manifest) -> None:
+    """Refuse to remove originals of which there is no backup.
+
+    Raises:
+        PlanRejectedError: it says what to do instead.
+    """
+    if manifest.backup is None:
+        raise PlanRejectedError(
+            "the originals would be removed without a backup (--no-backup): use --seal stop or none"
+        )
+    if manifest.followed is not None and manifest.followed.written:
+        raise PlanRejectedError(
+            "the backup does not hold what was mirrored while the source was followed: use --seal stop or none"
+        )
+
+
+def seal_records(ready: Ready, manifest: Manifest, how: How) -> Iterator[tuple[int, Record]]:
+    """Yield what is to be written, with the index of the source; nothing if it is there already.
+
+    Raises:
+        BrokerError: reading the source was refused.
+    """
+    now_ms = int(time.time() * 1000)
+    for index, source in enumerate(ready.plan.sources):
+        if how == "stop":
+            for record in _stops(ready, manifest, index, source, now_ms):
+                yield index, record
+        elif how == "remove":
+            for topic_type in TopicType:
+                for record in _removals(ready, manifest, index, source, topic_type):
+                    yield index, record
+
+
+def preview(ready: Ready, manifest: Manifest, how: How) -> SealPreview:
+    """Count what :func:`seal` would write."""
+    topics: dict[str, int] = {}
+    for _, record in seal_records(ready, manifest, how):
+        topics[record.topic] = topics.get(record.topic, 0) + 1
+    names: set[str] = set()
+    for index, source in enumerate(ready.plan.sources):
+        names.update(_moved_connectors(ready, manifest, index, source))
+    return SealPreview(topics, tuple(sorted(names)))
+
+
+def seal(ready: Ready, manifest: Manifest, how: How) -> int:
+    """Seal every source; may be repeated. Gives the number of records written.
+
+    Raises:
+        BrokerError: reading or writing was refused.
+    """
+    return write_to_sources(ready.workers, seal_records(ready, manifest, how))
+
+
+def unseal_records(ready: Ready, manifest: Manifest) -> Iterator[tuple[int, Record]]:
+    """Yield the target states that a seal by ``stop`` has replaced."""
+    now_ms = int(time.time() * 1000)
+    for index, source in enumerate(ready.plan.sources):
+        worker, topic = ready.workers[index], source.topics[TopicType.CONFIG]
+        before = replay_config(source_records(manifest, index, source, TopicType.CONFIG, worker), _space(source))
+        for name in _moved_connectors(ready, manifest, index, source):
+            key, value = target_state_record(name, before.target_state(name) or TargetState.STARTED)
+            yield index, Record(topic.topic, 0, 0, now_ms, _prefix(source) + key, value)
+
+
+def write_to_sources(workers: list[WorkerConfig], records: Iterable[tuple[int, Record]]) -> int:
+    """Write records to the sources they belong to, in order.
+
+    Raises:
+        BrokerError: a record was refused.
+    """
+    producers, writers, written = Producers(), {}, 0
+    try:
+        for index, record in records:
+            at = (index, record.topic)
+            if at not in writers:
+                worker = workers[index]
+                writers[at] = CheckedWriter(producers, worker.producer_settings(), record.topic, client_id_of(worker))
+            writers[at].write(record)
+            written += 1
+        for writer in writers.values():
+            writer.finish()
+    except BaseException:
+        for writer in writers.values():
+            writer.abandon()
+        raise
+    return written
+
+
+def _space(source: SourceCluster) -> str | None:
+    return source.group_id if source.sharing else None
+
+
+def _prefix(source: SourceCluster) -> bytes:
+    return source.group_id.encode("ascii") + b"." if source.sharing else _PREFIX_OF_PLAIN
+
+
+def source_records(
+    manifest: Manifest, index: int, source: SourceCluster, topic_type: TopicType, worker: WorkerConfig
+) -> Iterator[Record]:
+    """Read what was copied from a source topic."""
+    topic = source.topics[topic_type]
+    return _read(worker, manifest.read_ranges_of(index, topic.ranges()), topic.isolation)
+
+
+def _read(worker: WorkerConfig, ranges: Iterable[OffsetRange], isolation: Isolation) -> Iterator[Record]:
+    return read_ranges(
+        worker.consumer_settings(),
+        list(ranges),
+        isolation=isolation,
+        client_id=client_id_of(worker),
+        idle_timeout_s=IDLE_TIMEOUT_S,
+    )
+
+
+def _moved_connectors(ready: Ready, manifest: Manifest, index: int, source: SourceCluster) -> list[str]:
+    worker = ready.workers[index]
+    state = replay_config(source_records(manifest, index, source, TopicType.CONFIG, worker), _space(source))
+    names = state.connectors()
+    return sorted(names if source.only_connectors is None else names & set(source.only_connectors))
+
+
+def _stops(ready: Ready, manifest: Manifest, index: int, source: SourceCluster, now_ms: int) -> Iterator[Record]:
+    worker, topic = ready.workers[index], source.topics[TopicType.CONFIG]
+    now = replay_config(_read(worker, ready.whole(index, TopicType.CONFIG), topic.isolation), _space(source))
+    for name in _moved_connectors(ready, manifest, index, source):
+        if now.contains(name) and now.target_state(name) is not TargetState.STOPPED:
+            key, value = target_state_record(name, TargetState.STOPPED)
+            yield Record(topic.topic, 0, 0, now_ms, _prefix(source) + key, value)
+
+
+def _removals(
+    ready: Ready, manifest: Manifest, index: int, source: SourceCluster, topic_type: TopicType
+) -> Iterator[Record]:
+    """Yield a tombstone for each original that was moved and not written since; partition by partition."""
+    worker, topic = ready.workers[index], source.topics[topic_type]
+    transform: KeyTransform = source.transform(topic_type)
+    now_ms = int(time.time() * 1000)
+    copied = {each.partition: each.end for each in manifest.read_ranges_of(index, topic.ranges())}
+    removed, whole = False, source.only_connectors is None
+    for each in ready.whole(index, topic_type):
+        newest: dict[bytes, Record] = {}
+        for record in _read(worker, [each], topic.isolation):
+            answer = transform.original_key(record.key)
+            # A cluster that is gone leaves no session key behind: it is a secret.
+            if record.key is not None and (isinstance(answer, bytes) or (whole and answer in _LEFT_BEHIND)):
+                newest[record.key] = record
+        for key, record in newest.items():
+            if record.value is not None and record.offset < copied.get(record.partition, 0):
+                removed = True
+                yield Record(topic.topic, record.partition, 0, now_ms, key, None)
+    if topic_type is TopicType.CONFIG and removed:
+        yield Record(topic.topic, 0, 0, now_ms, _prefix(source) + MARKER_KEY, MARKER_VALUE)

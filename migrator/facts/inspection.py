@@ -1,0 +1,310 @@
+"""Facts from a Kafka cluster that planning, applying and verifying all ask for, and the refusals on them."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from connect_share.admin import Admin, TopicDescription
+from connect_share.errors import (
+    LiveMembersError,
+    OpenTransactionError,
+    TopicMissingError,
+    TopicRecreatedError,
+)
+from connect_share.keys import split_key
+from connect_share.log.ranges import read_ranges
+from connect_share.records import OffsetRange, TopicType
+from connect_share.worker_config import WorkerConfig
+from connect_share.worker_config.client_settings import ClientSettings, Isolation
+from migrator.copy.copying import IDLE_TIMEOUT_S
+from migrator.errors import DestinationNotEmptyError, PlanRejectedError, SourceChangedError
+from migrator.plan.plan import SourceTopic
+from migrator.progress import Progress
+from migrator.transform.connector_keys import connector_of
+from migrator.transform.rules import PLAIN_KEYS, KeyTransform
+
+CLIENT_ID_SUFFIX: Final = "migrate"
+PROGRESS_EVERY: Final = 1_000
+BUSY_TOPIC_WAIT_S: Final = 30.0
+"""How long the transactions of others on a busy topic are waited for; those of a healthy worker last a second."""
+_ASK_AGAIN_S: Final = 0.2
+Wanted = Mapping[str | None, frozenset[str] | None]
+"""Key spaces (``None``: plain keys), and which of their connectors; ``None`` is everything in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFacts:
+    """One existing topic.
+
+    Attributes:
+        starts: first offset of each partition.
+        ends: high watermark of each partition, exclusive.
+    """
+
+    topic: str
+    topic_id: str | None
+    starts: dict[int, int]
+    ends: dict[int, int]
+
+    def ranges(self) -> list[OffsetRange]:
+        """All records of the topic."""
+        return [OffsetRange(self.topic, number, self.starts[number], end) for number, end in self.ends.items()]
+
+
+def load_worker_file(path: Path | str) -> WorkerConfig:
+    """Read a worker file again; plans hold its path only."""
+    return WorkerConfig.from_file(Path(path))
+
+
+def client_id_of(worker_config: WorkerConfig) -> str:
+    """Client id of every client that this tool opens with a worker's settings."""
+    return worker_config.client_id(CLIENT_ID_SUFFIX)
+
+
+def read_facts(admin: Admin, topics: Collection[str]) -> dict[str, TopicFacts]:
+    """Describe the topics that exist; missing ones are left out."""
+    descriptions: dict[str, TopicDescription] = admin.describe_topics(list(topics))
+    partitions = [(name, part.id) for name, found in descriptions.items() for part in found.partitions]
+    starts = admin.start_offsets(partitions)
+    ends = admin.end_offsets(partitions, Isolation.READ_UNCOMMITTED)
+    return {
+        name: TopicFacts(
+            topic=name,
+            topic_id=found.topic_id,
+            starts={part.id: starts[(name, part.id)] for part in found.partitions},
+            ends={part.id: ends[(name, part.id)] for part in found.partitions},
+        )
+        for name, found in descriptions.items()
+    }
+
+
+def require_topic(facts: dict[str, TopicFacts], topic: str, *, remedy: str) -> TopicFacts:
+    """Return the facts of a topic that has to exist.
+
+    Raises:
+        TopicMissingError: it does not.
+    """
+    if topic not in facts:
+        raise TopicMissingError(f"topic {topic} does not exist; {remedy}", topic=topic)
+    return facts[topic]
+
+
+def require_same_cluster(admin: Admin, expected_id: str | None, path: str) -> None:
+    """Refuse a worker file that leads to another Kafka cluster than expected.
+
+    Raises:
+        PlanRejectedError: it does.
+    """
+    found = admin.cluster_id()
+    if expected_id is not None and found != expected_id:
+        raise PlanRejectedError(
+            f"{path} leads to the Kafka cluster {found}, but {expected_id} holds the topics: correct the file, or "
+            "make a new plan if the change is meant"
+        )
+
+
+def require_same_topic(facts: TopicFacts, planned_id: str | None) -> None:
+    """Refuse a topic that was deleted and created since the plan (KIP-516).
+
+    Raises:
+        TopicRecreatedError: its id is another one.
+    """
+    if planned_id is not None and facts.topic_id != planned_id:
+        raise TopicRecreatedError(
+            f"topic {facts.topic} has id {facts.topic_id}, the plan was made for id {planned_id}: it was "
+            "deleted and created again; make a new plan",
+            topic=facts.topic,
+            old_id=planned_id,
+            new_id=facts.topic_id,
+        )
+
+
+def require_no_open_transaction(admin: Admin, facts: TopicFacts, *, wait_s: float = 0.0) -> dict[int, int]:
+    """Return the last stable offsets, all equal to the ends taken before.
+
+    Args:
+        admin: of the topic's cluster.
+        facts: the ends in question.
+        wait_s: how long to wait for transactions that others have open just now.
+
+    Raises:
+        OpenTransactionError: a transaction is open in front of an end: a reader of committed records would
+            stop there without a word, another would take records that may yet be aborted.
+    """
+    partitions = [(facts.topic, number) for number in facts.ends]
+    deadline_s = time.monotonic() + wait_s
+    while True:
+        # Asked for after the ends: what was appended meanwhile can only raise it.
+        stable = admin.end_offsets(partitions, Isolation.READ_COMMITTED)
+        behind = [(number, at) for (_, number), at in stable.items() if at < facts.ends[number]]
+        if not behind:
+            return dict(facts.ends)
+        if time.monotonic() >= deadline_s:
+            break
+        time.sleep(_ASK_AGAIN_S)
+    number, last_stable_offset = behind[0]
+    end = facts.ends[number]
+    raise OpenTransactionError(
+        f"{facts.topic}[{number}]: a transaction is open, the last stable offset is {last_stable_offset} "
+        f"but the end is {end}; wait until it is committed, aborted or timed out, or abort it with "
+        "kafka-transactions.sh, then try again",
+        topic=facts.topic,
+        partition=number,
+        last_stable_offset=last_stable_offset,
+        end_offset=end,
+    )
+
+
+def require_no_live_workers(admin: Admin, group_id: str, *, side: str) -> None:
+    """Refuse while workers of a Connect group are alive.
+
+    Raises:
+        LiveMembersError: the group has members.
+    """
+    members = admin.connect_groups().get(group_id, 0)
+    if members:
+        raise LiveMembersError(
+            f"{members} worker(s) of the {side} group {group_id} are alive: stop them all, and keep them "
+            "stopped, then try again"
+        )
+
+
+def count_records(
+    settings: ClientSettings,
+    topic_type: TopicType,
+    ranges: Sequence[OffsetRange],
+    wanted: Wanted,
+    *,
+    client_id: str,
+    on_progress: Callable[[int], None] | None = None,
+) -> Counter[str | None]:
+    """Count the records, tombstones included, that each of the key spaces has in these ranges."""
+    counts: Counter[str | None] = Counter()
+    records = read_ranges(
+        settings,
+        ranges,
+        isolation=Isolation.READ_UNCOMMITTED,
+        client_id=client_id,
+        idle_timeout_s=IDLE_TIMEOUT_S,
+    )
+    for seen, record in enumerate(records, 1):
+        if on_progress is not None and seen % PROGRESS_EVERY == 0:
+            on_progress(PROGRESS_EVERY)
+        parts = None if record.key is None else split_key(topic_type, record.key)
+        if parts is None:
+            continue
+        space = None if parts[0] is None else str(parts[0])
+        if space not in wanted:
+            continue
+        connectors = wanted[space]
+        if connectors is None or connector_of(topic_type, parts[1]) in connectors:
+            counts[space] += 1
+    return counts
+
+
+def refuse_present(
+    settings: ClientSettings,
+    topic_type: TopicType,
+    facts: TopicFacts,
+    wanted: Wanted,
+    *,
+    client_id: str,
+    progress: Progress,
+) -> None:
+    """Refuse a destination topic that already holds records of what is to be moved there.
+
+    Raises:
+        DestinationNotEmptyError: it does; it says how many.
+    """
+    ranges = facts.ranges()
+    progress.phase(f"looking for the groups in {facts.topic}", sum(part.end - part.start for part in ranges))
+    counts = count_records(settings, topic_type, ranges, wanted, client_id=client_id, on_progress=progress.advance)
+    for space, count in sorted(counts.items(), key=str):
+        connectors = wanted[space]
+        whose = PLAIN_KEYS if space is None else f"group {space}"
+        if connectors is not None:
+            whose = f"connector(s) {', '.join(map(repr, sorted(connectors)))} under {whose}"
+        with_plain_keys = (
+            "other topics" if space is None else "another group.id for the destination, other shared topics"
+        )
+        raise DestinationNotEmptyError(
+            f"{facts.topic} already holds {count} record(s) of {whose}: choose {with_plain_keys}, or remove those "
+            "records first"
+        )
+
+
+def require_source_unchanged(
+    settings: ClientSettings,
+    facts: TopicFacts,
+    planned: SourceTopic,
+    transform: KeyTransform,
+    *,
+    group_id: str,
+    client_id: str,
+    may_grow: bool = False,
+) -> None:
+    """Refuse a source topic that has records to be moved behind the planned ends, or has lost some at the beginning.
+
+    On a shared topic other groups go on writing; their records do not count.
+
+    Raises:
+        SourceChangedError: it says where.
+    """
+    parts = {part.partition: part for part in planned.partitions}
+    if parts.keys() != facts.ends.keys():
+        raise SourceChangedError(f"{planned.topic} has other partitions than planned; make a new plan")
+    for number, part in parts.items():
+        if facts.starts[number] > part.start:
+            raise SourceChangedError(
+                f"{planned.topic}[{number}] begins at {facts.starts[number]}, the plan says {part.start}: "
+                "records were deleted since; make a new plan"
+            )
+        if facts.ends[number] < part.end:
+            raise SourceChangedError(
+                f"{planned.topic}[{number}] ends at {facts.ends[number]}, the plan says {part.end}: records were lost; "
+                "make a new plan"
+            )
+    grown = [
+        OffsetRange(planned.topic, number, part.end, facts.ends[number])
+        for number, part in parts.items()
+        if facts.ends[number] > part.end and not may_grow
+    ]
+    records = read_ranges(
+        settings, grown, isolation=Isolation.READ_UNCOMMITTED, client_id=client_id, idle_timeout_s=IDLE_TIMEOUT_S
+    )
+    for record in records:
+        if isinstance(transform.original_key(record.key), bytes):
+            part = parts[record.partition]
+            raise SourceChangedError(
+                f"{planned.topic}[{record.partition}]@{record.offset} was written since the plan was made, which says "
+                f"that the partition ends at {part.end}; make sure that all workers of {group_id} are stopped and make "
+                "a new plan"
+            )
+
+
+def require_worker_file_as_planned(
+    worker_config: WorkerConfig, path: str, *, group_id: str | None, topics: dict[TopicType, str], sharing: bool
+) -> None:
+    """Refuse a worker file that no longer says what it said when the plan was made.
+
+    Raises:
+        PlanRejectedError: group, topics or sharing changed.
+    """
+    changed = [
+        f"{topic_type.value}.storage.topic"
+        for topic_type, topic in topics.items()
+        if worker_config.topic(topic_type) != topic
+    ]
+    if group_id is not None and worker_config.group_id != group_id:
+        changed.append("group.id")
+    if worker_config.sharing_enabled is not sharing:
+        changed.append("connect.management.topic.sharing.support")
+    if changed:
+        raise PlanRejectedError(
+            f"worker file {path} was changed since the plan was made ({', '.join(changed)}); make a new plan"
+        )

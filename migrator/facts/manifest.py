@@ -1,0 +1,170 @@
+"""What was done with a plan: a file beside it, written before the first record and as slices are done."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from connect_share.records import OffsetRange, TopicType
+from migrator.copy.evidence import SliceEvidence
+from migrator.facts.isolation import TopicBaseline
+from migrator.plan.plan import load_model
+from migrator.private_file import write_private_file
+
+MANIFEST_FORMAT: Final = "connect-share/migration-manifest/2"
+
+
+class MigrationStatus(enum.Enum):
+    """How far a plan has come.
+
+    ``PLANNED``: writing was allowed to begin and has not ended; the destination holds nothing or a part.
+    ``COPIED``: every slice is there. ``VERIFIED``: and both sides were found equal. ``CUT_OVER``: and the source was
+    fenced and sealed; new workers may run. ``ROLLED_BACK``: what was written was removed again.
+    """
+
+    PLANNED = "planned"
+    COPIED = "copied"
+    VERIFIED = "verified"
+    CUT_OVER = "cut_over"
+    ROLLED_BACK = "rolled_back"
+
+
+class WrittenTopic(BaseModel):
+    """A destination topic as it was when writing began.
+
+    Attributes:
+        end_offsets: per partition the end before the first record was written.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    topic: str
+    topic_id: str | None
+    created: bool
+    end_offsets: dict[int, int]
+
+
+class Followed(BaseModel):
+    """How far a live source was mirrored behind the planned ends.
+
+    Attributes:
+        positions: per source topic partition (``Manifest.place``) the next offset to be read.
+        destination_ends: per topic type and partition the destination's end when this was written: what a run that was
+            killed has left lies behind it.
+        written: records written while following.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    positions: dict[str, int] = {}
+    destination_ends: dict[TopicType, dict[int, int]] = {}
+    written: int = 0
+
+
+class Sealed(BaseModel):
+    """What was written to the source so that a worker started there by mistake runs nothing.
+
+    Attributes:
+        how: ``stop`` wrote the target state STOPPED, ``remove`` removed the records that were moved.
+        records: how many were written.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    how: Literal["stop", "remove"]
+    records: int
+    at_ms: int
+
+
+class BackupFile(BaseModel):
+    """The backup that was made before the first write.
+
+    Attributes:
+        file: its name; it lies beside the plan.
+        topics: how many records of each topic are in it.
+        sha256: of the file's bytes.
+        seconds: what it took.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    file: str
+    records: int
+    topics: dict[str, int]
+    size_bytes: int
+    sha256: str
+    seconds: float
+
+
+class Manifest(BaseModel):
+    """The record of one ``apply``.
+
+    Attributes:
+        plan_sha256: of the plan file's bytes.
+        destination: the topics written to, as they were before.
+        resumed: how often an interrupted run was gone on with.
+        evidence: of the slices that were copied to their end.
+        followed: how far the source was mirrored afterwards.
+        sealed: what was done to the source after the cut-over.
+        isolation: what the destination held of others before the first write, if that was asked for.
+        backup: the file that holds what was read and replaced; ``None``: none was wanted.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    format: Literal["connect-share/migration-manifest/2"] = MANIFEST_FORMAT
+    run_id: str
+    plan_sha256: str
+    fingerprint: str
+    engine: str
+    status: MigrationStatus
+    started_at_ms: int
+    finished_at_ms: int | None = None
+    destination: dict[TopicType, WrittenTopic]
+    slices_planned: int
+    resumed: int = 0
+    evidence: tuple[SliceEvidence, ...] = ()
+    followed: Followed | None = None
+    sealed: Sealed | None = None
+    isolation: dict[TopicType, TopicBaseline] | None = None
+    backup: BackupFile | None = None
+
+    @property
+    def records_written(self) -> int:
+        """Records acknowledged so far, markers not counted."""
+        return sum(evidence.written for evidence in self.evidence)
+
+    @staticmethod
+    def place(source_index: int, topic: str, partition: int) -> str:
+        """Name a source partition inside :class:`Followed`."""
+        return f"{source_index}/{topic}[{partition}]"
+
+    def read_ranges_of(self, source_index: int, planned: Iterable[OffsetRange]) -> tuple[OffsetRange, ...]:
+        """Give the source ranges that were copied: the planned ones, and what was mirrored behind them."""
+        positions = {} if self.followed is None else self.followed.positions
+        return tuple(
+            each._replace(end=positions.get(self.place(source_index, each.topic, each.partition), each.end))
+            for each in planned
+        )
+
+    def save(self, path: Path) -> None:
+        """Replace the file as one step, mode 0600."""
+        write_private_file(path, self.model_dump_json(indent=2) + "\n")
+
+    @classmethod
+    def load(cls, path: Path) -> Manifest:
+        """Read a manifest.
+
+        Raises:
+            PlanFileError: missing or damaged.
+        """
+        return load_model(cls, path, "manifest")
+
+
+def manifest_path(plan_path: Path) -> Path:
+    """Where the manifest of a plan is: ``move.json`` has ``move.manifest.json``."""
+    return plan_path.with_name(f"{plan_path.stem}.manifest.json")

@@ -1,0 +1,1 @@
+"""The plan as data, and whose connectors are whose. Pure."""

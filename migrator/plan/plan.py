@@ -1,0 +1,294 @@
+"""The plan of a migration: a JSON file that a person can read before anything is written.
+
+It names topics by id and records by exact offset ranges, so what is applied is what was planned. It holds
+no secret: worker files are named, and read again when the plan is applied.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Final, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from connect_share.errors import InvalidClusterGroupIdError
+from connect_share.keys import ClusterGroupId
+from connect_share.records import OffsetRange, TopicType
+from connect_share.worker_config.client_settings import Isolation
+from migrator.errors import PlanFileError
+from migrator.private_file import read_private_file, write_private_file
+from migrator.transform.rules import PLAIN_KEYS, RULE_VERSION, KeyTransform, SkipReason
+
+PLAN_FORMAT: Final = "connect-share/migration-plan/2"
+
+Count = Annotated[int, Field(ge=0)]
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class _Part(BaseModel):
+    # A typing error in an edited plan must not be overlooked, hence no unknown members.
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class PlannedPartition(_Part):
+    """The records of one source partition that are to be read: ``[start, end)``.
+
+    Attributes:
+        start: first offset of the log when the plan was made.
+        end: high watermark then, exclusive.
+        last_stable_offset: equal to ``end``; a plan is refused otherwise.
+    """
+
+    partition: Count
+    start: Count
+    end: Count
+    last_stable_offset: Count
+
+    @model_validator(mode="after")
+    def _ordered(self) -> PlannedPartition:
+        if self.start > self.end:
+            raise ValueError(f"partition {self.partition}: start {self.start} is behind end {self.end}")
+        return self
+
+
+class RecordCounts(_Part):
+    """What the transform makes of the records that were read while planning.
+
+    Attributes:
+        read: records visible in the ranges; compaction and markers leave fewer than offsets.
+        to_write: records that get a new key.
+        tombstones: how many of those have no value.
+        bytes_to_write: keys and values of those, new keys counted.
+        skipped: per reason, see :class:`migrator.SkipReason`.
+    """
+
+    read: Count = 0
+    to_write: Count = 0
+    tombstones: Count = 0
+    bytes_to_write: Count = 0
+    skipped: dict[SkipReason, Count] = Field(default_factory=dict)
+
+
+class SourceTopic(_Part):
+    """One topic of a source: what it is, how its own worker reads it, and what is to be read."""
+
+    topic: str
+    topic_id: str | None
+    isolation: Isolation
+    partitions: tuple[PlannedPartition, ...]
+    counts: RecordCounts = RecordCounts()
+
+    def ranges(self) -> tuple[OffsetRange, ...]:
+        """The planned ranges, one per partition."""
+        return tuple(OffsetRange(self.topic, part.partition, part.start, part.end) for part in self.partitions)
+
+
+class SourceCluster(_Part):
+    """One Connect cluster, and where it goes.
+
+    Attributes:
+        worker_config_file: absolute path of its worker file.
+        group_id: its ``group.id``.
+        sharing: its topics are shared: only the keys under its own prefix are its own.
+        kafka_cluster_id: id of the Kafka cluster that holds its topics.
+        cluster_group_id: the prefix its records get; ``None`` gives them plain keys.
+        only_connectors: exact names of the connectors that are moved; ``None`` moves the whole cluster.
+        destination_worker_config_file: absolute path of the worker file used for writing.
+        connectors: how many connectors of its config topic are moved.
+    """
+
+    worker_config_file: str
+    group_id: str
+    sharing: bool = False
+    kafka_cluster_id: str | None
+    cluster_group_id: str | None
+    only_connectors: tuple[str, ...] | None = None
+    destination_worker_config_file: str
+    connectors: Count
+    topics: dict[TopicType, SourceTopic]
+
+    @property
+    def becomes(self) -> str:
+        """Where it goes, for people."""
+        return PLAIN_KEYS if self.cluster_group_id is None else self.cluster_group_id
+
+    def transform(self, topic_type: TopicType) -> KeyTransform:
+        """The transform for the records of one of its topics.
+
+        Raises:
+            InvalidClusterGroupIdError: ``cluster_group_id`` was edited into an illegal one.
+        """
+        return KeyTransform(
+            topic_type=topic_type,
+            plain=not self.sharing,
+            groups=frozenset({self.group_id}) if self.sharing else None,
+            destination=None if self.cluster_group_id is None else ClusterGroupId(self.cluster_group_id),
+            connectors=None if self.only_connectors is None else frozenset(self.only_connectors),
+        )
+
+
+class DestinationTopic(_Part):
+    """One shared topic. ``topic_id`` is empty when ``apply`` has to create it, as a worker would."""
+
+    topic: str
+    topic_id: str | None
+    partitions: Annotated[int, Field(ge=1)]
+    create: bool
+
+
+class Destination(_Part):
+    """The shared topics and the Kafka cluster that holds them."""
+
+    kafka_cluster_id: str | None
+    topics: dict[TopicType, DestinationTopic]
+
+
+class Step(_Part):
+    """One step of the whole move: who does what."""
+
+    who: Literal["operator", "connect-share-migrate"]
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class CopySlice:
+    """The unit of work of every engine: one source partition, never split (splitting it reorders records).
+
+    Attributes:
+        source_index: place of the source cluster in the plan.
+        transform: gives the new keys.
+        fold: re-emit the state (``--mode state``) instead of every record.
+    """
+
+    source_index: int
+    topic_type: TopicType
+    offset_range: OffsetRange
+    isolation: Isolation
+    destination_topic: str
+    destination_partitions: int
+    transform: KeyTransform
+    fold: bool = False
+
+    @property
+    def name(self) -> str:
+        """Text that tells it apart inside its plan: ``0/config/connect-configs[0]``."""
+        where = f"{self.offset_range.topic}[{self.offset_range.partition}]"
+        return f"{self.source_index}/{self.topic_type.value}/{where}"
+
+
+class MigrationPlan(_Part):
+    """A move of Connect clusters, or of some of their connectors, onto one set of topics.
+
+    Attributes:
+        mode: ``mirror`` copies record for record, ``state`` re-emits the folded state.
+        follow: the workers of the sources may be alive; what they write is mirrored until the cut-over.
+        merge: several sources become one group, on purpose.
+    """
+
+    format: Literal["connect-share/migration-plan/2"] = PLAN_FORMAT
+    run_id: str
+    created_at_ms: Count
+    mode: Literal["mirror", "state"] = "mirror"
+    follow: bool = False
+    merge: bool = False
+    sources: Annotated[tuple[SourceCluster, ...], Field(min_length=1)]
+    destination: Destination
+    rule_version: int = RULE_VERSION
+    fingerprint: str
+    warnings: tuple[str, ...] = ()
+    steps: tuple[Step, ...] = ()
+
+    @model_validator(mode="after")
+    def _consistent(self) -> MigrationPlan:
+        every = set(TopicType)
+        if set(self.destination.topics) != every or any(set(s.topics) != every for s in self.sources):
+            raise ValueError("each source and the destination need exactly the topics config, status and offset")
+        groups = [source.cluster_group_id for source in self.sources]
+        if len(set(groups)) != len(groups) and not self.merge:
+            raise ValueError("two sources have the same cluster_group_id: they would be merged into one group")
+        if self.follow and self.mode != "mirror":
+            raise ValueError("follow needs the mode mirror: a folded state has no order to follow")
+        if any(len(source.topics[TopicType.CONFIG].partitions) != 1 for source in self.sources):
+            raise ValueError("a config topic has exactly one partition")
+        if self.destination.topics[TopicType.CONFIG].partitions != 1:
+            raise ValueError("the destination's config topic has exactly one partition")
+        expected = plan_fingerprint(self.sources, self.mode)
+        if self.fingerprint != expected:
+            raise ValueError(
+                f"fingerprint is {self.fingerprint}, but the transform of this plan by this version gives "
+                f"{expected}: cluster_group_id was edited or the rules changed; make the plan anew"
+            )
+        return self
+
+    @classmethod
+    def load(cls, path: Path | str) -> MigrationPlan:
+        """Read and check a plan file.
+
+        Raises:
+            PlanFileError: missing, not JSON, of another format, or inconsistent; it says where.
+        """
+        return load_model(cls, Path(path), "plan")
+
+    def save(self, path: Path | str) -> None:
+        """Write the plan as one step, mode 0600."""
+        write_private_file(Path(path), self.model_dump_json(indent=2) + "\n")
+
+    def in_place(self, source: SourceCluster, topic_type: TopicType) -> bool:
+        """Tell whether a source's topic is the destination's at once: originals and copies side by side."""
+        return (
+            source.kafka_cluster_id == self.destination.kafka_cluster_id
+            and source.topics[topic_type].topic == self.destination.topics[topic_type].topic
+        )
+
+    def slices(self) -> list[CopySlice]:
+        """One slice for each source partition, config topics first, in the order of the plan."""
+        return [
+            CopySlice(
+                source_index=index,
+                topic_type=topic_type,
+                offset_range=offset_range,
+                isolation=source.topics[topic_type].isolation,
+                destination_topic=self.destination.topics[topic_type].topic,
+                destination_partitions=self.destination.topics[topic_type].partitions,
+                transform=source.transform(topic_type),
+                fold=self.mode == "state",
+            )
+            for topic_type in TopicType
+            for index, source in enumerate(self.sources)
+            for offset_range in source.topics[topic_type].ranges()
+        ]
+
+
+def plan_fingerprint(sources: tuple[SourceCluster, ...], mode: str) -> str:
+    """Hash of all transforms of a plan, in order.
+
+    Raises:
+        ValueError: a ``cluster_group_id`` is illegal.
+    """
+    digest = hashlib.sha256(mode.encode())
+    for source in sources:
+        for topic_type in TopicType:
+            try:
+                digest.update(source.transform(topic_type).fingerprint.encode())
+            except InvalidClusterGroupIdError as error:
+                raise ValueError(str(error)) from error
+    return f"sha256:{digest.hexdigest()}"
+
+
+def load_model(model: type[Model], path: Path, what: str) -> Model:
+    """Read a JSON file into a pydantic model; errors name the place in the file, never its content.
+
+    Raises:
+        PlanFileError: missing, not JSON, or not of this shape.
+    """
+    text = read_private_file(path, what)
+    try:
+        return model.model_validate_json(text)
+    except ValidationError as error:
+        first: Mapping[str, object] = dict(error.errors(include_url=False, include_input=False)[0])
+        location = first.get("loc")
+        where = ".".join(str(part) for part in location) if isinstance(location, tuple) else ""
+        raise PlanFileError(f"{what} {path} is not usable, at {where or 'the top'}: {first.get('msg')}") from error

@@ -1,0 +1,1 @@
+"""Making a plan, and what it refuses."""

@@ -1,0 +1,166 @@
+"""What a plan says to people: warnings, the steps of the whole move, and refusals of what is unclear."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from migrator.errors import PlanRejectedError
+from migrator.plan.plan import Destination, Step
+from migrator.planning.moves import Intent, Move
+
+OWN_OFFSETS_TOPIC: Final = "offsets.storage.topic"
+
+
+def warn_about(move: Move, destination_cluster: str | None, mode: str) -> list[str]:
+    """Say what an operator has to know about one source; refuses what would make connectors read again.
+
+    Raises:
+        PlanRejectedError: connectors have an offsets topic of their own and go to another Kafka cluster.
+    """
+    warnings: list[str] = []
+    state = move.state
+    connectors = move.connectors()
+    if state is not None:
+        own = [name for name in connectors if (state.connector_config(name) or {}).get(OWN_OFFSETS_TOPIC)]
+        if own and move.kafka_cluster_id != destination_cluster:
+            raise PlanRejectedError(
+                f"{len(own)} connector(s) of {move.source.group_id} have an offsets topic of their own "
+                f"({', '.join(map(repr, own))}), which is not moved to the other Kafka cluster: they would read "
+                "everything again; mirror those topics first and leave these connectors out"
+            )
+        if own:
+            warnings.append(f"{', '.join(map(repr, own))}: offsets are in a topic of their own, which stays as it is")
+        inconsistent = sorted(state.inconsistent_connectors() & set(connectors))
+        if inconsistent:
+            warnings.append(
+                f"{', '.join(map(repr, inconsistent))}: task configs are inconsistent at the source already; "
+                + (
+                    "where the topic still holds all of them they are put in order"
+                    if mode == "state"
+                    else "workers may run it without tasks until it is configured again; --mode state heals it"
+                )
+            )
+    if move.kafka_cluster_id != destination_cluster:
+        warnings.append(
+            f"{move.source.group_id} goes to another Kafka cluster: consumer groups of its sink connectors are "
+            "not in these topics and have to be moved apart"
+        )
+    if move.destination_group_id != move.source.group_id:
+        warnings.append(
+            f"{move.source.group_id} becomes {move.destination_group_id}: transactional ids of exactly-once connectors "
+            "change with the group, so old workers would not be fenced by the new ones; make sure they never start again"
+        )
+    return warnings
+
+
+def warn_about_names(moves: Sequence[Move]) -> list[str]:
+    """Name connectors that exist in several sources."""
+    owners: dict[str, list[str]] = {}
+    for move in moves:
+        for name in move.connectors():
+            owners.setdefault(name, []).append(move.source.group_id)
+    return [
+        f"connector {name!r} exists in {', '.join(groups)}: if it is a sink on the same Kafka cluster, both use "
+        f"the consumer group connect-{name}"
+        for name, groups in sorted(owners.items())
+        if len(groups) > 1
+    ]
+
+
+def refuse_unclear(moves: Sequence[Move], intent: Intent) -> list[str]:
+    """Refuse what names no connector, or names one twice; returns warnings.
+
+    Raises:
+        PlanRejectedError: it says which connectors.
+    """
+    if intent.job is not None:
+        return _refuse_unclear_job(moves, intent.job)
+    warnings: list[str] = []
+    if intent.assign is not None:
+        warnings += _refuse_unassigned(moves)
+    if intent.merge:
+        owners: dict[tuple[str, str], list[str]] = {}
+        for move in moves:
+            for name in move.connectors_seen - {""}:  # the name in a group's marker
+                owners.setdefault((move.becomes, name), []).append(move.source.group_id)
+        twice = sorted((name, groups) for (_, name), groups in owners.items() if len(groups) > 1)
+        if twice:
+            name, groups = twice[0]
+            raise PlanRejectedError(
+                f"{len(twice)} connector(s) have records in several of the sources to be merged, such as {name!r} in "
+                f"{', '.join(groups)}: one would overwrite the other; delete or rename it in all but one, or move the "
+                "others connector by connector with --job"
+            )
+    return warnings
+
+
+def _refuse_unclear_job(moves: Sequence[Move], job: str) -> list[str]:
+    having = [move for move in moves if any(topic.counts.to_write for topic in move.planned.values())]
+    if len(having) > 1:
+        raise PlanRejectedError(
+            f"connector {job!r} exists in {', '.join(move.source.group_id for move in having)}: name one source only"
+        )
+    if not having:
+        raise PlanRejectedError(
+            f"none of the sources has a record of connector {job!r}: names are exact, dots, dashes and case included"
+        )
+    if job not in having[0].connectors():
+        return [f"connector {job!r} has no configuration any more: only what is left of it is moved"]
+    return []
+
+
+def _refuse_unassigned(moves: Sequence[Move]) -> list[str]:
+    assigned = {name for move in moves for name in move.only_connectors or ()}
+    unassigned = sorted({name for move in moves for name in move.all_connectors()} - assigned)
+    if unassigned:
+        raise PlanRejectedError(
+            f"{len(unassigned)} connector(s) are in no group of the assignment: {', '.join(map(repr, unassigned))}; "
+            "give each to one group"
+        )
+    return [
+        f"{move.source.group_id}: {name!r} is assigned to it but has no record in its topics"
+        for move in moves
+        for name in sorted((move.only_connectors or frozenset()) - move.connectors_seen)
+    ]
+
+
+def steps_of(moves: Sequence[Move], destination: Destination, intent: Intent) -> tuple[Step, ...]:
+    """Tell who does what, in order, from here to workers that run on the destination."""
+    sources = ", ".join(dict.fromkeys(move.source.group_id for move in moves))
+    groups = ", ".join(dict.fromkeys(move.destination_group_id for move in moves))
+    stop = f"stop all workers of {sources} and keep them stopped"
+    steps = [] if intent.follow else [_you(stop)]
+    steps.append(_tool("apply: check that nothing changed since this plan was made, back up what is read and replaced"))
+    create = [topic.topic for topic in destination.topics.values() if topic.create]
+    if create:
+        steps.append(_tool(f"apply: create {', '.join(create)} as a worker of the destination would"))
+    what = "the folded state" if intent.mode == "state" else "the records"
+    for move in moves:
+        whose = what if move.only_connectors is None else f"{what} of {len(move.only_connectors)} connector(s)"
+        steps.append(_tool(f"apply: copy {whose} of {move.source.group_id} as {_keys_of(move)}"))
+    if intent.follow:
+        steps.append(_tool("apply --follow: mirror what the workers write meanwhile, showing how far it is behind"))
+        steps.append(_you(stop))
+    steps.append(_tool("verify: fold both sides and compare the states"))
+    steps.append(
+        _tool(
+            f"cutover: copy what is left, verify, fence the producers of {sources}, and seal the source, so that a worker "
+            "that is started there by mistake runs nothing"
+        )
+    )
+    sharing = "with sharing enabled" if moves[0].group is not None else "with sharing disabled"
+    steps.append(_you(f"start the workers of {groups} on the destination's topics, {sharing}"))
+    return tuple(steps)
+
+
+def _keys_of(move: Move) -> str:
+    return "plain keys" if move.group is None else f"keys under the prefix {move.group}."
+
+
+def _you(what: str) -> Step:
+    return Step(who="operator", what=what)
+
+
+def _tool(what: str) -> Step:
+    return Step(who="connect-share-migrate", what=what)

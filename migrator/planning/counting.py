@@ -1,0 +1,118 @@
+"""Reading a source topic while a plan is made: what the transform would do to it, counted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+from connect_share.client import Message, to_record
+from connect_share.records import Record, TopicType
+from migrator.errors import PlanRejectedError
+from migrator.facts.inspection import PROGRESS_EVERY
+from migrator.plan.plan import RecordCounts
+from migrator.transform.connector_keys import connector_of
+from migrator.transform.rules import KeyTransform, SkipReason
+
+RECORD_OVERHEAD_BYTES: Final = 61 + 70
+"""A batch header and the lengths and deltas of one record, rounded up."""
+
+
+class Counting:
+    """Reads one source topic, counts what the transform does, and passes the records on."""
+
+    def __init__(self, transform: KeyTransform, limit_bytes: int, advance: Callable[[int], None]) -> None:
+        self._transform = transform
+        self._prefix = transform.prefix
+        self._limit_bytes = limit_bytes
+        self._advance = advance
+        self._skipped: Counter[SkipReason] = Counter()
+        self._read = self._to_write = self._tombstones = self._bytes = 0
+        self.undated = 0
+        self.connectors: set[str] = set()
+        self._known: set[bytes] = set()
+
+    def take(self, batch: Sequence[Message]) -> None:
+        """Count a batch: what :meth:`count` does, without a record for each ordinary message.
+
+        Raises:
+            PlanRejectedError: as :meth:`count`.
+        """
+        beginnings, cut = self._transform.sure_beginnings
+        room = self._limit_bytes - len(self._prefix) - RECORD_OVERHEAD_BYTES
+        known, known_part = self._known, self._known_part
+        taken = size = 0
+        for message in batch:
+            key: Any = message.key()
+            value: Any = message.value()
+            if key is not None and value is not None and key.startswith(beginnings):
+                length = len(key) - cut + len(value)
+                if (
+                    known_part(key[cut:]) in known
+                    and length <= room
+                    and message.timestamp()[1] != 0
+                    and not message.headers()
+                ):
+                    taken += 1
+                    size += length
+                    continue
+            self.count(to_record(message))
+        self._read += taken
+        self._to_write += taken
+        self._bytes += size + taken * len(self._prefix)
+        self._advance(taken)
+
+    def _known_part(self, original: bytes) -> bytes:
+        """Give the part of a key by which its connector is known: the whole, or ``["name",`` of an offset's."""
+        if self._transform.topic_type is not TopicType.OFFSET:
+            return original
+        return original[: original.find(b'",') + 2]
+
+    def through(self, records: Iterator[Record]) -> Iterator[Record]:
+        """Pass records on, counted."""
+        for record in records:
+            self.count(record)
+            yield record
+
+    def count(self, record: Record) -> bytes | None:
+        """Count one record; gives its original key if it is taken.
+
+        Raises:
+            PlanRejectedError: with its new key it does not fit into the destination's topic.
+        """
+        self._read += 1
+        if self._read % PROGRESS_EVERY == 0:
+            self._advance(PROGRESS_EVERY)
+        original = self._transform.original_key(record.key)
+        if isinstance(original, SkipReason):
+            self._skipped[original] += 1
+            return None
+        connector = connector_of(self._transform.topic_type, original)
+        if connector is not None:
+            self.connectors.add(connector)
+            part = self._known_part(original)
+            # With an escaped quote in the name the part is not the name's.
+            if self._transform.topic_type is not TopicType.OFFSET or part == b'["%s",' % connector.encode():
+                self._known.add(part)
+        size = len(self._prefix) + len(original) + len(record.value or b"")
+        self._to_write += 1
+        self._bytes += size
+        self._tombstones += record.value is None
+        self.undated += record.timestamp_ms == 0  # the client library takes 0 for "now"
+        headers = sum(len(name.encode()) + len(value or b"") + 10 for name, value in record.headers)
+        if size + headers + RECORD_OVERHEAD_BYTES > self._limit_bytes:
+            raise PlanRejectedError(
+                f"{record.topic}[{record.partition}]@{record.offset}: with its new key the record has {size} bytes "
+                f"and no longer fits into max.message.bytes={self._limit_bytes} of the destination: raise that"
+            )
+        return original
+
+    def counts(self) -> RecordCounts:
+        """Give the figures so far."""
+        return RecordCounts(
+            read=self._read,
+            to_write=self._to_write,
+            tombstones=self._tombstones,
+            bytes_to_write=self._bytes,
+            skipped=dict(sorted(self._skipped.items(), key=lambda item: item[0].value)),
+        )

@@ -1,0 +1,220 @@
+"""Which cluster goes where: worker files paired, what is meant by them, and what is refused before any broker is asked."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from connect_share.errors import ConfigError, InvalidClusterGroupIdError
+from connect_share.keys import ClusterGroupId
+from connect_share.records import TopicType
+from connect_share.state import ClusterConfigState
+from connect_share.worker_config import WorkerConfig
+from migrator.facts.inspection import load_worker_file
+from migrator.plan.plan import SourceTopic
+from migrator.transform.rules import PLAIN_KEYS, KeyTransform
+
+
+@dataclass(frozen=True)
+class Intent:
+    """What worker files cannot say.
+
+    Attributes:
+        job: exact name of the one connector to be moved; ``None`` moves whole clusters.
+        assign: for clusters that share plain keys by accident: per ``group.id`` of a source the connectors that are its own.
+        merge: several sources are to become one group.
+        mode: ``mirror`` or ``state``.
+        follow: the sources' workers may be alive.
+    """
+
+    job: str | None = None
+    assign: Mapping[str, tuple[str, ...]] | None = None
+    merge: bool = False
+    mode: Literal["mirror", "state"] = "mirror"
+    follow: bool = False
+
+
+@dataclass
+class Move:
+    """One source while its plan is made. ``group`` is ``None`` when its records get plain keys."""
+
+    source_file: Path
+    source: WorkerConfig
+    destination_file: Path
+    destination: WorkerConfig
+    group: ClusterGroupId | None
+    only_connectors: frozenset[str] | None = None
+    kafka_cluster_id: str | None = None
+    planned: dict[TopicType, SourceTopic] = field(default_factory=dict)
+    state: ClusterConfigState | None = None
+    connectors_seen: set[str] = field(default_factory=set)
+
+    @property
+    def own(self) -> ClusterGroupId | None:
+        """The key space it comes from; ``None`` is that of plain keys."""
+        return ClusterGroupId(self.source.group_id) if self.source.sharing_enabled else None
+
+    @property
+    def becomes(self) -> str:
+        """Where it goes, for people."""
+        return PLAIN_KEYS if self.group is None else str(self.group)
+
+    @property
+    def destination_group_id(self) -> str:
+        """``group.id`` of the workers that will run on the destination."""
+        return self.destination.group_id if self.group is None else str(self.group)
+
+    def all_connectors(self) -> frozenset[str]:
+        """Connectors of the config topic, those that are not moved included."""
+        return self.state.connectors() if self.state is not None else frozenset()
+
+    def connectors(self) -> list[str]:
+        """Connectors of the config topic that are moved."""
+        names = self.all_connectors()
+        return sorted(names if self.only_connectors is None else names & self.only_connectors)
+
+    def transform(self, topic_type: TopicType) -> KeyTransform:
+        """The transform for the records of one of its topics."""
+        own = self.own
+        return KeyTransform(
+            topic_type=topic_type,
+            plain=own is None,
+            groups=None if own is None else frozenset({str(own)}),
+            destination=self.group,
+            connectors=self.only_connectors,
+        )
+
+
+def _group_for(text: str, path: Path) -> ClusterGroupId:
+    try:
+        return ClusterGroupId(text)
+    except InvalidClusterGroupIdError as error:
+        raise ConfigError(f"{path}: group.id: {error}", property_name="group.id") from error
+
+
+def pair(source_files: Sequence[Path], destination_files: Sequence[Path], intent: Intent | None = None) -> list[Move]:
+    """Decide which group each source becomes; ``docs/decisions/0004-several-sources.md``.
+
+    Raises:
+        ConfigError: the files and the intent contradict each other.
+    """
+    intent = intent or Intent()
+    if not source_files or not destination_files:
+        raise ConfigError("a plan needs at least one source and one destination worker file")
+    if len(destination_files) not in {1, len(source_files)}:
+        raise ConfigError(
+            f"{len(source_files)} source worker files and {len(destination_files)} destination worker files: "
+            "give one destination for all, or one for each source in the same order"
+        )
+    if intent.job is not None and intent.assign is not None:
+        raise ConfigError("a job and an assignment of connectors at once: one of the two says what is moved")
+    sources = [load_worker_file(path) for path in source_files]
+    destinations = [load_worker_file(path) for path in destination_files]
+    paired = len(destination_files) == len(source_files)
+    destination_names_it = paired or intent.merge or intent.job is not None
+    moves = []
+    for index, (path, worker) in enumerate(zip(source_files, sources, strict=True)):
+        at = index if paired else 0
+        group = None
+        if destinations[at].sharing_enabled:
+            naming, naming_file = (destinations[at], destination_files[at]) if destination_names_it else (worker, path)
+            group = _group_for(naming.group_id, naming_file)
+        if worker.sharing_enabled:
+            _group_for(worker.group_id, path)
+        moves.append(
+            Move(
+                source_file=path,
+                source=worker,
+                destination_file=destination_files[at],
+                destination=destinations[at],
+                group=group,
+                only_connectors=_only(intent, worker, path),
+            )
+        )
+    _refuse_contradictions(moves, intent)
+    return moves
+
+
+def _only(intent: Intent, worker: WorkerConfig, path: Path) -> frozenset[str] | None:
+    if intent.job is not None:
+        return frozenset({intent.job})
+    if intent.assign is None:
+        return None
+    if worker.group_id not in intent.assign:
+        raise ConfigError(
+            f"the assignment of connectors has no entry for group.id {worker.group_id} of {path}: add one, empty if it "
+            "gets none"
+        )
+    return frozenset(intent.assign[worker.group_id])
+
+
+def _refuse_contradictions(moves: Sequence[Move], intent: Intent) -> None:
+    first = moves[0]
+    for move in moves[1:]:
+        for topic_type in TopicType:
+            if move.destination.topic(topic_type) != first.destination.topic(topic_type):
+                raise ConfigError(
+                    f"{first.destination_file} and {move.destination_file} name different "
+                    f"{topic_type.value} topics: one plan moves to one set of topics",
+                    property_name=f"{topic_type.value}.storage.topic",
+                )
+        if move.destination.sharing_enabled is not first.destination.sharing_enabled:
+            raise ConfigError(
+                f"{first.destination_file} and {move.destination_file} differ in topic sharing: one plan writes "
+                "prefixed keys or plain ones",
+                property_name="connect.management.topic.sharing.support",
+            )
+    if intent.assign is not None:
+        unknown = sorted(intent.assign.keys() - {move.source.group_id for move in moves})
+        if unknown:
+            raise ConfigError(f"the assignment of connectors names {unknown[0]!r}, which is no group.id of a source")
+        owners = Counter(name for move in moves for name in move.only_connectors or ())
+        twice = sorted(name for name, count in owners.items() if count > 1)
+        if twice:
+            raise ConfigError(f"the assignment gives connector {twice[0]!r} to two groups; each has one owner")
+    if intent.merge or intent.job is not None:
+        return
+    for becomes, count in Counter(move.becomes for move in moves).items():
+        if count > 1:
+            raise ConfigError(
+                f"{count} sources would become {becomes} and be merged: give one destination worker file for each "
+                "source, each with a group.id of its own, or --merge if that is meant",
+                property_name="group.id",
+            )
+
+
+def refuse_same_topics(moves: Sequence[Move], destination_cluster: str | None) -> None:
+    """Refuse moves that lead nowhere, and sources that cannot be told apart.
+
+    Raises:
+        ConfigError: it says which topic.
+    """
+    taken: dict[tuple[str | None, str, str | None], Move] = {}
+    for move in moves:
+        own, same_cluster = move.own, move.kafka_cluster_id == destination_cluster
+        for topic_type in TopicType:
+            topic = move.source.topic(topic_type)
+            for other_type in TopicType:
+                if same_cluster and move.destination.topic(other_type) == topic:
+                    if other_type is not topic_type:
+                        raise ConfigError(
+                            f"{topic} is the {topic_type.value} topic of {move.source_file} and the {other_type.value} "
+                            f"topic of {move.destination_file}",
+                            property_name=f"{other_type.value}.storage.topic",
+                        )
+                    if own == move.group:
+                        raise ConfigError(
+                            f"{topic} holds the records of {move.source_file} under {move.becomes} already: there is "
+                            "nothing to move; choose another group.id or other topics for the destination",
+                            property_name=f"{topic_type.value}.storage.topic",
+                        )
+            at = (move.kafka_cluster_id, topic, None if own is None else str(own))
+            other = taken.setdefault(at, move)
+            if other is not move and (move.only_connectors is None or move.only_connectors == other.only_connectors):
+                raise ConfigError(
+                    f"{topic} is used by {other.source_file} and by {move.source_file} with the same keys: records do "
+                    "not tell which of the two wrote them; say with --assign which connector is whose"
+                )

@@ -1,0 +1,282 @@
+"""Making a plan: ask the cluster for facts, refuse what is not safe, write down the rest."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+from connect_share.admin import Admin
+from connect_share.client import to_record
+from connect_share.errors import ConfigError
+from connect_share.log.ranges import read_batches
+from connect_share.records import TopicType
+from connect_share.state import replay_config
+from connect_share.topics import check_cleanup_policy, check_partition_count, topic_spec
+from connect_share.worker_config import WorkerConfig
+from migrator.copy.copying import IDLE_TIMEOUT_S
+from migrator.facts.inspection import (
+    BUSY_TOPIC_WAIT_S,
+    TopicFacts,
+    client_id_of,
+    read_facts,
+    refuse_present,
+    require_no_live_workers,
+    require_no_open_transaction,
+    require_same_cluster,
+    require_topic,
+)
+from migrator.plan.plan import (
+    Destination,
+    DestinationTopic,
+    MigrationPlan,
+    PlannedPartition,
+    SourceCluster,
+    SourceTopic,
+    plan_fingerprint,
+)
+from migrator.planning.advice import refuse_unclear, steps_of, warn_about, warn_about_names
+from migrator.planning.counting import Counting
+from migrator.planning.moves import Intent, Move, pair, refuse_same_topics
+from migrator.progress import Progress, Silent
+from migrator.transform.rules import SkipReason
+
+DEFAULT_MAX_MESSAGE_BYTES: Final = 1_048_588
+
+# On dedicated topics nothing of this kind is expected. On shared ones prefixed and plain keys of others are.
+_WARNED_REASONS: Final = (SkipReason.NO_KEY, SkipReason.NOT_A_LEGAL_KEY, SkipReason.ALREADY_PREFIXED)
+
+
+def _limits(admin: Admin, worker: WorkerConfig, topic_type: TopicType, *, exists: bool) -> int:
+    """Largest batch the destination topic takes, in bytes."""
+    settings = worker.topic_settings(topic_type)
+    if exists:
+        settings = admin.topic_configs(worker.topic(topic_type))
+    return int(settings.get("max.message.bytes", DEFAULT_MAX_MESSAGE_BYTES))
+
+
+def _plan_destination(
+    admin: Admin, worker: WorkerConfig, kafka_cluster_id: str | None
+) -> tuple[Destination, dict[TopicType, TopicFacts], dict[TopicType, int], list[str]]:
+    facts = read_facts(admin, {worker.topic(topic_type) for topic_type in TopicType})
+    existing: dict[TopicType, TopicFacts] = {}
+    topics: dict[TopicType, DestinationTopic] = {}
+    limits: dict[TopicType, int] = {}
+    warnings: list[str] = []
+    for topic_type in TopicType:
+        name = worker.topic(topic_type)
+        found, spec = facts.get(name), topic_spec(worker, topic_type)
+        limits[topic_type] = _limits(admin, worker, topic_type, exists=found is not None)
+        if found is not None:
+            check_cleanup_policy(admin, spec)
+            check_partition_count(spec, len(found.ends))
+            existing[topic_type] = found
+            if admin.topic_configs(name).get("message.timestamp.type") == "LogAppendTime":
+                warnings.append(
+                    f"{name} stamps records with the time of the write (message.timestamp.type): the records' "
+                    "own timestamps will be lost"
+                )
+        partitions = len(found.ends) if found is not None else spec.partitions
+        if partitions < 1:
+            raise ConfigError(
+                f"{topic_type.value}.storage.partitions is {partitions} (the broker decides) and {name} does not "
+                "exist yet: create the topic or give a number",
+                property_name=f"{topic_type.value}.storage.partitions",
+            )
+        topics[topic_type] = DestinationTopic(
+            topic=name,
+            topic_id=None if found is None else found.topic_id,
+            partitions=partitions,
+            create=found is None,
+        )
+    return Destination(kafka_cluster_id=kafka_cluster_id, topics=topics), existing, limits, warnings
+
+
+def _require_absent(moves: Sequence[Move], existing: dict[TopicType, TopicFacts], progress: Progress) -> None:
+    wanted: dict[str | None, frozenset[str] | None] = {}
+    for move in moves:
+        space = None if move.group is None else str(move.group)
+        known = wanted.get(space, frozenset())
+        wanted[space] = None if known is None or move.only_connectors is None else known | move.only_connectors
+    worker = moves[0].destination
+    for topic_type, facts in existing.items():
+        refuse_present(
+            worker.consumer_settings(), topic_type, facts, wanted, client_id=client_id_of(worker), progress=progress
+        )
+
+
+def _plan_source(
+    admin: Admin, move: Move, limits: dict[TopicType, int], progress: Progress, *, follow: bool
+) -> list[str]:
+    """Fill in the topics of one source; returns warnings."""
+    warnings: list[str] = []
+    facts = read_facts(admin, {move.source.topic(topic_type) for topic_type in TopicType})
+    for topic_type in TopicType:
+        found = require_topic(
+            facts, move.source.topic(topic_type), remedy=f"look at {move.source_file}, nothing can be moved"
+        )
+        check_partition_count(topic_spec(move.source, topic_type), len(found.ends))
+        # On a busy topic some transaction is open at most moments; that of a healthy worker ends soon.
+        busy = move.source.sharing_enabled or follow
+        stable = require_no_open_transaction(admin, found, wait_s=BUSY_TOPIC_WAIT_S if busy else 0.0)
+        isolation = move.source.isolation(topic_type)
+        planned = SourceTopic(
+            topic=found.topic,
+            topic_id=found.topic_id,
+            isolation=isolation,
+            partitions=tuple(
+                PlannedPartition(
+                    partition=number,
+                    start=found.starts[number],
+                    end=found.ends[number],
+                    last_stable_offset=stable[number],
+                )
+                for number in sorted(found.ends)
+            ),
+        )
+        counting = Counting(
+            move.transform(topic_type),
+            limits[topic_type],
+            progress.advance,
+        )
+        ranges = planned.ranges()
+        progress.phase(f"reading {found.topic}", sum(part.end - part.start for part in ranges))
+        batches = read_batches(
+            move.source.consumer_settings(),
+            ranges,
+            isolation=isolation,
+            client_id=client_id_of(move.source),
+            idle_timeout_s=IDLE_TIMEOUT_S,
+        )
+        if topic_type is TopicType.CONFIG:
+            records = (to_record(message) for batch in batches for message in batch)
+            move.state = replay_config(counting.through(records), move.own)
+        else:
+            for batch in batches:
+                counting.take(batch)
+        counts = counting.counts()
+        move.connectors_seen |= counting.connectors
+        move.planned[topic_type] = planned.model_copy(update={"counts": counts})
+        warnings += [
+            f"{found.topic}: {counts.skipped[reason]} record(s) are left behind: each {reason.explanation}"
+            for reason in _WARNED_REASONS
+            if reason in counts.skipped and not (move.own is not None and reason is not SkipReason.NO_KEY)
+        ]
+        if counting.undated:
+            warnings.append(
+                f"{found.topic}: {counting.undated} record(s) have the timestamp 0 (1970) and will get that of the write"
+            )
+    return warnings
+
+
+def make_plan(
+    source_files: Sequence[Path],
+    destination_files: Sequence[Path],
+    *,
+    now_ms: int,
+    intent: Intent | None = None,
+    progress: Progress | None = None,
+) -> MigrationPlan:
+    """Plan a move; writes nothing to Kafka. Sharing in the worker files says the direction.
+
+    Args:
+        source_files: worker files of the clusters that are moved.
+        destination_files: worker files of where they go: one for all sources, or one for each.
+        now_ms: the time, milliseconds since the epoch.
+        intent: what the files cannot say.
+        progress: told how far the reading is.
+
+    Raises:
+        ConfigError: the files contradict each other.
+        TopicError: a topic is missing, not compacted, has too many partitions or an open transaction.
+        LiveMembersError: workers of a group are alive.
+        PlanRejectedError: a record would no longer fit, or the destination already holds the group.
+        BrokerError: the cluster refused.
+    """
+    progress, intent = progress or Silent(), intent or Intent()
+    source_paths = [Path(path).resolve() for path in source_files]
+    destination_paths = [Path(path).resolve() for path in destination_files]
+    moves = pair(source_paths, destination_paths, intent)
+    warnings: list[str] = []
+    with ExitStack() as stack:
+        shared = moves[0].destination
+        at_destination = stack.enter_context(Admin(shared.admin_settings(), client_id=client_id_of(shared)))
+        destination_cluster = at_destination.cluster_id()
+        admins: list[Admin] = []
+        for move in moves:
+            admin = stack.enter_context(Admin(move.source.admin_settings(), client_id=client_id_of(move.source)))
+            admins.append(admin)
+            move.kafka_cluster_id = admin.cluster_id()
+        for move in moves[1:]:
+            with Admin(move.destination.admin_settings(), client_id=client_id_of(move.destination)) as admin:
+                require_same_cluster(admin, destination_cluster, str(move.destination_file))
+        refuse_same_topics(moves, destination_cluster)
+        for move, admin in zip(moves, admins, strict=True):
+            warnings += _look_for_workers(move, admin, at_destination, destination_cluster, intent)
+        destination, existing, limits, notes = _plan_destination(at_destination, shared, destination_cluster)
+        warnings += notes
+        for move, admin in zip(moves, admins, strict=True):
+            warnings += _plan_source(admin, move, limits, progress, follow=intent.follow)
+        warnings += refuse_unclear(moves, intent)
+        if intent.job is not None:
+            moves = [move for move in moves if any(topic.counts.to_write for topic in move.planned.values())]
+        for move in moves:
+            warnings += warn_about(move, destination_cluster, intent.mode)
+        _require_absent(moves, existing, progress)
+    warnings += warn_about_names(moves)
+    warnings += [
+        f"{move.source_file}: none of its records would be moved; are these the topics of this cluster?"
+        for move in moves
+        if not any(topic.counts.to_write for topic in move.planned.values())
+    ]
+    if all(move.group == move.source.group_id for move in moves) and len(source_paths) > len(destination_paths):
+        warnings.append(
+            f"several sources, one destination worker file: each keeps its own group.id as prefix; "
+            f"group.id {shared.group_id} of {destination_paths[0]} is not used"
+        )
+    sources = tuple(_source_of(move) for move in moves)
+    return MigrationPlan(
+        run_id=uuid.uuid4().hex,
+        created_at_ms=now_ms,
+        mode=intent.mode,
+        follow=intent.follow,
+        merge=intent.merge,
+        sources=sources,
+        destination=destination,
+        fingerprint=plan_fingerprint(sources, intent.mode),
+        warnings=tuple(warnings),
+        steps=steps_of(moves, destination, intent),
+    )
+
+
+def _look_for_workers(
+    move: Move, at_source: Admin, at_destination: Admin, destination_cluster: str | None, intent: Intent
+) -> list[str]:
+    """Refuse live workers; where they may live, say what that means."""
+    if not intent.follow:
+        require_no_live_workers(at_source, move.source.group_id, side="source")
+    if (
+        intent.follow
+        and move.kafka_cluster_id == destination_cluster
+        and move.destination_group_id == move.source.group_id
+    ):
+        # The members of the group are those of the source: one Kafka cluster, one group of that name.
+        return [f"{move.source.group_id} keeps its group.id: start no new worker before the cut-over has ended"]
+    require_no_live_workers(at_destination, move.destination_group_id, side="destination")
+    return []
+
+
+def _source_of(move: Move) -> SourceCluster:
+    return SourceCluster(
+        worker_config_file=str(move.source_file),
+        group_id=move.source.group_id,
+        sharing=move.source.sharing_enabled,
+        kafka_cluster_id=move.kafka_cluster_id,
+        cluster_group_id=None if move.group is None else str(move.group),
+        only_connectors=None if move.only_connectors is None else tuple(sorted(move.only_connectors)),
+        destination_worker_config_file=str(move.destination_file),
+        connectors=len(move.connectors()),
+        topics=move.planned,
+    )

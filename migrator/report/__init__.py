@@ -1,0 +1,1 @@
+"""What a run leaves for people: a folder with a page."""

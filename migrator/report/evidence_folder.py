@@ -1,0 +1,172 @@
+"""The folder that each run leaves: plan, manifest and verification as JSON, who ran what, and a page for the ticket.
+
+It holds names and figures, no record and no value.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import hashlib
+import platform
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final
+
+from connect_share.errors import ConnectShareError
+from migrator.errors import PlanFileError
+from migrator.facts.manifest import Manifest, manifest_path
+from migrator.plan.plan import MigrationPlan, load_model
+from migrator.private_file import read_private_file, write_private_file
+from migrator.report.report import render_report
+from migrator.report.runs import KeptVerification, Run, Runs
+from migrator.verify.verification import Verification
+
+PLAN: Final = "plan.json"
+MANIFEST: Final = "manifest.json"
+VERIFICATION: Final = "verification.json"
+RUNS: Final = "runs.json"
+REPORT: Final = "report.html"
+DONE: Final = "done"
+DIFFERENT: Final = "differences found"
+INTERRUPTED: Final = "interrupted"
+_PACKAGES: Final = ("connect-share", "confluent-kafka", "fastavro")
+
+
+@dataclass
+class Leaving:
+    """What a command has to say for the evidence, filled in while it runs."""
+
+    verification: Verification | None = None
+
+
+def folder_of(plan_path: Path) -> Path:
+    """Where the evidence of a plan is left: ``move.json`` has ``move.evidence``."""
+    return plan_path.with_name(f"{plan_path.stem}.evidence")
+
+
+def leave(
+    plan_path: Path,
+    folder: Path | None = None,
+    verification: Verification | None = None,
+    *,
+    command: str | None = None,
+    outcome: str = DONE,
+    began_ms: int | None = None,
+) -> Path:
+    """Write the evidence of a plan as things stand; files that are there are brought up to date.
+
+    Args:
+        plan_path: the plan file.
+        folder: where; by default beside the plan. An existing folder keeps its mode, a new one is 0700.
+        verification: what a verification found just now; an earlier one is kept otherwise.
+        command: the command that was run, for the list of runs.
+        outcome: how it ended.
+        began_ms: when it began, milliseconds since the epoch.
+
+    Returns:
+        The folder.
+
+    Raises:
+        PlanFileError: the plan or an earlier file cannot be read, the folder belongs to another plan, or there is no room.
+    """
+    plan_path = Path(plan_path)
+    text = read_private_file(plan_path, "plan")
+    plan = MigrationPlan.load(plan_path)
+    folder = Path(folder) if folder is not None else folder_of(plan_path)
+    _make(folder, plan.run_id)
+    write_private_file(folder / PLAN, text)
+    path = manifest_path(plan_path)
+    manifest = Manifest.load(path) if path.exists() else None
+    if manifest is not None:
+        manifest.save(folder / MANIFEST)
+    now_ms = int(time.time() * 1000)
+    kept = _keep_verification(folder / VERIFICATION, verification, now_ms)
+    runs = _load_runs(folder / RUNS, plan.run_id)
+    if command is not None:
+        run = Run(
+            command=command,
+            began_ms=now_ms if began_ms is None else began_ms,
+            ended_ms=now_ms,
+            outcome=outcome,
+            operator=_user(),
+            host=platform.node(),
+            version=version("connect-share"),
+        )
+        runs = runs.model_copy(update={"runs": (*runs.runs, run)})
+        write_private_file(folder / RUNS, runs.model_dump_json(indent=2) + "\n")
+    facts = {
+        **{name: version(name) for name in _PACKAGES},
+        "Python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "rule of keys": f"version {plan.rule_version}",
+        "fingerprint of the transform": plan.fingerprint,
+        "sha256 of the plan": hashlib.sha256(plan_path.read_bytes()).hexdigest(),
+        "page made": f"{time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime(now_ms / 1000))} UTC",
+    }
+    write_private_file(folder / REPORT, render_report(plan, manifest, kept, runs.runs, facts))
+    return folder
+
+
+@contextlib.contextmanager
+def leaving(plan_path: Path, folder: Path | None, command: str) -> Iterator[Leaving]:
+    """Leave the evidence of a command when it ends, failures included.
+
+    A command that was refused before anything was done leaves none. Where the command failed, its own error is what is
+    told, even if the evidence cannot be written.
+
+    Raises:
+        PlanFileError: as :func:`leave`; refused before the command begins where that can be seen.
+    """
+    plan_path, began_ms = Path(plan_path), int(time.time() * 1000)
+    if folder is not None:
+        _refuse_another(Path(folder), MigrationPlan.load(plan_path).run_id)
+    told = Leaving()
+    try:
+        yield told
+    except BaseException as error:
+        outcome = type(error).__name__ if isinstance(error, Exception) else INTERRUPTED
+        if manifest_path(plan_path).exists():
+            with contextlib.suppress(ConnectShareError, OSError):
+                leave(plan_path, folder, told.verification, command=command, outcome=outcome, began_ms=began_ms)
+        raise
+    outcome = DONE if told.verification is None or told.verification.equal else DIFFERENT
+    leave(plan_path, folder, told.verification, command=command, outcome=outcome, began_ms=began_ms)
+
+
+def _make(folder: Path, run_id: str) -> None:
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise PlanFileError(
+            f"the evidence folder {folder} cannot be made ({error.strerror}): choose another with --evidence"
+        ) from error
+    _refuse_another(folder, run_id)
+
+
+def _refuse_another(folder: Path, run_id: str) -> None:
+    path = folder / PLAN
+    if path.exists() and MigrationPlan.load(path).run_id != run_id:
+        raise PlanFileError(f"{folder} holds the evidence of another plan: choose another folder with --evidence")
+
+
+def _keep_verification(path: Path, found: Verification | None, now_ms: int) -> KeptVerification | None:
+    if found is None:
+        return load_model(KeptVerification, path, "verification") if path.exists() else None
+    kept = KeptVerification(**found.model_dump(), at_ms=now_ms, version=version("connect-share"))
+    write_private_file(path, kept.model_dump_json(indent=2) + "\n")
+    return kept
+
+
+def _load_runs(path: Path, run_id: str) -> Runs:
+    return load_model(Runs, path, "list of runs") if path.exists() else Runs(run_id=run_id)
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError, ImportError):  # a container may run as a number without a name
+        return "unknown"

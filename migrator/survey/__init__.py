@@ -1,0 +1,1 @@
+"""Facts before a plan."""

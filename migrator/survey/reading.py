@@ -1,0 +1,111 @@
+"""One pass over one topic: counted by group; only config records are kept, until their group was folded."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from connect_share import connect_json
+from connect_share.errors import ValueFormatError
+from connect_share.keys import ClusterGroupId, split_key
+from connect_share.records import Record, TopicType
+from connect_share.state.plain_clusters import PlainClusterWatch
+from migrator.survey.found import GroupInTopic
+from migrator.transform.connector_keys import connector_of
+
+MOST_WORKER_IDS: Final = 20
+"""Workers kept for each connector: a history of restarts must not fill the memory."""
+
+
+@dataclass
+class GroupCount:
+    """Figures of one group in one topic.
+
+    Attributes:
+        config: its records of the config topic, in order.
+        offsets: offset records by connector.
+        workers: worker ids by connector, from statuses of plain keys.
+        clusters: whether plain statuses seem to be those of two clusters.
+    """
+
+    records: int = 0
+    tombstones: int = 0
+    bytes: int = 0
+    largest_bytes: int = 0
+    unparseable: int = 0
+    config: list[Record] = field(default_factory=list)
+    offsets: Counter[str] = field(default_factory=Counter)
+    workers: dict[str, set[str]] = field(default_factory=dict)
+    clusters: PlainClusterWatch = field(default_factory=PlainClusterWatch)
+
+    def facts(self, group: str | None) -> GroupInTopic:
+        """Give the figures."""
+        return GroupInTopic(
+            group=group,
+            records=self.records,
+            tombstones=self.tombstones,
+            bytes=self.bytes,
+            largest_bytes=self.largest_bytes,
+            unparseable=self.unparseable,
+        )
+
+
+@dataclass
+class TopicCount:
+    """Everything counted in one topic."""
+
+    topic_type: TopicType
+    illegal_keys: int = 0
+    groups: dict[ClusterGroupId | None, GroupCount] = field(default_factory=dict)
+
+    def read(self, records: Iterable[Record]) -> None:
+        """Take all records of the topic, in order within each partition."""
+        for record in records:
+            parts = None if record.key is None else split_key(self.topic_type, record.key)
+            if parts is None:
+                self.illegal_keys += 1
+                continue
+            group, original = parts
+            count = self.groups.get(group)
+            if count is None:
+                count = self.groups[group] = GroupCount()
+            self._count(count, group, original, record)
+
+    def _count(self, count: GroupCount, group: ClusterGroupId | None, original: bytes, record: Record) -> None:
+        value = record.value
+        size = len(record.key or b"") + len(value or b"")
+        count.records += 1
+        count.bytes += size
+        if record.headers:
+            size += sum(len(name.encode()) + len(content or b"") + 10 for name, content in record.headers)
+        count.largest_bytes = max(count.largest_bytes, size)
+        count.tombstones += value is None
+        connector = connector_of(self.topic_type, original)
+        parsed = None
+        try:
+            parsed = connect_json.loads(value)
+            # Keys of the config topic that belong to no connector, such as the session key, are read all the same.
+            count.unparseable += connector is None and self.topic_type is not TopicType.CONFIG
+        except ValueFormatError:
+            count.unparseable += 1
+        if self.topic_type is TopicType.CONFIG:
+            count.config.append(record)
+        elif connector is None:
+            return
+        elif self.topic_type is TopicType.OFFSET:
+            count.offsets[connector] += 1
+        elif group is None:
+            worker = _worker_of(parsed)
+            seen = count.workers.setdefault(connector, set())
+            if worker is not None and len(seen) < MOST_WORKER_IDS:
+                seen.add(worker)
+            generation = parsed.get("generation") if isinstance(parsed, dict) else None
+            if isinstance(generation, int):
+                count.clusters.look(record.partition, worker, generation)
+
+
+def _worker_of(parsed: object) -> str | None:
+    worker = parsed.get("worker_id") if isinstance(parsed, dict) else None
+    return worker if isinstance(worker, str) else None

@@ -1,0 +1,298 @@
+"""The folded state of a topic as records, in Connect's own order: what ``--mode state`` writes.
+
+Connect gives task configurations to workers only if a commit follows them, and drops those whose commit comes before
+the connector (KAFKA-16838); compaction after a reconfiguration leaves such an order behind (KAFKA-17719). Written again
+as connector, target state, tasks, commit, the same records mean what they were meant to mean.
+
+Pure. ``migrator.verify.verification`` folds the output of :func:`canonical_config` to know what is to be expected.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from connect_share import connect_json
+from connect_share.errors import ValueFormatError
+from connect_share.keys import ClusterGroupId
+from connect_share.records import ConnectorTaskId, Record, TopicType
+from connect_share.state import (
+    ClusterConfigState,
+    ConfigFold,
+    SkipKind,
+    State,
+    StatusFold,
+    TargetState,
+    commit_key,
+    connector_config_record,
+    connector_key,
+    target_state_key,
+    target_state_record,
+    task_commit_record,
+    task_config_record,
+    task_count_record,
+    task_key,
+)
+from connect_share.state.config_records import task_count_key
+from connect_share.state.names import key_text
+from migrator.transform.rules import KeyTransform, SkipReason
+
+_CONNECTOR: Final = b"connector-"
+_STATUS_CONNECTOR: Final = b"status-connector-"
+_STATUS_TASK: Final = b"status-task-"
+_LOGGER: Final = b"logger-cluster-"
+_NULL: Final = b"null"
+
+
+@dataclass
+class CanonicalConfig:
+    """A config topic in order.
+
+    Attributes:
+        believed: what a worker of the source believes today.
+        records: what is written instead, keys already those of the destination.
+        healed: connectors whose task configurations were all there but in an order that made Connect drop them.
+        left_without_tasks: connectors whose task configurations are not all there; workers make them anew.
+    """
+
+    believed: ClusterConfigState
+    records: list[Record] = field(default_factory=list)
+    healed: set[str] = field(default_factory=set)
+    left_without_tasks: set[str] = field(default_factory=set)
+
+
+def fold_state(
+    transform: KeyTransform, records: Iterable[Record], skipped: Counter[SkipReason] | None = None
+) -> Iterator[Record]:
+    """Yield the state that records of one partition amount to, as records with the new keys."""
+    skipped = Counter() if skipped is None else skipped
+    if transform.topic_type is TopicType.CONFIG:
+        yield from canonical_config(transform, records, skipped).records
+        return
+    if transform.topic_type is TopicType.STATUS:
+        yield from _statuses(transform, records, skipped)
+        return
+    latest: dict[bytes, Record] = {}
+    for record in records:
+        original = transform.original_key(record.key)
+        if isinstance(original, SkipReason):
+            skipped[original] += 1
+            continue
+        latest.pop(original, None)  # the order of the newest records is kept
+        if record.value is not None:
+            latest[original] = record
+    for original, record in latest.items():
+        yield replace(record, key=transform.prefix + original)
+
+
+def _statuses(transform: KeyTransform, records: Iterable[Record], skipped: Counter[SkipReason]) -> Iterator[Record]:
+    """Yield the records of a status partition that still say something, per key in their order.
+
+    The newest of a key alone is not enough: it may be garbage, or an UNASSIGNED that counts for less than the RUNNING
+    before it; and the tombstone of a connector takes away task statuses that are in other partitions.
+    """
+    fold = StatusFold(_group_of(transform))
+    kept: dict[bytes, list[Record]] = {}
+    for record in records:
+        original = transform.original_key(record.key)
+        if isinstance(original, SkipReason):
+            skipped[original] += 1
+            continue
+        bad = fold.skipped[SkipKind.BAD_KEY] + fold.skipped[SkipKind.BAD_VALUE]
+        fold.apply(record)
+        if fold.skipped[SkipKind.BAD_KEY] + fold.skipped[SkipKind.BAD_VALUE] > bad:
+            continue
+        earlier = kept.pop(original, [])
+        if original.startswith(_STATUS_CONNECTOR):
+            removals = [each for each in (*earlier, record) if each.value is None]
+            earlier = [max(removals, key=lambda each: each.timestamp_ms)] if removals else []
+        elif not (original.startswith(_STATUS_TASK) and _is_unassigned(record)):
+            earlier = []
+        kept[original] = earlier if record.value is None else [*earlier, record]
+    for original, left in kept.items():
+        for record in left:
+            yield replace(record, key=transform.prefix + original)
+
+
+def _is_unassigned(record: Record) -> bool:
+    parsed = _parsed(record)
+    return isinstance(parsed, dict) and parsed.get("state") == State.UNASSIGNED.value
+
+
+def _group_of(transform: KeyTransform) -> ClusterGroupId | None:
+    return ClusterGroupId(next(iter(transform.groups))) if transform.groups else None
+
+
+def canonical_config(
+    transform: KeyTransform, records: Iterable[Record], skipped: Counter[SkipReason] | None = None
+) -> CanonicalConfig:
+    """Put a config topic in order; ``records`` are those of its one partition."""
+    latest: dict[bytes, Record] = {}
+    removed: dict[str, int] = {}
+    fold = ConfigFold(_group_of(transform))
+    for record in records:
+        original = transform.original_key(record.key)
+        if isinstance(original, SkipReason):
+            if skipped is not None:
+                skipped[original] += 1
+            continue
+        fold.apply(record, started=False)
+        latest[original] = record
+        if record.value in {None, _NULL} and original.startswith(_CONNECTOR):
+            removed[key_text(original[len(_CONNECTOR) :])] = record.offset
+    return _Ordering(transform, fold.snapshot(), latest, removed).run()
+
+
+class _Ordering:
+    def __init__(
+        self,
+        transform: KeyTransform,
+        state: ClusterConfigState,
+        latest: Mapping[bytes, Record],
+        removed: Mapping[str, int],
+    ) -> None:
+        self._removed = removed
+        self._group = _group_of(transform)
+        self._prefix = transform.prefix
+        self._whole = transform.connectors is None
+        self._state = state
+        self._latest = latest
+        self._result = CanonicalConfig(believed=state)
+
+    def run(self) -> CanonicalConfig:
+        state = self._state
+        names = sorted(state.connectors(), key=lambda name: (self._offset(connector_key(name)), name))
+        for name in names:
+            self._connector(name)
+            self._target_state(name)
+            self._tasks(name)
+            self._fencing(name)
+        # What comes back with the name of a connector that is gone.
+        for name in sorted({*state.target_states(), *state.task_count_records()} - set(names)):
+            self._target_state(name)
+            self._fencing(name)
+        if self._whole:
+            for original, record in self._latest.items():
+                if original.startswith(_LOGGER) and record.value not in {None, _NULL}:
+                    self._emit(original, record)
+        return self._result
+
+    def _offset(self, original: bytes) -> int:
+        record = self._latest.get(original)
+        return -1 if record is None else record.offset
+
+    def _emit(self, original: bytes, record: Record, value: bytes | None = None) -> None:
+        self._result.records.append(
+            replace(record, key=self._prefix + original, value=record.value if value is None else value)
+        )
+
+    def _emit_made(self, made: tuple[bytes, bytes | None], like: bytes) -> None:
+        """Write a value that no record holds any more, at the time of a record that is near."""
+        original, value = made
+        near = self._latest.get(original) or self._latest.get(like) or next(iter(self._latest.values()))
+        self._emit(original, near, value)
+
+    def _connector(self, name: str) -> None:
+        config = self._state.connector_config(name)
+        original = connector_key(name)
+        if _properties(self._latest.get(original)) == config:
+            self._emit(original, self._latest[original])
+        else:
+            self._emit_made(connector_config_record(name, config or {}), original)
+
+    def _target_state(self, name: str) -> None:
+        target = self._state.target_states().get(name)
+        if target is None:
+            return
+        original = target_state_key(name)
+        record = self._latest.get(original)
+        if record is not None and self._alone(record).target_states().get(name) is target:
+            self._emit(original, record)
+        elif target is not TargetState.STARTED or not self._state.contains(name):
+            # Without a record Connect takes STARTED for every connector that is there.
+            self._emit_made(target_state_record(name, target), connector_key(name))
+
+    def _alone(self, record: Record) -> ClusterConfigState:
+        """What one record says, if it is understood at all."""
+        fold = ConfigFold(self._group)
+        fold.apply(record, started=False)
+        return fold.snapshot()
+
+    def _tasks(self, name: str) -> None:
+        commit = self._latest.get(commit_key(name))
+        if name in self._state.inconsistent_connectors() or self._came_too_early(name, commit):
+            self._heal(name, commit)
+            return
+        if commit is None:
+            return
+        for task in self._state.tasks(name):
+            original = task_key(task)
+            config = self._state.task_config(task)
+            if _properties(self._latest.get(original)) == config:
+                self._emit(original, self._latest[original])
+            else:  # a newer one was written but never committed
+                self._emit_made(task_config_record(task, config or {}), commit_key(name))
+        count = self._state.task_count(name)
+        if _count(commit) == count:
+            self._emit(commit_key(name), commit)
+        else:
+            self._emit_made(task_commit_record(name, count), commit_key(name))
+
+    def _came_too_early(self, name: str, commit: Record | None) -> bool:
+        """Tell whether Connect ignored a commit only because the connector's record comes after it.
+
+        Tasks of an earlier connector of that name are another thing: nobody wants those back.
+        """
+        if commit is None or not _count(commit) or self._state.task_count(name):
+            return False
+        return self._removed.get(name, -1) < commit.offset < self._offset(connector_key(name))
+
+    def _heal(self, name: str, commit: Record | None) -> None:
+        count, removed = _count(commit), self._removed.get(name, -1)
+        whole: list[tuple[bytes, Record]] = []
+        for number in range(count or 0):  # which garbage may make a large number, so stop at the first that lacks
+            original = task_key(ConnectorTaskId(name, number))
+            record = self._latest.get(original)
+            if record is None or record.offset < removed or _properties(record) is None:
+                break
+            whole.append((original, record))
+        if commit is None or commit.offset < removed or len(whole) != count:
+            self._result.left_without_tasks.add(name)
+            return
+        for original, record in whole:
+            self._emit(original, record)
+        self._emit(commit_key(name), commit)
+        self._result.healed.add(name)
+
+    def _fencing(self, name: str) -> None:
+        count = self._state.task_count_record(name)
+        if count is None:
+            return
+        original = task_count_key(name)
+        record = self._latest.get(original)
+        if record is not None and self._alone(record).task_count_record(name) == count:
+            self._emit(original, record)
+        else:
+            self._emit_made(task_count_record(name, count), original)
+
+
+def _parsed(record: Record | None) -> object:
+    if record is None or record.value is None:
+        return None
+    try:
+        return connect_json.loads(record.value)
+    except ValueFormatError:
+        return None
+
+
+def _properties(record: Record | None) -> object:
+    parsed = _parsed(record)
+    return parsed.get("properties") if isinstance(parsed, dict) else None
+
+
+def _count(record: Record | None) -> int | None:
+    parsed = _parsed(record)
+    count = parsed.get("tasks") if isinstance(parsed, dict) else None
+    return count if isinstance(count, int) and not isinstance(count, bool) and count >= 0 else None

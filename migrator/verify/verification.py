@@ -1,0 +1,209 @@
+"""Verifying a move: read both sides of each topic, fold, compare. Engines differ in where the jobs run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+from pydantic import BaseModel, ConfigDict
+
+from connect_share.admin import Admin
+from connect_share.records import TopicType
+from connect_share.worker_config.client_settings import Isolation
+from migrator.errors import PlanRejectedError
+from migrator.facts.inspection import (
+    BUSY_TOPIC_WAIT_S,
+    client_id_of,
+    read_facts,
+    require_no_open_transaction,
+    require_same_topic,
+    require_topic,
+)
+from migrator.facts.manifest import Manifest, MigrationStatus, manifest_path
+from migrator.facts.readiness import load_workers
+from migrator.plan.plan import MigrationPlan
+from migrator.progress import Progress, Silent
+from migrator.second_process import SecondProcess, is_worth_it, second_process
+from migrator.transform.rules import PLAIN_KEYS
+from migrator.verify.comparing import Side, VerifyJob, run_together
+from migrator.verify.equality import Difference
+from migrator.verify.since import without_what_came_since, written_since
+
+
+class Verification(BaseModel):
+    """The result of ``verify``."""
+
+    model_config = ConfigDict(frozen=True)
+
+    run_id: str
+    equal: bool
+    compared: int
+    differences: tuple[Difference, ...]
+    warnings: tuple[str, ...] = ()
+
+
+_NAMED: Final = 3
+
+VerifyEngine = Callable[[Sequence[VerifyJob]], Iterable[list[Difference]]]
+"""Runs every job once and gives the differences of each, in any order."""
+
+
+def local_verify_engine(progress: Progress, second: SecondProcess | None = None) -> VerifyEngine:
+    """Give the engine that reads and folds in this process, and reads large sources in a second one if there is one."""
+
+    def run(jobs: Sequence[VerifyJob]) -> Iterator[list[Difference]]:
+        for together in _by_destination(jobs):
+            groups = ", ".join(job.cluster_group_id or PLAIN_KEYS for job in together[:_NAMED])
+            more = f" and {len(together) - _NAMED} more" if len(together) > _NAMED else ""
+            there = sum(job.source.offsets for job in together)
+            first = together[0]
+            progress.phase(f"comparing {first.topic_type.value} of {groups}{more}", there + first.destination.offsets)
+            if first.may_be_quick:
+                yield from run_together(together, progress.advance, second if is_worth_it(there) else None)
+            else:
+                yield first.run(progress.advance)
+
+    return run
+
+
+def _by_destination(jobs: Sequence[VerifyJob]) -> list[list[VerifyJob]]:
+    """Put jobs together that may be quick and compare with the same records."""
+    found: list[list[VerifyJob]] = []
+    for job in jobs:
+        for together in found:
+            first = together[0]
+            if (
+                job.may_be_quick
+                and first.may_be_quick
+                and job.topic_type is first.topic_type
+                and job.destination.is_as(first.destination)
+            ):
+                together.append(job)
+                break
+        else:
+            found.append([job])
+    return found
+
+
+def _jobs(plan: MigrationPlan, manifest: Manifest | None, warnings: list[str]) -> list[VerifyJob]:
+    workers, destinations = load_workers(plan)
+    jobs = []
+    with ExitStack() as stack:
+        for index, source in enumerate(plan.sources):
+            worker, destination = workers[index], destinations[index]
+            there = stack.enter_context(Admin(worker.admin_settings(), client_id=client_id_of(worker)))
+            here = stack.enter_context(Admin(destination.admin_settings(), client_id=client_id_of(destination)))
+            source_facts = read_facts(there, {topic.topic for topic in source.topics.values()})
+            shared_facts = read_facts(here, {topic.topic for topic in plan.destination.topics.values()})
+            for topic_type in TopicType:
+                planned, shared = source.topics[topic_type], plan.destination.topics[topic_type]
+                found = require_topic(
+                    source_facts, planned.topic, remedy="the source is gone, nothing is left to compare with"
+                )
+                require_same_topic(found, planned.topic_id)
+                ranges = planned.ranges() if manifest is None else manifest.read_ranges_of(index, planned.ranges())
+                quiet = not source.sharing and not plan.in_place(source, topic_type) and not _is_sealed(manifest)
+                if quiet and any(found.ends.get(each.partition) != each.end for each in ranges):
+                    warnings.append(
+                        f"{planned.topic} has other end offsets than planned; only the planned ranges are compared"
+                    )
+                copy = require_topic(shared_facts, shared.topic, remedy="apply the plan first")
+                written = manifest.destination[topic_type].topic_id if manifest is not None else None
+                require_same_topic(copy, written or shared.topic_id)
+                isolation = destination.isolation(topic_type)
+                if isolation is Isolation.READ_COMMITTED:
+                    require_no_open_transaction(here, copy, wait_s=BUSY_TOPIC_WAIT_S)
+                jobs.append(
+                    VerifyJob(
+                        source_index=index,
+                        source_group_id=source.group_id if source.sharing else None,
+                        transform=source.transform(topic_type),
+                        source=Side(
+                            ranges=ranges,
+                            isolation=planned.isolation,
+                            settings=worker.consumer_settings(),
+                            client_id=client_id_of(worker),
+                        ),
+                        destination=Side(
+                            ranges=tuple(copy.ranges()),
+                            isolation=isolation,
+                            settings=destination.consumer_settings(),
+                            client_id=client_id_of(destination),
+                        ),
+                        narrowed=plan.merge or source.only_connectors is not None,
+                        fold=plan.mode == "state",
+                    )
+                )
+    return jobs
+
+
+def _is_sealed(manifest: Manifest | None) -> bool:
+    """Tell whether the cut-over has written to the source.
+
+    Raises:
+        PlanRejectedError: it has removed what there was to compare with.
+    """
+    if manifest is None or manifest.sealed is None:
+        return False
+    if manifest.sealed.how == "remove":
+        raise PlanRejectedError(
+            "the cut-over has removed the originals after both sides were found equal: nothing is left to compare with"
+        )
+    return True
+
+
+def verify_plan(
+    plan_path: Path,
+    *,
+    engine: VerifyEngine | None = None,
+    progress: Progress | None = None,
+    two_processes: bool = False,
+) -> Verification:
+    """Compare the planned source ranges with the shared topics as they are now; writes nothing to Kafka.
+
+    When both are equal and the plan was copied, its manifest becomes ``verified``.
+
+    Args:
+        plan_path: the plan file.
+        engine: how to run the comparisons; in this process by default.
+        progress: told how far it is.
+        two_processes: let a fork of this process read a large source; no client may live in this process.
+
+    Raises:
+        PlanFileError: the plan cannot be used.
+        TopicError: a topic is missing, was recreated, or has an open transaction in front of its end.
+        BrokerError: the cluster refused.
+    """
+    plan_path = Path(plan_path)
+    plan = MigrationPlan.load(plan_path)
+    large = is_worth_it(sum(each.offset_range.end - each.offset_range.start for each in plan.slices()))
+    with second_process(wanted=two_processes and large) as second:
+        return _verify(plan_path, plan, engine or local_verify_engine(progress or Silent(), second))
+
+
+def _verify(plan_path: Path, plan: MigrationPlan, engine: VerifyEngine) -> Verification:
+    path = manifest_path(plan_path)
+    manifest = Manifest.load(path) if path.exists() else None
+    warnings: list[str] = []
+    if manifest is None:
+        warnings.append(f"there is no manifest {path}: this plan was not applied from here")
+    elif manifest.status is MigrationStatus.PLANNED:
+        warnings.append(f"the manifest {path} says that apply did not end")
+    jobs = _jobs(plan, manifest, warnings)
+    differences = [difference for found in engine(jobs) for difference in found]
+    if differences and manifest is not None:
+        written = written_since(plan, manifest, load_workers(plan)[1][0])
+        differences, notes = without_what_came_since(differences, written, stopped=_is_sealed(manifest))
+        warnings += notes
+    equal = not differences
+    if equal and manifest is not None and manifest.status is MigrationStatus.COPIED:
+        manifest.model_copy(update={"status": MigrationStatus.VERIFIED}).save(path)
+    return Verification(
+        run_id=plan.run_id,
+        equal=equal,
+        compared=len(jobs),
+        differences=tuple(sorted(differences, key=str)),
+        warnings=tuple(warnings),
+    )

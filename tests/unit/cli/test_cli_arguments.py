@@ -1,0 +1,143 @@
+"""The grammar of the console, as far as it goes without a cluster."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from connect_share.cli.__main__ import main
+from connect_share.cli.arguments import NOT_YET, build_parser, topic_set_of
+from connect_share.errors import ConfigError, UsageError
+from connect_share.records import TopicType
+
+HELP = Path(__file__).parents[2] / "vectors" / "help"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        (),
+        ("get",),
+        ("get", "groups"),
+        ("get", "statuses"),
+        ("describe", "connector"),
+        ("check", "startup"),
+        ("check", "worker-config"),
+        ("check", "topics"),
+        ("create", "topics"),
+        ("check", "topic-ids"),
+        ("repair", "topic-ids"),
+        ("worker-jar",),
+    ],
+)
+def test_help_is_as_it_was(
+    words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    assert main([*words, "--help"]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    assert normal(captured.out) == normal((HELP / f"{'-'.join(('connect-share', *words))}.txt").read_text("utf-8"))
+
+
+def normal(text: str) -> str:
+    """Take out what differs between versions of argparse: repeated metavars and where lines break."""
+    return " ".join(re.sub(r"(-[a-zA-Z]) [A-Z:,.=]+, (--)", r"\1, \2", " ".join(text.split())).split())
+
+
+@pytest.mark.parametrize("verb", sorted(NOT_YET))
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_what_does_not_exist_yet_is_refused(verb: str, form: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([verb, "something", "--with", "flags", "--output", form]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    message = json.loads(captured.err)["error"]["message"] if form == "json" else captured.err
+    assert f"not available in this version: {verb}; " in message
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "required: VERB"),
+        (["get"], "required: NOUN"),
+        (["get", "nothing"], "invalid choice: 'nothing'"),
+        (["shout"], "invalid choice: 'shout'"),
+        (["describe", "connector"], "required: NAME"),
+        (["check"], "required: NOUN"),
+        (["check", "everything"], "not available in this version: check everything; there are check worker-config"),
+        (["create"], "required: NOUN"),
+        (["create", "connector"], "not available in this version: create connector; there are create topics"),
+        (
+            ["create", "topics", "-B", "x:1", "--config-storage-topic", "c"],
+            "this needs --offset-storage-topic and --status",
+        ),
+        (["check", "topics", "--replication-factor", "0"], "has to be 1 to 32767, or -1"),
+        (["check", "worker-config"], "required: FILE"),
+        (["check", "worker-config", "/nowhere/w.properties"], "cannot read /nowhere/w.properties"),
+        (["check", "worker-config", "x", "--libs", "/nowhere"], "--libs: /nowhere is not a folder"),
+        (["worker-jar", "--to", "/nowhere"], "/nowhere is not a folder"),
+        (["worker-jar", "--to"], "--to: expected one argument"),
+        (["get", "groups"], "use -w FILE or -B HOST:PORT"),
+        (["get", "groups", "-B", "x:1"], "--config-storage-topic or --offset-storage-topic or --status-storage-topic"),
+        (["get", "connectors", "-B", "x:1", "--offset-storage-topic", "o"], "this needs --config-storage-topic"),
+        (["get", "offsets", "-B", "x:1", "--config-storage-topic", "o"], "this needs --offset-storage-topic"),
+        (["get", "statuses", "-B", "x:1", "--config-storage-topic", "o"], "this needs --status-storage-topic"),
+        (["get", "groups", "-B", "x:1", "--config-storage-topic", "a/b"], "'a/b' cannot be a topic name"),
+        (["get", "groups", "-w", "/nowhere/w.properties"], "cannot read /nowhere/w.properties"),
+        (
+            ["get", "groups", "-B", "x:1", "--config-storage-topic", "c", "--group", "a/b"],
+            "cannot be a cluster group id",
+        ),
+        (["get", "groups", "-B", "x:1", "--config-storage-topic", "c", "--timeout", "0"], "0.1 to 3600"),
+        (["get", "groups", "-B", "x:1", "--config-storage-topic", "c", "--timeout", "nan"], "0.1 to 3600"),
+        (["get", "groups", "-B", "x:1", "--config-storage-topic", "c", "--output", "xml"], "invalid choice: 'xml'"),
+        (["get", "groups", "-B", "x:1", "--config-storage-topic", "c", "-X", "zebra"], "KEY=VALUE"),
+        (["get", "groups", "-B", "x:1", "--config-storage-topic", "c", "-X", "no.such=zebra"], "no.such is a setting"),
+        (["get", "groups", "-B", "x:1", "--config-storage-topic", "c", "-X", "linger=1=2"], "linger is a setting"),
+    ],
+)
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_wrong_usage(words: list[str], message: str, form: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code = main([*words, *([] if form == "text" or "--output" in words else ["--output=json"])])
+    captured = capsys.readouterr()
+    assert code == 2
+    assert captured.out == ""
+    if form == "json" and "--output" not in words:
+        assert message in json.loads(captured.err)["error"]["message"]
+    else:
+        assert message in captured.err
+        assert captured.err.count("\n") == 1
+    assert "zebra" not in captured.err
+
+
+def test_nobody_listens(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["get", "groups", "-B", "127.0.0.1:1", "--config-storage-topic", "c", "--timeout", "1"]
+    assert main(words) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("connect-share: error: no answer from 127.0.0.1:1: ")
+    assert "Connection refused" in captured.err
+
+
+def test_flags_become_a_topic_set() -> None:
+    words = ["get", "groups", "-B", "x:1", "--offset-storage-topic", "o", "-X", "client.rack=r", "-X", "debug=a=b"]
+    found = topic_set_of(build_parser().parse_args(words))
+    assert found.topics == {TopicType.OFFSET: "o"}
+    assert found.settings.properties["debug"] == "a=b"
+    assert found.settings.properties["client.rack"] == "r"
+    with pytest.raises(ConfigError) as caught:
+        topic_set_of(build_parser().parse_args(words), (TopicType.CONFIG,))
+    assert caught.value.property_name == "config.storage.topic"
+
+
+def test_brokers_may_be_given_as_a_client_setting() -> None:
+    words = ["get", "groups", "-X", "bootstrap.servers=y:2", "--config-storage-topic", "c"]
+    assert topic_set_of(build_parser().parse_args(words)).settings.bootstrap_servers == "y:2"
+
+
+def test_wrong_usage_is_an_error_of_ours() -> None:
+    with pytest.raises(UsageError, match="connect-share get --help shows"):
+        build_parser().parse_args(["get"])

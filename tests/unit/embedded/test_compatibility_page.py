@@ -1,0 +1,23 @@
+"""The page in the docs is of the whole matrix, and of the result that lies beside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from connect_share.embedded.broker import broker_versions
+from connect_share.embedded.compatibility.__main__ import worker_versions
+from connect_share.embedded.compatibility.cells import Plugin, planned
+from connect_share.embedded.compatibility.page import page
+from connect_share.embedded.compatibility.result import Outcome, load_results
+
+DOCS = Path(__file__).parents[3] / "docs"
+
+
+def test_the_page_in_the_docs_is_that_of_the_result_beside_it_and_the_whole_matrix_is_green() -> None:
+    results = load_results(DOCS / "compatibility.json")
+    assert page(results) == (DOCS / "compatibility.md").read_text("utf-8")
+    whole = planned(broker_versions(), worker_versions(), tuple(Plugin))
+    assert {cell.name for cell in whole} == set(results)
+    assert all(results[cell.name].outcome is not Outcome.FAILS for cell in whole)
+    for cell in whole:
+        assert [one.kind for one in results[cell.name].java] == list(cell.java)

@@ -1,0 +1,337 @@
+"""The evidence of a move: whole, private, one page without anything from elsewhere, safe against hostile names."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from connect_share.cli.output import printable
+from connect_share.records import TopicType
+from connect_share.worker_config.client_settings import Isolation
+from migrator.copy.evidence import SliceEvidence
+from migrator.errors import CopyError, PlanFileError
+from migrator.facts.manifest import BackupFile, Manifest, MigrationStatus, Sealed, WrittenTopic, manifest_path
+from migrator.plan.plan import (
+    Destination,
+    DestinationTopic,
+    MigrationPlan,
+    PlannedPartition,
+    RecordCounts,
+    SourceCluster,
+    SourceTopic,
+    Step,
+    plan_fingerprint,
+)
+from migrator.report import evidence_folder
+from migrator.report.evidence_folder import folder_of, leave, leaving
+from migrator.report.report import ROWS_SHOWN
+from migrator.transform.rules import SkipReason
+from migrator.verify.equality import Difference, Problem
+from migrator.verify.verification import Verification
+
+HOSTILE = "<script>document.title='owned'</script><img src=x onerror=alert(1)>\"'&\u202e\x1b[31m"
+PRIVATE = 0o600
+
+
+def a_plan(path: Path, name: str = "orders", *, run_id: str = "r1", sources: int = 1) -> MigrationPlan:
+    """A plan in which whatever a topic or a file may name has ``name`` in it."""
+    moved = tuple(
+        SourceCluster(
+            worker_config_file=f"/{name}.properties",
+            group_id=f"{name}-{index}",
+            kafka_cluster_id=name,
+            cluster_group_id=f"g{index}",
+            only_connectors=(name,),
+            destination_worker_config_file="/shared.properties",
+            connectors=1,
+            topics={
+                topic_type: SourceTopic(
+                    topic=f"{name}-{topic_type.value}",
+                    topic_id=name,
+                    isolation=Isolation.READ_UNCOMMITTED,
+                    partitions=(PlannedPartition(partition=0, start=0, end=9, last_stable_offset=9),),
+                    counts=RecordCounts(read=9, to_write=7, skipped={SkipReason.SESSION_KEY: 2}),
+                )
+                for topic_type in TopicType
+            },
+        )
+        for index in range(sources)
+    )
+    plan = MigrationPlan(
+        run_id=run_id,
+        created_at_ms=1_700_000_000_000,
+        sources=moved,
+        destination=Destination(
+            kafka_cluster_id=name,
+            topics={
+                topic_type: DestinationTopic(topic=f"{name}-shared", topic_id=None, partitions=1, create=True)
+                for topic_type in TopicType
+            },
+        ),
+        fingerprint=plan_fingerprint(moved, "mirror"),
+        warnings=(f"connector {name!r} exists twice", name),
+        steps=(Step(who="operator", what=f"stop all workers of {name}"),),
+    )
+    plan.save(path)
+    return plan
+
+
+def a_manifest(path: Path, plan: MigrationPlan, name: str = "orders", **changes: object) -> Manifest:
+    manifest = Manifest(
+        run_id=plan.run_id,
+        plan_sha256="0" * 64,
+        fingerprint=plan.fingerprint,
+        engine="local",
+        status=MigrationStatus.COPIED,
+        started_at_ms=1_700_000_001_000,
+        finished_at_ms=1_700_000_002_000,
+        destination={
+            topic_type: WrittenTopic(topic=f"{name}-shared", topic_id=name, created=True, end_offsets={0: 0})
+            for topic_type in TopicType
+        },
+        slices_planned=3,
+        evidence=tuple(
+            SliceEvidence(
+                slice_name=slice_.name,
+                source_index=slice_.source_index,
+                cluster_group_id="g0",
+                topic_type=slice_.topic_type,
+                topic=slice_.offset_range.topic,
+                partition=0,
+                start=0,
+                end=9,
+                destination_topic=slice_.destination_topic,
+                first_offset=0,
+                last_offset=8,
+                read=1234,
+                written=1111,
+                found_present=0,
+                tombstones=21,
+                bytes_written=98765,
+                skipped={SkipReason.SESSION_KEY: 123},
+                digest="00ff00ff00ff00ff",
+                marker_written=False,
+                destination_offsets={0: (0, 1110)},
+            )
+            for slice_ in plan.slices()
+        ),
+        backup=BackupFile(
+            file="move.backup.avro",
+            records=3702,
+            topics={f"{name}-config": 1234},
+            size_bytes=55555,
+            sha256="ab" * 32,
+            seconds=1.5,
+        ),
+        sealed=Sealed(how="stop", records=1, at_ms=1_700_000_003_000),
+    ).model_copy(update=changes)
+    manifest.save(manifest_path(path))
+    return manifest
+
+
+def a_verification(name: str = "orders", *, count: int = 1) -> Verification:
+    return Verification(
+        run_id="r1",
+        equal=not count,
+        compared=3,
+        differences=tuple(
+            Difference(
+                cluster_group_id="g0",
+                topic_type=TopicType.OFFSET,
+                kind="offset",
+                connector=name,
+                item=f'["{name}",{number}]',
+                field=name,
+                problem=Problem.MISSING,
+            )
+            for number in range(count)
+        ),
+        warnings=(name,),
+    )
+
+
+class _Reader(HTMLParser):
+    """Checks that tags are closed in order, collects tags and texts."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[str] = []
+        self.texts: list[str] = []
+        self.feed(page)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(f"{tag} {' '.join(name for name, _ in attrs)}")
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(self.texts)
+
+
+def left(folder: Path, name: str, verification: Verification | None = None, **changes: object) -> str:
+    folder.mkdir()
+    path = folder / "move.json"
+    a_manifest(path, a_plan(path, name), name, **changes)
+    with leaving(path, None, "apply"):
+        pass
+    return (leave(path, None, verification, command="verify") / "report.html").read_text()
+
+
+def test_everything_is_there_and_private(tmp_path: Path) -> None:
+    path = tmp_path / "move.json"
+    plan = a_plan(path)
+    manifest = a_manifest(path, plan)
+    with leaving(path, None, "apply"):
+        pass
+    with leaving(path, None, "verify") as evidence:
+        evidence.verification = a_verification()
+    with leaving(path, None, "resume"):  # brings the folder up to date, and keeps the verification
+        pass
+    folder = folder_of(path)
+    assert folder.name == "move.evidence"
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert {each.name: each.stat().st_mode & 0o777 for each in folder.iterdir()} == dict.fromkeys(
+        ["plan.json", "manifest.json", "verification.json", "runs.json", "report.html"], PRIVATE
+    )
+    assert (folder / "plan.json").read_bytes() == path.read_bytes()
+    assert Manifest.load(folder / "manifest.json") == manifest
+    told = json.loads((folder / "verification.json").read_text())
+    assert told["equal"] is False
+    assert told["differences"][0]["problem"] == "missing"
+    runs = json.loads((folder / "runs.json").read_text())["runs"]
+    assert [(run["command"], run["outcome"]) for run in runs] == [
+        ("apply", "done"),
+        ("verify", "differences found"),
+        ("resume", "done"),
+    ]
+    text = _Reader((folder / "report.html").read_text()).text
+    for shown in ("1,234", "1,111", "98,765", "369 session_key", "ab" * 32, "move.backup.avro", "3,702", "55,555"):
+        assert shown in text, shown
+    for shown in (
+        "2023-11-14 22:13:20 UTC",
+        "2023-11-14 22:13:22 UTC",
+        "local",
+        "1 differences",
+        "target states STOPPED",
+    ):
+        assert shown in text, shown
+    for shown in (plan.fingerprint, "stop all workers of orders", "is a session key", "0 to 9", "[0] 0-1,110"):
+        assert shown in text, shown
+
+
+def test_names_of_others_stay_text(tmp_path: Path) -> None:
+    """As many tags as with harmless names, and what turns the reading direction is an escape."""
+    hostile = _Reader(left(tmp_path / "a", HOSTILE, a_verification(HOSTILE)))
+    harmless = _Reader(left(tmp_path / "b", "harmless", a_verification("harmless")))
+    assert hostile.tags == harmless.tags
+    assert not {"script", "img"} & {tag.split()[0] for tag in hostile.tags}
+    assert sum("harmless" in text for text in harmless.texts) > 15
+    assert sum(printable("<script>") in text for text in hostile.texts) == sum(
+        "harmless" in text for text in harmless.texts
+    )
+    assert "\u202e" not in hostile.text
+    assert "\x1b" not in hostile.text
+
+
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="no chromium: the page is parsed by the test before")
+def test_a_browser_runs_nothing_and_fetches_nothing(tmp_path: Path) -> None:
+    page = left(tmp_path / "a", HOSTILE, a_verification(HOSTILE))
+    file = tmp_path / "a" / "move.evidence" / "report.html"
+    shown = subprocess.run(
+        ["chromium", *["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"], file.as_uri()],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+        env={**os.environ, "HOME": str(tmp_path)},
+    ).stdout
+    assert "<title>Migration r1</title>" in shown
+    assert _Reader(shown).tags == _Reader(page).tags
+
+
+def test_the_page_needs_nothing_from_elsewhere(tmp_path: Path) -> None:
+    page = left(tmp_path / "a", "orders", a_verification())
+    assert not re.search(r"(src|href)\s*=|url\(|@import|://", page)
+    assert "default-src 'none'" in page.replace("&#x27;", "'")
+
+
+def test_the_verdict_is_the_results(tmp_path: Path) -> None:
+    equal = left(tmp_path / "a", "orders", a_verification(count=0), status=MigrationStatus.VERIFIED)
+    assert equal.count('class="yes"') == 2
+    assert 'class="no"' not in equal
+    assert left(tmp_path / "b", "orders", a_verification()).count('class="no"') == 1
+    back = left(tmp_path / "c", "orders", None, status=MigrationStatus.ROLLED_BACK, backup=None)
+    assert back.count('class="no"') == 2
+    assert "None was made: nothing can be restored" in back
+    (tmp_path / "d").mkdir()
+    a_plan(tmp_path / "d" / "move.json")
+    page = (leave(tmp_path / "d" / "move.json") / "report.html").read_text()
+    assert "not applied" in page
+    assert not (tmp_path / "d" / "move.evidence" / "manifest.json").exists()
+
+
+def test_a_page_stays_one_that_opens(tmp_path: Path) -> None:
+    path = tmp_path / "move.json"
+    a_manifest(path, a_plan(path, sources=1_000))
+    page = (leave(path, None, a_verification(count=20_000)) / "report.html").read_text()
+    assert f"and {20_000 - ROWS_SHOWN:,} more" in page
+    assert len(page) < 1_000_000
+
+
+def test_a_failure_is_told_and_its_own_error_comes_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "move.json"
+    plan = a_plan(path)
+    with pytest.raises(CopyError), leaving(path, None, "apply"):  # refused before there was a manifest
+        raise CopyError("no")
+    assert not folder_of(path).exists()
+    a_manifest(path, plan)
+    for error in (CopyError("no"), KeyboardInterrupt()):
+        with pytest.raises(type(error)), leaving(path, None, "apply"):
+            raise error
+    assert [run["outcome"] for run in json.loads((folder_of(path) / "runs.json").read_text())["runs"]] == [
+        "CopyError",
+        "interrupted",
+    ]
+
+    def full(*_: object) -> None:
+        raise PlanFileError("no room")
+
+    monkeypatch.setattr(evidence_folder, "write_private_file", full)
+    with pytest.raises(CopyError), leaving(path, None, "apply"):
+        raise CopyError("no")
+    with pytest.raises(PlanFileError, match="no room"), leaving(path, None, "apply"):
+        pass
+
+
+def test_another_folder_but_not_that_of_another_plan(tmp_path: Path) -> None:
+    path, second = tmp_path / "move.json", tmp_path / "second.json"
+    a_plan(path)
+    a_plan(second, run_id="r2")
+    mine = tmp_path / "deep" / "evidence"
+    assert leave(path, mine) == mine
+    before = (mine / "plan.json").read_bytes()
+    began = []
+    with pytest.raises(PlanFileError, match="another plan"), leaving(second, mine, "apply"):
+        began.append(1)
+    assert began == []
+    assert (mine / "plan.json").read_bytes() == before
+    (tmp_path / "file").write_text("")
+    with pytest.raises(PlanFileError, match="cannot be made"):
+        leave(path, tmp_path / "file" / "x")

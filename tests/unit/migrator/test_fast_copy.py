@@ -1,0 +1,182 @@
+"""The quick way through a copy decides and counts as the slow one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from connect_share.client import Message
+from connect_share.keys import KEY_PREFIXES, ClusterGroupId
+from connect_share.records import Record, TopicType
+from migrator.copy.evidence import Tally
+from migrator.errors import PlanRejectedError
+from migrator.planning.counting import Counting
+from migrator.transform.rules import KeyTransform
+
+GROUPS = ("a", "team.one", "team", "one-2")
+WORDS = [*(prefix.decode() for prefix in KEY_PREFIXES), "session-key", "[", '["c",{}]', "x", "-", ":", "c", "0"]
+KEYS = st.one_of(
+    st.none(),
+    st.binary(max_size=12),
+    st.lists(st.sampled_from([*WORDS, *GROUPS, *(f"{group}." for group in GROUPS), "."]), max_size=6).map(
+        lambda words: "".join(words).encode()
+    ),
+)
+TRANSFORMS = st.builds(
+    KeyTransform,
+    topic_type=st.sampled_from(TopicType),
+    plain=st.booleans(),
+    groups=st.one_of(st.none(), st.frozensets(st.sampled_from(GROUPS), max_size=2)),
+    destination=st.sampled_from([None, ClusterGroupId("big")]),
+    connectors=st.one_of(st.none(), st.just(frozenset({"c"}))),
+)
+
+
+@given(TRANSFORMS, KEYS)
+def test_keys_with_a_sure_beginning_are_taken_and_cut_there(transform: KeyTransform, key: bytes | None) -> None:
+    beginnings, cut = transform.sure_beginnings
+    if key is not None and key.startswith(beginnings):
+        assert transform.original_key(key) == key[cut:]
+
+
+@pytest.mark.parametrize("topic_type", TopicType)
+@pytest.mark.parametrize("plain", [True, False])
+def test_what_connect_writes_has_a_sure_beginning(topic_type: TopicType, plain: bool) -> None:
+    """Otherwise the quick way is never gone, and nobody notices."""
+    key = {TopicType.CONFIG: b"connector-c", TopicType.STATUS: b"status-task-c-0", TopicType.OFFSET: b'["c",{}]'}
+    transform = KeyTransform(topic_type, plain, None if plain else frozenset({"team.one"}), ClusterGroupId("big"))
+    beginnings, cut = transform.sure_beginnings
+    there = key[topic_type] if plain else b"team.one." + key[topic_type]
+    assert there.startswith(beginnings)
+    assert there[cut:] == key[topic_type]
+
+
+class Read:
+    """As much of the client's message as is counted."""
+
+    def __init__(self, offset: int) -> None:
+        self._offset = offset
+
+    def offset(self) -> int:
+        return self._offset
+
+
+PAIRS = st.lists(st.tuples(st.binary(max_size=3), st.one_of(st.none(), st.binary(max_size=3))), max_size=12)
+
+
+def tally_of(pairs: Sequence[tuple[bytes, bytes | None]], *cuts: int) -> Tally:
+    tally = Tally()
+    for start, end in zip((0, *cuts), (*cuts, len(pairs)), strict=True):
+        batch: Any = [Read(offset) for offset in range(start, end)]
+        tally.took(cast("list[Message]", batch), [(key, value, 0, None) for key, value in pairs[start:end]])
+    return tally
+
+
+@given(PAIRS, st.integers(0, 12))
+def test_figures_do_not_depend_on_how_records_come(pairs: list[tuple[bytes, bytes | None]], cut: int) -> None:
+    one_by_one = Tally()
+    records = [Record("t", 0, offset, 0, key, value) for offset, (key, value) in enumerate(pairs)]
+    for record in one_by_one.reading(records):
+        one_by_one.carried(record)
+    one_by_one.settle()
+    in_batches = tally_of(pairs, min(cut, len(pairs)))
+    for name in ("read", "written", "tombstones", "bytes_written", "first_offset", "last_offset", "digest"):
+        assert getattr(in_batches, name) == getattr(one_by_one, name), name
+    assert in_batches.tombstones == sum(value is None for _, value in pairs)
+    assert in_batches.bytes_written == sum(len(key) + len(value or b"") for key, value in pairs)
+
+
+@given(PAIRS, PAIRS)
+def test_only_the_same_records_have_the_same_digest(
+    pairs: list[tuple[bytes, bytes | None]], others: list[tuple[bytes, bytes | None]]
+) -> None:
+    assert (tally_of(pairs).digest == tally_of(others).digest) == (pairs == others)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "others"),
+    [
+        ([(b"k", None)], [(b"k", b"")]),
+        ([(b"ab", b"c")], [(b"a", b"bc")]),
+        ([(b"a", b"1"), (b"b", b"2")], [(b"b", b"2"), (b"a", b"1")]),
+        ([(b"a", None), (b"a", b"")], [(b"a", b""), (b"a", None)]),
+    ],
+)
+def test_digests_tell_apart(pairs: list[tuple[bytes, bytes | None]], others: list[tuple[bytes, bytes | None]]) -> None:
+    assert tally_of(pairs).digest != tally_of(others).digest
+
+
+@dataclass(frozen=True)
+class Arrived:
+    """A message of the client's, whole."""
+
+    record: Record
+
+    def topic(self) -> str:
+        return self.record.topic
+
+    def partition(self) -> int:
+        return self.record.partition
+
+    def offset(self) -> int:
+        return self.record.offset
+
+    def key(self) -> bytes | None:
+        return self.record.key
+
+    def value(self) -> bytes | None:
+        return self.record.value
+
+    def timestamp(self) -> tuple[int, int]:
+        return 1, self.record.timestamp_ms
+
+    def headers(self) -> list[tuple[str, bytes | None]] | None:
+        return [*self.record.headers] or None
+
+
+OFFSET_KEYS = (
+    '["a",{}]',
+    '["a",{"x":1}]',
+    '["a",',
+    '["a\\"",{}]',
+    '["a\\",{}]',
+    '["ä",{}]',
+    '["\\u00e4",1]',
+    "[",
+    '[",1]',
+)
+ARRIVED = st.builds(
+    Record,
+    st.just("t"),
+    st.just(0),
+    st.just(0),
+    st.sampled_from([0, 1]),
+    st.one_of(KEYS, st.sampled_from([f"{group}{key}".encode() for key in OFFSET_KEYS for group in ("", "team.one.")])),
+    st.one_of(st.none(), st.binary(max_size=20)),
+    st.sampled_from([(), (("h", b"x" * 10),)]),
+)
+
+
+@given(TRANSFORMS, st.lists(ARRIVED, max_size=20), st.integers(135, 170))
+def test_a_batch_is_counted_as_its_records(transform: KeyTransform, records: list[Record], limit_bytes: int) -> None:
+    seen: list[list[int]] = [[], []]
+    outcomes: list[object] = []
+    countings = [Counting(transform, limit_bytes, advanced.append) for advanced in seen]
+    for counting, quick in zip(countings, (True, False), strict=True):
+        try:
+            if quick:
+                batch: Any = [Arrived(record) for record in records]
+                counting.take(batch)
+            else:
+                for record in records:
+                    counting.count(record)
+        except PlanRejectedError as error:
+            outcomes.append(str(error))
+        else:
+            outcomes.append((counting.counts(), counting.undated, counting.connectors))
+    assert outcomes[0] == outcomes[1]

@@ -1,0 +1,429 @@
+"""Random lives of Connect clusters are moved, in every direction and mode: what workers believe stays the same."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from connect_share.keys import ClusterGroupId
+from connect_share.murmur2 import partition_for
+from connect_share.records import OffsetRange, Record, TopicType
+from connect_share.state import ClusterConfigState, TargetState, replay_config, replay_offsets, replay_status
+from connect_share.worker_config.client_settings import ClientSettings, Isolation
+from migrator.copy.copying import MARKER_KEY, MARKER_VALUE, rewritten
+from migrator.copy.evidence import Tally
+from migrator.copy.reading_back import Present, Skipping, identity
+from migrator.plan.plan import CopySlice
+from migrator.transform.canonical import canonical_config
+from migrator.transform.connector_keys import connector_of
+from migrator.transform.rules import KeyTransform
+from migrator.verify.comparing import VerifyJob
+from tests.support.histories import NAMES, Draw, History, by_partition, compacted, histories, interleaved
+from tests.support.sides import Held
+
+GROUP = "g.h"
+HISTORIES = 100
+SOURCE_PARTITIONS = {TopicType.CONFIG: 1, TopicType.STATUS: 2, TopicType.OFFSET: 3}
+PARTITIONS = {TopicType.CONFIG: 1, TopicType.STATUS: 3, TopicType.OFFSET: 2}
+DIRECTIONS = {
+    "dedicated to shared": (None, "new.home"),
+    "shared to shared": (GROUP, "new.home"),
+    "shared to dedicated": (GROUP, None),
+    "plain mirror": (None, None),
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def silence() -> Iterator[None]:
+    """Garbage is logged, thousands of times."""
+    logging.disable()
+    yield
+    logging.disable(logging.NOTSET)
+
+
+def held(records: Sequence[Record]) -> Held:
+    return Held((), Isolation.READ_UNCOMMITTED, ClientSettings({}), "test", tuple(records))
+
+
+def transform_of(
+    topic_type: TopicType, source: str | None, becomes: str | None, job: str | None = None
+) -> KeyTransform:
+    return KeyTransform(
+        topic_type=topic_type,
+        plain=source is None,
+        groups=None if source is None else frozenset({source}),
+        destination=None if becomes is None else ClusterGroupId(becomes),
+        connectors=None if job is None else frozenset({job}),
+    )
+
+
+def slice_of(transform: KeyTransform, number: int, *, fold: bool = False) -> CopySlice:
+    return CopySlice(
+        source_index=0,
+        topic_type=transform.topic_type,
+        offset_range=OffsetRange("source", number, 0, 1),
+        isolation=Isolation.READ_UNCOMMITTED,
+        destination_topic="destination",
+        destination_partitions=PARTITIONS[transform.topic_type],
+        transform=transform,
+        fold=fold,
+    )
+
+
+def streams(transform: KeyTransform, source: Sequence[Record], *, fold: bool = False) -> list[list[Record]]:
+    """What each slice writes, in order."""
+    found = []
+    for log in by_partition(source):
+        tally = Tally()
+        written = []
+        for record in rewritten(slice_of(transform, log[0].partition, fold=fold), log, tally):
+            tally.carried(record)
+            written.append(record)
+        if transform.topic_type is TopicType.CONFIG and tally.tombstones:
+            written.append(Record("", 0, 0, 0, transform.prefix + MARKER_KEY, MARKER_VALUE))
+        found.append(written)
+    return found
+
+
+class Topic:
+    """A destination topic."""
+
+    def __init__(self, partitions: int) -> None:
+        self.logs: list[list[Record]] = [[] for _ in range(partitions)]
+
+    def write(self, records: Sequence[Record]) -> None:
+        for record in records:
+            number = partition_for(record.key or b"", len(self.logs))
+            log = self.logs[number]
+            offset = log[-1].offset + 1 if log else 0
+            log.append(replace(record, topic="destination", partition=number, offset=offset))
+
+    def compact(self, draw: Draw) -> None:
+        self.logs = [compacted(draw, log) for log in self.logs]
+
+    def read(self, draw: Draw) -> list[Record]:
+        return interleaved(draw, self.logs)
+
+
+def config_belief(state: ClusterConfigState, name: str) -> dict[str, object]:
+    return {
+        "config": state.connector_config(name),
+        "target": state.target_state(name),
+        "fencing": state.task_count_record(name),
+        "tasks": {task.task: state.task_config(task) for task in state.tasks(name)},
+        "inconsistent": name in state.inconsistent_connectors() if state.contains(name) else None,
+    }
+
+
+def check_config(
+    source: Sequence[Record],
+    group: str | None,
+    copy: Sequence[Record],
+    becomes: str | None,
+    *,
+    fold: bool,
+    job: str | None,
+) -> None:
+    there, here = replay_config(source, group), replay_config(copy, becomes)
+    names = {job} if job is not None else {*there.connectors(), *there.target_states(), *there.task_count_records()}
+    for name in names:
+        wanted, found = config_belief(there, name), config_belief(here, name)
+        if fold and wanted["tasks"] != found["tasks"]:
+            check_healed(source, group, there, here, name)
+            wanted["tasks"] = found["tasks"]
+        if fold and wanted["inconsistent"]:
+            wanted["inconsistent"] = found["inconsistent"] and found["tasks"]  # either complete or without any
+        assert found == wanted, name
+    assert here.connectors() == (there.connectors() & names if job is not None else there.connectors())
+    assert here.target_states().keys() <= names
+    assert here.session_key is None
+
+
+def check_healed(
+    source: Sequence[Record], group: str | None, there: ClusterConfigState, here: ClusterConfigState, name: str
+) -> None:
+    """Only tasks that Connect dropped are brought back, whole, and none of an earlier connector of that name."""
+    assert there.tasks(name) == []
+    tasks = here.tasks(name)
+    assert tasks
+    assert all(here.task_config(task) is not None for task in tasks)
+    back = transform_of(TopicType.CONFIG, group, None)
+    connector, prefix = f"connector-{name}".encode(), b"" if group is None else group.encode() + b"."
+    removed = max((r.offset for r in source if r.key == prefix + connector and r.value in (None, b"null")), default=-1)
+    newest = {back.original_key(r.key): r.offset for r in source}
+    for task in tasks:
+        assert newest[f"task-{name}-{task.task}".encode()] > removed
+    assert newest[f"commit-{name}".encode()] > removed
+
+
+def check(
+    topic_type: TopicType,
+    source: Sequence[Record],
+    group: str | None,
+    copy: Sequence[Record],
+    becomes: str | None,
+    *,
+    fold: bool = False,
+    job: str | None = None,
+) -> None:
+    """Compare with the stores' own replay, then hear what verify says."""
+    transform = transform_of(topic_type, group, becomes, job)
+    if topic_type is TopicType.CONFIG:
+        check_config(source, group, copy, becomes, fold=fold, job=job)
+    elif topic_type is TopicType.STATUS:
+        there, here = replay_status(source, group), replay_status(copy, becomes)
+        assert job is not None or here == there
+        names = {job} if job is not None else there.connectors() | there.connectors_with_tasks()
+        for name in names:
+            assert here.connector_status(name) == there.connector_status(name)
+            assert here.task_statuses(name) == there.task_statuses(name)
+            assert here.topic_statuses(name) == there.topic_statuses(name)
+    else:
+        wanted, found = (dict(replay_offsets(*side).raw) for side in ((source, group), (copy, becomes)))
+        if job is not None:
+            wanted = {key: value for key, value in wanted.items() if connector_of(topic_type, key) == job}
+        assert found == wanted
+    verify = VerifyJob(0, group, transform, held(source), held(copy), narrowed=job is not None, fold=fold)
+    assert verify.run() == []
+
+
+def differs(
+    topic_type: TopicType,
+    source: Sequence[Record],
+    group: str | None,
+    copy: Sequence[Record],
+    becomes: str | None,
+    *,
+    fold: bool,
+) -> bool:
+    """Tell whether workers would believe something else, apart from what state mode heals."""
+    if topic_type is TopicType.STATUS:
+        return replay_status(source, group) != replay_status(copy, becomes)
+    if topic_type is TopicType.OFFSET:
+        return replay_offsets(source, group) != replay_offsets(copy, becomes)
+    if fold:
+        source = canonical_config(transform_of(topic_type, group, becomes), source).records
+    there, here = replay_config(source, becomes if fold else group), replay_config(copy, becomes)
+    names = {
+        name
+        for side in (there, here)
+        for name in (*side.connectors(), *side.target_states(), *side.task_count_records())
+    }
+    beliefs = [[config_belief(side, name) for name in sorted(names)] for side in (there, here)]
+    for belief in (each for side in beliefs for each in side if each["target"] is None):
+        belief["target"] = TargetState.STARTED  # nobody has said anything of it
+    return beliefs[0] != beliefs[1]
+
+
+def scene(draw: Draw, history: History, topic_type: TopicType, group: str | None) -> list[Record]:
+    return compacted(draw, history.records(topic_type, group, SOURCE_PARTITIONS[topic_type]))
+
+
+@pytest.mark.parametrize("fold", [False, True], ids=["mirror", "state"])
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@settings(max_examples=HISTORIES)
+@given(history=histories(), data=st.data())
+def test_every_connector_s_state_is_what_it_was(
+    direction: str, fold: bool, history: History, data: st.DataObject
+) -> None:
+    group, becomes = DIRECTIONS[direction]
+    for topic_type in TopicType:
+        source = scene(data.draw, history, topic_type, group)
+        topic = Topic(PARTITIONS[topic_type])
+        topic.write(interleaved(data.draw, streams(transform_of(topic_type, group, becomes), source, fold=fold)))
+        read = interleaved(data.draw, by_partition(source))
+        copy = topic.read(data.draw)
+        check(topic_type, read, group, copy, becomes, fold=fold)
+        if copy:
+            spoilt = data.draw(st.integers(0, len(copy) - 1))
+            del copy[spoilt]
+            job = VerifyJob(0, group, transform_of(topic_type, group, becomes), held(read), held(copy), fold=fold)
+            assert job.run() or not differs(topic_type, read, group, copy, becomes, fold=fold)
+
+
+@pytest.mark.parametrize("fold", [False, True], ids=["mirror", "state"])
+@settings(max_examples=HISTORIES)
+@given(history=histories(), job=st.sampled_from(NAMES), other=histories(), plain=st.booleans(), data=st.data())
+def test_one_job_and_nothing_else(
+    fold: bool, history: History, job: str, other: History, plain: bool, data: st.DataObject
+) -> None:
+    """Into a group that holds other connectors already."""
+    group = None if plain else GROUP
+    for topic_type in TopicType:
+        source = scene(data.draw, history, topic_type, group)
+        topic = Topic(PARTITIONS[topic_type])
+        there = [
+            record
+            for record in other.records(topic_type, "new.home", 1)
+            if (original := transform_of(topic_type, "new.home", None).original_key(record.key))
+            and not (isinstance(original, bytes) and connector_of(topic_type, original) == job)
+        ]
+        topic.write(there)
+        topic.write(
+            interleaved(data.draw, streams(transform_of(topic_type, group, "new.home", job), source, fold=fold))
+        )
+        copy = topic.read(data.draw)
+        transform = transform_of(topic_type, group, "new.home", job)
+        verify = VerifyJob(0, group, transform, held(source), held(copy), narrowed=True, fold=fold)
+        assert verify.run() == []
+        topic = Topic(PARTITIONS[topic_type])
+        topic.write(interleaved(data.draw, streams(transform, source, fold=fold)))
+        check(topic_type, source, group, topic.read(data.draw), "new.home", fold=fold, job=job)
+
+
+@pytest.mark.parametrize("fold", [False, True], ids=["mirror", "state"])
+@settings(max_examples=HISTORIES)
+@given(first=histories(NAMES[:3]), second=histories(NAMES[3:]), data=st.data())
+def test_two_become_one(fold: bool, first: History, second: History, data: st.DataObject) -> None:
+    for topic_type in TopicType:
+        sources = {
+            "g.h": scene(data.draw, first, topic_type, "g.h"),
+            "g.k": scene(data.draw, second, topic_type, "g.k"),
+        }
+        topic = Topic(PARTITIONS[topic_type])
+        logs = [
+            log
+            for group, source in sources.items()
+            for log in streams(transform_of(topic_type, group, "both"), source, fold=fold)
+        ]
+        topic.write(interleaved(data.draw, logs))
+        copy = topic.read(data.draw)
+        for group, source in sources.items():
+            transform = transform_of(topic_type, group, "both")
+            assert VerifyJob(0, group, transform, held(source), held(copy), narrowed=True, fold=fold).run() == []
+
+
+@pytest.mark.parametrize("meanwhile", ["nothing", "compaction", "refusals"])
+@pytest.mark.parametrize("fold", [False, True], ids=["mirror", "state"])
+@settings(max_examples=HISTORIES)
+@given(history=histories(max_steps=20), data=st.data())
+def test_what_is_interrupted_goes_on_where_it_was(
+    fold: bool, meanwhile: str, history: History, data: st.DataObject
+) -> None:
+    """Every slice is cut somewhere in every destination partition, several times over."""
+    for topic_type in TopicType:
+        transform = transform_of(topic_type, None, "new.home")
+        source = scene(data.draw, history, topic_type, None)
+        partitions = PARTITIONS[topic_type]
+        sent = [log for log in streams(transform, source, fold=fold) if log]
+        sent = [[r for r in log if r.key != transform.prefix + MARKER_KEY or r.timestamp_ms] for log in sent]
+        topic = Topic(partitions)
+        topic.write([Record("", 0, 0, 1, b"other.connector-x", b"{}")])
+        for _ in range(data.draw(st.integers(0, 2))):
+            cuts = [cut(data.draw, left_of(log, topic, transform), partitions) for log in sent]
+            if meanwhile == "refusals":
+                cuts = [[record for record in log if data.draw(st.integers(0, 3))] for log in cuts]
+            topic.write(interleaved(data.draw, cuts))
+            if meanwhile == "compaction":
+                topic.compact(data.draw)
+        topic.write(interleaved(data.draw, [left_of(log, topic, transform) for log in sent]))
+
+        wanted = by_key(record for log in sent for record in log)
+        found = by_key(record for log in topic.logs for record in log if record.key != b"other.connector-x")
+        if meanwhile == "nothing":
+            assert found == wanted
+            continue
+        tombstones = {identity(record) for log in sent for record in log if record.value is None}
+        for key, each in wanted.items():
+            there = found.get(key, [])
+            assert there[-1:] == each[-1:] or (not there and each[-1] in tombstones)
+            if meanwhile == "compaction":
+                for before, after in pairwise(there):
+                    assert each.index(before) <= len(each) - 1 - each[::-1].index(after)
+
+
+def by_key(records: Iterable[Record]) -> dict[bytes | None, list[bytes]]:
+    found: dict[bytes | None, list[bytes]] = {}
+    for record in records:
+        found.setdefault(record.key, []).append(identity(record))
+    return found
+
+
+def left_of(log: Sequence[Record], topic: Topic, transform: KeyTransform) -> list[Record]:
+    """What a copy that goes on writes of a slice."""
+    present = Present.read((record for each in topic.logs for record in each), transform)
+    skipping = Skipping(present.lengths(log, len(topic.logs)), len(topic.logs))
+    return [record for record in log if not skipping.was_written(record)]
+
+
+def cut(draw: Draw, log: Sequence[Record], partitions: int) -> list[Record]:
+    """Keep the beginning of what goes to each partition, as a killed producer leaves it."""
+    if not log:
+        return []
+    keep = {number: draw(st.integers(0, len(log))) for number in range(partitions)}
+    at: Counter[int] = Counter()
+    kept = []
+    for record in log:
+        number = partition_for(record.key or b"", partitions)
+        at[number] += 1
+        if at[number] <= keep[number]:
+            kept.append(record)
+    return kept
+
+
+RUNNING = b'{"state":"RUNNING","trace":null,"worker_id":"w:1","generation":%d}'
+UNASSIGNED = b'{"state":"UNASSIGNED","trace":null,"worker_id":"w:2","generation":%d}'
+CONNECTOR, TARGET, COMMIT, TASK = b"connector-a", b"target-state-a", b"commit-a", b"task-a-0"
+HARD_CASES: dict[str, tuple[TopicType, list[tuple[bytes, bytes | None]]]] = {
+    "a target state that nobody understands": (
+        TopicType.CONFIG,
+        [(CONNECTOR, b'{"properties":{}}'), (TARGET, b'{"state":"PAUSED"}'), (TARGET, b'{"state":"ASLEEP"}')],
+    ),
+    "the same of a connector that is gone": (
+        TopicType.CONFIG,
+        [(CONNECTOR, b"{}"), (TARGET, b'{"state":"STARTED"}'), (TARGET, b'{"state":"ASLEEP"}')],
+    ),
+    "a task count that nobody understands": (
+        TopicType.CONFIG,
+        [(CONNECTOR, b'{"properties":{}}'), (b"tasks-fencing-a", b'{"task-count":2}'), (b"tasks-fencing-a", b"{}")],
+    ),
+    "more tasks than there can be": (
+        TopicType.CONFIG,
+        [(CONNECTOR, b'{"properties":{}}'), (COMMIT, b'{"tasks":2147483647}')],
+    ),
+    "tasks of an earlier connector of that name": (
+        TopicType.CONFIG,
+        [
+            *((CONNECTOR, b'{"properties":{}}'), (COMMIT, b'{"tasks":1}'), (TASK, b'{"properties":{}}')),
+            *((CONNECTOR, None), (CONNECTOR, b'{"properties":{"x":"y"}}')),
+        ],
+    ),
+    "tasks that went with their connector": (
+        TopicType.STATUS,
+        [(b"status-task-a-0", RUNNING % 1), (b"status-task-a-1", RUNNING % 1), (b"status-connector-a", None)],
+    ),
+    "and the connector came back": (
+        TopicType.STATUS,
+        [(b"status-task-a-0", RUNNING % 1), (b"status-connector-a", None), (b"status-connector-a", RUNNING % 2)],
+    ),
+    "what an old worker said late": (
+        TopicType.STATUS,
+        [(b"status-task-a-0", RUNNING % 5), (b"status-task-a-0", UNASSIGNED % 4)],
+    ),
+    "a status that nobody understands": (
+        TopicType.STATUS,
+        [(b"status-connector-a", RUNNING % 5), (b"status-connector-a", b"{}")],
+    ),
+}
+
+
+@pytest.mark.parametrize("fold", [False, True], ids=["mirror", "state"])
+@pytest.mark.parametrize("case", HARD_CASES)
+def test_hard_cases(case: str, fold: bool) -> None:
+    topic_type, entries = HARD_CASES[case]
+    partitions = SOURCE_PARTITIONS[topic_type]
+    source = [
+        Record("source", partition_for(key, partitions), number, 1_000 + number, key, value)
+        for number, (key, value) in enumerate(entries)
+    ]
+    topic = Topic(PARTITIONS[topic_type])
+    for log in streams(transform_of(topic_type, None, GROUP), source, fold=fold):
+        topic.write(log)
+    check(topic_type, source, None, [record for log in topic.logs for record in log], GROUP, fold=fold)

@@ -1,0 +1,168 @@
+"""The plan file: what it says, who may read it, and what an edited one is refused for."""
+
+import json
+import pickle
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connect_share.records import OffsetRange, Record, TopicType
+from connect_share.worker_config.client_settings import Isolation
+from migrator.errors import PlanFileError
+from migrator.plan.plan import (
+    Destination,
+    DestinationTopic,
+    MigrationPlan,
+    PlannedPartition,
+    RecordCounts,
+    SourceCluster,
+    SourceTopic,
+    Step,
+    plan_fingerprint,
+)
+from migrator.private_file import write_private_file
+from migrator.transform.topic_migrator import SkipReason
+
+
+def source_cluster(group: str, becomes: str) -> SourceCluster:
+    def topic(kind: str, partitions: int, isolation: Isolation) -> SourceTopic:
+        return SourceTopic(
+            topic=f"{group}-{kind}",
+            topic_id="AAAAAAAAAAAAAAAAAAAAAQ",
+            isolation=isolation,
+            partitions=tuple(
+                PlannedPartition(partition=p, start=p, end=p + 10, last_stable_offset=p + 10) for p in range(partitions)
+            ),
+            counts=RecordCounts(read=10, to_write=8, tombstones=1, skipped={SkipReason.SESSION_KEY: 2}),
+        )
+
+    return SourceCluster(
+        worker_config_file=f"/etc/{group}.properties",
+        group_id=group,
+        kafka_cluster_id="cluster",
+        cluster_group_id=becomes,
+        destination_worker_config_file="/etc/shared.properties",
+        connectors=2,
+        topics={
+            TopicType.CONFIG: topic("configs", 1, Isolation.READ_COMMITTED),
+            TopicType.STATUS: topic("status", 2, Isolation.READ_UNCOMMITTED),
+            TopicType.OFFSET: topic("offsets", 3, Isolation.READ_COMMITTED),
+        },
+    )
+
+
+def example(*sources: SourceCluster) -> MigrationPlan:
+    sources = sources or (source_cluster("orders", "com.acme.orders"),)
+    return MigrationPlan(
+        run_id="r1",
+        created_at_ms=1,
+        sources=sources,
+        destination=Destination(
+            kafka_cluster_id="cluster",
+            topics={
+                TopicType.CONFIG: DestinationTopic(topic="s-configs", topic_id=None, partitions=1, create=True),
+                TopicType.STATUS: DestinationTopic(topic="s-status", topic_id="x", partitions=5, create=False),
+                TopicType.OFFSET: DestinationTopic(topic="s-offsets", topic_id="y", partitions=25, create=False),
+            },
+        ),
+        fingerprint=plan_fingerprint(sources, "mirror"),
+        warnings=("w",),
+        steps=(Step(who="operator", what="stop"),),
+    )
+
+
+def test_a_plan_comes_back_from_its_file(tmp_path: Path) -> None:
+    plan = example()
+    path = tmp_path / "plan.json"
+    plan.save(path)
+    assert MigrationPlan.load(path) == plan
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert json.loads(path.read_text())["format"] == "connect-share/migration-plan/2"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["plan.json"]
+
+
+def test_one_slice_for_each_source_partition() -> None:
+    plan = example(source_cluster("orders", "com.acme.orders"), source_cluster("billing", "billing"))
+    slices = plan.slices()
+    assert len(slices) == 2 * (1 + 2 + 3)
+    assert len({slice_.name for slice_ in slices}) == len(slices)
+    assert [slice_.topic_type for slice_ in slices[:2]] == [TopicType.CONFIG, TopicType.CONFIG]
+    first = slices[0]
+    assert first.offset_range == OffsetRange("orders-configs", 0, 0, 10)
+    assert first.isolation is Isolation.READ_COMMITTED
+    assert (first.destination_topic, first.destination_partitions) == ("s-configs", 1)
+    rewritten = first.transform.apply(Record("t", 0, 0, 1, b"connector-a", None))
+    assert isinstance(rewritten, Record)
+    assert rewritten.key == b"com.acme.orders.connector-a"
+    assert pickle.loads(pickle.dumps(slices)) == slices
+
+
+def edit(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    content = json.loads(path.read_text())
+    change(content)
+    path.write_text(json.dumps(content))
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda c: c.update(format="connect-share/migration-plan/1"), "format"),
+        (lambda c: c.update(surprise=1), "surprise"),
+        (lambda c: c.pop("run_id"), "run_id"),
+        (lambda c: c.update(mode="other"), "mode"),
+        (lambda c: c.update(mode="state"), "fingerprint"),
+        (lambda c: c.update(mode="state", follow=True), "follow needs the mode mirror"),
+        (lambda c: c["sources"][0].update(only_connectors=["a"]), "fingerprint"),
+        (lambda c: c["sources"][0].update(sharing=True), "fingerprint"),
+        (lambda c: c["sources"].clear(), "sources"),
+        (lambda c: c["sources"][0].update(cluster_group_id="other"), "fingerprint"),
+        (lambda c: c["sources"][0].update(cluster_group_id="task-x"), "task-"),
+        (lambda c: c["sources"].append(c["sources"][0]), "merged"),
+        (lambda c: c["sources"][0]["topics"].pop("status"), "exactly the topics"),
+        (lambda c: c["destination"]["topics"]["config"].update(partitions=3), "exactly one partition"),
+        (lambda c: c["sources"][0]["topics"]["config"]["partitions"][0].update(start=11), "behind end"),
+        (lambda c: c["sources"][0]["topics"]["config"]["partitions"][0].update(start=-1), "start"),
+    ],
+)
+def test_an_edited_plan_is_checked(tmp_path: Path, change: Callable[[dict[str, Any]], None], says: str) -> None:
+    path = tmp_path / "plan.json"
+    example().save(path)
+    edit(path, change)
+    with pytest.raises(PlanFileError) as caught:
+        MigrationPlan.load(path)
+    assert says in str(caught.value)
+    assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff\xfe"])
+def test_what_is_no_plan_is_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "plan.json"
+    path.write_bytes(content)
+    with pytest.raises(PlanFileError):
+        MigrationPlan.load(path)
+
+
+def test_a_missing_plan_is_named(tmp_path: Path) -> None:
+    with pytest.raises(PlanFileError, match="does not exist"):
+        MigrationPlan.load(tmp_path / "none.json")
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    write_private_file(path, "old")
+    with pytest.raises(UnicodeEncodeError):
+        write_private_file(path, "\udc00")
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+    with pytest.raises(PlanFileError, match="cannot be written"):
+        write_private_file(tmp_path / "no" / "such" / "folder.json", "x")
+
+
+def test_a_plan_holds_no_client_setting(tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    example().save(path)
+    text = path.read_text().lower()
+    assert not any(word in text for word in ("bootstrap", "sasl", "ssl", "password"))

@@ -1,0 +1,342 @@
+"""States are equal after a move of random histories; every tampering is found, and no value is told."""
+
+import itertools
+import json
+import pickle
+from collections.abc import Iterable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from connect_share.murmur2 import partition_for
+from connect_share.records import Record, TopicType
+from connect_share.state import replay_config
+from migrator import KafkaConnectTopicMigrator
+from migrator.verify.equality import Difference, Problem, compare_states
+
+GROUP = "com.acme.orders"
+SECRET = "pass-the-salt"  # (stands for any configuration value)
+
+
+def log(topic_type: TopicType, pairs: Iterable[tuple[str, str | None]], partitions: int = 1) -> list[Record]:
+    """Lay pairs down as a Java producer would, oldest first."""
+    ends: dict[int, itertools.count[int]] = {}
+    records = []
+    for number, (key, value) in enumerate(pairs):
+        partition = partition_for(key.encode(), partitions)
+        offset = next(ends.setdefault(partition, itertools.count()))
+        records.append(
+            Record(
+                topic_type.value,
+                partition,
+                offset,
+                1_700_000_000_000 + number,
+                key.encode(),
+                None if value is None else value.encode(),
+            )
+        )
+    return records
+
+
+def moved(topic_type: TopicType, source: list[Record], partitions: int = 1, group: str = GROUP) -> list[Record]:
+    """Apply the transform and lay the result down partition by partition, as a copy does."""
+    migrator = KafkaConnectTopicMigrator({"destination.cluster.name": group, "topic.type": topic_type.value})
+    answers = [migrator.apply(record) for record in source]
+    ends: dict[int, itertools.count[int]] = {}
+    copied = []
+    for answer in answers:
+        if isinstance(answer, Record) and answer.key is not None:
+            partition = partition_for(answer.key, partitions)
+            offset = next(ends.setdefault(partition, itertools.count(100)))
+            copied.append(
+                Record("shared", partition, offset, answer.timestamp_ms, answer.key, answer.value, answer.headers)
+            )
+    return sorted(copied, key=lambda record: record.partition)
+
+
+Pairs = list[tuple[str, str | None]]
+
+CONFIG: Pairs = [
+    ("session-key", '{"key":"AAEC","algorithm":"HmacSHA256","creation-timestamp":1}'),
+    ("connector-a.b", f'{{"properties":{{"name":"a.b","password":"{SECRET}","tasks.max":"2"}}}}'),
+    ("task-a.b-0", f'{{"properties":{{"password":"{SECRET}"}}}}'),
+    ("task-a.b-1", '{"properties":{"x":"1"}}'),
+    ("commit-a.b", '{"tasks":2}'),
+    ("tasks-fencing-a.b", '{"task-count":2}'),
+    ("target-state-a.b", '{"state":"PAUSED","state.v2":"STOPPED"}'),
+    ("connector-gone", '{"properties":{}}'),
+    ("connector-gone", None),
+    ("target-state-gone", None),
+    ("target-state-later", '{"state":"PAUSED"}'),
+    ("tasks-fencing-gone", '{"task-count":7}'),
+    ("connector-broken", '{"properties":{}}'),
+    ("task-broken-1", '{"properties":{}}'),
+    ("commit-broken", '{"tasks":2}'),
+]
+STATUS: Pairs = [
+    ("status-connector-a.b", '{"state":"RUNNING","trace":null,"worker_id":"w:1","generation":3}'),
+    ("status-task-a.b-0", f'{{"state":"FAILED","trace":"{SECRET}","worker_id":"w:1","generation":3}}'),
+    ("status-task-orphan-0", '{"state":"RUNNING","trace":null,"worker_id":"w:1","generation":3}'),
+    (
+        "status-topic-inv.t:connector-a.b",
+        '{"topic":{"name":"inv.t","connector":"a.b","task":0,"discoverTimestamp":5}}',
+    ),
+]
+OFFSET: Pairs = [
+    ('["a.b",{"filename":"x.txt"}]', '{"position":42}'),
+    ('["a.b",{"filename":"y.txt"}]', "{}"),
+    ('["a.b",{"filename":"z.txt"}]', '{"position":1}'),
+    ('["a.b",{"filename":"z.txt"}]', None),
+    ('["a.b",null]', '{"position":1}'),
+]
+
+
+@pytest.mark.parametrize(
+    ("topic_type", "pairs"), [(TopicType.CONFIG, CONFIG), (TopicType.STATUS, STATUS), (TopicType.OFFSET, OFFSET)]
+)
+def test_a_move_keeps_the_state(topic_type: TopicType, pairs: Pairs) -> None:
+    source = log(topic_type, pairs)
+    assert compare_states(topic_type, source, moved(topic_type, source), cluster_group_id=GROUP) == []
+
+
+def test_another_group_s_copy_is_no_copy() -> None:
+    source = log(TopicType.STATUS, STATUS)
+    other = moved(TopicType.STATUS, source, group="com.acme")
+    found = compare_states(TopicType.STATUS, source, other, cluster_group_id=GROUP)
+    assert {difference.problem for difference in found} == {Problem.MISSING}
+
+
+def replaced(pairs: Pairs, key: str, old: str, new: str) -> Pairs:
+    changed = [(k, v.replace(old, new) if k == key and v is not None else v) for k, v in pairs]
+    assert changed != pairs
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("topic_type", "pairs", "kind", "connector", "item", "field", "problem"),
+    [
+        (
+            TopicType.CONFIG,
+            replaced(CONFIG, "connector-a.b", SECRET, "sugar"),
+            "connector_config",
+            "a.b",
+            None,
+            "password",
+            Problem.DIFFERENT,
+        ),
+        (
+            TopicType.CONFIG,
+            replaced(CONFIG, "connector-a.b", '"tasks.max":"2"', '"tasks.max":2'),
+            "connector_config",
+            "a.b",
+            None,
+            "tasks.max",
+            Problem.DIFFERENT,
+        ),
+        (
+            TopicType.CONFIG,
+            replaced(CONFIG, "task-a.b-1", '"x":"1"', ""),
+            "task_config",
+            "a.b",
+            "1",
+            "x",
+            Problem.MISSING,
+        ),
+        (
+            TopicType.CONFIG,
+            replaced(CONFIG, "task-a.b-1", '"x":"1"', '"x":"1","y":"2"'),
+            "task_config",
+            "a.b",
+            "1",
+            "y",
+            Problem.UNEXPECTED,
+        ),
+        (
+            TopicType.CONFIG,
+            replaced(CONFIG, "target-state-a.b", "STOPPED", "PAUSED"),
+            "target_state",
+            "a.b",
+            None,
+            None,
+            Problem.DIFFERENT,
+        ),
+        (
+            TopicType.CONFIG,
+            replaced(CONFIG, "target-state-later", "PAUSED", "BOGUS"),
+            "target_state",
+            "later",
+            None,
+            None,
+            Problem.MISSING,
+        ),
+        (
+            TopicType.CONFIG,
+            replaced(CONFIG, "tasks-fencing-gone", "7", "8"),
+            "task_count_record",
+            "gone",
+            None,
+            None,
+            Problem.DIFFERENT,
+        ),
+        (
+            TopicType.CONFIG,
+            [pair for pair in CONFIG if pair != ("connector-gone", None)],
+            "connector",
+            "gone",
+            None,
+            None,
+            Problem.UNEXPECTED,
+        ),
+        (
+            TopicType.CONFIG,
+            [
+                *CONFIG,
+                ("task-broken-0", '{"properties":{}}'),
+                ("task-broken-1", "{}"),
+                ("commit-broken", '{"tasks":1}'),
+            ],
+            "inconsistent",
+            "broken",
+            None,
+            None,
+            Problem.DIFFERENT,
+        ),
+        (
+            TopicType.STATUS,
+            replaced(STATUS, "status-task-a.b-0", SECRET, "x"),
+            "task_status",
+            "a.b",
+            "0",
+            "trace",
+            Problem.DIFFERENT,
+        ),
+        (
+            TopicType.STATUS,
+            STATUS[:2] + STATUS[3:],
+            "task_status",
+            "orphan",
+            "0",
+            None,
+            Problem.MISSING,
+        ),
+        (TopicType.STATUS, STATUS[:3], "active_topic", "a.b", "inv.t", None, Problem.MISSING),
+        (
+            TopicType.OFFSET,
+            replaced(OFFSET, '["a.b",{"filename":"x.txt"}]', "42", "43"),
+            "offset",
+            "a.b",
+            '["a.b",{"filename":"x.txt"}]',
+            None,
+            Problem.DIFFERENT,
+        ),
+        (
+            TopicType.OFFSET,
+            OFFSET[:3],
+            "offset",
+            "a.b",
+            '["a.b",{"filename":"z.txt"}]',
+            None,
+            Problem.UNEXPECTED,
+        ),
+        (TopicType.OFFSET, OFFSET[:4], "offset", "a.b", '["a.b",null]', None, Problem.MISSING),
+    ],
+)
+def test_a_difference_is_named_without_its_value(
+    topic_type: TopicType,
+    pairs: Pairs,
+    kind: str,
+    connector: str,
+    item: str | None,
+    field: str | None,
+    problem: Problem,
+) -> None:
+    originals: dict[TopicType, Pairs] = {TopicType.CONFIG: CONFIG, TopicType.STATUS: STATUS, TopicType.OFFSET: OFFSET}
+    source = log(topic_type, originals[topic_type])
+    found = compare_states(topic_type, source, moved(topic_type, log(topic_type, pairs)), cluster_group_id=GROUP)
+    expected = Difference(
+        cluster_group_id=GROUP,
+        topic_type=topic_type,
+        kind=kind,
+        connector=connector,
+        item=item,
+        field=field,
+        problem=problem,
+    )
+    assert expected in found
+    told = " ".join([*map(str, found), *map(repr, found), *(d.model_dump_json() for d in found)])
+    assert SECRET not in told
+    assert "sugar" not in told
+    assert pickle.loads(pickle.dumps(found)) == found
+
+
+NAMES = st.sampled_from(["a", "a-0", "a.b", "connector-a", "größe-😀", "x:y", "-"])
+CONFIG_RECORDS = st.one_of(
+    st.tuples(NAMES, st.sampled_from(["1", "2"]), st.booleans()).map(
+        lambda t: (f"connector-{t[0]}", None if t[2] else json.dumps({"properties": {"v": t[1]}}))
+    ),
+    st.tuples(NAMES, st.integers(0, 2), st.sampled_from(["1", "2"])).map(
+        lambda t: (f"task-{t[0]}-{t[1]}", json.dumps({"properties": {"v": t[2]}}))
+    ),
+    st.tuples(NAMES, st.integers(0, 3)).map(lambda t: (f"commit-{t[0]}", json.dumps({"tasks": t[1]}))),
+    st.tuples(NAMES, st.integers(0, 3)).map(lambda t: (f"tasks-fencing-{t[0]}", json.dumps({"task-count": t[1]}))),
+    st.tuples(NAMES, st.sampled_from(["STARTED", "PAUSED", "STOPPED", "bogus", None])).map(
+        lambda t: (f"target-state-{t[0]}", None if t[1] is None else json.dumps({"state": "PAUSED", "state.v2": t[1]}))
+    ),
+    st.tuples(NAMES).map(lambda t: (f"restart-connector-{t[0]}", "{}")),
+    st.sampled_from([("session-key", "{}"), ("garbage", "x"), ("B.connector-a", '{"properties":{}}'), ("", "")]),
+)
+STATUS_RECORDS = st.one_of(
+    st.tuples(
+        NAMES,
+        st.sampled_from(["connector-{}", "task-{}-0", "task-{}-1"]),
+        st.sampled_from(["RUNNING", "UNASSIGNED", "FAILED", None]),
+        st.integers(0, 5),
+    ).map(
+        lambda t: (
+            "status-" + t[1].format(t[0]),
+            None if t[2] is None else json.dumps({"state": t[2], "worker_id": "w", "generation": t[3]}),
+        )
+    ),
+    st.tuples(NAMES, st.sampled_from(["t", "inv.t"]), st.booleans()).map(
+        lambda t: (
+            f"status-topic-{t[1]}:connector-{t[0]}",
+            None
+            if t[2]
+            else json.dumps({"topic": {"name": t[1], "connector": t[0], "task": 0, "discoverTimestamp": 1}}),
+        )
+    ),
+)
+OFFSET_RECORDS = st.tuples(NAMES, st.integers(0, 3), st.sampled_from(['{"p":1}', '{"p":2}', "null", "", None])).map(
+    lambda t: (json.dumps([t[0], {"f": t[1]}]), t[2])
+)
+
+
+@given(pairs=st.lists(CONFIG_RECORDS, max_size=40), group=st.sampled_from([GROUP, "a", "a.b"]))
+def test_random_config_histories_survive(pairs: Pairs, group: str) -> None:
+    source = log(TopicType.CONFIG, pairs)
+    copy = moved(TopicType.CONFIG, source, group=group)
+    assert compare_states(TopicType.CONFIG, source, copy, cluster_group_id=group) == []
+    assert replay_config(copy, group).session_key is None
+
+
+@given(
+    pairs=st.lists(STATUS_RECORDS, max_size=40),
+    there=st.sampled_from([1, 5]),
+    here=st.sampled_from([1, 3, 5]),
+)
+def test_random_status_histories_survive(pairs: Pairs, there: int, here: int) -> None:
+    source = log(TopicType.STATUS, pairs, there)
+    copy = moved(TopicType.STATUS, source, here)
+    assert compare_states(TopicType.STATUS, source, copy, cluster_group_id=GROUP) == []
+
+
+@given(
+    pairs=st.lists(OFFSET_RECORDS, max_size=40),
+    there=st.sampled_from([1, 25]),
+    here=st.sampled_from([1, 5, 25]),
+)
+def test_random_offset_histories_survive(pairs: Pairs, there: int, here: int) -> None:
+    source = log(TopicType.OFFSET, pairs, there)
+    copy = moved(TopicType.OFFSET, source, here)
+    assert compare_states(TopicType.OFFSET, source, copy, cluster_group_id=GROUP) == []

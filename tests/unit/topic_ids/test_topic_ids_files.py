@@ -1,0 +1,217 @@
+"""The file method on a real ZooKeeper: one stopped broker's partition.metadata, when its turn has come, and back again."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connect_share.cli import topic_ids_steps
+from connect_share.cli.__main__ import main
+from connect_share.errors import TopicIdRepairError
+from connect_share.topic_ids.authority.zookeeper import open_zookeeper
+from connect_share.topic_ids.compare.compare import compare
+from connect_share.topic_ids.repair.broker_backup import find_broker_backup
+from connect_share.topic_ids.repair.broker_checks import refuse_unclean
+from connect_share.topic_ids.repair.plan import plan_repair
+from connect_share.topic_ids.repair.steps import Action, Method
+from connect_share.topic_ids.scan.scans import Scans, read_scan
+from tests.support.topic_id_brokers import Brokers, batch, killed
+from tests.support.topic_id_trees import Tree
+from tests.support.waiting import await_that
+from tests.support.zookeeper import zookeeper
+
+ORDERS = "VFikBPGgTFa4tSj3PZTVgw"
+QUIET = "_1rbZLPtTwuBu_gSZzj94w"
+RIGHT = f"version: 0\ntopic_id: {ORDERS}".encode()
+
+
+class Site(Brokers):
+    """Broker 2 has another id for orders-0 and is stopped; ZooKeeper has the rest."""
+
+    def __init__(self, hosts: str, client: Any, folder: Path) -> None:
+        super().__init__(Tree("one-replica-zk", folder))
+        self.client = client
+        self.hosts = f"{hosts}/kafka"
+        self.backup = folder / "backup"
+        for path, text in json.loads(self.tree.zookeeper.read_text()).items():
+            client.create(f"/kafka{path}", text.encode(), makepath=True)
+        written_s = time.time()
+        for broker in self.ids:
+            self.write_log(self.orders(broker), batch(0, 0, 4711))
+        # Scans count if they are newer than the znodes, and their clock has seconds.
+        await_that(lambda: int(time.time()), lambda now: now > written_s, what="a second later")
+
+    def orders(self, broker: int) -> str:
+        [found] = [
+            one for one in self.tree.directories("orders") if one.startswith(f"broker-{broker}/") and one[-1] == "0"
+        ]
+        return found
+
+    def words(self, step: str, broker: int = 2, *more: str) -> list[str]:
+        how = ["--server-properties", str(self.settings(broker)), "--zookeeper", self.hosts]
+        return ["repair", "topic-ids", "--step", step, "--backup", str(self.backup), *how, *more]
+
+    def undo(self, *more: str) -> list[str]:
+        how = ["--server-properties", str(self.settings(2)), "--zookeeper", self.hosts]
+        return ["repair", "topic-ids", "--undo", str(self.backup), *how, *more]
+
+    def change(self, path: str, **members: object) -> bytes:
+        """Change members of a znode; gives what was there before."""
+        before, _ = self.client.get(f"/kafka{path}")
+        assert isinstance(before, bytes)
+        self.client.set(f"/kafka{path}", json.dumps({**json.loads(before), **members}).encode())
+        return before
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    kazoo = pytest.importorskip("kazoo.client")
+    (tmp_path / "zk").mkdir()
+    with zookeeper(tmp_path / "zk") as hosts:
+        client = kazoo.KazooClient(hosts=hosts)
+        client.start()
+        try:
+            yield Site(hosts, client, tmp_path)
+        finally:
+            client.stop()
+            client.close()
+
+
+def test_one_broker_after_the_other(
+    site: Site, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = site.contents(2)
+    path = site.tree.folder / site.orders(2) / "partition.metadata"
+    strange = path.read_bytes()
+
+    def refused(words: list[str], reason: str, code: int = 1) -> None:
+        now = site.contents(2)
+        assert main(words) == code
+        captured = capsys.readouterr()
+        assert reason in captured.err + captured.out
+        assert site.contents(2) == now
+
+    # Whose records these are decides; the id alone would have them served.
+    site.write_log(site.orders(2), batch(0, 0, 815))
+    refused(site.words("prepare", 2, *site.scans()), "batches contradict those of broker 1")
+    site.write_log(site.orders(2), batch(7, 0, 815))
+    refused(site.words("prepare", 2, *site.scans()), "nothing proves that its records are those of the topic")
+    site.write_log(site.orders(2), batch(0, 0, 4711))
+    told = site.scans()
+
+    # Its turn has not come while others are away or behind.
+    state = site.change("/brokers/topics/quiet/partitions/0/state", isr=[1])
+    refused(site.words("prepare", 2, *told), "not all other replicas are in sync: quiet-0")
+    site.client.set("/kafka/brokers/topics/quiet/partitions/0/state", state)
+    controller = site.change("/controller", brokerid=2)
+    other = site.tree.folder / site.orders(3) / "partition.metadata"
+    other.write_bytes(b"garbage")
+    refused(site.words("prepare", 2, *site.scans()), "broker 2 is controller and comes last: broker 3 first")
+    other.write_bytes(RIGHT)
+    told = site.scans()
+    site.client.set("/kafka/controller", controller)
+    site.client.delete("/kafka/brokers/ids/3")
+    refused(site.words("prepare", 2, *told), "broker 3 down")
+    site.client.create("/kafka/brokers/ids/3", b"{}")
+    state = site.change("/brokers/topics/events/partitions/0/state", isr=[2], leader=2)
+    refused(site.words("prepare", 2, *told), "not all other replicas are in sync")
+    site.client.set("/kafka/brokers/topics/events/partitions/0/state", state)
+    refused(site.words("prepare", 2, *site.scans(-(10**9))), "was scanned before the znode of orders was written last")
+    refused(site.words("prepare", 1, *told), "nothing to do on broker 1; the plan has steps for broker 2", 0)
+    refused(
+        ["repair", "topic-ids", *told, "--zookeeper", site.hosts, "--yes"], "so run it with --step on the machine", 2
+    )
+    assert not site.backup.exists()
+
+    assert main(site.words("prepare", 2, *site.scans(), "--output", "json")) == 0
+    assert json.loads(capsys.readouterr().out)["would"] == [f"{path}: id {ORDERS}"]
+    state = site.change("/brokers/topics/events/partitions/0/state", isr=[2], leader=2)
+    with open_zookeeper(site.hosts) as session:
+        begun = find_broker_backup(site.backup)
+        assert begun is not None
+        refuse_unclean(begun, session.authority(), session, site.settings(2))
+        unclean = b'{"config":{"unclean.leader.election.enable":"true"}}'
+        site.client.create("/kafka/config/topics/events", unclean, makepath=True)
+        with pytest.raises(TopicIdRepairError, match="a replica that lacks acknowledged records would lead"):
+            refuse_unclean(begun, session.authority(), session, site.settings(2))
+    site.client.set("/kafka/brokers/topics/events/partitions/0/state", state)
+    with site.running(2):
+        refused(site.words("write", 2, "--yes"), ".lock is locked: the broker runs")
+    site.client.create("/kafka/brokers/ids/2", b"{}")
+    refused(site.words("write", 2, "--yes"), "or was killed and its session has not run out yet")
+    site.client.delete("/kafka/brokers/ids/2")
+    site.client.delete("/kafka/controller")
+    refused(site.words("write", 2, "--yes"), "no broker is controller")
+    site.client.create("/kafka/controller", controller)
+    znode = site.change("/brokers/topics/orders", topic_id="RRYSOf9BTOKG7WUAdl0c2g")
+    refused(site.words("write", 2, "--yes"), "It was created again, or is not written back yet")
+    site.client.set("/kafka/brokers/topics/orders", znode)
+    cluster = site.change("/cluster/id", id="RRYSOf9BTOKG7WUAdl0c2g")
+    refused(site.words("write", 2, "--yes"), "are of another cluster", 2)
+    refused(site.undo("--yes"), "is of another cluster", 2)
+    site.client.set("/kafka/cluster/id", cluster)
+
+    deaths = 0  # before the id is there, and before that is noted
+    while killed(site.words("write", 2, "--yes"), 1 if deaths else 0):
+        deaths += 1
+        assert deaths < 9
+    assert deaths == 2
+    now = site.contents(2)
+    assert {name: now[name] for name in now if now[name] != before.get(name)} == {
+        str(path.relative_to(path.parents[2])): RIGHT
+    }
+    assert now.keys() == before.keys()
+    refused(site.words("check"), "but broker 2 is stopped: start it")
+    with site.running(2):
+        monkeypatch.setattr(topic_ids_steps, "WAIT_S", 0.3)
+        refused(site.words("check"), "broker 2 is not up after")
+        site.client.create("/kafka/brokers/ids/2", b"{}")
+        refused(site.words("check"), "not all replicas are in sync")
+        for one in json.loads(site.tree.zookeeper.read_text()):
+            if one.endswith("/state") and "single" not in one:
+                site.change(one, isr=[1, 2, 3])
+        assert main(site.words("check")) == 0
+        assert "the ISR is full everywhere" in capsys.readouterr().err
+        assert main(["check", "topic-ids", *site.scans(), "--zookeeper", site.hosts]) == 0
+        refused(site.undo("--yes"), ".lock is locked: the broker runs")
+    site.client.delete("/kafka/brokers/ids/2")
+    assert main(site.undo("--dry-run")) == 0
+    assert path.read_bytes() == RIGHT
+    assert killed(site.undo("--yes"), 1)
+    assert main(site.undo("--yes")) == 0
+    assert (path.read_bytes(), site.contents(2)) == (strange, before)
+    refused(site.undo("--yes"), "was undone already", 2)
+    (site.backup / "1.before").write_bytes(b"x")
+    refused(site.undo("--yes"), "has another checksum than backup.json says", 2)
+
+
+def test_an_original_id_that_cannot_be_used(tmp_path: Path) -> None:
+    """All replicas have the id that is another topic's by now: ZooKeeper's goes into the files, if the records differ."""
+    brokers = Brokers(Tree("healthy-zk", tmp_path))
+    for topic, crc in (("orders", 1), ("quiet", 2)):
+        for directory in brokers.tree.directories(topic):
+            brokers.write_log(directory, batch(0, 0, crc))
+    for directory in brokers.tree.directories("quiet"):
+        brokers.tree.set_id(directory, ORDERS)
+
+    def planned() -> Any:
+        scans = Scans()
+        for path in brokers.scans()[1::2]:
+            scans.add(read_scan(Path(path)))
+        return plan_repair(compare(scans, brokers.tree.authority()))
+
+    found = planned()
+    assert [(one.topic, one.method, one.topic_id) for one in found.topics] == [("quiet", Method.FILES, QUIET)]
+    assert {one.action for one in found.steps}.isdisjoint({Action.WRITE_ZNODE, Action.CHANGE_CONTROLLER})
+    assert [one.broker for one in found.steps if one.action is Action.WRITE_FILE] == [1, 3, 2]  # 2 is controller
+    assert not any(one.unproven for one in found.steps)
+    for directory in brokers.tree.directories("quiet"):
+        brokers.write_log(directory, batch(0, 0, 1))  # a copy of the other topic
+    found = planned()
+    assert found.steps == []
+    assert "its replicas have the id that orders has too" in found.refused[0].reason

@@ -1,0 +1,273 @@
+"""The write-back on a real ZooKeeper: done, refused, killed and gone on with, taken back. A watch plays the brokers."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connect_share.cli import topic_ids_repair
+from connect_share.cli.__main__ import main
+from connect_share.topic_ids.authority.zookeeper import ZooKeeper
+from connect_share.topic_ids.scan import scanner
+from tests.support.topic_id_trees import Tree
+from tests.support.zookeeper import zookeeper
+
+LOST = ("events", "orders", "single")
+KILLED = """
+import os, signal, sys
+from connect_share.cli.__main__ import main
+from connect_share.topic_ids.authority.zookeeper import ZooKeeper
+name, left = sys.argv[1], int(sys.argv[2])
+real = getattr(ZooKeeper, name)
+def dying(*arguments):
+    global left
+    left -= 1
+    if left < 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return real(*arguments)
+setattr(ZooKeeper, name, dying)
+main(sys.argv[3:])
+"""
+
+
+class Site:
+    """ZooKeeper as the documented case left it, with scans of the brokers."""
+
+    def __init__(self, hosts: str, client: Any, folder: Path) -> None:
+        self.client = client
+        self.folder = folder
+        self.hosts = f"{hosts}/kafka"
+        self.tree = Tree("blog-case-zk", folder)
+        self.scans = [folder / f"broker-{broker}.scan" for broker in (1, 2, 3)]
+        for path, text in json.loads(self.tree.zookeeper.read_text()).items():
+            client.create(f"/kafka{path}", text.encode(), makepath=True)
+        self.scan()
+        self.electing = True
+        client.exists("/kafka/controller", watch=self._elect)
+
+    def _elect(self, _event: object) -> None:
+        """Do what brokers do when the controller is gone."""
+        if not self.electing:
+            return
+        for path, text in json.loads(self.tree.zookeeper.read_text()).items():
+            if path.endswith("/state"):
+                full = {**json.loads(text), "isr": [3] if "single" in path else [1, 2, 3]}
+                self.client.set_async(f"/kafka{path}", json.dumps(full).encode())
+        self.client.create_async("/kafka/controller", b'{"brokerid":2}')
+        self.client.exists_async("/kafka/controller", watch=self._elect)
+
+    def scan(self, seconds: float = 2.0) -> None:
+        """Scan all brokers, at a time that many seconds from now."""
+        for broker, path in enumerate(self.scans, 1):
+            log_dirs = sorted(map(str, self.tree.folder.glob(f"broker-{broker}/*")))
+            records = [dict(one) for one in scanner.scan(log_dirs, broker)]
+            records[0]["started"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + seconds))
+            path.write_text("".join(json.dumps(one) + "\n" for one in records))
+
+    def words(self, verb: str, *more: str) -> list[str]:
+        scans = [word for path in self.scans for word in ("--scan", str(path))]
+        return [verb, "topic-ids", *scans, "--zookeeper", self.hosts, *more]
+
+    def text(self, topic: str) -> bytes:
+        data, _ = self.client.get(f"/kafka/brokers/topics/{topic}")
+        assert isinstance(data, bytes)
+        return data
+
+    def texts(self) -> dict[str, bytes]:
+        return {topic: self.text(topic) for topic in self.client.get_children("/kafka/brokers/topics")}
+
+    def controller(self) -> int:
+        _, stat = self.client.get("/kafka/controller")
+        return int(stat.czxid)
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    kazoo = pytest.importorskip("kazoo.client")
+    (tmp_path / "zk").mkdir()
+    with zookeeper(tmp_path / "zk") as hosts:
+        client = kazoo.KazooClient(hosts=hosts)
+        client.start()
+        try:
+            yield Site(hosts, client, tmp_path)
+        finally:
+            client.stop()
+            client.close()
+
+
+def test_written_back_killed_and_taken_back(
+    site: Site, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backup = site.folder / "backup"
+    repair = site.words("repair", "--backup", str(backup))
+    before, controller = site.texts(), site.controller()
+    assert main(repair) == 1
+    assert "give --yes to go on without a prompt" in capsys.readouterr().err
+    assert main([*repair, "--dry-run"]) == 0
+    assert (site.texts(), site.controller(), backup.exists()) == (before, controller, False)
+
+    # Killed before the first write, between writes, and before the controller changes; each run goes on where it was.
+    for number, moment in enumerate((("set", "0"), ("set", "2"), ("delete", "0"))):
+        command = [sys.executable, "-c", KILLED, *moment, *repair, "--yes"]
+        died = subprocess.run(command, capture_output=True, timeout=60, check=False)
+        assert died.returncode == -signal.SIGKILL, died.stderr
+        assert sum(text != before[topic] for topic, text in site.texts().items()) == (0, 2, 3)[number]
+        assert (site.controller(), backup.exists()) == (controller, True)
+    assert main([*repair, "--dry-run"]) == 0
+    told = capsys.readouterr()
+    assert "no steps, nothing refused" in told.out  # the znodes look healthy, so this has to be told:
+    assert "is not finished: run it without --dry-run" in told.err
+    assert main([*repair, "--yes", "--output", "json"]) == 0
+    told = capsys.readouterr()
+    assert "going on with the repair begun in" in told.err
+    assert json.loads(told.out)["done"] == [
+        "controller changed, it is broker 2 now",
+        "all replicas of these topics are in sync",
+    ]
+    after = site.texts()
+    assert {topic for topic in after if after[topic] != before[topic]} == set(LOST)
+    assert b'"topic_id":"VFikBPGgTFa4tSj3PZTVgw"' in after["orders"]
+    assert json.loads(after["orders"]) == {**json.loads(before["orders"]), "topic_id": "VFikBPGgTFa4tSj3PZTVgw"}
+    assert site.controller() > max(
+        site.client.get(f"/kafka/brokers/topics/{topic}")[1].mzxid for topic in LOST
+    )  # one that has read the new texts
+    assert main(site.words("check")) == 0
+    sums = (line.split() for line in (backup / "SHA256SUMS").read_text().splitlines())
+    kept = {name: digest for digest, name in sums}
+    assert {hashlib.sha256(before[topic]).hexdigest() for topic in LOST} <= set(kept.values())
+    assert all(hashlib.sha256((backup / name).read_bytes()).hexdigest() == digest for name, digest in kept.items())
+    assert {path.stat().st_mode & 0o777 for path in (backup, *backup.iterdir())} == {0o700, 0o600}
+    assert main([*repair, "--yes"]) == 2
+    assert "is of a repair that is done" in capsys.readouterr().err
+
+    undo = ["repair", "topic-ids", "--undo", str(backup), "--zookeeper", site.hosts]
+    assert main([*undo, "--dry-run"]) == 0
+    assert site.texts() == after
+    old = site.controller()
+    cluster, _ = site.client.get("/kafka/cluster/id")
+    site.client.set("/kafka/cluster/id", b'{"version":"1","id":"RRYSOf9BTOKG7WUAdl0c2g"}')
+    assert main([*undo, "--yes"]) == 2
+    assert "is of another cluster than" in capsys.readouterr().err
+    site.client.set("/kafka/cluster/id", cluster)
+    assert (site.texts(), site.controller()) == (after, old)
+    died = subprocess.run(
+        [sys.executable, "-c", KILLED, "set", "1", *undo, "--yes"], capture_output=True, timeout=60, check=False
+    )
+    assert died.returncode == -signal.SIGKILL, died.stderr
+    assert (sum(text != after[topic] for topic, text in site.texts().items()), site.controller()) == (1, old)
+    assert main([*repair, "--yes"]) == 2
+    assert "is of a repair that is undoing" in capsys.readouterr().err
+    # Nobody becomes controller: nothing more is done, and it goes on when somebody does.
+    site.electing = False
+    monkeypatch.setattr(topic_ids_repair, "_WAIT_S", 0.3)
+    assert main([*undo, "--yes"]) == 1
+    assert "no broker became controller within 0.3 s" in (err := capsys.readouterr().err)
+    assert "Run it again with the same --undo to go on" in err
+    assert site.texts() == before
+    assert site.client.exists("/kafka/controller") is None
+    monkeypatch.undo()
+    site.client.create("/kafka/controller", b'{"brokerid":2}')
+    assert main([*undo, "--yes"]) == 0
+    assert site.texts() == before
+    assert site.controller() > old
+    assert main([*undo, "--yes"]) == 2
+    assert "was undone already" in capsys.readouterr().err
+
+
+def test_nothing_is_written_that_was_not_planned(
+    site: Site, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repair = site.words("repair", "--yes", "--backup", str(site.folder / "backup"))
+    before, controller = site.texts(), site.controller()
+
+    def refused(words: list[str], reason: str, code: int = 1) -> None:
+        assert main(words) == code
+        assert reason in capsys.readouterr().err
+        assert {topic: text for topic, text in site.texts().items() if topic in before} == before
+        assert site.controller() == controller
+
+    refused(["repair", "topic-ids", "--brokers-dir", str(site.tree.folder), *repair[8:]], "nothing says when broker 1")
+    site.scan(-60)
+    refused(repair, "was scanned before the znode of events was written last")
+    site.scan()
+    site.client.create("/kafka/admin/reassign_partitions", b"{}", makepath=True)
+    refused(repair, "let the reassignment end")
+    site.client.delete("/kafka/admin/reassign_partitions")
+    # The plan can do nothing for this topic, and a new controller would make up an id for it.
+    site.client.create("/kafka/brokers/topics/ghost", b'{"version":1,"partitions":{"0":[9]}}')
+    refused(repair, "the znode of ghost would have no usable id")
+    site.client.delete("/kafka/brokers/topics/ghost")
+    refused(
+        [*site.words("repair", "--yes")[:8], *site.tree.authority_words],
+        "what can be done from here is done with --zookeeper",
+        2,
+    )
+    (site.folder / "other").mkdir()
+    refused(site.words("repair", "--yes", "--backup", str(site.folder / "other")), "is no backup of a repair", 2)
+    assert not (site.folder / "backup").exists()
+
+    real_authority, real_set = ZooKeeper.authority, ZooKeeper.set
+    asked = 0
+
+    def changed_after_the_plan(session: ZooKeeper, *arguments: Any) -> Any:
+        nonlocal asked
+        asked += 1
+        if asked == 2:
+            site.client.set("/kafka/brokers/topics/orders", before["orders"])  # the same text, another version
+        return real_authority(session, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ZooKeeper, "authority", changed_after_the_plan)
+        refused(repair, "the cluster has changed since the plan was made")
+    assert not (site.folder / "backup").exists()
+
+    def overtaken(session: ZooKeeper, path: str, data: bytes, version: int) -> bool:
+        if path.endswith("/orders"):
+            site.client.set("/kafka/brokers/topics/orders", before["orders"])
+        return real_set(session, path, data, version)
+
+    site.scan()
+    with monkeypatch.context() as patch:
+        patch.setattr(ZooKeeper, "set", overtaken)
+        assert main(repair) == 1
+    told = capsys.readouterr().err
+    assert "/brokers/topics/orders was written by somebody else in this moment" in told
+    assert "stopped after 1 step" in told
+    changed = {topic for topic, text in site.texts().items() if text != before[topic]}
+    assert (changed, site.controller()) == ({"events"}, controller)
+    assert main(repair) == 1
+    assert "was written by somebody else since the backup was made" in capsys.readouterr().err
+    assert main(["repair", "topic-ids", "--undo", str(site.folder / "backup"), "--zookeeper", site.hosts, "--yes"]) == 0
+    assert site.texts() == before
+
+    index = site.folder / "backup" / "1.before"
+    index.write_bytes(index.read_bytes() + b" ")
+    assert main(["repair", "topic-ids", "--undo", str(site.folder / "backup"), "--zookeeper", site.hosts, "--yes"]) == 2
+    assert "has another checksum" in capsys.readouterr().err
+
+
+def test_the_early_alarm_needs_no_new_controller(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+    whole = site.texts()
+    backup = site.folder / "backup"
+    for topic in LOST:
+        znode = json.loads(whole[topic])
+        site.client.set(
+            f"/kafka/brokers/topics/{topic}", json.dumps({"version": 1, "partitions": znode["partitions"]}).encode()
+        )
+    stripped, controller = site.texts(), site.controller()
+    site.scan()
+    assert main(site.words("repair", "--yes", "--backup", str(backup))) == 0
+    assert json.loads(site.text("orders")) == {**json.loads(stripped["orders"]), "topic_id": "VFikBPGgTFa4tSj3PZTVgw"}
+    assert main(site.words("check")) == 0
+    assert main(["repair", "topic-ids", "--undo", str(backup), "--zookeeper", site.hosts, "--yes"]) == 0
+    assert (site.texts(), site.controller()) == (stripped, controller)
+    capsys.readouterr()

@@ -1,0 +1,214 @@
+"""Directories that KRaft brokers set aside are put back: on each broker, killed at each step, taken back, refused."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import socket
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from connect_share.cli.__main__ import main
+from connect_share.errors import UsageError
+from connect_share.topic_ids.repair.broker_backup import find_broker_backup, is_broker_backup
+from tests.support.topic_id_brokers import LOG, Brokers, batch, killed
+from tests.support.topic_id_trees import Tree
+
+STRAY = "00ef6bfc14a54b1da530402ecd269582-stray"
+INDEXES = ("00000000000000000000.index", "00000000000000000000.timeindex")
+RECORDS = batch(0, 0, 4711) + batch(10, 0, 4712)
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-2, 3)
+    | st.text(max_size=3)
+    | st.sampled_from(["kraft", "prepared", "put-back"]),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["act", "files", "x"]), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+class Emptied(Brokers):
+    """Three brokers whose topic quiet is empty; its records were set aside. All of them listen, until they are closed."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(Tree("healthy-kraft", folder))
+        self.sockets = {broker: socket.create_server(("127.0.0.1", 0)) for broker in self.ids}
+        dump = self.tree.metadata_dump
+        text = dump.read_text("utf-8")
+        for broker, one in self.sockets.items():
+            text = text.replace(f'"port":2110{broker}', f'"port":{one.getsockname()[1]}')
+        dump.write_text(text)
+        [self.topic_id] = set(re.findall(r'"name":"quiet","topicId":"([^"]+)"', text))
+        for directory in self.tree.directories("quiet"):
+            path = self.tree.folder / directory
+            stray = path.with_name(f"{path.name}.{STRAY}")
+            path.rename(stray)
+            (stray / "partition.metadata").unlink()
+            self.write_log(str(stray.relative_to(self.tree.folder)), RECORDS)
+            for name in INDEXES:
+                (stray / name).write_bytes(bytes(1200))  # as large as they are made, and never trimmed
+            path.mkdir()
+            self.tree.set_id(directory, self.topic_id)
+            self.write_log(directory, b"")
+
+    def folder(self, broker: int) -> Path:
+        [found] = (
+            self.tree.folder / one for one in self.tree.directories("quiet") if one.startswith(f"broker-{broker}/")
+        )
+        return found
+
+    def words(self, step: str, broker: int, *more: str) -> list[str]:
+        backup = [
+            "--backup",
+            str(self.tree.folder / f"backup-{broker}"),
+            "--server-properties",
+            str(self.settings(broker)),
+        ]
+        return ["repair", "topic-ids", "--step", step, *backup, *more]
+
+    def undo(self, broker: int, *more: str) -> list[str]:
+        backup = str(self.tree.folder / f"backup-{broker}")
+        return ["repair", "topic-ids", "--undo", backup, "--server-properties", str(self.settings(broker)), *more]
+
+    def all_words(self) -> list[str]:
+        return [*self.scans(), *self.tree.authority_words]
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Emptied]:
+    found = Emptied(tmp_path)
+    yield found
+    for one in found.sockets.values():
+        one.close()
+
+
+def test_put_back_killed_and_taken_back(site: Emptied, capsys: pytest.CaptureFixture[str]) -> None:
+    before = {broker: site.contents(broker) for broker in site.ids}
+    told = site.all_words()
+
+    def refused(words: list[str], reason: str, code: int = 1) -> None:
+        now = {broker: site.contents(broker) for broker in site.ids}
+        assert main(words) == code
+        captured = capsys.readouterr()
+        assert reason in captured.err + captured.out
+        assert {broker: site.contents(broker) for broker in site.ids} == now
+
+    with site.running(1):
+        assert main(site.words("prepare", 1, *told, "--dry-run")) == 0
+        assert "which is empty ->" in capsys.readouterr().out
+        assert not (site.tree.folder / "backup-1").exists()
+        for broker in site.ids:
+            assert main(site.words("prepare", broker, *told)) == 0
+        assert "run --step prepare on brokers 1, 2 too" in capsys.readouterr().out
+        refused(site.words("prepare", 1, *told), "is there already, of a repair that is prepared", 2)
+        refused(site.words("write", 1, "--yes"), ".lock is locked: the broker runs")
+    # The obvious repair: one broker after the other. The empty leader would make this one throw all away.
+    refused(site.words("write", 1, "--yes"), "broker 2 runs")
+    refused(site.words("write", 1, "--dry-run"), "not now: broker 2 runs")
+    for one in site.sockets.values():
+        one.close()
+    refused(site.words("write", 1), "give --yes to go on without a prompt")
+    refused(site.words("write", 2, "--yes", "--server-properties", str(site.settings(1))), "is of broker 2 with", 2)
+    site.write_log(str(site.folder(1).relative_to(site.tree.folder)), RECORDS[:100])
+    refused(site.words("write", 1, "--yes"), "the two logs cannot be joined")
+    site.write_log(str(site.folder(1).relative_to(site.tree.folder)), b"")
+    assert site.contents(1) == before[1]
+
+    deaths = 0  # before the first rename, between the two, before the id is written, and before that is noted
+    while killed(site.words("write", 1, "--yes"), 1 if deaths else 0):
+        deaths += 1
+        assert deaths < 9
+    assert deaths == 4
+    home = site.folder(1)
+    assert ((home / LOG).read_bytes(), (home / "partition.metadata").read_text()) == (
+        RECORDS,
+        f"version: 0\ntopic_id: {site.topic_id}",
+    )
+    assert not any((home / name).exists() for name in INDEXES)  # zeros in them would make retention delete the records
+    refused(site.words("check", 1, *told), "not everything is back on brokers 2, 3")
+    refused(site.words("write", 1, "--yes"), "is of a repair that is written", 2)
+    for path in site.tree.folder.glob("broker-3/*/.lock"):
+        path.unlink()  # as newer brokers do when they stop
+    for broker in (2, 3):
+        assert main(site.words("write", broker, "--yes", "--output", "json")) == 0
+        assert json.loads(capsys.readouterr().out)["state"] == "written"
+    assert not list(site.tree.folder.glob("broker-3/*/.lock"))
+    told = site.all_words()
+    assert main(site.words("check", 3, *told)) == 0
+    assert "all is back: start brokers 1, 2, 3" in capsys.readouterr().out
+    assert main(["check", "topic-ids", *told, "--output", "json"]) == 1
+    found = json.loads(capsys.readouterr().out)["findings"]
+    assert [(one["kind"], one["topic"]) for one in found] == [("stray-directory", "quiet")] * 3  # the empty ones
+    assert main(["repair", "topic-ids", *told, "--dry-run"]) == 0
+    assert "what was set aside is empty" in capsys.readouterr().out
+
+    backup = site.tree.folder / "backup-1"
+    sums = {
+        name: digest for digest, name in (line.split("  ") for line in (backup / "SHA256SUMS").read_text().splitlines())
+    }
+    assert sums[f"1.directory/{LOG}"] == hashlib.sha256(RECORDS).hexdigest()
+    assert all(hashlib.sha256((backup / name).read_bytes()).hexdigest() == digest for name, digest in sums.items())
+    assert {path.stat().st_mode & 0o077 for path in (backup, *backup.rglob("*"))} == {0}
+
+    (home / LOG).write_bytes(RECORDS + RECORDS)
+    refused(site.undo(1, "--yes"), "what was acknowledged since would be lost")
+    (home / LOG).write_bytes(RECORDS)
+    with site.running(1):
+        refused(site.undo(1, "--yes"), ".lock is locked: the broker runs")
+    assert main(site.undo(1, "--dry-run")) == 0
+    deaths = 0
+    while killed(site.undo(1, "--yes"), 2 if deaths else 0):  # the first change of each run notes that it goes on
+        deaths += 1
+        assert deaths < 9
+    assert deaths == 3
+    kept = f"{home.parent.name}/{home.name}.{STRAY}/partition.metadata"
+    assert {name: data for name, data in site.contents(1).items() if name != kept} == {
+        name: data for name, data in before[1].items() if not name.endswith(INDEXES)
+    }
+    refused(site.undo(1, "--yes"), "was undone already", 2)
+
+
+def test_what_is_prepared_has_to_be_whole(site: Emptied, capsys: pytest.CaptureFixture[str]) -> None:
+    told = site.scans()
+    dump = site.tree.metadata_dump
+    text = dump.read_text("utf-8")
+    dump.write_text("".join(line for line in text.splitlines(True) if '"brokerId":3' not in line))
+    assert main(site.words("prepare", 1, *told, *site.tree.authority_words)) == 1
+    assert "where broker 3 listens is not known" in capsys.readouterr().err
+    dump.write_text(text)
+    for path in site.tree.folder.glob("broker-2/*/quiet-0.*-stray"):
+        path.rename(site.tree.folder / "elsewhere")
+    assert main(site.words("prepare", 1, *site.all_words())) == 1
+    captured = capsys.readouterr()
+    assert "broker 2 set nothing aside" in captured.err
+    assert "nothing to do on broker 1" in captured.out
+    assert main(["repair", "topic-ids", *told, *site.tree.authority_words, "--server-properties", "x"]) == 2
+    assert main([*site.words("prepare", 1)[:-1], "nowhere"]) == 2
+    capsys.readouterr()
+
+
+@given(
+    json_values, st.sampled_from(["state", "mode", "broker", "acts", "wrong", "dark", "peers", "log_dirs", "format"])
+)
+@example([{"act": "write-id", "topic": "t", "partition": 0, "folder": "/", "number": 1, "before_sha256": "x"}], "acts")
+def test_a_damaged_index_is_told(value: object, member: str) -> None:
+    index = {"format": 1, "kind": "broker", "state": "prepared", "mode": "kraft", "broker": 1, "cluster_id": None}
+    index |= {"log_dirs": [], "wrong": [], "dark": [], "peers": [], "acts": []}
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "backup.json").write_text(json.dumps({**index, member: value}))
+        assert is_broker_backup(Path(folder))
+        try:
+            found = find_broker_backup(Path(folder))
+        except UsageError:
+            return
+        assert found is not None
+        assert json.loads(found.index()).keys() == index.keys()

@@ -1,0 +1,366 @@
+"""Java client settings become settings that the client library takes: clients are constructed, nothing is connected."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from connect_share.client import admin_client, consumer, producer
+from connect_share.errors import ConfigError
+from connect_share.worker_config import ClientSettings, Isolation, WorkerConfig
+from connect_share.worker_config.client_translation import IGNORED, is_java_client_property
+
+WORKER = {
+    "bootstrap.servers": "127.0.0.1:1",
+    "group.id": "orders",
+    "config.storage.topic": "connect-configs",
+    "offset.storage.topic": "connect-offsets",
+    "status.storage.topic": "connect-status",
+}
+MODULES = "org.apache.kafka.common.security."
+PASSWORD = "changeit;='\"\\"
+
+
+def translated(java: Mapping[str, str]) -> WorkerConfig:
+    return WorkerConfig.from_properties({**WORKER, **java})
+
+
+def construct_all(java: Mapping[str, str]) -> ClientSettings:
+    """Make one client of each kind; the library checks all settings against each other then."""
+    config = translated(java)
+    consumer(config.consumer_settings(), client_id="test", isolation=Isolation.READ_COMMITTED).close()
+    producer(config.producer_settings(), client_id="test")
+    producer(config.producer_settings(), client_id="test", overrides={"transactional.id": "t"})
+    admin_client(config.admin_settings(), client_id="test")
+    return config.client_settings()
+
+
+TUNING = {
+    "request.timeout.ms": "40000",
+    "retry.backoff.ms": "100",
+    "retry.backoff.max.ms": "1000",
+    "reconnect.backoff.ms": "50",
+    "reconnect.backoff.max.ms": "1000",
+    "metadata.max.age.ms": "300000",
+    "connections.max.idle.ms": "540000",
+    "socket.connection.setup.timeout.ms": "10000",
+    "client.dns.lookup": "use_all_dns_ips",
+    "client.rack": "r1",
+    "receive.buffer.bytes": "65536",
+    "send.buffer.bytes": "131072",
+    "fetch.min.bytes": "1",
+    "fetch.max.bytes": "52428800",
+    "fetch.max.wait.ms": "500",
+    "max.partition.fetch.bytes": "1048576",
+    "check.crcs": "true",
+    "compression.type": "zstd",
+    "linger.ms": "5",
+    "batch.size": "16384",
+    "buffer.memory": "33554432",
+    "transaction.timeout.ms": "60000",
+}
+
+
+def test_javas_defaults_are_taken() -> None:
+    construct_all(TUNING)
+
+
+@pytest.mark.parametrize("name", sorted(TUNING))
+@pytest.mark.parametrize("value", ["-1", "0", "1", "2147483647"])
+def test_every_value_that_java_takes_is_taken(name: str, value: str) -> None:
+    if TUNING[name].isdigit() and name != "client.rack":
+        construct_all({name: value})
+
+
+@pytest.mark.parametrize("kind", ["retry", "reconnect"])
+@pytest.mark.parametrize(
+    ("first", "longest", "expected"),
+    [("5000", "1000", ("5000", "5000")), ("5000", None, ("5000", "5000")), ("20000", None, ("20000", "20000"))],
+)
+def test_a_first_wait_is_never_longer_than_the_longest(
+    kind: str, first: str | None, longest: str | None, expected: tuple[str, str]
+) -> None:
+    names = (f"{kind}.backoff.ms", f"{kind}.backoff.max.ms")
+    given = {name: value for name, value in zip(names, (first, longest), strict=True) if value is not None}
+    settings = construct_all(given).properties
+    assert tuple(settings[name] for name in names) == expected
+
+
+@pytest.mark.parametrize("longest", ["0", "1", "50"])
+@pytest.mark.parametrize("kind", ["retry", "reconnect"])
+def test_a_longest_wait_alone_is_kept(kind: str, longest: str) -> None:
+    settings = construct_all({f"{kind}.backoff.max.ms": longest}).properties
+    assert int(settings[f"{kind}.backoff.max.ms"]) == max(int(longest), 1 if kind == "retry" else 0)
+
+
+def test_a_request_does_not_outlast_its_transaction() -> None:
+    construct_all({"request.timeout.ms": "120000"})
+    construct_all({"request.timeout.ms": "120000", "transaction.timeout.ms": "10000"})
+
+
+def test_times_are_handed_over() -> None:
+    found = translated(TUNING)
+    assert found.client_settings().properties["socket.timeout.ms"] == "40000"
+    assert found.client_settings().properties["socket.receive.buffer.bytes"] == "65536"
+    assert found.consumer_settings().properties["fetch.wait.max.ms"] == "500"
+    assert found.producer_settings().properties["queue.buffering.max.kbytes"] == "32768"
+    assert "linger.ms" not in found.consumer_settings().properties
+    assert "fetch.min.bytes" not in found.producer_settings().properties
+
+
+@pytest.mark.parametrize("name", sorted(IGNORED))
+def test_what_only_tunes_java_is_left_out_and_known(name: str) -> None:
+    assert is_java_client_property(name)
+    settings = translated({name: "1"})
+    assert name not in {**settings.consumer_settings().properties, **settings.producer_settings().properties}
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "module"),
+    [
+        ("PLAIN", "plain.PlainLoginModule"),
+        ("SCRAM-SHA-256", "scram.ScramLoginModule"),
+        ("SCRAM-SHA-512", "scram.ScramLoginModule"),
+    ],
+)
+@pytest.mark.parametrize("protocol", ["SASL_PLAINTEXT", "sasl_ssl"])
+def test_user_and_password(mechanism: str, module: str, protocol: str) -> None:
+    escaped = PASSWORD.replace("\\", "\\\\").replace('"', '\\"')
+    settings = construct_all(
+        {
+            "security.protocol": protocol,
+            "sasl.mechanism": mechanism,
+            "sasl.jaas.config": f'{MODULES}{module} required username="alice" password="{escaped}";',
+        }
+    )
+    assert settings.properties["sasl.username"] == "alice"
+    assert settings.properties["sasl.password"] == PASSWORD
+    assert settings.properties["sasl.mechanism"] == mechanism
+
+
+OAUTH = {
+    "security.protocol": "SASL_SSL",
+    "sasl.mechanism": "OAUTHBEARER",
+    "sasl.oauthbearer.token.endpoint.url": "https://idp.example/token",
+    "sasl.login.callback.handler.class": MODULES + "oauthbearer.OAuthBearerLoginCallbackHandler",
+    "sasl.jaas.config": f'{MODULES}oauthbearer.OAuthBearerLoginModule required clientId="c" clientSecret="s" scope="k" '
+    f'extension_logicalCluster="lkc-1" extension_pool="p";',
+}
+
+
+def test_oauth_client_credentials() -> None:
+    settings = construct_all(OAUTH).properties
+    assert settings["sasl.oauthbearer.method"] == "oidc"
+    assert settings["sasl.oauthbearer.client.id"] == "c"
+    assert settings["sasl.oauthbearer.client.secret"] == "s"
+    assert settings["sasl.oauthbearer.scope"] == "k"
+    assert settings["sasl.oauthbearer.extensions"] == "logicalCluster=lkc-1,pool=p"
+
+
+def test_oauth_client_credentials_as_properties() -> None:
+    prefix = "sasl.oauthbearer.client.credentials.client."
+    java = {**OAUTH, f"{prefix}id": "c2", f"{prefix}secret": "s2", "sasl.oauthbearer.scope": "k2"}
+    del java["sasl.jaas.config"]
+    settings = construct_all(java).properties
+    assert (settings["sasl.oauthbearer.client.id"], settings["sasl.oauthbearer.scope"]) == ("c2", "k2")
+
+
+def test_unsecured_oauth() -> None:
+    java = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.jaas.config": f'{MODULES}oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="alice";',
+    }
+    assert construct_all(java).properties["sasl.oauthbearer.config"] == "principal=alice"
+
+
+PLAIN = {
+    "security.protocol": "SASL_SSL",
+    "sasl.mechanism": "PLAIN",
+    "sasl.jaas.config": f'{MODULES}plain.PlainLoginModule required username="u" password="p";',
+}
+
+
+@pytest.mark.parametrize(
+    ("java", "name", "remedy"),
+    [
+        ({**PLAIN, "sasl.mechanism": "GSSAPI"}, "sasl.mechanism", "use PLAIN"),
+        ({"security.protocol": "SASL_SSL"}, "sasl.mechanism", "Kerberos"),
+        ({**PLAIN, "sasl.mechanism": "AWS_MSK_IAM"}, "sasl.mechanism", "use PLAIN"),
+        ({**PLAIN, "sasl.jaas.config": ""}, "sasl.jaas.config", "JAAS file given to the JVM"),
+        ({**PLAIN, "sasl.mechanism": "SCRAM-SHA-256"}, "sasl.jaas.config", "ScramLoginModule"),
+        ({**PLAIN, "sasl.jaas.config": 'PlainLoginModule required username="u";'}, "sasl.jaas.config", "lacks"),
+        ({**PLAIN, "sasl.login.callback.handler.class": "com.x.H"}, "sasl.login.callback.handler.class", "cannot run"),
+        (
+            {**PLAIN, "sasl.client.callback.handler.class": "com.x.H"},
+            "sasl.client.callback.handler.class",
+            "cannot run",
+        ),
+        ({**PLAIN, "sasl.login.class": "com.x.L"}, "sasl.login.class", "cannot run"),
+        ({**PLAIN, "ssl.engine.factory.class": "com.x.F"}, "ssl.engine.factory.class", "use ssl.truststore"),
+        ({**PLAIN, "ssl.provider": "BC"}, "ssl.provider", "leave it out"),
+        ({**PLAIN, "security.providers": "com.x.P"}, "security.providers", "leave it out"),
+        ({**PLAIN, "ssl.cipher.suites": "TLS_X"}, "ssl.cipher.suites", "leave it out"),
+        ({**PLAIN, "ssl.enabled.protocols": "TLSv1.1"}, "ssl.enabled.protocols", "TLS 1.2 and 1.3"),
+        ({**PLAIN, "ssl.truststore.location": "/nowhere/t.jks"}, "ssl.truststore.location", "cannot read /nowhere"),
+        ({**PLAIN, "ssl.keystore.location": "/nowhere/k.p12"}, "ssl.keystore.location", "cannot read /nowhere"),
+        ({**OAUTH, "sasl.oauthbearer.token.endpoint.url": "file:///x"}, "sasl.oauthbearer.token.endpoint.url", "https"),
+        ({**OAUTH, "sasl.oauthbearer.assertion.file": "/x"}, "sasl.oauthbearer.assertion.file", "client credentials"),
+        (
+            {**OAUTH, "sasl.oauthbearer.jwt.retriever.class": "com.x.R"},
+            "sasl.oauthbearer.jwt.retriever.class",
+            "client credentials",
+        ),
+        ({**OAUTH, "sasl.jaas.config": f"{MODULES}x.OAuthBearerLoginModule required;"}, "sasl.jaas.config", "clientId"),
+    ],
+)
+def test_what_cannot_be_translated_is_refused_by_name(java: dict[str, str], name: str, remedy: str) -> None:
+    with pytest.raises(ConfigError, match=name.replace(".", r"\.")) as caught:
+        translated(java)
+    assert caught.value.property_name == name
+    assert remedy in str(caught.value)
+
+
+def test_security_settings_count_only_for_the_protocol_that_uses_them() -> None:
+    settings = translated({"ssl.provider": "BC", "sasl.mechanism": "GSSAPI", "security.protocol": "PLAINTEXT"})
+    assert settings.client_settings().properties["security.protocol"] == "PLAINTEXT"
+
+
+@pytest.mark.parametrize(("algorithm", "ours"), [(None, None), ("", "none"), ("https", "https"), ("HTTPS", "https")])
+def test_host_name_check(algorithm: str | None, ours: str | None) -> None:
+    given = {} if algorithm is None else {"ssl.endpoint.identification.algorithm": algorithm}
+    settings = construct_all({"security.protocol": "SSL", **given})
+    assert settings.properties.get("ssl.endpoint.identification.algorithm") == ours
+
+
+KEYTOOL = shutil.which("keytool")
+needs_keytool = pytest.mark.skipif(KEYTOOL is None, reason="needs Java's keytool on PATH")
+
+
+@pytest.fixture(scope="module")
+def stores(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One key pair as JKS, PKCS12 and PEM."""
+    folder = tmp_path_factory.mktemp("stores")
+
+    def keytool(*arguments: str) -> None:
+        subprocess.run([str(KEYTOOL), *arguments], check=True, capture_output=True, cwd=folder)
+
+    common = ["-alias", "a", "-storepass", "changeit", "-keypass", "changeit"]
+    keytool(
+        "-genkeypair", *common, "-keyalg", "EC", "-dname", "CN=localhost", "-keystore", "k.jks", "-storetype", "JKS"
+    )
+    keytool(
+        "-importkeystore", "-srckeystore", "k.jks", "-srcstorepass", "changeit",
+        "-destkeystore", "k.p12", "-deststoretype", "PKCS12", "-deststorepass", "changeit",
+    )  # fmt: skip
+    keytool("-exportcert", "-rfc", *common[:4], "-keystore", "k.p12", "-file", "cert.pem")
+    for kind in ("JKS", "PKCS12"):
+        keytool(
+            "-importcert", "-noprompt", "-alias", "a", "-file", "cert.pem", "-storepass", "changeit",
+            "-storetype", kind, "-keystore", f"t.{kind.lower()}",
+        )  # fmt: skip
+    return folder
+
+
+@needs_keytool
+@pytest.mark.parametrize("store", ["t.jks", "t.pkcs12", "k.jks"])
+def test_trust_stores_are_converted_in_memory(stores: Path, store: str) -> None:
+    before = sorted(stores.iterdir())
+    settings = construct_all(
+        {
+            "security.protocol": "SSL",
+            "ssl.truststore.location": str(stores / store),
+            "ssl.truststore.password": "changeit",
+        }
+    )
+    certificate = (stores / "cert.pem").read_text().split()
+    assert settings.properties["ssl.ca.pem"].split() == certificate
+    assert sorted(stores.iterdir()) == before
+
+
+@needs_keytool
+def test_a_wrong_store_password_is_refused_without_showing_it(stores: Path) -> None:
+    with pytest.raises(ConfigError, match=r"check ssl\.truststore\.password") as caught:
+        translated(
+            {
+                "security.protocol": "SSL",
+                "ssl.truststore.location": str(stores / "t.jks"),
+                "ssl.truststore.password": "zebra-77",
+            }
+        )
+    assert "zebra" not in str(caught.value)
+
+
+@needs_keytool
+def test_without_java_the_remedy_is_told(stores: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    with pytest.raises(ConfigError, match=r"keytool -list -rfc -keystore .*t\.jks > ca\.pem"):
+        translated({"security.protocol": "SSL", "ssl.truststore.location": str(stores / "t.jks")})
+
+
+@needs_keytool
+def test_pem_stores(stores: Path, tmp_path: Path) -> None:
+    listed = tmp_path / "ca.pem"
+    # What the remedy for JKS stores writes: words before the first certificate.
+    listed.write_text(
+        "Keystore type: JKS\nKeystore provider: SUN\n\n" + "x" * 100 + "\n" + (stores / "cert.pem").read_text()
+    )
+    settings = construct_all({"security.protocol": "SSL", "ssl.truststore.location": str(listed)})
+    assert settings.properties["ssl.ca.location"] == str(listed)
+    one_line = " ".join((stores / "cert.pem").read_text().split("\n"))
+    for text in (one_line, (stores / "cert.pem").read_text(), one_line.replace(" M", "M").strip()):
+        settings = construct_all({"security.protocol": "SSL", "ssl.truststore.certificates": text})
+        assert settings.properties["ssl.ca.pem"].split() == (stores / "cert.pem").read_text().split()
+
+
+@needs_keytool
+def test_a_pkcs12_key_store_is_used_as_it_is(stores: Path) -> None:
+    settings = construct_all(
+        {
+            "security.protocol": "SSL",
+            "ssl.keystore.location": str(stores / "k.p12"),
+            "ssl.keystore.password": "changeit",
+            "ssl.key.password": "changeit",
+        }
+    )
+    assert settings.properties["ssl.keystore.location"] == str(stores / "k.p12")
+    assert "ssl.key.password" not in settings.properties
+
+
+@needs_keytool
+def test_a_jks_key_store_is_refused_with_the_remedy(stores: Path) -> None:
+    with pytest.raises(ConfigError, match=r"keytool -importkeystore -srckeystore .*k\.jks") as caught:
+        translated({"security.protocol": "SSL", "ssl.keystore.location": str(stores / "k.jks")})
+    assert caught.value.property_name == "ssl.keystore.location"
+
+
+@pytest.mark.parametrize("given", ["ssl.keystore.key", "ssl.keystore.certificate.chain"])
+def test_chain_and_key_are_given_together(given: str) -> None:
+    text = "-----BEGIN X-----\nAAAA\n-----END X-----"
+    with pytest.raises(ConfigError, match="chain and key are given together"):
+        translated({"security.protocol": "SSL", given: text})
+
+
+def test_a_store_of_another_kind_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("not a store")
+    with pytest.raises(ConfigError, match="neither PEM nor PKCS12 nor JKS"):
+        translated({"security.protocol": "SSL", "ssl.truststore.location": str(tmp_path / "x")})
+
+
+def test_the_library_refuses_by_name_and_without_the_value() -> None:
+    for given, name in (({"no.such": "zebra"}, "no.such"), ({"socket.timeout.ms": "zebra"}, "socket.timeout.ms")):
+        with pytest.raises(ConfigError, match=name) as caught:
+            admin_client(ClientSettings({"bootstrap.servers": "127.0.0.1:1", **given}), client_id="test")
+        assert caught.value.property_name == name
+        assert "zebra" not in str(caught.value)
+
+
+def test_the_documentation_names_every_setting() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "worker-file.md").read_text("utf-8")
+    missing = [name for name in (*TUNING, *IGNORED) if f"`{name}`" not in text]
+    assert not missing

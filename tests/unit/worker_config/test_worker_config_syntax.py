@@ -1,0 +1,187 @@
+"""Properties syntax, JAAS syntax and config providers, against what Java made of the same texts."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from connect_share.errors import ConfigError
+from connect_share.worker_config import load_properties, parse_properties
+from connect_share.worker_config.config_providers import resolve_variables
+from connect_share.worker_config.jaas import parse_jaas
+
+VECTORS = json.loads((Path(__file__).parents[2] / "vectors" / "java_config_syntax.json").read_text("utf-8"))
+
+
+def test_properties_are_read_as_java_reads_them() -> None:
+    different = []
+    for vector in VECTORS["properties"]:
+        text = bytes.fromhex(vector["bytes_hex"]).decode("latin-1")
+        try:
+            found: dict[str, str] | None = parse_properties(text)
+        except ConfigError:
+            found = None
+        expected = vector["properties"]
+        if expected and expected.get("") == "":
+            # A file that ends in a lone backslash gives Java an empty name; nothing asks for that one.
+            expected = {name: value for name, value in expected.items() if name}
+            found = {name: value for name, value in (found or {}).items() if name}
+        if found != expected:
+            different.append((text, found, expected))
+    assert not different
+    assert len(VECTORS["properties"]) > 400
+
+
+def test_jaas_texts_that_java_takes_mean_the_same_here() -> None:
+    different, refused = [], 0
+    for vector in VECTORS["jaas"]:
+        expected = vector["module"]
+        try:
+            module = parse_jaas(vector["text"])
+        except ConfigError:
+            refused += 1
+            # A quoted text that runs over the end of a line ends there in Java; it is refused here.
+            if expected is not None and "\n" not in vector["text"]:
+                different.append(vector["text"])
+            continue
+        if expected is not None and (module.class_name, module.options) != (expected["class"], expected["options"]):
+            different.append(vector["text"])
+    assert not different
+    assert refused > 50
+
+
+def escape(text: str, *, name: bool) -> str:
+    """Write as ``java.util.Properties.store`` does: escapes, UTF-16 units in hexadecimal."""
+    out: list[str] = []
+    units = text.encode("utf-16-be", "surrogatepass")
+    for position in range(0, len(units), 2):
+        unit = int.from_bytes(units[position : position + 2], "big")
+        character = chr(unit)
+        if character == " " and (name or not out):
+            out.append("\\ ")
+        elif character in "=:#!\\":
+            out.append("\\" + character)
+        elif 32 <= unit < 127:
+            out.append(character)
+        else:
+            out.append(f"\\u{unit:04X}")
+    return "".join(out)
+
+
+@given(st.dictionaries(st.text(min_size=1), st.text()))
+@example({"größe 😀": " 日本\\"})
+@example({"a": "\ufeffb"})
+def test_what_java_would_store_is_read_back(properties: dict[str, str]) -> None:
+    text = "".join(f"{escape(name, name=True)}={escape(value, name=False)}\n" for name, value in properties.items())
+    assert parse_properties("# comment\n" + text) == properties
+
+
+@given(st.text())
+def test_any_text_is_read_or_refused(text: str) -> None:
+    with suppress(ConfigError):
+        parse_properties(text)
+
+
+@given(st.text(alphabet=st.characters(exclude_characters="\r\n", exclude_categories=["Cs"])), st.sampled_from("\"'"))
+@example('a"b\\', '"')
+def test_every_password_can_be_written_in_quotes(password: str, quote: str) -> None:
+    written = password.replace("\\", "\\\\").replace(quote, "\\" + quote)
+    module = parse_jaas(f"some.LoginModule required\n  username=alice password={quote}{written}{quote};")
+    assert module.options == {"username": "alice", "password": password}
+    assert repr(module) == "LoginModule(class_name='some.LoginModule')"
+
+
+@given(st.text(alphabet=st.characters(exclude_characters="'\"=/")))
+def test_a_jaas_text_is_never_shown(text: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_jaas(f"M required password {text}'")
+    assert str(caught.value) == (
+        'sasl.jaas.config is not of the form: <login module class> required name="value" ... ;'
+    )
+
+
+def test_a_worker_file_is_latin_1_and_a_file_providers_file_utf_8(tmp_path: Path) -> None:
+    (tmp_path / "worker.properties").write_bytes("a=\u00fc\n".encode("latin-1"))
+    (tmp_path / "secrets.properties").write_bytes("a=\u00fc\n".encode())
+    assert load_properties(tmp_path / "worker.properties") == {"a": "ü"}
+    assert load_properties(tmp_path / "secrets.properties") == {"a": "\u00c3\u00bc"}
+    resolved = resolve_variables({**FILE_PROVIDER, "b": f"<${{f:{tmp_path}/secrets.properties:a}}>"})
+    assert resolved["b"] == "<ü>"
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"cannot read .*gone\.properties: No such file"):
+        load_properties(tmp_path / "gone.properties")
+    (tmp_path / "bad.properties").write_text("a=1\n\nb=\\u12\n")
+    with pytest.raises(ConfigError, match=r"bad\.properties: line 3: malformed"):
+        load_properties(tmp_path / "bad.properties")
+
+
+PACKAGE = "org.apache.kafka.common.config.provider."
+FILE_PROVIDER = {"config.providers": "f", "config.providers.f.class": PACKAGE + "FileConfigProvider"}
+
+
+def test_environment_and_directory_are_looked_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHARE_TEST_HOST", "broker")
+    (tmp_path / "password").write_text("s3cret\n", "utf-8")
+    resolved = resolve_variables(
+        {
+            "config.providers": "env, dir",
+            "config.providers.env.class": PACKAGE + "EnvVarConfigProvider",
+            "config.providers.dir.class": PACKAGE + "DirectoryConfigProvider",
+            "bootstrap.servers": "${env:SHARE_TEST_HOST}:9092,${env:SHARE_TEST_HOST}2:9092",
+            "p": f"${{dir:{tmp_path}:password}}",
+            "other": "${vault:a:b}",
+        }
+    )
+    assert resolved["bootstrap.servers"] == "broker:9092,broker2:9092"
+    assert resolved["p"] == "s3cret\n"
+    assert resolved["other"] == "${vault:a:b}"
+
+
+@pytest.mark.parametrize(
+    ("properties", "message"),
+    [
+        ({**FILE_PROVIDER, "x": "${f:/nowhere/at/all:k}"}, r"^x: config provider 'f': cannot read /nowhere/at/all"),
+        (
+            {"config.providers": "v", "config.providers.v.class": "com.example.Vault", "x": "${v:a:b}"},
+            r"^x: config provider 'v' is of class 'com\.example\.Vault', which cannot be run here",
+        ),
+        ({"config.providers": "v", "x": "${v:a:b}"}, r"^x: config provider 'v' is of class '\(none\)'"),
+        (
+            {
+                "config.providers": "e",
+                "config.providers.e.class": PACKAGE + "EnvVarConfigProvider",
+                "config.providers.e.param.allowlist.pattern": "SAFE_.*",
+                "x": "${e:PATH}",
+            },
+            r"^x: config provider 'e' has nothing under 'PATH'",
+        ),
+        (
+            {**FILE_PROVIDER, "config.providers.f.param.allowed.paths": "/etc/kafka", "x": "${f:/etc/kafka/../p:k}"},
+            r"^x: config provider 'f': /etc/kafka/\.\./p is outside the allowed\.paths",
+        ),
+    ],
+)
+def test_a_reference_that_leads_nowhere_is_refused(properties: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigError, match=message) as caught:
+        resolve_variables(properties)
+    assert caught.value.property_name == "x"
+
+
+def test_a_directory_provider_does_not_leave_its_directory(tmp_path: Path) -> None:
+    (tmp_path / "outside").write_text("secret", "utf-8")
+    (tmp_path / "inside").mkdir()
+    properties: dict[str, Any] = {
+        "config.providers": "d",
+        "config.providers.d.class": PACKAGE + "DirectoryConfigProvider",
+        "x": f"${{d:{tmp_path}/inside:../outside}}",
+    }
+    with pytest.raises(ConfigError, match="has nothing under"):
+        resolve_variables(properties)
