@@ -5,7 +5,8 @@ beginning of what the slice sends there. The last record of it that is found say
 ones may have been compacted away meanwhile and are not sent again, for they would come back as the newest of their key.
 
 Where a record is missing that no compaction takes, a broker refused it and took those behind it: the beginning ends
-there, and everything from there on is sent, again or not. What is there twice then ends as it should.
+there, and everything from there on is sent, again or not. What is there twice then ends as it should; and if that is
+interrupted as well, older records lie behind newer ones, so the beginning ends at the one that lies last.
 """
 
 from __future__ import annotations
@@ -26,29 +27,63 @@ def identity(record: Record) -> bytes:
     return hashlib.blake2b(repr(told).encode(), digest_size=16).digest()
 
 
+@dataclass(slots=True)
+class _Key:
+    """What is known of one key while a slice is gone through in its order.
+
+    Attributes:
+        missing: place of its first record that is missing although nothing can have removed it.
+        last_offset: highest offset at the destination of its records so far.
+        last_place: place of the record that is there.
+        overtaken: a later record of the slice lies before that one.
+    """
+
+    missing: int | None = None
+    last_offset: int = -1
+    last_place: int = 0
+    overtaken: bool = False
+
+
 @dataclass
 class _Gaps:
-    """Records of one partition that are missing although nothing can have removed them."""
+    """Places of one partition from where on the destination is not what was sent there, counted from 1."""
 
-    _open: dict[bytes | None, int] = field(default_factory=dict)
-    _there: set[bytes | None] = field(default_factory=set)
+    _keys: dict[bytes | None, _Key] = field(default_factory=dict)
 
-    def found(self, record: Record) -> None:
-        """What came before it under its key may have been compacted away."""
-        self._open.pop(record.key, None)
-        self._there.add(record.key)
+    def found(self, record: Record, at: int, offset: int) -> None:
+        """What came before it under its key may have been compacted away; what lies behind it must not be older."""
+        key = self._keys.setdefault(record.key, _Key())
+        key.missing = None
+        key.overtaken = offset < key.last_offset
+        if not key.overtaken:
+            key.last_offset, key.last_place = offset, at
 
     def missed(self, record: Record, at: int) -> None:
         """A tombstone is gone some day, after everything it has removed."""
-        if record.value is not None or record.key in self._there:
-            self._open.setdefault(record.key, at)
-        else:
-            self._open.pop(record.key, None)
+        key = self._keys.get(record.key)
+        if record.value is not None or (key is not None and key.last_place):
+            if key is None:
+                key = self._keys[record.key] = _Key()
+            if key.missing is None:
+                key.missing = at
+        elif key is not None:
+            key.missing = None
 
-    @property
-    def first(self) -> int:
-        """Place of the first one, counted from 1; beyond every place if there is none."""
-        return min(self._open.values(), default=1 << 62)
+    def good(self, length: int) -> int:
+        """Give how much of a beginning of this length may stay as it is."""
+        for key in self._keys.values():
+            if key.missing is not None:
+                length = min(length, key.missing - 1)
+            if key.overtaken:
+                length = min(length, key.last_place)
+        # What is told of tasks counts only before their commit: the newest records lie in the slice's order, too.
+        behind = _Key()
+        for key in sorted((key for key in self._keys.values() if key.last_place), key=lambda key: key.last_place):
+            if key.last_offset < behind.last_offset:
+                length = min(length, behind.last_place)
+            else:
+                behind = key
+        return length
 
 
 @dataclass
@@ -57,10 +92,12 @@ class Present:
 
     Attributes:
         found: per partition how often each identity is there.
+        offsets: per partition the last place of each.
         spans: per partition the first and last offset found.
     """
 
     found: dict[int, Counter[bytes]] = field(default_factory=dict)
+    offsets: dict[int, dict[bytes, int]] = field(default_factory=dict)
     spans: dict[int, tuple[int, int]] = field(default_factory=dict)
 
     @classmethod
@@ -70,7 +107,9 @@ class Present:
         for record in records:
             if not isinstance(back.original_key(record.key), bytes):
                 continue
-            present.found.setdefault(record.partition, Counter())[identity(record)] += 1
+            told = identity(record)
+            present.found.setdefault(record.partition, Counter())[told] += 1
+            present.offsets.setdefault(record.partition, {})[told] = record.offset
             first = present.spans.get(record.partition, (record.offset, 0))[0]
             present.spans[record.partition] = (first, record.offset)
         return present
@@ -98,12 +137,12 @@ class Present:
                 if not counts[told]:
                     del counts[told]
                 lengths[number] = at[number]
-                missing.found(record)
+                missing.found(record, at[number], self.offsets[number][told])
             else:
                 missing.missed(record, at[number])
         for number, missing in gaps.items():
             if number in lengths:
-                lengths[number] = min(lengths[number], missing.first - 1)
+                lengths[number] = missing.good(lengths[number])
         return lengths
 
 

@@ -337,6 +337,39 @@ def test_what_is_interrupted_goes_on_where_it_was(
             if meanwhile == "compaction":
                 for before, after in pairwise(there):
                     assert each.index(before) <= len(each) - 1 - each[::-1].index(after)
+        if meanwhile == "refusals":
+            copy = [record for record in topic.read(data.draw) if record.key != b"other.connector-x"]
+            check(topic_type, source, None, copy, "new.home", fold=fold)
+
+
+def resumed(sent: Sequence[Record], *written: Sequence[Record]) -> list[bytes | None]:
+    """Values that lie at the destination after what was written there and one resume that is not interrupted."""
+    transform = transform_of(TopicType.CONFIG, None, "g")
+    topic = Topic(1)
+    for each in written:
+        topic.write(each)
+    topic.write(left_of(sent, topic, transform))
+    return [record.value for record in topic.logs[0]]
+
+
+def test_a_resume_of_a_gap_is_interrupted() -> None:
+    """A broker refused the first records and took the others; the resume that fills the gap is killed in it."""
+    keys = [b"g.connector-a", b"g.task-a-0", b"g.commit-a", b"g.connector-a", b"g.task-a-0", b"g.commit-a"]
+    sent = [Record("", 0, 0, 1, key, b"%d" % number) for number, key in enumerate(keys)]
+    assert resumed(sent, sent[3:], sent[1:2]) == [b"3", b"4", b"5", b"1", b"2", b"3", b"4", b"5"]
+    assert resumed(sent, sent[4:], sent[:4]) == [b"4", b"5", b"0", b"1", b"2", b"3", b"2", b"3", b"4", b"5"]
+
+
+def test_a_commit_lies_behind_its_tasks() -> None:
+    sent = [Record("", 0, 0, 1, key, b"") for key in (b"g.task-a-0", b"g.commit-a")]
+    sent = [replace(record, value=b"%d" % number) for number, record in enumerate(sent)]
+    assert resumed(sent, sent[1:], sent[:1]) == [b"1", b"0", b"1"]
+
+
+def test_what_is_there_twice_in_order_is_not_sent_again() -> None:
+    sent = [Record("", 0, 0, 1, key, b"1") for key in (b"g.connector-a", b"g.connector-b", b"g.connector-a")]
+    assert len(resumed(sent, sent)) == 3
+    assert len(resumed(sent, sent, sent)) == 6
 
 
 def by_key(records: Iterable[Record]) -> dict[bytes | None, list[bytes]]:
