@@ -130,6 +130,8 @@ class Present:
             at[number] += 1
             counts = left.get(number)
             if not counts:
+                if record.value is None and number in gaps:
+                    gaps[number].missed(record, at[number])  # whether it was written or will be: what it removes may go
                 continue
             missing = gaps.setdefault(number, _Gaps())
             if (told := identity(record)) in counts:
