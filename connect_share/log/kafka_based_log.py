@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Final, TypeVar
 
-from connect_share.admin import Admin, TopicDescription
+from connect_share.admin import Admin
 from connect_share.client import (
     Consumer,
     KafkaException,
@@ -27,7 +27,6 @@ from connect_share.errors import (
     NotStartedError,
     ReadToEndTimeoutError,
     StoreClosedError,
-    TopicMissingError,
     TopicRecreatedError,
     WriteError,
 )
@@ -41,13 +40,14 @@ from connect_share.log.catch_up import (
 from connect_share.log.end_offsets import EndOffsets
 from connect_share.log.errands import Errands
 from connect_share.log.facts import TopicFacts
+from connect_share.log.first_look import FirstLook
 from connect_share.log.following import take_next
 from connect_share.log.identity import IdentityWatch, TopicIdentity
 from connect_share.log.open_transactions import OpenTransactions
 from connect_share.log.protocol import RecordMetadata, RecordSink
 from connect_share.log.together import CommonReader
 from connect_share.log.writer import LogWriter, remaining_s
-from connect_share.topics import CREATE_TIMEOUT_S, TopicSpec, check_partition_count, ensure_topic
+from connect_share.topics import CREATE_TIMEOUT_S, TopicSpec, check_partition_count
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
 
 _log = logging.getLogger(__name__)
@@ -64,10 +64,7 @@ _TAIL_SETTINGS: Final[Mapping[str, str]] = {
 }
 _HELD_S: Final = 0.005
 _STOP_S: Final = 10.0
-_ENDS_S: Final = 30.0  # at start, where the caller's limit is one for reading
 _EXPLAIN_S: Final = 3.0
-_SPREAD_S: Final = 10.0  # until every broker has heard of a topic
-_RETRY_S: Final = 0.1
 
 
 class KafkaBasedLog:
@@ -118,7 +115,6 @@ class KafkaBasedLog:
         self._common = common if common is not None and common.covers(spec.topic, isolation) else None
         self._hold_tail = hold_tail
         self._start_timeout_s = start_timeout_s
-        self._create_timeout_s = create_timeout_s
         self._identity = TopicIdentity(admin, spec.topic)
         self._watch = IdentityWatch(spec.topic, self._identity, fail=self._fail)
         self._writer = None
@@ -136,6 +132,14 @@ class KafkaBasedLog:
         self._reader: Consumer | None = None
         self._end_offsets = EndOffsets(
             spec.topic, admin, consumer_settings, client_id=client_id, isolation=isolation, stopping=self._stopping
+        )
+        self._first_look = FirstLook(
+            spec,
+            admin,
+            self._end_offsets,
+            create_timeout_s=create_timeout_s,
+            stopping=self._stopping,
+            go_on=self._check_not_stopped,
         )
         self._open_transactions = OpenTransactions(
             spec.topic, admin, consumer_settings, client_id=client_id, isolation=isolation
@@ -174,7 +178,7 @@ class KafkaBasedLog:
             raise StoreClosedError(f"the log of topic {self.topic} was started before; make a new one")
         began = time.monotonic()
         try:
-            facts = self._facts or self._find_topic()
+            facts = self._facts or self._first_look.find()
             check_partition_count(self._spec, len(facts.description.partitions))
         except BaseException:
             if self._common is not None:
@@ -327,43 +331,6 @@ class KafkaBasedLog:
         if self._failure is not None or self._stopping.is_set():
             return True
         return all(self._positions[partition] >= end for partition, end in ends.items())
-
-    def _find_topic(self) -> TopicFacts:
-        asked_s = time.monotonic()
-        known = self._admin.describe_topics([self.topic]).get(self.topic)
-        made = ensure_topic(
-            self._admin, self._spec, timeout_s=self._create_timeout_s, known=known, stopping=self._stopping
-        )
-        description = known or self._described(_ENDS_S if made else 0.0)
-        if description is None:
-            raise TopicMissingError(
-                f"topic {self.topic!r} of {self._spec.property_name} does not exist and was not created; create it first",
-                topic=self.topic,
-            )
-        return TopicFacts(description, self._first_ends(description), asked_s=asked_s)
-
-    def _described(self, timeout_s: float) -> TopicDescription | None:
-        """Describe the topic; the broker that is asked may not have heard of a new one yet."""
-        deadline_s = time.monotonic() + timeout_s
-        while True:
-            found = self._admin.describe_topics([self.topic]).get(self.topic)
-            if found is not None or time.monotonic() > deadline_s:
-                return found
-            self._stopping.wait(_RETRY_S)
-            self._check_not_stopped()
-
-    def _first_ends(self, description: TopicDescription) -> dict[int, int]:
-        """Ask for the ends; a leader of a topic that has just been made may not have heard of it yet."""
-        deadline_s = time.monotonic() + _ENDS_S
-        while True:
-            try:
-                return self._end_offsets.ask([each.id for each in description.partitions], remaining_s(deadline_s))
-            except BrokerError as exc:
-                late = time.monotonic() + _RETRY_S > deadline_s
-                if late or not is_unknown_topic(exc) or self._described(_SPREAD_S) is None:
-                    raise
-                self._stopping.wait(_RETRY_S)
-                self._check_not_stopped()
 
     def _confirm_identity(self, timeout_s: float, *, at_once: bool = False) -> None:
         try:

@@ -339,8 +339,8 @@ def test_what_is_interrupted_goes_on_where_it_was(
                     assert each.index(before) <= len(each) - 1 - each[::-1].index(after)
         for log in sent:
             newest = {record.key: None for record in reversed(log)}  # last first
-            for there in topic.logs:
-                order = {record.key: None for record in reversed(there) if record.key in newest}
+            for partition in topic.logs:
+                order = {record.key: None for record in reversed(partition) if record.key in newest}
                 assert list(order) == [key for key in newest if key in order]
 
 
