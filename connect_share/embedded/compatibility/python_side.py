@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from connect_share.embedded.compatibility.result import PythonEvidence
 from connect_share.embedded.compatibility.shared_topics import SharedTopics
+from connect_share.embedded.compatibility.waiting import until
 from connect_share.errors import EmbeddedError
 from connect_share.records import ConnectorTaskId, TopicType
 from connect_share.state import (
@@ -89,6 +90,13 @@ class PythonSide:
         storage = self._running
         storage.config.refresh(_FLUSH_S)
         storage.offsets.get(()).result(_FLUSH_S)
+        # A status is seen when it has been read back, which nobody can ask for, as in Java.
+        until(
+            lambda: _statuses(storage.status.snapshot()),
+            lambda seen: bool(seen == self.model["statuses"]),
+            what=f"the statuses of Python group {self.group}, written were {self.model['statuses']}",
+            timeout_s=_FLUSH_S,
+        )
         self._compare(
             _view(storage.config.snapshot(), storage.status.snapshot(), storage.offsets.snapshot()), "the stores say"
         )
@@ -155,19 +163,23 @@ class PythonSide:
 
 
 def _view(config: ClusterConfigState, status: StatusSnapshot, offsets: OffsetSnapshot) -> View:
-    connectors, statuses, positions = {}, {}, {}
+    connectors, positions = {}, {}
     for name in config.connectors():
         connectors[name] = {
             "config": config.connector_config(name),
             "tasks": config.task_count(name),
             "target": (config.target_state(name) or TargetState.STARTED).name,
         }
-    for name in status.connectors():
-        found = status.connector_status(name)
-        each = [found, *status.task_statuses(name)]
-        statuses[name] = [one.state.name for one in each if one is not None]
     for name in offsets.connectors():
         partitions = offsets.partitions(name)
         if partitions:
             positions[name] = {str(each["file"]): offsets.offset(name, each) for each in partitions}
-    return {"connectors": connectors, "statuses": statuses, "offsets": positions}
+    return {"connectors": connectors, "statuses": _statuses(status), "offsets": positions}
+
+
+def _statuses(status: StatusSnapshot) -> dict[str, list[str]]:
+    statuses = {}
+    for name in status.connectors():
+        each = [status.connector_status(name), *status.task_statuses(name)]
+        statuses[name] = [one.state.name for one in each if one is not None]
+    return statuses
