@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import sys
 import time
@@ -124,7 +125,9 @@ def _parts(cost: Cost) -> dict[str, float]:
 
 
 def _migrate(*arguments: str | Path) -> Cost:
-    return measured([sys.executable, "-m", "migrator.cli", *map(str, arguments)])[0]
+    # As it is once installed: with bytecode, whatever is set for this process.
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return measured([sys.executable, "-m", "migrator.cli", *map(str, arguments)], env=env)[0]
 
 
 def _apply(plan: Path, *options: str) -> dict[str, float]:

@@ -155,5 +155,5 @@ def measured(
             raise EmbeddedError(f"{' '.join(command[:4])} ended with {process.returncode}: {told}")
         # The kernel's own sum knows the children that were waited for, the looks those that were not.
         cpu_s = max(used.ru_utime + used.ru_stime, seen_s)
-        peak = max(watch.peak_bytes, used.ru_maxrss * 1024)
-        return Cost(wall_s, cpu_s, peak), out.read().decode("utf-8", "replace")
+        # Its maximum of memory is of no use: before the program was loaded the process had our own.
+        return Cost(wall_s, cpu_s, watch.peak_bytes), out.read().decode("utf-8", "replace")
