@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
 NotNegative = Annotated[float, Field(ge=0)]
+
+EARLY_RECORDS: Final = 50_000
+"""As many records cost more than those behind them: buffers are touched for the first time, fetches are not full yet."""
 
 
 class StartSize(BaseModel):
@@ -29,7 +32,9 @@ class CostModel(BaseModel):
     """Seconds of a start: ``fixed_s + per_record_s * records + per_byte_s * bytes + per_own_record_s * own_records``.
 
     Attributes:
-        error: largest relative error on sizes that were left out of the fit, 0.2 is 20 %.
+        per_early_record_s: more for each of the first :data:`EARLY_RECORDS`.
+        error: largest relative error on sizes that were left out of the fit and are not larger than all others, 0.2 is
+            20 %.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -38,6 +43,7 @@ class CostModel(BaseModel):
     per_record_s: NotNegative
     per_byte_s: NotNegative
     per_own_record_s: NotNegative
+    per_early_record_s: NotNegative = 0.0
     error: NotNegative = 0.0
 
     def seconds(self, size: StartSize) -> float:
@@ -47,6 +53,7 @@ class CostModel(BaseModel):
             + self.per_record_s * size.records
             + self.per_byte_s * size.bytes
             + self.per_own_record_s * size.own_records
+            + self.per_early_record_s * min(size.records, EARLY_RECORDS)
         )
 
     def between(self, size: StartSize) -> tuple[float, float]:

@@ -10,11 +10,11 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from connect_share.startup import CostModel, StartSize
+from connect_share.startup import EARLY_RECORDS, CostModel, StartSize
 from spark_jobs.startup.figures import spread
 from spark_jobs.startup.result import Prediction, StartupResult
 
-_PRICES: Final = 4
+_PRICES: Final = 5
 _SINGULAR: Final = 1e-12
 Point = tuple[StartSize, float]
 """A size, and the seconds that a start of it took."""
@@ -38,8 +38,8 @@ def points(result: StartupResult) -> dict[str, Point]:
 def fit(measured: Sequence[Point]) -> CostModel | None:
     """Fit the model; ``None`` with nothing measured. Its ``error`` is 0: see :func:`fitted`."""
     best: tuple[float, list[float]] | None = None
-    rows = [[1.0 / s, size.records / s, size.bytes / s, size.own_records / s] for size, s in measured if s > 0]
-    # With four prices the best solution is found by trying every choice of those that are not zero.
+    rows = [[amount / seconds for amount in _amounts(size)] for size, seconds in measured if seconds > 0]
+    # With five prices the best solution is found by trying every choice of those that are not zero.
     for count in range(1, _PRICES + 1):
         for chosen in itertools.combinations(range(_PRICES), count):
             prices = _least_squares([[row[column] for column in chosen] for row in rows])
@@ -53,10 +53,18 @@ def fit(measured: Sequence[Point]) -> CostModel | None:
                 best = error, whole
     if best is None:
         return None
-    fixed_s, per_record_s, per_byte_s, per_own_record_s = best[1]
+    fixed_s, per_record_s, per_byte_s, per_own_record_s, per_early_record_s = best[1]
     return CostModel(
-        fixed_s=fixed_s, per_record_s=per_record_s, per_byte_s=per_byte_s, per_own_record_s=per_own_record_s
+        fixed_s=fixed_s,
+        per_record_s=per_record_s,
+        per_byte_s=per_byte_s,
+        per_own_record_s=per_own_record_s,
+        per_early_record_s=per_early_record_s,
     )
+
+
+def _amounts(size: StartSize) -> tuple[float, ...]:
+    return 1.0, size.records, size.bytes, size.own_records, min(size.records, EARLY_RECORDS)
 
 
 def _least_squares(rows: Sequence[Sequence[float]]) -> list[float] | None:
@@ -87,18 +95,24 @@ def _least_squares(rows: Sequence[Sequence[float]]) -> list[float] | None:
 def fitted(measured: Mapping[str, Point]) -> tuple[CostModel | None, list[Prediction]]:
     """Fit the model to all, and predict each scenario by the model of the others.
 
-    The model's ``error`` is the largest factor by which such a prediction is off, minus one.
+    One that is larger than all others in any respect is not predicted: a fit says nothing of what lies beyond it. The
+    model's ``error`` is the largest factor by which such a prediction is off, minus one.
     """
     model = fit(list(measured.values()))
     if model is None:
         return None, []
     predictions = []
     for name, (size, seconds) in measured.items():
-        others = fit([point for other, point in measured.items() if other != name])
-        if others is not None and len(measured) > _PRICES:
+        rest = [point for other, point in measured.items() if other != name]
+        others = fit(rest)
+        if others is not None and len(measured) > _PRICES and not _is_beyond(size, [each for each, _ in rest]):
             predictions.append(
                 Prediction(scenario=name, size=size, predicted_seconds=others.seconds(size), measured_seconds=seconds)
             )
     factors = [each.predicted_seconds / each.measured_seconds for each in predictions if each.predicted_seconds > 0]
     error = max((max(factor, 1 / factor) - 1 for factor in factors), default=0.0)
     return model.model_copy(update={"error": error}), predictions
+
+
+def _is_beyond(size: StartSize, others: Sequence[StartSize]) -> bool:
+    return any(mine > max(theirs) for mine, *theirs in zip(*(_amounts(each) for each in (size, *others)), strict=True))

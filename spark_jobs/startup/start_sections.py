@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from connect_share.startup import EARLY_RECORDS
 from spark_jobs.bar_plot import Bar, Segment, bar_plot
 from spark_jobs.startup.contrasts import Contrast, contrasts
 from spark_jobs.startup.document import Block, Card, Cards, Figure, Prose, Section, Table
@@ -111,6 +112,11 @@ def model_section(result: StartupResult) -> Section | None:
                 (
                     Card(duration(model.fixed_s), "fixed"),
                     Card(duration(model.per_record_s), "a record", "own or foreign"),
+                    *(
+                        (Card(duration(model.per_early_record_s), "more", f"for each of the first {EARLY_RECORDS:,}"),)
+                        if model.per_early_record_s
+                        else ()
+                    ),
                     Card(duration(model.per_byte_s), "a byte", "of keys and values"),
                     Card(duration(model.per_own_record_s), "an own record", "parsed and folded"),
                     *(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from connect_share.startup import EARLY_RECORDS
 from spark_jobs.startup.document import Block, Card, Cards, Goals, Points, Prose, Section
 from spark_jobs.startup.figures import KIP, Measured, Ratio, measured, ratios, scenario_title
 from spark_jobs.startup.goals import goals
@@ -108,8 +109,14 @@ def _sentences(result: StartupResult) -> Iterator[str]:
         yield f"A start of ours goes {listed(grown)}."
     if result.model is not None:
         model = result.model
+        early = (
+            f"{duration(model.per_early_record_s)} more for each of the first {EARLY_RECORDS:,}, "
+            if model.per_early_record_s
+            else ""
+        )
         yield (
             f"A start costs {duration(model.fixed_s)}, and {duration(model.per_record_s)} a record, "
+            f"{early}"
             f"{duration(model.per_byte_s)} a byte and {duration(model.per_own_record_s)} a record of the group's own"
             f"{f'; each size was predicted from the others within {percent(model.error)}' if result.predictions else ''}."
         )

@@ -70,12 +70,15 @@ def test_no_price_is_negative_and_what_says_nothing_costs_nothing() -> None:
 
 
 def test_each_prediction_is_made_without_the_size_it_is_about() -> None:
-    model = CostModel(fixed_s=0.05, per_record_s=1e-6, per_byte_s=1e-9, per_own_record_s=2e-5)
+    prices = {"per_record_s": 1e-6, "per_byte_s": 1e-9, "per_own_record_s": 2e-5, "per_early_record_s": 1e-6}
+    model = CostModel(fixed_s=0.05, **prices)
     measured = {f"s{number}": point for number, point in enumerate(of(model))}
     exact, predictions = fitted(measured)
     assert exact is not None
     assert exact.error == pytest.approx(0, abs=1e-6)
-    assert {each.scenario for each in predictions} == measured.keys()
+    largest = {max(measured, key=lambda name: getattr(measured[name][0], what)) for what in StartSize.model_fields}
+    assert {each.scenario for each in predictions} == measured.keys() - largest  # nothing is said of what lies beyond
+    assert "s3" not in largest
     size, seconds = measured["s3"]
     measured["s3"] = (size, seconds * 2)
     off, predictions = fitted(measured)
