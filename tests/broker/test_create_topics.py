@@ -11,6 +11,7 @@ import pytest
 
 from connect_share.admin import NewTopicRequest
 from connect_share.cli.__main__ import main
+from tests.support.waiting import await_that
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -93,7 +94,13 @@ def test_existing_topics_are_compared_and_an_illegal_set_creates_nothing(
         assert "9 replicas" in refused(words="9 replicas need 9 brokers", code=1, flags=many)
         refused("status.storage.segment.ms=soon", words="status.storage.topic cannot be created", flags=many)
 
-        admin.create_topic(NewTopicRequest(f"{unique}-offset", 4, 1, {"cleanup.policy": "delete"}))
+        offset = f"{unique}-offset"
+        admin.create_topic(NewTopicRequest(offset, 4, 1, {"cleanup.policy": "delete"}))
+        await_that(
+            lambda: admin.describe_topics([offset]) and admin.topic_configs(offset)["cleanup.policy"],
+            lambda policy: policy == "delete",
+            what="the new topic known",
+        )
         shown = refused(words="nothing was created: what matters has to be put right first", code=1)
         assert "    matters: cleanup.policy is delete, wanted compact\n" in shown
         assert "    differs: partitions is 4, wanted 3\n" in shown

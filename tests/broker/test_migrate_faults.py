@@ -90,17 +90,18 @@ def test_the_disk_is_full_when_the_manifest_is_written(busy: Busy) -> None:
 @pytest.mark.kills_broker
 def test_the_broker_is_killed_and_comes_back(own_broker: LocalBroker, tmp_path: Path) -> None:
     busy = Busy(Site(own_broker.bootstrap_servers, "faults", tmp_path))
-    plan = busy.plan("crashed")
 
     def crash() -> None:
         own_broker.kill()
         own_broker.start()
 
-    apply = [sys.executable, "-c", COMMAND, "apply", str(plan), "--yes"]
-    with busy.in_the_middle("crashed", crash):
-        done = subprocess.run(apply, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr  # both processes go on by themselves
-    busy.check("crashed")
+    def apply(plan: Path) -> None:
+        command = [sys.executable, "-c", COMMAND, "apply", str(plan), "--yes"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr  # both processes go on by themselves
+
+    cell, plan = busy.struck("crashed", crash, apply)
+    busy.check(cell)
     assert verify_plan(plan).equal
 
 

@@ -108,15 +108,16 @@ def test_the_disk_is_full_when_the_manifest_is_written(busy: Busy, spark: SparkS
 @pytest.mark.kills_broker
 def test_the_broker_is_killed_and_comes_back(own_broker: LocalBroker, tmp_path: Path, spark: SparkSession) -> None:
     busy = Busy(Site(own_broker.bootstrap_servers, "faults", tmp_path))
-    plan = busy.plan("crashed")
 
     def crash() -> None:
         own_broker.kill()
         own_broker.start()
 
-    with busy.in_the_middle("crashed", crash):
+    def apply(plan: Path) -> None:
         apply_plan(plan, engine=spark_engine(spark), engine_name="spark")
-    busy.check("crashed")
+
+    cell, plan = busy.struck("crashed", crash, apply)
+    busy.check(cell)
     assert verify_plan(plan).equal
 
 
@@ -165,7 +166,6 @@ def test_what_was_taken_and_not_acknowledged_is_not_taken_again(
 ) -> None:
     """Without replicas the first broker takes batches and does not answer; killed then, it forgets who sent them."""
     first, second = pair
-    plan = busy_pair.plan("taken")
 
     def crash() -> None:
         second.kill()
@@ -173,7 +173,9 @@ def test_what_was_taken_and_not_acknowledged_is_not_taken_again(
         first.start()
         second.start()
 
-    with busy_pair.in_the_middle("taken", crash):
+    def apply(plan: Path) -> None:
         apply_plan(plan, engine=spark_engine(spark), engine_name="spark")
-    busy_pair.check("taken")
+
+    cell, plan = busy_pair.struck("taken", crash, apply)
+    busy_pair.check(cell)
     assert verify_plan(plan).equal
