@@ -13,7 +13,8 @@ from typing import Any, Final, Protocol
 from connect_share.admin import Admin
 from connect_share.admin.descriptions import NewTopicRequest
 from connect_share.client import Message, TopicPartition, consumer, is_end_of_partition, producer
-from connect_share.errors import BrokerError, EmbeddedError
+from connect_share.embedded.waiting import holds, until
+from connect_share.errors import EmbeddedError
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
 
 RECORDS: Final = 200
@@ -246,17 +247,7 @@ def await_that(condition: Callable[[], bool], what: str) -> None:
     Raises:
         EmbeddedError: it did not come true in time.
     """
-    deadline_s = time.monotonic() + WAIT_S
-    while True:
-        try:
-            if condition():
-                return
-        except BrokerError as exc:
-            if not exc.retriable:
-                raise
-        if time.monotonic() > deadline_s:
-            raise EmbeddedError(f"not seen within {WAIT_S:g} s: {what}")
-        time.sleep(0.1)
+    until(lambda: holds(condition), bool, what=what, timeout_s=WAIT_S)
 
 
 def place_of(message: Message) -> Record:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,7 +15,8 @@ from connect_share.embedded.cache import run_folder
 from connect_share.embedded.jvm import QUICK, java_arguments, write_log_settings
 from connect_share.embedded.ports import free_ports
 from connect_share.embedded.processes import ChildProcess
-from connect_share.errors import BrokerError, EmbeddedError
+from connect_share.embedded.waiting import holds, until
+from connect_share.errors import EmbeddedError
 from connect_share.topic_ids.authority.zookeeper import open_zookeeper
 from connect_share.worker_config.client_settings import ClientSettings
 
@@ -24,7 +24,6 @@ VERSION: Final = "3.9.2"
 CHROOT: Final = "/kafka"
 _ARTIFACTS: Final = f"kafka-broker-{VERSION}"
 _START_S: Final = 90.0
-_POLL_S: Final = 0.1
 
 
 class ZooKeeperCluster:
@@ -157,17 +156,10 @@ class ZooKeeperCluster:
             )
 
     def _until(self, condition: Callable[[], bool], what: str) -> None:
-        deadline_s = time.monotonic() + _START_S
-        while True:
+        def look() -> bool:
             for process in (*([self._zookeeper] if self._zookeeper else []), *self._brokers.values()):
                 if not process.running:
                     raise EmbeddedError(f"{process.log_path.name}: it ended: {process.log_tail(2_000)}")
-            try:
-                if condition():
-                    return
-            except BrokerError as exc:
-                if not exc.retriable:
-                    raise
-            if time.monotonic() > deadline_s:
-                raise EmbeddedError(f"not there after {_START_S:g} s: {what}")
-            time.sleep(_POLL_S)
+            return holds(condition)
+
+        until(look, bool, what=what, timeout_s=_START_S)

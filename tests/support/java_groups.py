@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
 
 from connect_share import client
 from connect_share.admin import Admin, NewTopicRequest
-from connect_share.embedded.rest import RestError
+from connect_share.embedded.rest import when_possible
 from connect_share.embedded.worker import ConnectWorker, worker_properties
 from connect_share.keys import split_key
 from connect_share.log import read_ranges
@@ -205,23 +205,3 @@ def put(worker: ConnectWorker, name: str, config: Mapping[str, str], *, timeout_
 
 def delete(worker: ConnectWorker, name: str, *, timeout_s: float = 60.0) -> None:
     when_possible(lambda: worker.rest.delete(name), timeout_s, gone_is_fine=True)
-
-
-def when_possible(action: Callable[[], object], timeout_s: float = 60.0, *, gone_is_fine: bool = False) -> None:
-    """Do something over REST as soon as the group is not rebalancing."""
-    tries = 0
-
-    def attempt() -> str:
-        nonlocal tries
-        tries += 1
-        try:
-            action()
-        except RestError as error:
-            if gone_is_fine and tries > 1 and error.status == 404:
-                return "done"
-            if error.status in (409, 500) or error.status == 0:
-                return str(error)
-            raise
-        return "done"
-
-    await_that(attempt, lambda said: said == "done", what="accepted", timeout_s=timeout_s)

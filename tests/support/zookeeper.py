@@ -7,7 +7,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -63,3 +63,18 @@ def zookeeper(folder: Path) -> Iterator[str]:
         yield f"127.0.0.1:{port}"
     finally:
         process.stop()
+
+
+@contextmanager
+def zookeeper_client(folder: Path) -> Iterator[tuple[str, Any]]:
+    """Start a ZooKeeper in a new folder; gives its hosts and a client that is connected."""
+    kazoo = pytest.importorskip("kazoo.client")
+    folder.mkdir()
+    with zookeeper(folder) as hosts:
+        client = kazoo.KazooClient(hosts=hosts)
+        client.start()
+        try:
+            yield hosts, client
+        finally:
+            client.stop()
+            client.close()

@@ -11,11 +11,11 @@ import pytest
 
 from connect_share import TopicType, replay_offsets
 from connect_share.admin import Admin
-from connect_share.embedded.rest import RestError
+from connect_share.embedded.rest import RestError, when_possible
 from connect_share.embedded.worker import ConnectWorker
 from connect_share.worker_config import Isolation
 from connect_share.worker_plugin import INTERCEPTOR_CLASS
-from tests.support.java_groups import EXACTLY_ONCE, JAR, LogLines, SharedTopics, delete, put, when_possible, write
+from tests.support.java_groups import EXACTLY_ONCE, JAR, LogLines, SharedTopics, delete, put, write
 from tests.support.kafka import TestBroker
 from tests.support.waiting import await_that
 

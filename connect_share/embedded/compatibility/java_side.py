@@ -13,9 +13,9 @@ from typing import Any, Final
 from connect_share.embedded.compatibility.cells import JavaKind, Plugin
 from connect_share.embedded.compatibility.result import JavaEvidence, Start
 from connect_share.embedded.compatibility.shared_topics import SharedTopics
-from connect_share.embedded.compatibility.waiting import until
 from connect_share.embedded.compatibility.worker_log import LogReading, herder_started, read_log
-from connect_share.embedded.rest import ConnectRest, RestError
+from connect_share.embedded.rest import ConnectRest, RestError, when_possible
+from connect_share.embedded.waiting import until
 from connect_share.embedded.worker import ConnectWorker
 from connect_share.errors import EmbeddedError
 from connect_share.keys import ClusterGroupId
@@ -271,23 +271,7 @@ class JavaSide:
             connector.due = connector.lines
 
     def _when_possible(self, action: Callable[[], None], *, gone_is_fine: bool = False) -> None:
-        """Do something over REST as soon as the group is not rebalancing."""
-        tries = 0
-
-        def attempt() -> str:
-            nonlocal tries
-            tries += 1
-            try:
-                action()
-            except RestError as error:
-                if gone_is_fine and tries > 1 and error.status == 404:
-                    return ""
-                if error.status in (0, 409, 500):
-                    return str(error)
-                raise
-            return ""
-
-        until(attempt, lambda said: not said, what="REST to accept a change", timeout_s=_WAIT_S)
+        when_possible(action, _WAIT_S, gone_is_fine=gone_is_fine)
 
 
 def _cpu_seconds(pid: int | None) -> float | None:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from connect_share.embedded.compatibility.result import PythonEvidence
 from connect_share.embedded.compatibility.shared_topics import SharedTopics
-from connect_share.embedded.compatibility.waiting import until
+from connect_share.embedded.waiting import until
 from connect_share.errors import EmbeddedError
 from connect_share.records import ConnectorTaskId, TopicType
 from connect_share.state import (

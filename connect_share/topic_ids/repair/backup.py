@@ -72,10 +72,7 @@ class Backup:
             TopicIdRepairError: the folder cannot be written.
         """
         found = replace(self, state=state)
-        try:
-            write_private_file(self.folder / INDEX, found.index())
-        except OSError as exc:
-            raise TopicIdRepairError(f"cannot note in {self.folder} how far the repair is: {exc.strerror}") from exc
+        note(self.folder, found.index())
         return found
 
     def write(self) -> None:
@@ -123,6 +120,18 @@ class Backup:
             "znodes": changes,
         }
         return (json.dumps(members, indent=1) + "\n").encode()
+
+
+def note(folder: Path, index: bytes) -> None:
+    """Write down in the folder of a backup how far its repair is.
+
+    Raises:
+        TopicIdRepairError: the folder cannot be written.
+    """
+    try:
+        write_private_file(folder / INDEX, index)
+    except OSError as exc:
+        raise TopicIdRepairError(f"cannot note in {folder} how far the repair is: {exc.strerror}") from exc
 
 
 def make_folder(folder: Path, fill: Callable[[Path], Mapping[str, str]], index: Callable[[], bytes]) -> None:

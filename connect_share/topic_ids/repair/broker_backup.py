@@ -12,7 +12,7 @@ from typing import Any, Final
 from connect_share.errors import TopicIdRepairError, UsageError
 from connect_share.private_file import sync_folder, write_private_file
 from connect_share.topic_ids.authority.authority import Mode
-from connect_share.topic_ids.repair.backup import INDEX, State, checksum, make_folder
+from connect_share.topic_ids.repair.backup import INDEX, State, checksum, make_folder, note
 from connect_share.topic_ids.repair.broker_acts import Act, FileState, PutBack, WriteId, copied, metadata_of
 
 KIND: Final = "broker"
@@ -54,10 +54,7 @@ class BrokerBackup:
             TopicIdRepairError: the folder cannot be written.
         """
         found = replace(self, state=state)
-        try:
-            write_private_file(self.folder / INDEX, found.index())
-        except OSError as exc:
-            raise TopicIdRepairError(f"cannot note in {self.folder} how far the repair is: {exc.strerror}") from exc
+        note(self.folder, found.index())
         return found
 
     def write(self) -> BrokerBackup:

@@ -23,7 +23,7 @@ from connect_share.topic_ids.scan.scans import Scans, read_scan
 from tests.support.topic_id_brokers import Brokers, batch, killed
 from tests.support.topic_id_trees import Tree
 from tests.support.waiting import await_that
-from tests.support.zookeeper import zookeeper
+from tests.support.zookeeper import zookeeper_client
 
 ORDERS = "VFikBPGgTFa4tSj3PZTVgw"
 QUIET = "_1rbZLPtTwuBu_gSZzj94w"
@@ -70,16 +70,8 @@ class Site(Brokers):
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Site]:
-    kazoo = pytest.importorskip("kazoo.client")
-    (tmp_path / "zk").mkdir()
-    with zookeeper(tmp_path / "zk") as hosts:
-        client = kazoo.KazooClient(hosts=hosts)
-        client.start()
-        try:
-            yield Site(hosts, client, tmp_path)
-        finally:
-            client.stop()
-            client.close()
+    with zookeeper_client(tmp_path / "zk") as (hosts, client):
+        yield Site(hosts, client, tmp_path)
 
 
 def test_one_broker_after_the_other(

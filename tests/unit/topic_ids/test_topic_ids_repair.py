@@ -19,7 +19,7 @@ from connect_share.cli.__main__ import main
 from connect_share.topic_ids.authority.zookeeper import ZooKeeper
 from connect_share.topic_ids.scan import scanner
 from tests.support.topic_id_trees import Tree
-from tests.support.zookeeper import zookeeper
+from tests.support.zookeeper import zookeeper_client
 
 LOST = ("events", "orders", "single")
 KILLED = """
@@ -92,16 +92,8 @@ class Site:
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Site]:
-    kazoo = pytest.importorskip("kazoo.client")
-    (tmp_path / "zk").mkdir()
-    with zookeeper(tmp_path / "zk") as hosts:
-        client = kazoo.KazooClient(hosts=hosts)
-        client.start()
-        try:
-            yield Site(hosts, client, tmp_path)
-        finally:
-            client.stop()
-            client.close()
+    with zookeeper_client(tmp_path / "zk") as (hosts, client):
+        yield Site(hosts, client, tmp_path)
 
 
 def test_written_back_killed_and_taken_back(

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from connect_share.errors import EmbeddedError
+from connect_share.errors import BrokerError, EmbeddedError
 
 _Seen = TypeVar("_Seen")
 _POLL_S: Final = 0.1
@@ -24,3 +24,17 @@ def until(ask: Callable[[], _Seen], accept: Callable[[_Seen], bool], *, what: st
             raise EmbeddedError(f"waited {timeout_s:g} s for {what}; last seen: {seen}")
         time.sleep(_POLL_S)
     return seen
+
+
+def holds(condition: Callable[[], bool]) -> bool:
+    """Ask once; a cluster that cannot answer now says no.
+
+    Raises:
+        BrokerError: one that does not pass by itself.
+    """
+    try:
+        return condition()
+    except BrokerError as exc:
+        if not exc.retriable:
+            raise
+        return False
