@@ -132,12 +132,13 @@ def catch_up(
         ReadToEndTimeoutError: an end was not reached in time, with read_committed perhaps because a transaction is open.
         BrokerError: a partition cannot be read.
     """
-    return _CatchingUp(reader, readings).run(timeout_s, isolation, assigned)
+    return _CatchingUp(reader, readings, assigned=assigned).run(timeout_s, isolation)
 
 
 class _CatchingUp:
-    def __init__(self, reader: Consumer, readings: Sequence[Reading]) -> None:
+    def __init__(self, reader: Consumer, readings: Sequence[Reading], *, assigned: bool) -> None:
         self._reader = reader
+        self._begun = assigned
         self._readings = {reading.topic: reading for reading in readings}
         self._topics = [reading.topic for reading in readings]
         (self._prefix,) = {reading.sink.key_prefix for reading in readings}
@@ -151,13 +152,15 @@ class _CatchingUp:
             for partition, end in each.end_offsets.items()
             if end > each.starts.get(partition, 0)
         }
-        self._assigned = [TopicPartition(*at) for at in sorted(self._waiting)]
+        # One that fetches already does so from all partitions, also from those that had nothing new a moment ago.
+        everywhere = [(each.topic, partition) for each in readings for partition in each.end_offsets]
+        self._assigned = [TopicPartition(*at) for at in sorted(everywhere if assigned else self._waiting)]
         self._wait_s = 0.0
 
-    def run(self, timeout_s: float, isolation: Isolation, assigned: bool) -> dict[str, CatchUp]:
+    def run(self, timeout_s: float, isolation: Isolation) -> dict[str, CatchUp]:
         began = time.monotonic()
         starts = {at: self._found[at[0]].positions[at[1]] for at in sorted(self._waiting)}
-        if starts and not assigned:
+        if starts and not self._begun:
             # Offset 0, and "earliest" where that is gone: asking for the beginning by name costs librdkafka half a second.
             self._reader.assign([TopicPartition(topic, partition, at) for (topic, partition), at in starts.items()])
         budget = sum(end - starts[at] for at, end in self._waiting.items())

@@ -118,3 +118,30 @@ def test_a_log_that_is_read_otherwise_is_not_covered(bench: Any, collected: Any)
     with closing(reader(bench, bench.topic, isolation=Isolation.READ_COMMITTED)) as common:
         bench.started(sink, facts=facts[bench.topic], common=common)
     assert sink.values == [b"v"]
+
+
+def test_a_partition_with_nothing_new_that_gets_a_record_meanwhile_is_read_once(bench: Any, collected: Any) -> None:
+    """Fetching begins before the ends are known, so records beyond them come, too."""
+    quiet, busy = f"{bench.topic}-a", f"{bench.topic}-b"
+    for topic in (quiet, busy):
+        bench.create(topic=topic)
+    bench.write([(b"k", b"%d" % number) for number in range(1_000)], topic=busy)
+    facts = gather_facts(bench.admin, [quiet, busy])
+    bench.write([(b"k", b"%d" % number) for number in range(100)], topic=quiet)
+    sinks = {topic: collected() for topic in (quiet, busy)}
+    begin = {topic: {0: 0} for topic in (quiet, busy)}
+    with closing(
+        CommonReader(
+            (quiet, busy), bench.settings, client_id=bench.unique, isolation=Isolation.READ_UNCOMMITTED, begin=begin
+        )
+    ) as common:
+        logs = [
+            bench.log(sinks[topic], spec=bench.spec(topic=topic), facts=facts[topic], common=common)
+            for topic in (quiet, busy)
+        ]
+        for done in start_all(*logs):
+            done.result()
+        for log in logs:
+            log.read_to_end(30)
+    assert sinks[busy].values == [b"%d" % number for number in range(1_000)]
+    assert sinks[quiet].values == [b"%d" % number for number in range(100)]
