@@ -157,6 +157,30 @@ class Admin(Asking):
         """
         return self._settings(ResourceType.TOPIC, topic, f"reading the settings of topic {topic}")
 
+    def settings_of_topics(self, topics: Iterable[str]) -> dict[str, dict[str, str] | BrokerError]:
+        """Give the effective settings of several topics, asked for at once; for each that may not be told, why.
+
+        Raises:
+            BrokerError: not reachable.
+        """
+        wanted = [ConfigResource(ResourceType.TOPIC, topic) for topic in sorted(set(topics))]
+        if not wanted:
+            return {}
+
+        def ask(timeout_s: float) -> dict[str, dict[str, str] | BrokerError]:
+            found: dict[str, dict[str, str] | BrokerError] = {}
+            for resource, future in self._client.describe_configs(wanted, request_timeout=timeout_s).items():
+                topic = str(resource.name)
+                try:
+                    found[topic] = _values(result_of(future, f"reading the settings of topic {topic}"))
+                except BrokerError as error:
+                    if error.retriable:
+                        raise
+                    found[topic] = error
+            return found
+
+        return self._retried(ask)
+
     def broker_settings(self) -> dict[int, dict[str, str]]:
         """Give the effective settings of each broker that answers, by its id; secret ones are absent.
 
@@ -178,8 +202,7 @@ class Admin(Asking):
     def _settings(self, kind: ResourceType, name: str, doing: str, timeout_s: float | None = None) -> dict[str, str]:
         def ask(timeout_s: float) -> dict[str, str]:
             futures = self._client.describe_configs([ConfigResource(kind, name)], request_timeout=timeout_s)
-            entries = result_of(next(iter(futures.values())), doing)
-            return {name: entry.value for name, entry in entries.items() if entry.value is not None}
+            return _values(result_of(next(iter(futures.values())), doing))
 
         return self._retried(ask, timeout_s)
 
@@ -332,3 +355,8 @@ class Admin(Asking):
             if isinstance(error, (BrokerTimeoutError, BrokerUnavailableError)):
                 raise self._no_answer(error) from exc
             raise error from exc
+
+
+def _values(entries: Mapping[str, ConfigEntry]) -> dict[str, str]:
+    """Take the values out of what was described; what has none is absent."""
+    return {name: entry.value for name, entry in entries.items() if entry.value is not None}

@@ -1,7 +1,7 @@
 """Following a compacted topic (``KafkaBasedLog``), and reading ranges of it once."""
 
 from connect_share.log.catch_up import CatchUp
-from connect_share.log.facts import TopicFacts, gather_facts
+from connect_share.log.facts import TopicFacts, gather_facts, with_ends
 from connect_share.log.kafka_based_log import KafkaBasedLog
 from connect_share.log.open_transactions import OpenTransaction, find_open_transactions
 from connect_share.log.protocol import CompactedLog, RecordMetadata, RecordSink
@@ -22,4 +22,5 @@ __all__ = [
     "gather_facts",
     "read_batches",
     "read_ranges",
+    "with_ends",
 ]

@@ -34,7 +34,15 @@ def gather_facts(admin: Admin, topics: Iterable[str]) -> dict[str, TopicFacts]:
         BrokerError: not reachable, or not allowed to describe a topic.
     """
     asked_s = time.monotonic()
-    descriptions = admin.describe_topics(topics)
+    return with_ends(admin, admin.describe_topics(topics), asked_s)
+
+
+def with_ends(admin: Admin, descriptions: Mapping[str, TopicDescription], asked_s: float) -> dict[str, TopicFacts]:
+    """Ask for the ends of topics that were described; ``asked_s`` is when that was asked for.
+
+    Raises:
+        BrokerError: not reachable, or a topic is gone meanwhile.
+    """
     ends = admin.log_ends(
         (name, partition.id) for name, description in descriptions.items() for partition in description.partitions
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from typing import Self
 
 from connect_share.client import Consumer, TopicPartition
@@ -28,7 +28,8 @@ class CommonReader:
         client_id: shown in the broker's logs.
         isolation: which records of transactions are seen, by all of them.
         begin: positions to begin at, of all partitions of all topics: fetching begins at once, while the caller still
-            asks whether these positions are good. An offset that is gone is an error then; else it means the beginning.
+            asks whether these positions are good, or for the ends.
+        from_the_beginning: an offset that is gone means the beginning; else it is an error.
     """
 
     def __init__(
@@ -39,14 +40,15 @@ class CommonReader:
         client_id: str,
         isolation: Isolation,
         begin: Mapping[str, Mapping[int, int]] | None = None,
+        from_the_beginning: bool = True,
     ) -> None:
         began = time.monotonic()
         self._isolation = isolation
         self._client: Consumer | None = catch_up_consumer(
-            settings, client_id=client_id, isolation=isolation, from_the_beginning=begin is None
+            settings, client_id=client_id, isolation=isolation, from_the_beginning=from_the_beginning
         )
         self._expected = set(topics)
-        self._begun = begin is not None
+        self._begun: Set[str] = set() if begin is None else set(begin)
         if begin is not None:
             where = [(topic, partition, at) for topic in sorted(begin) for partition, at in begin[topic].items()]
             self._client.assign([TopicPartition(*each) for each in where])
@@ -60,15 +62,15 @@ class CommonReader:
 
     @classmethod
     def of_worker(
-        cls, worker: WorkerConfig, found: Collection[str], begin: Mapping[str, Mapping[int, int]] | None = None
+        cls, worker: WorkerConfig, begin: Mapping[str, Mapping[int, int]], *, from_the_beginning: bool
     ) -> Self | None:
         """Make one for those of a worker's topics that were found and are read alike; the others are read alone.
 
-        ``None`` if there is no topic at all.
+        ``begin``: where, for each partition of those that were found. ``None`` if there is no topic at all.
         """
         alike: dict[Isolation, list[str]] = {}
         for topic_type in TopicType:
-            if worker.topic(topic_type) in found:
+            if worker.topic(topic_type) in begin:
                 alike.setdefault(worker.isolation(topic_type), []).append(worker.topic(topic_type))
         if not alike:
             return None
@@ -78,7 +80,8 @@ class CommonReader:
             worker.consumer_settings(),
             client_id=worker.client_id("shared-start"),
             isolation=isolation,
-            begin=None if begin is None else {topic: begin[topic] for topic in topics},
+            begin={topic: begin[topic] for topic in topics},
+            from_the_beginning=from_the_beginning,
         )
 
     def covers(self, topic: str, isolation: Isolation) -> bool:
@@ -121,9 +124,13 @@ class CommonReader:
     def _read(self, timeout_s: float) -> None:
         try:
             if self._client is not None:
-                readings = list(self._asked.values())
+                # One that withdrew is fetched as well: then the client is told anew what to fetch.
                 self._found = catch_up(
-                    self._client, readings, timeout_s=timeout_s, isolation=self._isolation, assigned=self._begun
+                    self._client,
+                    list(self._asked.values()),
+                    timeout_s=timeout_s,
+                    isolation=self._isolation,
+                    assigned=self._begun == self._asked.keys(),
                 )
         except BaseException as error:  # noqa: BLE001 - each log raises it in its own thread
             self._error = error

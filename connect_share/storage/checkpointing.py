@@ -21,7 +21,13 @@ from connect_share.checkpoint import (
     why_not_usable,
     write_checkpoint,
 )
-from connect_share.errors import AuthorizationError, ConnectShareError, RecordFileError, TopicRecreatedError
+from connect_share.errors import (
+    AuthorizationError,
+    BrokerError,
+    ConnectShareError,
+    RecordFileError,
+    TopicRecreatedError,
+)
 from connect_share.keys import ClusterGroupId
 from connect_share.log import TopicFacts, gather_facts
 from connect_share.records import TopicType
@@ -58,8 +64,10 @@ def own_checkpoint(path: Path, worker: WorkerConfig) -> Checkpoint:
 
 def proven(
     checkpoint: Checkpoint, worker: WorkerConfig, admin: Admin, facts: Mapping[str, TopicFacts]
-) -> dict[str, TopicFacts]:
-    """Prove that going on from a checkpoint gives what a full read would; gives the facts with where to begin.
+) -> tuple[dict[str, TopicFacts], Mapping[str, Mapping[str, str] | BrokerError]]:
+    """Prove that going on from a checkpoint gives what a full read would.
+
+    Gives the facts with where to begin, and the settings of the topics, or why they may not be told.
 
     Raises:
         CheckpointRejected: it does not, or it cannot be known.
@@ -70,11 +78,10 @@ def proven(
     if missing:
         raise CheckpointRejected(f"topic {missing[0]} does not exist")
     partitions = [(name, number) for name, topic in facts.items() for number in topic.end_offsets]
-    with ThreadPoolExecutor(1 + len(names), thread_name_prefix="connect-storage-proof") as threads:
+    with ThreadPoolExecutor(1, thread_name_prefix="connect-storage-proof") as threads:
         asked_starts = threads.submit(admin.start_offsets, partitions)
-        asked_ms = {topic: threads.submit(_delete_retention_ms, admin, topic) for topic in names.values()}
+        settings = admin.settings_of_topics(names.values())
         starts = asked_starts.result()
-        retention_ms = {topic: asked.result() for topic, asked in asked_ms.items()}
     age_ms = _now_ms() - checkpoint.taken_at_ms
     for topic_type, topic in names.items():
         now = TopicNow(
@@ -84,7 +91,7 @@ def proven(
             log_starts={number: starts[topic, number] for number in facts[topic].end_offsets},
             end_offsets=facts[topic].end_offsets,
             leader_epochs=facts[topic].leader_epochs,
-            delete_retention_ms=retention_ms[topic],
+            delete_retention_ms=_delete_retention_ms(settings[topic]),
         )
         reason = why_not_usable(checkpoint.of(topic_type), now, age_ms=age_ms)
         if reason is not None:
@@ -92,18 +99,19 @@ def proven(
     begin = {
         topic: replace(facts[topic], starts=checkpoint.of(topic_type).positions) for topic_type, topic in names.items()
     }
-    return {**facts, **begin}
+    return {**facts, **begin}, settings
 
 
 def _whose(group: str | None) -> str:
     return "a plain cluster" if group is None else f"cluster group {group}"
 
 
-def _delete_retention_ms(admin: Admin, topic: str) -> int | None:
-    try:
-        told = admin.topic_configs(topic).get(_RETENTION, "")
-    except AuthorizationError:
+def _delete_retention_ms(settings: Mapping[str, str] | BrokerError) -> int | None:
+    if isinstance(settings, AuthorizationError):
         return None
+    if isinstance(settings, BrokerError):
+        raise settings
+    told = settings.get(_RETENTION, "")
     return int(told) if told.isdigit() else None
 
 

@@ -5,23 +5,23 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from connect_share.admin import Admin
-from connect_share.checkpoint import Checkpoint, CheckpointRejected
+from connect_share.checkpoint import CheckpointRejected
 from connect_share.errors import BrokerError, ConfigError, NotStartedError, PlainTopicsError
 from connect_share.keys import ClusterGroupId
-from connect_share.log import CommonReader, KafkaBasedLog, TopicFacts, gather_facts
+from connect_share.log import KafkaBasedLog
 from connect_share.log.protocol import CompactedLog, RecordSink
 from connect_share.records import TopicType
-from connect_share.storage.checkpointing import SAVE_EVERY_S, CheckpointWriter, own_checkpoint, proven
+from connect_share.storage.beginning import Beginning, at_a_checkpoint, at_the_beginning
+from connect_share.storage.checkpointing import SAVE_EVERY_S, CheckpointWriter
 from connect_share.storage.connector_offset_stores import ConnectorOffsetStores
 from connect_share.storage.counting import CountingSink, KeyWatch
 from connect_share.storage.live_members import LiveMembersGuard
@@ -35,7 +35,7 @@ from connect_share.stores.offset_writer import OffsetStorageWriter
 from connect_share.stores.offsets import KafkaOffsetBackingStore
 from connect_share.stores.status import KafkaStatusBackingStore
 from connect_share.stores.topic_based import kafka_based_log
-from connect_share.topics import check_cleanup_policy, topic_spec
+from connect_share.topics import check_told_policy, topic_spec
 from connect_share.worker_config import WorkerConfig
 
 _logger = logging.getLogger(__name__)
@@ -197,32 +197,25 @@ class ConnectStorage:
         began = time.monotonic()
         worker = self._worker_config
         admin = stack.enter_context(Admin(worker.admin_settings(), client_id=worker.client_id("shared-admin")))
-        start = _Start(began)
+        reason = None
         if self._checkpoint is not None:
-            parts = self._go_on(stack, admin, self._checkpoint, start)
+            parts, reason = self._go_on(stack, admin, self._checkpoint, began)
             if parts is not None:
                 return parts
-        if not start.facts:
-            start.facts = gather_facts(admin, [worker.topic(topic_type) for topic_type in TopicType])
-        return self._start_stores(stack, admin, start, _common_reader(stack, worker, start.facts))
+        start = at_the_beginning(stack, admin, worker, began=began)
+        start.full_read_reason = reason
+        return self._start_stores(stack, admin, start)
 
-    def _go_on(self, stack: ExitStack, admin: Admin, path: Path, start: _Start) -> _Parts | None:
-        """Start from a checkpoint; ``None`` if everything has to be read."""
-        worker = self._worker_config
+    def _go_on(self, stack: ExitStack, admin: Admin, path: Path, began: float) -> tuple[_Parts | None, str | None]:
+        """Start from a checkpoint; without one, why everything has to be read."""
         with ExitStack() as attempt:
             try:
-                checkpoint = own_checkpoint(path, worker)
-                begin = {worker.topic(topic_type): checkpoint.of(topic_type).positions for topic_type in TopicType}
-                # Fetching begins before the proof is there; nothing that comes is looked at until it is.
-                common = _common_reader(attempt, worker, begin, begin)
-                start.facts = gather_facts(admin, begin)
-                known = replace(start, facts=proven(checkpoint, worker, admin, start.facts), checkpoint=checkpoint)
+                start = at_a_checkpoint(attempt, admin, self._worker_config, path, began=began)
             except CheckpointRejected as rejected:
                 _logger.info("Reading everything instead of going on from checkpoint %s: %s", path, rejected)
-                start.full_read_reason = str(rejected)
-                return None
+                return None, str(rejected)
             try:
-                parts = self._start_stores(attempt, admin, known, common)
+                parts = self._start_stores(attempt, admin, start)
             except (BrokerError, LookupError, TypeError, ValueError, AttributeError) as error:
                 # Whatever is wrong with it, or with the cluster: reading everything does without it, or says so.
                 _logger.warning(
@@ -230,15 +223,15 @@ class ConnectStorage:
                     path,
                     error if isinstance(error, BrokerError) else type(error).__name__,
                 )
-                start.full_read_reason = "going on from it failed"
-                return None
+                return None, "going on from it failed"
             stack.enter_context(attempt.pop_all())
-            return parts
+            return parts, None
 
-    def _start_stores(self, stack: ExitStack, admin: Admin, start: _Start, common: CommonReader | None) -> _Parts:
-        worker, found, began = self._worker_config, start.facts, start.began
+    def _start_stores(self, stack: ExitStack, admin: Admin, start: Beginning) -> _Parts:
+        worker, found, began, common = self._worker_config, start.facts, start.began, start.common
         live_members = None if self._allow_live_members else LiveMembersGuard(admin, worker.group_id)
-        admin_seconds = time.monotonic() - began
+        connect_seconds = 0.0 if common is None else common.connect_s
+        admin_seconds = time.monotonic() - began - connect_seconds
         # A checkpoint comes from a start that was not refused.
         known = start.checkpoint is not None
         watch = None if self._group is None or self._allow_empty or known else KeyWatch()
@@ -251,9 +244,10 @@ class ConnectStorage:
         def check_policies() -> None:
             """Runs beside the reads; a topic that is made now needs no look."""
             try:
-                for topic_type in TopicType:
-                    if worker.topic(topic_type) in found:
-                        check_cleanup_policy(admin, topic_spec(worker, topic_type))
+                told = admin.settings_of_topics(found) if start.settings is None else start.settings
+                for spec in [topic_spec(worker, topic_type) for topic_type in TopicType]:
+                    if spec.topic in found:
+                        check_told_policy(spec, told[spec.topic])
             except BaseException as error:
                 policies.set_exception(error)
                 raise
@@ -331,7 +325,7 @@ class ConnectStorage:
             config=facts[TopicType.CONFIG],
             status=facts[TopicType.STATUS],
             offsets=facts[TopicType.OFFSET],
-            connect_seconds=0.0 if common is None else common.connect_s,
+            connect_seconds=connect_seconds,
             read_seconds=max(0.0 if log.caught_up is None else log.caught_up.wait_s for log in logs.values()),
             from_checkpoint=known,
             full_read_reason=start.full_read_reason,
@@ -358,23 +352,6 @@ class ConnectStorage:
         )
 
 
-@dataclass(slots=True)
-class _Start:
-    """What a start knows before it reads.
-
-    Attributes:
-        began: on the monotonic clock.
-        facts: of the topics that exist, with where to begin.
-        checkpoint: to go on from.
-        full_read_reason: why a checkpoint is not used.
-    """
-
-    began: float
-    facts: Mapping[str, TopicFacts] = field(default_factory=dict)
-    checkpoint: Checkpoint | None = None
-    full_read_reason: str | None = None
-
-
 class _Parts:
     """What is there while the storage runs."""
 
@@ -394,15 +371,3 @@ class _Parts:
         self.status = status
         self.offsets = offsets
         self.write_guard = write_guard
-
-
-def _common_reader(
-    stack: ExitStack,
-    worker: WorkerConfig,
-    topics: Collection[str],
-    begin: Mapping[str, Mapping[int, int]] | None = None,
-) -> CommonReader | None:
-    common = CommonReader.of_worker(worker, topics, begin)
-    if common is not None:
-        stack.callback(common.close)
-    return common

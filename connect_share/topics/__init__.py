@@ -4,13 +4,20 @@ Source: ``TopicAdmin``, ``KafkaTopicBasedBackingStore``, KIP-115 (never fewer re
 """
 
 from connect_share.topics.creation import CREATE_TIMEOUT_S, ensure_topic
-from connect_share.topics.spec import TopicSpec, check_cleanup_policy, check_partition_count, topic_spec
+from connect_share.topics.spec import (
+    TopicSpec,
+    check_cleanup_policy,
+    check_partition_count,
+    check_told_policy,
+    topic_spec,
+)
 
 __all__ = [
     "CREATE_TIMEOUT_S",
     "TopicSpec",
     "check_cleanup_policy",
     "check_partition_count",
+    "check_told_policy",
     "ensure_topic",
     "topic_spec",
 ]

@@ -85,17 +85,20 @@ def check_cleanup_policy(admin: Admin, spec: TopicSpec) -> None:
 
     Source: ``TopicAdmin.verifyTopicCleanupPolicyOnlyCompact``.
     """
-    try:
-        configs = admin.topic_configs(spec.topic)
-    except AuthorizationError:
+    check_told_policy(spec, admin.settings_of_topics([spec.topic])[spec.topic])
+
+
+def check_told_policy(spec: TopicSpec, told: Mapping[str, str] | BrokerError) -> None:
+    """As :func:`check_cleanup_policy`, of what the cluster has told already: the settings, or why not."""
+    if isinstance(told, AuthorizationError):
         _log.info("The cleanup.policy of topic %s could not be verified: not allowed to describe it", spec.topic)
         return
-    except BrokerError as exc:
-        if is_unsupported(exc) or is_unknown_topic(exc):
+    if isinstance(told, BrokerError):
+        if is_unsupported(told) or is_unknown_topic(told):
             _log.info("The cleanup.policy of topic %s could not be verified", spec.topic)
             return
-        raise
-    policy = cleanup_policy(configs)
+        raise told
+    policy = cleanup_policy(told)
     if policy and policy != {"compact"}:
         actual = ",".join(sorted(policy))
         raise TopicNotCompactedError(
