@@ -311,9 +311,6 @@ class ConnectStorage:
             [*(partial(start_store, topic_type) for topic_type in TopicType), check_policies],
             stop=lambda: [store.stop() for store in stores.values()],
         )
-        all_ready.set()
-        if common is not None:
-            threading.Thread(target=common.close, name="connect-storage-close", daemon=True).start()
         if watch is not None:
             self._refuse_plain_topics(watch)
         facts = {
@@ -337,6 +334,10 @@ class ConnectStorage:
             )
             stack.callback(writer.stop)
             writer.start()
+        if common is not None:
+            threading.Thread(target=common.close, name="connect-storage-close", daemon=True).start()
+        # Last: those who follow make their clients now, and each keeps this thread waiting for a millisecond or two.
+        all_ready.set()
         return parts
 
     def _refuse_plain_topics(self, watch: KeyWatch) -> None:
