@@ -145,3 +145,28 @@ def test_a_partition_with_nothing_new_that_gets_a_record_meanwhile_is_read_once(
             log.read_to_end(30)
     assert sinks[busy].values == [b"%d" % number for number in range(1_000)]
     assert sinks[quiet].values == [b"%d" % number for number in range(100)]
+
+
+def test_what_was_fetched_of_one_that_cannot_start_reaches_nobody(bench: Any, collected: Any) -> None:
+    """Fetching begins before it is known that a config topic has too many partitions."""
+    other = f"{bench.topic}-config"
+    bench.create()
+    bench.create(3, topic=other)
+    bench.write([(b"k%d" % number, b"v") for number in range(500)], topic=other)
+    bench.write([(b"k", b"%d" % number) for number in range(500)])
+    facts = gather_facts(bench.admin, [bench.topic, other])
+    begin = {bench.topic: {0: 0}, other: {0: 0, 1: 0, 2: 0}}
+    sink, nothing = collected(), collected()
+    with closing(
+        CommonReader(begin, bench.settings, client_id=bench.unique, isolation=Isolation.READ_UNCOMMITTED, begin=begin)
+    ) as common:
+        good = bench.log(sink, facts=facts[bench.topic], common=common)
+        bad = bench.log(
+            nothing, spec=bench.spec(topic=other, kind=TopicType.CONFIG), facts=facts[other], common=common
+        )
+        good_start, bad_start = start_all(good, bad)
+    good_start.result()
+    assert sink.values == [b"%d" % number for number in range(500)]
+    with pytest.raises(PartitionCountError):
+        bad_start.result()
+    assert not nothing.records

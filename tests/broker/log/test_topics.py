@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
+from connect_share import client
 from connect_share.admin import Admin
 from connect_share.errors import (
+    BrokerError,
     ConfigError,
     PartitionCountError,
     ReplicationFactorError,
@@ -132,3 +134,17 @@ def test_only_the_config_topic_needs_a_single_partition(bench: Any) -> None:
         ensure_topic(bench.admin, bench.spec(kind=TopicType.CONFIG))
     for word in (bench.topic, "config.storage.topic", "3 partitions"):
         assert word in str(caught.value)
+
+
+def test_settings_of_several_topics_at_once(bench: Any) -> None:
+    other = f"{bench.topic}-b"
+    bench.create(configs={"segment.ms": "7777000"})
+    bench.create(topic=other, configs={"cleanup.policy": "delete"})
+    told = bench.admin.settings_of_topics([other, bench.topic, f"{bench.topic}-none", other])
+    assert told[bench.topic] == bench.admin.topic_configs(bench.topic)
+    assert told[other]["cleanup.policy"] == "delete"
+    missing = told.pop(f"{bench.topic}-none")
+    assert isinstance(missing, BrokerError)
+    assert client.is_unknown_topic(missing)
+    assert told.keys() == {bench.topic, other}
+    assert bench.admin.settings_of_topics([]) == {}
