@@ -161,9 +161,7 @@ def test_what_was_fetched_of_one_that_cannot_start_reaches_nobody(bench: Any, co
         CommonReader(begin, bench.settings, client_id=bench.unique, isolation=Isolation.READ_UNCOMMITTED, begin=begin)
     ) as common:
         good = bench.log(sink, facts=facts[bench.topic], common=common)
-        bad = bench.log(
-            nothing, spec=bench.spec(topic=other, kind=TopicType.CONFIG), facts=facts[other], common=common
-        )
+        bad = bench.log(nothing, spec=bench.spec(topic=other, kind=TopicType.CONFIG), facts=facts[other], common=common)
         good_start, bad_start = start_all(good, bad)
     good_start.result()
     assert sink.values == [b"%d" % number for number in range(500)]
