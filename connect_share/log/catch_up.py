@@ -185,7 +185,7 @@ class _CatchingUp:
                 budget -= self._take(messages, came_s - began)
                 messages.clear()
             if got < wanted or budget <= 0:
-                self._advance()
+                budget = self._advance()
                 if self._waiting and time.monotonic() - began > timeout_s:
                     self._give_up(timeout_s, isolation)
         # A partition that was done early has gone on meanwhile, and its records are in the sink already.
@@ -271,11 +271,15 @@ class _CatchingUp:
         raise_unless_passing(error, topic)
         return True
 
-    def _advance(self) -> None:
-        """Note how far each partition is, and which have reached their end."""
+    def _advance(self) -> int:
+        """Note how far each partition is, and which have reached their end; give the most records that may be left.
+
+        Records beyond the known ends have come as well, of partitions that were done before others.
+        """
         self._note_positions([TopicPartition(*at) for at in self._waiting])
-        for topic, partition in [at for at, end in self._waiting.items() if self._found[at[0]].positions[at[1]] >= end]:
-            del self._waiting[topic, partition]
+        left = {at: end - self._found[at[0]].positions[at[1]] for at, end in self._waiting.items()}
+        self._waiting = {at: end for at, end in self._waiting.items() if left[at] > 0}
+        return sum(left[at] for at in self._waiting)
 
     def _note_positions(self, partitions: list[TopicPartition]) -> None:
         if not partitions:

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from connect_share.client import TopicPartition
 from connect_share.errors import PartitionCountError, ReadToEndTimeoutError, StoreClosedError
 from connect_share.log import CommonReader, gather_facts
+from connect_share.log.catch_up import Reading, catch_up, catch_up_consumer
 from connect_share.records import TopicType
 from connect_share.worker_config.client_settings import Isolation
 from tests.support.waiting import await_that
@@ -168,3 +170,37 @@ def test_what_was_fetched_of_one_that_cannot_start_reaches_nobody(bench: Any, co
     with pytest.raises(PartitionCountError):
         bad_start.result()
     assert not nothing.records
+
+
+class Asked:
+    """A client that notes how many records it was asked for each time."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self.asked: list[int] = []
+
+    def consume(self, records: int, timeout: float) -> Any:
+        self.asked.append(records)
+        return self._client.consume(records, timeout)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+
+def test_records_beyond_the_ends_do_not_make_the_rest_come_one_by_one(bench: Any, collected: Any) -> None:
+    quiet, busy = f"{bench.topic}-a", f"{bench.topic}-b"
+    for topic in (quiet, busy):
+        bench.create(topic=topic)
+    bench.write([(b"k", b"%d" % number) for number in range(300)], topic=busy)
+    facts = gather_facts(bench.admin, [quiet, busy])
+    bench.write([(b"k", b"%d" % number) for number in range(300)], topic=quiet)
+    sinks = {topic: collected() for topic in (quiet, busy)}
+    readings = [Reading(topic, facts[topic].end_offsets, sinks[topic]) for topic in (quiet, busy)]
+    isolation = Isolation.READ_UNCOMMITTED
+    with closing(catch_up_consumer(bench.settings, client_id=bench.unique, isolation=isolation)) as client:
+        client.assign([TopicPartition(quiet, 0, 0), TopicPartition(busy, 0, 0)])
+        reader: Any = Asked(client)
+        found = catch_up(reader, readings, timeout_s=60, isolation=isolation, assigned=True)
+    assert sinks[busy].values == [b"%d" % number for number in range(300)]
+    assert found[quiet].positions[0] == found[quiet].records
+    assert reader.asked.count(1) < 20
