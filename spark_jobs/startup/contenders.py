@@ -33,7 +33,7 @@ from connect_share.worker_plugin import jar_path
 from migrator.progress import Progress
 from spark_jobs.startup.filling import Files
 from spark_jobs.startup.result import Starts, Warmth
-from spark_jobs.startup.scenarios import CHECKPOINT, Plan
+from spark_jobs.startup.scenarios import CHECKPOINT, COLD_STARTS, Plan
 
 KCAT_MISSING: Final = "kcat is not installed (a system package: apt install kcat)"
 _PROBE_S: Final = 900
@@ -151,10 +151,11 @@ def measure(plan: Plan, files: Files, contenders: Sequence[str], rounds: int, pr
     progress.phase(f"{name}: measuring", rounds * len(contenders))
     for _ in range(rounds):
         for contender in contenders:
-            starts = _RUNS[contender](files, plan.warm_starts)
-            found.setdefault((contender, "cold"), []).append(starts[0])
-            if starts[1:]:
-                found.setdefault((contender, "warm"), []).extend(starts[1:])
+            for cold in range(COLD_STARTS.get(contender, 1)):
+                starts = _RUNS[contender](files, plan.warm_starts if cold == 0 else 0)
+                found.setdefault((contender, "cold"), []).append(starts[0])
+                if starts[1:]:
+                    found.setdefault((contender, "warm"), []).extend(starts[1:])
             progress.advance(1)
     return [_together(name, contender, warmth, starts, size) for (contender, warmth), starts in found.items()]
 

@@ -17,6 +17,7 @@ from connect_share.client import library_versions
 from connect_share.embedded.broker import DEFAULT_VERSION
 from connect_share.errors import ConfigError, ConnectShareError
 from spark_jobs.startup.result import FORMAT, Latency, Scenario, Starts, StartupResult, Storm
+from spark_jobs.startup.scenarios import COLD_STARTS
 
 _CHANGING: Final = frozenset({"load_1_minute"})
 _NOT_MEASURED: Final = ("cli", "embedded", "worker_plugin", "topic_ids", "startup")
@@ -97,7 +98,7 @@ def has_starts(result: StartupResult, scenario: Scenario, contenders: Sequence[s
         for starts in result.starts
         if starts.scenario == scenario.name and starts.warmth == "cold"
     }
-    return all(cold.get(contender, 0) >= rounds for contender in contenders)
+    return all(cold.get(contender, 0) >= rounds * COLD_STARTS.get(contender, 1) for contender in contenders)
 
 
 def has_storm(result: StartupResult, scenario: str, starts: int, at_once: int) -> bool:

@@ -186,14 +186,17 @@ def test_a_run_finds_what_it_has_kept(tmp_path: Path) -> None:
     empty = resume.load(file, MACHINE, VERSIONS)
     assert (empty.machine, empty.versions, empty.starts) == (MACHINE, VERSIONS, [])
     kip = plans()["kip"].scenario
-    kept = resume.with_starts(empty, kip, [starts("kip", "python", "cold", 0.1, 0.1)])
+    ours = starts("kip", "python", "cold", *[0.1] * 6)  # three of them in each round
+    kept = resume.with_starts(empty, kip, [ours, starts("kip", "java", "cold", 0.1, 0.1)])
     resume.save(file, kept)
     again = resume.load(file, {**MACHINE, "load_1_minute": 9.9}, VERSIONS)
     assert again == kept
     assert [each.name for each in file.parent.iterdir()] == ["result.json"]
     assert resume.has_starts(again, kip, ["python"], 2)
     assert not resume.has_starts(again, kip, ["python"], 3)
-    assert not resume.has_starts(again, kip, ["python", "java"], 2)
+    assert resume.has_starts(again, kip, ["java"], 2)
+    assert not resume.has_starts(again, kip, ["java"], 3)
+    assert not resume.has_starts(again, kip, ["python", "kcat"], 2)
     changed: Scenario = kip.model_copy(update={"config_records": 1})
     assert not resume.has_starts(again, changed, ["python"], 2)
     anew = resume.with_starts(again, changed, [starts("kip", "python", "cold", 0.3)])
