@@ -9,7 +9,11 @@ from pydantic import BaseModel, ConfigDict, Field
 NotNegative = Annotated[float, Field(ge=0)]
 
 EARLY_RECORDS: Final = 50_000
-"""As many records cost more than those behind them: buffers are touched for the first time, fetches are not full yet."""
+"""As many records cost more than those behind them: fetches are not full yet, nothing in the process is warm."""
+
+EARLY_BYTES: Final = 32 * 1024 * 1024
+"""As many bytes cost more than those behind them: so much the client holds at most, and that memory is touched for the
+first time."""
 
 
 class StartSize(BaseModel):
@@ -33,6 +37,7 @@ class CostModel(BaseModel):
 
     Attributes:
         per_early_record_s: more for each of the first :data:`EARLY_RECORDS`.
+        per_early_byte_s: more for each of the first :data:`EARLY_BYTES`.
         error: largest relative error on sizes that were left out of the fit and are not larger than all others, 0.2 is
             20 %.
     """
@@ -44,6 +49,7 @@ class CostModel(BaseModel):
     per_byte_s: NotNegative
     per_own_record_s: NotNegative
     per_early_record_s: NotNegative = 0.0
+    per_early_byte_s: NotNegative = 0.0
     error: NotNegative = 0.0
 
     def seconds(self, size: StartSize) -> float:
@@ -54,6 +60,7 @@ class CostModel(BaseModel):
             + self.per_byte_s * size.bytes
             + self.per_own_record_s * size.own_records
             + self.per_early_record_s * min(size.records, EARLY_RECORDS)
+            + self.per_early_byte_s * min(size.bytes, EARLY_BYTES)
         )
 
     def between(self, size: StartSize) -> tuple[float, float]:

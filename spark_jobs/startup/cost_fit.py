@@ -10,11 +10,11 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from connect_share.startup import EARLY_RECORDS, CostModel, StartSize
+from connect_share.startup import EARLY_BYTES, EARLY_RECORDS, CostModel, StartSize
 from spark_jobs.startup.figures import spread
 from spark_jobs.startup.result import Prediction, StartupResult
 
-_PRICES: Final = 5
+_PRICES: Final = 6
 _SINGULAR: Final = 1e-12
 Point = tuple[StartSize, float]
 """A size, and the seconds that a start of it took."""
@@ -39,7 +39,7 @@ def fit(measured: Sequence[Point]) -> CostModel | None:
     """Fit the model; ``None`` with nothing measured. Its ``error`` is 0: see :func:`fitted`."""
     best: tuple[float, list[float]] | None = None
     rows = [[amount / seconds for amount in _amounts(size)] for size, seconds in measured if seconds > 0]
-    # With five prices the best solution is found by trying every choice of those that are not zero.
+    # With six prices the best solution is found by trying every choice of those that are not zero.
     for count in range(1, _PRICES + 1):
         for chosen in itertools.combinations(range(_PRICES), count):
             prices = _least_squares([[row[column] for column in chosen] for row in rows])
@@ -53,18 +53,26 @@ def fit(measured: Sequence[Point]) -> CostModel | None:
                 best = error, whole
     if best is None:
         return None
-    fixed_s, per_record_s, per_byte_s, per_own_record_s, per_early_record_s = best[1]
+    fixed_s, per_record_s, per_byte_s, per_own_record_s, per_early_record_s, per_early_byte_s = best[1]
     return CostModel(
         fixed_s=fixed_s,
         per_record_s=per_record_s,
         per_byte_s=per_byte_s,
         per_own_record_s=per_own_record_s,
         per_early_record_s=per_early_record_s,
+        per_early_byte_s=per_early_byte_s,
     )
 
 
 def _amounts(size: StartSize) -> tuple[float, ...]:
-    return 1.0, size.records, size.bytes, size.own_records, min(size.records, EARLY_RECORDS)
+    return (
+        1.0,
+        size.records,
+        size.bytes,
+        size.own_records,
+        min(size.records, EARLY_RECORDS),
+        min(size.bytes, EARLY_BYTES),
+    )
 
 
 def _least_squares(rows: Sequence[Sequence[float]]) -> list[float] | None:

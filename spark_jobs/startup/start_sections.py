@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from connect_share.startup import EARLY_RECORDS
+from connect_share.startup import EARLY_BYTES, EARLY_RECORDS
 from spark_jobs.bar_plot import Bar, Segment, bar_plot
 from spark_jobs.startup.contrasts import Contrast, contrasts
 from spark_jobs.startup.document import Block, Card, Cards, Figure, Prose, Section, Table
@@ -118,6 +118,11 @@ def model_section(result: StartupResult) -> Section | None:
                         else ()
                     ),
                     Card(duration(model.per_byte_s), "a byte", "of keys and values"),
+                    *(
+                        (Card(duration(model.per_early_byte_s), "more", f"for each of the first {size(EARLY_BYTES)}"),)
+                        if model.per_early_byte_s
+                        else ()
+                    ),
                     Card(duration(model.per_own_record_s), "an own record", "parsed and folded"),
                     *(
                         (Card(f"± {percent(model.error)}", "largest error", "of a size predicted from the others"),)

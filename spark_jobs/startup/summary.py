@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from connect_share.startup import EARLY_RECORDS
+from connect_share.startup import EARLY_BYTES, EARLY_RECORDS
 from spark_jobs.startup.document import Block, Card, Cards, Goals, Points, Prose, Section
 from spark_jobs.startup.figures import KIP, Measured, Ratio, measured, ratios, scenario_title
 from spark_jobs.startup.goals import goals
@@ -13,7 +13,7 @@ from spark_jobs.startup.growth import Growth, growths
 from spark_jobs.startup.load_sections import how_many_at_once, latencies_of, storm_times, storms_of
 from spark_jobs.startup.names import OURS, contender_brief, contender_label, normal_name
 from spark_jobs.startup.result import StartupResult
-from spark_jobs.startup.units import duration, listed, percent, ratio
+from spark_jobs.startup.units import duration, listed, percent, ratio, size
 
 _CHECKPOINT: Final = "python-checkpoint"
 _ON_KIP: Final = (("java", "cold"), ("java-foreign", "warm"), ("kcat", "cold"))
@@ -114,10 +114,16 @@ def _sentences(result: StartupResult) -> Iterator[str]:
             if model.per_early_record_s
             else ""
         )
+        early_bytes = (
+            f"{duration(model.per_early_byte_s)} more for each of the first {size(EARLY_BYTES)}, "
+            if model.per_early_byte_s
+            else ""
+        )
         yield (
             f"A start costs {duration(model.fixed_s)}, and {duration(model.per_record_s)} a record, "
             f"{early}"
-            f"{duration(model.per_byte_s)} a byte and {duration(model.per_own_record_s)} a record of the group's own"
+            f"{duration(model.per_byte_s)} a byte, {early_bytes}"
+            f"and {duration(model.per_own_record_s)} a record of the group's own"
             f"{f'; each size was predicted from the others within {percent(model.error)}' if result.predictions else ''}."
         )
     storms = [

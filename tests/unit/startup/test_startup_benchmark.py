@@ -70,8 +70,8 @@ def test_no_price_is_negative_and_what_says_nothing_costs_nothing() -> None:
 
 
 def test_each_prediction_is_made_without_the_size_it_is_about() -> None:
-    prices = {"per_record_s": 1e-6, "per_byte_s": 1e-9, "per_own_record_s": 2e-5, "per_early_record_s": 1e-6}
-    model = CostModel(fixed_s=0.05, **prices)
+    prices = {"per_record_s": 1e-6, "per_byte_s": 1e-9, "per_own_record_s": 2e-5}
+    model = CostModel(fixed_s=0.05, per_early_record_s=1e-6, per_early_byte_s=2e-9, **prices)
     measured = {f"s{number}": point for number, point in enumerate(of(model))}
     exact, predictions = fitted(measured)
     assert exact is not None
