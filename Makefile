@@ -3,7 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-PYTEST_WORKERS ?= 2
+# Tests wait for brokers and workers a third of their time: three processes keep two cores busy.
+PYTEST_WORKERS ?= 3
 MINUTES ?= 10
 
 .PHONY: setup check jar format test demo bench compat soak drill-topic-ids clean
