@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from typing import Any
@@ -10,15 +11,34 @@ import pytest
 
 from connect_share.client import TopicPartition
 from connect_share.errors import PartitionCountError, ReadToEndTimeoutError, StoreClosedError
-from connect_share.log import CommonReader, gather_facts
+from connect_share.log import CommonReader, TopicFacts, gather_facts
 from connect_share.log.catch_up import Reading, catch_up, catch_up_consumer
 from connect_share.records import TopicType
 from connect_share.worker_config.client_settings import Isolation
 from tests.support.waiting import await_that
 
 
-def reader(bench: Any, *topics: str, isolation: Isolation = Isolation.READ_UNCOMMITTED) -> CommonReader:
-    return CommonReader(topics, bench.settings, client_id=bench.unique, isolation=isolation)
+def reader(
+    bench: Any,
+    *topics: str,
+    isolation: Isolation = Isolation.READ_UNCOMMITTED,
+    begin: Mapping[str, Mapping[int, int]] | None = None,
+) -> CommonReader:
+    return CommonReader(topics, bench.settings, client_id=bench.unique, isolation=isolation, begin=begin)
+
+
+def numbers(count: int) -> list[bytes]:
+    return [b"%d" % number for number in range(count)]
+
+
+def facts_before_more(bench: Any, quiet: str, busy: str, *, late: int, known: int) -> dict[str, TopicFacts]:
+    """Write to one topic, learn the ends of both, and write to the other one."""
+    for topic in (quiet, busy):
+        bench.create(topic=topic)
+    bench.write([(b"k", value) for value in numbers(known)], topic=busy)
+    facts = gather_facts(bench.admin, [quiet, busy])
+    bench.write([(b"k", value) for value in numbers(late)], topic=quiet)
+    return facts
 
 
 def start_all(*logs: Any) -> list[Future[None]]:
@@ -125,18 +145,9 @@ def test_a_log_that_is_read_otherwise_is_not_covered(bench: Any, collected: Any)
 def test_a_partition_with_nothing_new_that_gets_a_record_meanwhile_is_read_once(bench: Any, collected: Any) -> None:
     """Fetching begins before the ends are known, so records beyond them come, too."""
     quiet, busy = f"{bench.topic}-a", f"{bench.topic}-b"
-    for topic in (quiet, busy):
-        bench.create(topic=topic)
-    bench.write([(b"k", b"%d" % number) for number in range(1_000)], topic=busy)
-    facts = gather_facts(bench.admin, [quiet, busy])
-    bench.write([(b"k", b"%d" % number) for number in range(100)], topic=quiet)
+    facts = facts_before_more(bench, quiet, busy, late=100, known=1_000)
     sinks = {topic: collected() for topic in (quiet, busy)}
-    begin = {topic: {0: 0} for topic in (quiet, busy)}
-    with closing(
-        CommonReader(
-            (quiet, busy), bench.settings, client_id=bench.unique, isolation=Isolation.READ_UNCOMMITTED, begin=begin
-        )
-    ) as common:
+    with closing(reader(bench, quiet, busy, begin={topic: {0: 0} for topic in (quiet, busy)})) as common:
         logs = [
             bench.log(sinks[topic], spec=bench.spec(topic=topic), facts=facts[topic], common=common)
             for topic in (quiet, busy)
@@ -145,8 +156,8 @@ def test_a_partition_with_nothing_new_that_gets_a_record_meanwhile_is_read_once(
             done.result()
         for log in logs:
             log.read_to_end(30)
-    assert sinks[busy].values == [b"%d" % number for number in range(1_000)]
-    assert sinks[quiet].values == [b"%d" % number for number in range(100)]
+    assert sinks[busy].values == numbers(1_000)
+    assert sinks[quiet].values == numbers(100)
 
 
 def test_what_was_fetched_of_one_that_cannot_start_reaches_nobody(bench: Any, collected: Any) -> None:
@@ -155,18 +166,16 @@ def test_what_was_fetched_of_one_that_cannot_start_reaches_nobody(bench: Any, co
     bench.create()
     bench.create(3, topic=other)
     bench.write([(b"k%d" % number, b"v") for number in range(500)], topic=other)
-    bench.write([(b"k", b"%d" % number) for number in range(500)])
+    bench.write([(b"k", value) for value in numbers(500)])
     facts = gather_facts(bench.admin, [bench.topic, other])
     begin = {bench.topic: {0: 0}, other: {0: 0, 1: 0, 2: 0}}
     sink, nothing = collected(), collected()
-    with closing(
-        CommonReader(begin, bench.settings, client_id=bench.unique, isolation=Isolation.READ_UNCOMMITTED, begin=begin)
-    ) as common:
+    with closing(reader(bench, *begin, begin=begin)) as common:
         good = bench.log(sink, facts=facts[bench.topic], common=common)
         bad = bench.log(nothing, spec=bench.spec(topic=other, kind=TopicType.CONFIG), facts=facts[other], common=common)
         good_start, bad_start = start_all(good, bad)
     good_start.result()
-    assert sink.values == [b"%d" % number for number in range(500)]
+    assert sink.values == numbers(500)
     with pytest.raises(PartitionCountError):
         bad_start.result()
     assert not nothing.records
@@ -189,18 +198,14 @@ class Asked:
 
 def test_records_beyond_the_ends_do_not_make_the_rest_come_one_by_one(bench: Any, collected: Any) -> None:
     quiet, busy = f"{bench.topic}-a", f"{bench.topic}-b"
-    for topic in (quiet, busy):
-        bench.create(topic=topic)
-    bench.write([(b"k", b"%d" % number) for number in range(300)], topic=busy)
-    facts = gather_facts(bench.admin, [quiet, busy])
-    bench.write([(b"k", b"%d" % number) for number in range(300)], topic=quiet)
+    facts = facts_before_more(bench, quiet, busy, late=300, known=300)
     sinks = {topic: collected() for topic in (quiet, busy)}
     readings = [Reading(topic, facts[topic].end_offsets, sinks[topic]) for topic in (quiet, busy)]
     isolation = Isolation.READ_UNCOMMITTED
     with closing(catch_up_consumer(bench.settings, client_id=bench.unique, isolation=isolation)) as client:
         client.assign([TopicPartition(quiet, 0, 0), TopicPartition(busy, 0, 0)])
-        reader: Any = Asked(client)
-        found = catch_up(reader, readings, timeout_s=60, isolation=isolation, assigned=True)
-    assert sinks[busy].values == [b"%d" % number for number in range(300)]
+        asking: Any = Asked(client)
+        found = catch_up(asking, readings, timeout_s=60, isolation=isolation, assigned=True)
+    assert sinks[busy].values == numbers(300)
     assert found[quiet].positions[0] == found[quiet].records
-    assert reader.asked.count(1) < 20
+    assert asking.asked.count(1) < 20
