@@ -155,7 +155,10 @@ class Admin(Asking):
         Raises:
             BrokerError: not reachable, missing, or not allowed.
         """
-        return self._settings(ResourceType.TOPIC, topic, f"reading the settings of topic {topic}")
+        told = self.settings_of_topics([topic])[topic]
+        if isinstance(told, BrokerError):
+            raise told
+        return told
 
     def settings_of_topics(self, topics: Iterable[str]) -> dict[str, dict[str, str] | BrokerError]:
         """Give the effective settings of several topics, asked for at once; for each that may not be told, why.
@@ -190,21 +193,21 @@ class Admin(Asking):
         found: dict[int, dict[str, str]] = {}
         silent: BrokerError | None = None
         for broker in self.brokers():
-            doing = f"describing the settings of broker {broker.id}"
             try:
-                found[broker.id] = self._settings(ResourceType.BROKER, str(broker.id), doing, FIRST_TRY_S)
+                found[broker.id] = self._settings_of_broker(broker.id)
             except (BrokerTimeoutError, BrokerUnavailableError) as exc:
                 silent = exc  # only this broker can tell, and it may have died a moment ago
         if silent is not None and not found:
             raise silent
         return found
 
-    def _settings(self, kind: ResourceType, name: str, doing: str, timeout_s: float | None = None) -> dict[str, str]:
+    def _settings_of_broker(self, broker: int) -> dict[str, str]:
         def ask(timeout_s: float) -> dict[str, str]:
-            futures = self._client.describe_configs([ConfigResource(kind, name)], request_timeout=timeout_s)
-            return _values(result_of(next(iter(futures.values())), doing))
+            resource = ConfigResource(ResourceType.BROKER, str(broker))
+            futures = self._client.describe_configs([resource], request_timeout=timeout_s)
+            return _values(result_of(next(iter(futures.values())), f"describing the settings of broker {broker}"))
 
-        return self._retried(ask, timeout_s)
+        return self._retried(ask, FIRST_TRY_S)
 
     def own_topic_configs(self, topic: str) -> dict[str, str]:
         """Give the settings that were made for this topic; all others are the brokers' defaults.
