@@ -32,6 +32,18 @@ class StartSize(BaseModel):
     own_records: int
 
 
+def amounts(size: StartSize) -> dict[str, float]:
+    """Give what each price of a :class:`CostModel` is paid for, by the price's name."""
+    return {
+        "fixed_s": 1.0,
+        "per_record_s": size.records,
+        "per_byte_s": size.bytes,
+        "per_own_record_s": size.own_records,
+        "per_early_record_s": min(size.records, EARLY_RECORDS),
+        "per_early_byte_s": min(size.bytes, EARLY_BYTES),
+    }
+
+
 class CostModel(BaseModel):
     """Seconds of a start: ``fixed_s + per_record_s * records + per_byte_s * bytes + per_own_record_s * own_records``.
 
@@ -54,14 +66,7 @@ class CostModel(BaseModel):
 
     def seconds(self, size: StartSize) -> float:
         """Predict the start of one group's three stores."""
-        return (
-            self.fixed_s
-            + self.per_record_s * size.records
-            + self.per_byte_s * size.bytes
-            + self.per_own_record_s * size.own_records
-            + self.per_early_record_s * min(size.records, EARLY_RECORDS)
-            + self.per_early_byte_s * min(size.bytes, EARLY_BYTES)
-        )
+        return float(sum(getattr(self, price) * amount for price, amount in amounts(size).items()))
 
     def between(self, size: StartSize) -> tuple[float, float]:
         """Give the shortest and longest start that the model's error allows, in seconds."""

@@ -10,11 +10,11 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from connect_share.startup import EARLY_BYTES, EARLY_RECORDS, CostModel, StartSize
+from connect_share.startup import CostModel, StartSize, amounts
 from spark_jobs.startup.figures import spread
 from spark_jobs.startup.result import Prediction, StartupResult
 
-_PRICES: Final = 6
+_PRICES: Final = tuple(amounts(StartSize(records=0, bytes=0, own_records=0)))
 _SINGULAR: Final = 1e-12
 Point = tuple[StartSize, float]
 """A size, and the seconds that a start of it took."""
@@ -38,14 +38,14 @@ def points(result: StartupResult) -> dict[str, Point]:
 def fit(measured: Sequence[Point]) -> CostModel | None:
     """Fit the model; ``None`` with nothing measured. Its ``error`` is 0: see :func:`fitted`."""
     best: tuple[float, list[float]] | None = None
-    rows = [[amount / seconds for amount in _amounts(size)] for size, seconds in measured if seconds > 0]
-    # With six prices the best solution is found by trying every choice of those that are not zero.
-    for count in range(1, _PRICES + 1):
-        for chosen in itertools.combinations(range(_PRICES), count):
+    rows = [[amount / seconds for amount in amounts(size).values()] for size, seconds in measured if seconds > 0]
+    # With so few prices the best solution is found by trying every choice of those that are not zero.
+    for count in range(1, len(_PRICES) + 1):
+        for chosen in itertools.combinations(range(len(_PRICES)), count):
             prices = _least_squares([[row[column] for column in chosen] for row in rows])
             if prices is None or min(prices) < 0:
                 continue
-            whole = [0.0] * _PRICES
+            whole = [0.0] * len(_PRICES)
             for column, price in zip(chosen, prices, strict=True):
                 whole[column] = price
             error = sum((sum(p * x for p, x in zip(whole, row, strict=True)) - 1.0) ** 2 for row in rows)
@@ -53,26 +53,7 @@ def fit(measured: Sequence[Point]) -> CostModel | None:
                 best = error, whole
     if best is None:
         return None
-    fixed_s, per_record_s, per_byte_s, per_own_record_s, per_early_record_s, per_early_byte_s = best[1]
-    return CostModel(
-        fixed_s=fixed_s,
-        per_record_s=per_record_s,
-        per_byte_s=per_byte_s,
-        per_own_record_s=per_own_record_s,
-        per_early_record_s=per_early_record_s,
-        per_early_byte_s=per_early_byte_s,
-    )
-
-
-def _amounts(size: StartSize) -> tuple[float, ...]:
-    return (
-        1.0,
-        size.records,
-        size.bytes,
-        size.own_records,
-        min(size.records, EARLY_RECORDS),
-        min(size.bytes, EARLY_BYTES),
-    )
+    return CostModel(**dict(zip(_PRICES, best[1], strict=True)))
 
 
 def _least_squares(rows: Sequence[Sequence[float]]) -> list[float] | None:
@@ -113,7 +94,7 @@ def fitted(measured: Mapping[str, Point]) -> tuple[CostModel | None, list[Predic
     for name, (size, seconds) in measured.items():
         rest = [point for other, point in measured.items() if other != name]
         others = fit(rest)
-        if others is not None and len(measured) > _PRICES and not _is_beyond(size, [each for each, _ in rest]):
+        if others is not None and len(measured) > len(_PRICES) and not _is_beyond(size, [each for each, _ in rest]):
             predictions.append(
                 Prediction(scenario=name, size=size, predicted_seconds=others.seconds(size), measured_seconds=seconds)
             )
@@ -123,4 +104,5 @@ def fitted(measured: Mapping[str, Point]) -> tuple[CostModel | None, list[Predic
 
 
 def _is_beyond(size: StartSize, others: Sequence[StartSize]) -> bool:
-    return any(mine > max(theirs) for mine, *theirs in zip(*(_amounts(each) for each in (size, *others)), strict=True))
+    each = (amounts(one).values() for one in (size, *others))
+    return any(mine > max(theirs) for mine, *theirs in zip(*each, strict=True))
