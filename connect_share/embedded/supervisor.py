@@ -6,7 +6,9 @@ The parent holds the other end of standard input. When it closes, because the pa
 program gets SIGTERM, after the grace SIGKILL, and the folder is removed. The first line of output is the program's pid.
 """
 
+import contextlib
 import os
+import queue
 import shutil
 import signal
 import subprocess
@@ -17,31 +19,36 @@ import threading
 def main() -> int:
     """Run the command until it ends or the parent is gone."""
     grace_s, folder, command = float(sys.argv[1]), sys.argv[2], sys.argv[3:]
+    asked: queue.SimpleQueue[None] = queue.SimpleQueue()  # unlike an event, it may be put to while it is put to
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
-        signal.signal(getattr(signal, name), lambda *_: stop())
+        # Only noted: it may come while the program is being started, when there is nothing to end yet.
+        signal.signal(getattr(signal, name), lambda *_: asked.put(None))
     log = os.dup(2)
     child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-
-    def stop() -> None:
-        if child.poll() is None:
-            child.terminate()
-
-    def watch() -> None:
-        while os.read(0, 1024):
-            pass
-        stop()
-        try:
-            child.wait(grace_s)
-        except subprocess.TimeoutExpired:
-            child.kill()
-
-    sys.stdout.write(f"{child.pid}\n")
-    sys.stdout.flush()
-    threading.Thread(target=watch, daemon=True).start()
+    threading.Thread(target=_ask_when_the_parent_is_gone, args=(asked,), daemon=True).start()
+    threading.Thread(target=_end_when_asked, args=(child, asked, grace_s), daemon=True).start()
+    with contextlib.suppress(OSError):  # a parent that was killed meanwhile: the program has to be ended all the same
+        os.write(1, f"{child.pid}\n".encode())
     code = child.wait()
     if folder != "-":
         shutil.rmtree(folder, ignore_errors=True)
     return code if code >= 0 else 128 - code
+
+
+def _ask_when_the_parent_is_gone(asked: "queue.SimpleQueue[None]") -> None:
+    while os.read(0, 1024):
+        pass
+    asked.put(None)
+
+
+def _end_when_asked(child: "subprocess.Popen[bytes]", asked: "queue.SimpleQueue[None]", grace_s: float) -> None:
+    asked.get()
+    if child.poll() is None:
+        child.terminate()
+    try:
+        child.wait(grace_s)
+    except subprocess.TimeoutExpired:
+        child.kill()
 
 
 if __name__ == "__main__":

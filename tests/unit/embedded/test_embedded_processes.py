@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from connect_share.embedded import supervisor
 from connect_share.embedded.processes import ChildProcess
 from connect_share.errors import EmbeddedError
 from tests.support.waiting import await_that
@@ -56,6 +57,41 @@ def test_a_child_ends_with_its_parent(tmp_path: Path, number: signal.Signals) ->
     await_that(lambda: _is_gone(child), what="gone")
     await_that(lambda: not (tmp_path / "data").exists(), what="removed")
     assert parent.returncode == -number
+
+
+def test_a_child_ends_with_a_parent_killed_while_it_was_started(tmp_path: Path) -> None:
+    """Nobody is left to be told the pid; the program must not be left either."""
+    (tmp_path / "data").mkdir()
+    with _supervised(tmp_path, f"echo $$ > {tmp_path}/pid; exec sleep 300") as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdout.close()
+        process.stdin.close()
+        process.wait(_DEADLINE_S)
+    assert not (tmp_path / "data").exists()
+    # Ended before it could write its pid, or gone now.
+    assert all(_is_gone(int(pid)) for pid in _lines(tmp_path / "pid"))
+
+
+def test_a_supervisor_that_is_asked_to_end_while_it_starts_its_program_ends_it(tmp_path: Path) -> None:
+    """The program asks by itself: sooner than the supervisor can know that it runs."""
+    with _supervised(tmp_path, f"kill -TERM $PPID; echo $$ > {tmp_path}/pid; exec sleep 300") as process:
+        assert process.stdin is not None
+        process.wait(_DEADLINE_S)
+        assert process.returncode == 128 + signal.SIGTERM
+    assert all(_is_gone(int(pid)) for pid in _lines(tmp_path / "pid"))
+
+
+def _supervised(folder: Path, script: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-I", "-S", supervisor.__file__, "5", str(folder / "data"), "sh", "-c", script],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text().split() if path.exists() else []
 
 
 def test_a_child_ends_with_a_parent_that_fails(tmp_path: Path) -> None:
