@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -26,7 +25,7 @@ from migrator.facts.manifest import Manifest, MigrationStatus, manifest_path
 from migrator.progress import Silent
 from migrator.verify.verification import verify_plan
 from tests.support.kafka import TOPIC_PREFIX
-from tests.support.migration_faults import CONFIG_RECORDS, Busy, full_disk, recreate, set_topic_config
+from tests.support.migration_faults import CONFIG_RECORDS, Busy, TooLate, full_disk, recreate, set_topic_config
 from tests.support.migration_site import GROUP as SHARED_GROUP
 from tests.support.migration_site import SHARED_PARTITIONS, SMALL, Site, lay_down, pair, run, shared, small_source
 
@@ -50,24 +49,38 @@ sys.exit(main(sys.argv[1:]))
 
 
 def kill_in_the_middle(busy: Busy, cell: str, *arguments: str | Path) -> None:
-    """Start a command and kill it when it has written some more (one record is what a resume settles with)."""
+    """Start a command and kill it when it has written some more (one record is what a resume settles with).
+
+    Raises:
+        TooLate: it had written everything by then.
+    """
     before = busy.written(cell)
     command = [sys.executable, "-c", COMMAND, *map(str, arguments)]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        busy.await_more(cell, before + 1, alive=lambda: process.poll() is None)
-        os.kill(process.pid, signal.SIGKILL)
-    assert before < busy.written(cell) < CONFIG_RECORDS
+
+        def alive() -> bool:
+            if process.poll() == 0:
+                raise TooLate
+            return process.returncode is None
+
+        busy.await_more(cell, before + 1, alive=alive)
+        process.kill()
+    if busy.written(cell) >= CONFIG_RECORDS:
+        raise TooLate
+    assert process.returncode == -signal.SIGKILL
 
 
 def test_the_process_is_killed_and_the_one_that_goes_on_too(busy: Busy) -> None:
-    plan = busy.plan("killed")
-    kill_in_the_middle(busy, "killed", "apply", plan, "--yes")
-    kill_in_the_middle(busy, "killed", "resume", plan)
+    def killed_twice(cell: str, plan: Path) -> None:
+        kill_in_the_middle(busy, cell, "apply", plan, "--yes")
+        kill_in_the_middle(busy, cell, "resume", plan)
+
+    cell, plan = busy.in_time("killed", killed_twice)
     verify = [sys.executable, "-c", COMMAND, "verify", str(plan)]
     assert subprocess.run(verify, capture_output=True, check=False).returncode == 1
     code, _, said = run("resume", plan)
     assert code == 0, said
-    busy.check("killed")
+    busy.check(cell)
     assert Manifest.load(manifest_path(plan)).resumed == 2
     assert subprocess.run(verify, capture_output=True, check=False).returncode == 0
 

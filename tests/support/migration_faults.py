@@ -127,18 +127,26 @@ class Busy:
 
             return await_that(end, lambda seen: seen > than, what=f"{cell} begun", timeout_s=120)
 
-    def struck(self, cell: str, action: Callable[[], None], copy: Callable[[Path], None]) -> tuple[str, Path]:
-        """Copy while something is done; once more, in a new cell, if the copy had ended by then. Gives cell and plan."""
+    def in_time(self, cell: str, attempt: Callable[[str, Path], None]) -> tuple[str, Path]:
+        """Try something in a new cell; once more, in another one, if it came too late. Gives cell and plan."""
         for number in range(_TIMES):
             name = f"{cell}-{number}"
             plan = self.plan(name)
             try:
-                with self.in_the_middle(name, action):
-                    copy(plan)
+                attempt(name, plan)
             except TooLate:
                 continue
             return name, plan
         raise AssertionError(f"{_TIMES} copies had ended before anybody looked")
+
+    def struck(self, cell: str, action: Callable[[], None], copy: Callable[[Path], None]) -> tuple[str, Path]:
+        """Copy while something is done. Gives cell and plan."""
+
+        def attempt(name: str, plan: Path) -> None:
+            with self.in_the_middle(name, action):
+                copy(plan)
+
+        return self.in_time(cell, attempt)
 
     @contextmanager
     def in_the_middle(self, cell: str, action: Callable[[], None]) -> Iterator[None]:

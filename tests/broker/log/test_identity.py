@@ -36,7 +36,7 @@ def failure(log: Any) -> TopicRecreatedError | None:
 def test_an_idle_log_notices(bench: Any, collected: Any) -> None:
     log = bench.started(collected())
     old_id, new_id = log.topic_id, recreate(bench, log)
-    error: Any = await_that(lambda: failure(log), what="noticed", timeout_s=10)
+    error: Any = await_that(lambda: failure(log), what="noticed")
     assert (error.old_id, error.new_id) == (old_id, new_id)
     assert re.search(rf"created again .id {old_id}, now {new_id}., noticed 20\d\d-.* last seen as it was", str(error))
     with pytest.raises(TopicRecreatedError):
@@ -78,9 +78,9 @@ def test_what_slipped_through_is_named(bench: Any, collected: Any, monkeypatch: 
     if failure(log) is None:
         future = log.send(b"k", b"v")
         if future.exception(30) is None:
-            error: Any = await_that(lambda: failure(log), what="noticed", timeout_s=10)
+            error: Any = await_that(lambda: failure(log), what="noticed")
             assert "perhaps written to the new one: [0]@0" in str(error) or "Acknowledged" not in str(error)
-    await_that(lambda: failure(log), what="noticed", timeout_s=10)
+    await_that(lambda: failure(log), what="noticed")
 
 
 def test_names_of_what_slipped_through() -> None:
