@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Mapping
 from typing import Self
 
 from connect_share.client import Consumer, TopicPartition
@@ -23,23 +23,21 @@ class CommonReader:
     would wait for it.
 
     Args:
-        topics: of the logs that will ask.
+        begin: where to begin, for all partitions of the topics whose logs will ask: fetching begins at once, while the
+            caller still asks whether these positions are good, or for the ends.
         settings: how to read.
         client_id: shown in the broker's logs.
         isolation: which records of transactions are seen, by all of them.
-        begin: positions to begin at, of all partitions of all topics: fetching begins at once, while the caller still
-            asks whether these positions are good, or for the ends.
         from_the_beginning: an offset that is gone means the beginning; else it is an error.
     """
 
     def __init__(
         self,
-        topics: Iterable[str],
+        begin: Mapping[str, Mapping[int, int]],
         settings: ClientSettings,
         *,
         client_id: str,
         isolation: Isolation,
-        begin: Mapping[str, Mapping[int, int]] | None = None,
         from_the_beginning: bool = True,
     ) -> None:
         began = time.monotonic()
@@ -47,11 +45,10 @@ class CommonReader:
         self._client: Consumer | None = catch_up_consumer(
             settings, client_id=client_id, isolation=isolation, from_the_beginning=from_the_beginning
         )
-        self._expected = set(topics)
-        self._begun: Set[str] = set() if begin is None else set(begin)
-        if begin is not None:
-            where = [(topic, partition, at) for topic in sorted(begin) for partition, at in begin[topic].items()]
-            self._client.assign([TopicPartition(*each) for each in where])
+        self._begun = frozenset(begin)
+        self._expected = set(begin)
+        where = [(topic, partition, at) for topic in sorted(begin) for partition, at in begin[topic].items()]
+        self._client.assign([TopicPartition(*each) for each in where])
         self._asked: dict[str, Reading] = {}
         self._changed = threading.Condition()
         self._reading = False
@@ -76,11 +73,10 @@ class CommonReader:
             return None
         isolation, topics = max(alike.items(), key=lambda item: len(item[1]))
         return cls(
-            topics,
+            {topic: begin[topic] for topic in topics},
             worker.consumer_settings(),
             client_id=worker.client_id("shared-start"),
             isolation=isolation,
-            begin={topic: begin[topic] for topic in topics},
             from_the_beginning=from_the_beginning,
         )
 

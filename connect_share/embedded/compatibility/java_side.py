@@ -13,7 +13,7 @@ from typing import Any, Final
 from connect_share.embedded.compatibility.cells import JavaKind, Plugin
 from connect_share.embedded.compatibility.result import JavaEvidence, Start
 from connect_share.embedded.compatibility.shared_topics import SharedTopics
-from connect_share.embedded.compatibility.worker_log import LogReading, herder_started, read_log
+from connect_share.embedded.compatibility.worker_log import LogReading, read_log, topics_read
 from connect_share.embedded.rest import ConnectRest, RestError, when_possible
 from connect_share.embedded.waiting import until
 from connect_share.embedded.worker import ConnectWorker
@@ -99,11 +99,11 @@ class JavaSide:
             cpu_s = _cpu_seconds(self.worker.pid)
             if not self.worker.running:
                 raise EmbeddedError(f"the worker ended with exit code {self.worker.exit_code} at its start")
-            return herder_started(self.worker.log()[begin:])
+            return topics_read(self.worker.log()[begin:])
 
-        at = until(started, lambda found: found is not None, what="the worker's herder started", timeout_s=_START_S)
+        at = until(started, lambda found: found is not None, what="the worker has read its topics", timeout_s=_START_S)
         if at is None:
-            raise EmbeddedError("the worker's herder did not start")
+            raise EmbeddedError("the worker did not read its topics to the end")
         reading = read_log(self.worker.log()[begin : begin + at[1]], foreign_ids)
         self.worker.await_healthy(_START_S)
         start = Start(

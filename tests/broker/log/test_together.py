@@ -19,12 +19,13 @@ from tests.support.waiting import await_that
 
 
 def reader(
-    bench: Any,
-    *topics: str,
-    isolation: Isolation = Isolation.READ_UNCOMMITTED,
-    begin: Mapping[str, Mapping[int, int]] | None = None,
+    bench: Any, begin: Mapping[str, Mapping[int, int]], *, isolation: Isolation = Isolation.READ_UNCOMMITTED
 ) -> CommonReader:
-    return CommonReader(topics, bench.settings, client_id=bench.unique, isolation=isolation, begin=begin)
+    return CommonReader(begin, bench.settings, client_id=bench.unique, isolation=isolation)
+
+
+def beginning(facts: Mapping[str, TopicFacts]) -> dict[str, dict[int, int]]:
+    return {topic: dict.fromkeys(found.end_offsets, 0) for topic, found in facts.items()}
 
 
 def numbers(count: int) -> list[bytes]:
@@ -57,7 +58,7 @@ def test_each_log_gets_its_own_records_in_order_and_follows(bench: Any, collecte
         bench.write(pairs[len(foreign) :], topic=topic)
     facts = gather_facts(bench.admin, topics)
     sinks = [collected(b"g.") for _ in topics]
-    with closing(reader(bench, *topics)) as common:
+    with closing(reader(bench, beginning(facts))) as common:
         logs = [
             bench.log(sink, spec=bench.spec(topic=topic, partitions=2), facts=facts[topic], common=common)
             for topic, sink in zip(topics, sinks, strict=True)
@@ -77,25 +78,6 @@ def test_each_log_gets_its_own_records_in_order_and_follows(bench: Any, collecte
     assert sinks[2].values == [b"1"]
 
 
-def test_one_that_cannot_start_does_not_hold_the_others_up(bench: Any, collected: Any) -> None:
-    other = f"{bench.topic}-config"
-    bench.create()
-    bench.create(3, topic=other)
-    bench.write([(b"k", b"v")])
-    facts = gather_facts(bench.admin, [bench.topic, other])
-    sink = collected()
-    with closing(reader(bench, bench.topic, other)) as common:
-        good = bench.log(sink, facts=facts[bench.topic], common=common)
-        bad = bench.log(
-            collected(), spec=bench.spec(topic=other, kind=TopicType.CONFIG), facts=facts[other], common=common
-        )
-        good_start, bad_start = start_all(good, bad)
-    good_start.result()
-    assert sink.values == [b"v"]
-    with pytest.raises(PartitionCountError):
-        bad_start.result()
-
-
 def test_what_ends_the_read_ends_it_for_all(bench: Any, collected: Any) -> None:
     other = f"{bench.topic}-b"
     bench.create()
@@ -103,7 +85,7 @@ def test_what_ends_the_read_ends_it_for_all(bench: Any, collected: Any) -> None:
     bench.write([(b"k", b"v")], topic=other)
     with bench.transaction([(b"k", b"v")]):
         facts = gather_facts(bench.admin, [bench.topic, other])
-        with closing(reader(bench, bench.topic, other, isolation=Isolation.READ_COMMITTED)) as common:
+        with closing(reader(bench, beginning(facts), isolation=Isolation.READ_COMMITTED)) as common:
             logs = [
                 bench.log(
                     collected(),
@@ -123,7 +105,7 @@ def test_what_ends_the_read_ends_it_for_all(bench: Any, collected: Any) -> None:
 def test_a_log_that_is_stopped_while_it_waits_for_the_others(bench: Any, collected: Any) -> None:
     bench.create()
     facts = gather_facts(bench.admin, [bench.topic])
-    with closing(reader(bench, bench.topic, "never-asks")) as common, ThreadPoolExecutor(1) as threads:
+    with closing(reader(bench, beginning(facts) | {"never-asks": {}})) as common, ThreadPoolExecutor(1) as threads:
         log = bench.log(collected(), facts=facts[bench.topic], common=common)
         starting = threads.submit(log.start)
         await_that(lambda: common._asked, what="waiting")
@@ -137,7 +119,7 @@ def test_a_log_that_is_read_otherwise_is_not_covered(bench: Any, collected: Any)
     bench.write([(b"k", b"v")])
     facts = gather_facts(bench.admin, [bench.topic])
     sink = collected()
-    with closing(reader(bench, bench.topic, isolation=Isolation.READ_COMMITTED)) as common:
+    with closing(reader(bench, beginning(facts), isolation=Isolation.READ_COMMITTED)) as common:
         bench.started(sink, facts=facts[bench.topic], common=common)
     assert sink.values == [b"v"]
 
@@ -147,7 +129,7 @@ def test_a_partition_with_nothing_new_that_gets_a_record_meanwhile_is_read_once(
     quiet, busy = f"{bench.topic}-a", f"{bench.topic}-b"
     facts = facts_before_more(bench, quiet, busy, late=100, known=1_000)
     sinks = {topic: collected() for topic in (quiet, busy)}
-    with closing(reader(bench, quiet, busy, begin={topic: {0: 0} for topic in (quiet, busy)})) as common:
+    with closing(reader(bench, beginning(facts))) as common:
         logs = [
             bench.log(sinks[topic], spec=bench.spec(topic=topic), facts=facts[topic], common=common)
             for topic in (quiet, busy)
@@ -160,7 +142,7 @@ def test_a_partition_with_nothing_new_that_gets_a_record_meanwhile_is_read_once(
     assert sinks[quiet].values == numbers(100)
 
 
-def test_what_was_fetched_of_one_that_cannot_start_reaches_nobody(bench: Any, collected: Any) -> None:
+def test_one_that_cannot_start_holds_nobody_up_and_reaches_nobody(bench: Any, collected: Any) -> None:
     """Fetching begins before it is known that a config topic has too many partitions."""
     other = f"{bench.topic}-config"
     bench.create()
@@ -168,9 +150,8 @@ def test_what_was_fetched_of_one_that_cannot_start_reaches_nobody(bench: Any, co
     bench.write([(b"k%d" % number, b"v") for number in range(500)], topic=other)
     bench.write([(b"k", value) for value in numbers(500)])
     facts = gather_facts(bench.admin, [bench.topic, other])
-    begin = {bench.topic: {0: 0}, other: {0: 0, 1: 0, 2: 0}}
     sink, nothing = collected(), collected()
-    with closing(reader(bench, *begin, begin=begin)) as common:
+    with closing(reader(bench, beginning(facts))) as common:
         good = bench.log(sink, facts=facts[bench.topic], common=common)
         bad = bench.log(nothing, spec=bench.spec(topic=other, kind=TopicType.CONFIG), facts=facts[other], common=common)
         good_start, bad_start = start_all(good, bad)

@@ -23,7 +23,7 @@ from connect_share.embedded.compatibility.result import (
     load_results,
     save_results,
 )
-from connect_share.embedded.compatibility.worker_log import herder_started, read_log, why_it_cannot
+from connect_share.embedded.compatibility.worker_log import read_log, topics_read, why_it_cannot
 from connect_share.errors import ConfigError
 from connect_share.records import TopicType
 
@@ -91,13 +91,13 @@ org.apache.kafka.connect.errors.DataException: Converting byte[] to Kafka Connec
 [2026-01-02 03:04:06,004] ERROR Failed to do something with t.com.acme.commit-a (o.a.k)
 [2026-01-02 03:04:06,005] WARN [Worker clientId=1, groupId=t.com.acme.orders] left (o.a.k)
 [2026-01-02 03:04:06,006] ERROR Failed to do something with t.com.acme.orders.commit-a (o.a.k)
-[2026-01-02 03:04:07,890] INFO [Worker clientId=1] Herder started (o.a.k.DistributedHerder)
-[2026-01-02 03:04:08,000] INFO later (o.a.k)
+[2026-01-02 03:04:07,890] INFO Started KafkaConfigBackingStore (o.a.k.KafkaConfigBackingStore)
+[2026-01-02 03:04:08,000] INFO [Worker clientId=1] Herder started (o.a.k.DistributedHerder)
 """
 
 
 def test_a_log_is_counted_by_what_it_says_of_others() -> None:
-    at, end = herder_started(LOG) or ("", 0)
+    at, end = topics_read(LOG) or ("", 0)
     assert at == "2026-01-02 03:04:07,890"
     reading = read_log(LOG[:end], ["t.com.acme", "t.team-7.my.conn"])
     assert reading.about_foreign == {TopicType.CONFIG: 1, TopicType.STATUS: 1, TopicType.OFFSET: 1}
@@ -106,7 +106,7 @@ def test_a_log_is_counted_by_what_it_says_of_others() -> None:
     assert (reading.lines, reading.warnings, reading.errors) == (10, 4, 3)
     assert reading.bytes == len(LOG[:end].encode())
     assert read_log(LOG, []).other_about_foreign == 0
-    assert herder_started("[2026-01-02 03:04:05,678] INFO Herder starting (x)\n") is None
+    assert topics_read("[2026-01-02 03:04:05,678] INFO Starting KafkaConfigBackingStore (x)\n") is None
 
 
 def test_only_a_known_reason_explains_and_only_trouble_is_explained() -> None:
@@ -171,7 +171,7 @@ def test_the_page_says_what_was_found_and_nothing_becomes_markup() -> None:
     assert "| 4.1.2 | 2.8.2 (Old) | 7 / 7 | 7 / 7 | 7 / 7 | 0 | 6 → 22 |" in text
     assert "| 4.1.2 | 4.3.1 with the jar (New), beside 2.8.2 (Old) | 0 / 7 | 0 / 7 | 0 / 7 | 0 | 22 |" in text
     assert "| 1,000 → 4,000 (x 4.0) | 0.09 → 0.09 (x 1.0) | not known here | 3.0 → 3.0 (x 1.0) |" in text
-    assert "3.0 → 3.0" not in page({"busy": results[alone.name].model_copy(update={"load": 2.5})})
+    assert "3.0 → 3.0" not in page({"busy": results[alone.name].model_copy(update={"load": 3.5})})
     assert "$" not in text
     assert text.endswith("\n")
 
