@@ -89,7 +89,7 @@ def _write_foreign(worker: WorkerConfig) -> None:
 
 
 def _start_once(worker: ConnectWorker) -> dict[str, float]:
-    """Start a worker that ran before, and kill it when its herder has started."""
+    """Start a worker that ran before, and stop it when its herder has started."""
     begin, began_s = len(worker.log()), time.time()
     worker.start()
     deadline_s = time.monotonic() + _START_S
@@ -98,7 +98,7 @@ def _start_once(worker: ConnectWorker) -> dict[str, float]:
             raise EmbeddedError(f"the worker's herder did not start within {_START_S:g} s")
         time.sleep(0.05)
     text = worker.log()[begin : found.end()]
-    worker.kill()
+    worker.stop()  # in order: for a member that was killed the next start would wait until its session ends
     lines = text.splitlines()
     started = datetime.strptime(found[1], "%Y-%m-%d %H:%M:%S,%f").astimezone()
     return {
