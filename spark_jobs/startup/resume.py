@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -16,6 +14,7 @@ import connect_share
 from connect_share.client import library_versions
 from connect_share.embedded.broker import DEFAULT_VERSION
 from connect_share.errors import ConfigError, ConnectShareError
+from connect_share.private_file import write_private_file
 from spark_jobs.startup.result import FORMAT, Latency, Scenario, Starts, StartupResult, Storm
 from spark_jobs.startup.scenarios import COLD_STARTS
 
@@ -76,15 +75,8 @@ def save(path: Path, result: StartupResult) -> None:
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                file.write(result.model_dump_json(indent=2) + "\n")
-            Path(temporary).chmod(0o644)
-            Path(temporary).replace(path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        write_private_file(path, (result.model_dump_json(indent=2) + "\n").encode())
+        path.chmod(0o644)  # no records are in it
     except OSError as exc:
         raise ConnectShareError(f"{path} cannot be written: {exc.strerror}; name another file") from exc
 
