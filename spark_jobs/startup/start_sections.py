@@ -96,6 +96,10 @@ def _growth_table(growth: Growth) -> Table:
     )
 
 
+def _early(price_s: float, first: str) -> tuple[Card, ...]:
+    return (Card(duration(price_s), "more", f"for each of the first {first}"),) if price_s else ()
+
+
 def model_section(result: StartupResult) -> Section | None:
     """Give the fitted model, and how well it met sizes that it had not seen."""
     model = result.model
@@ -112,17 +116,9 @@ def model_section(result: StartupResult) -> Section | None:
                 (
                     Card(duration(model.fixed_s), "fixed"),
                     Card(duration(model.per_record_s), "a record", "own or foreign"),
-                    *(
-                        (Card(duration(model.per_early_record_s), "more", f"for each of the first {EARLY_RECORDS:,}"),)
-                        if model.per_early_record_s
-                        else ()
-                    ),
+                    *_early(model.per_early_record_s, f"{EARLY_RECORDS:,}"),
                     Card(duration(model.per_byte_s), "a byte", "of keys and values"),
-                    *(
-                        (Card(duration(model.per_early_byte_s), "more", f"for each of the first {size(EARLY_BYTES)}"),)
-                        if model.per_early_byte_s
-                        else ()
-                    ),
+                    *_early(model.per_early_byte_s, size(EARLY_BYTES)),
                     Card(duration(model.per_own_record_s), "an own record", "parsed and folded"),
                     *(
                         (Card(f"± {percent(model.error)}", "largest error", "of a size predicted from the others"),)

@@ -109,20 +109,10 @@ def _sentences(result: StartupResult) -> Iterator[str]:
         yield f"A start of ours goes {listed(grown)}."
     if result.model is not None:
         model = result.model
-        early = (
-            f"{duration(model.per_early_record_s)} more for each of the first {EARLY_RECORDS:,}, "
-            if model.per_early_record_s
-            else ""
-        )
-        early_bytes = (
-            f"{duration(model.per_early_byte_s)} more for each of the first {size(EARLY_BYTES)}, "
-            if model.per_early_byte_s
-            else ""
-        )
         yield (
             f"A start costs {duration(model.fixed_s)}, and {duration(model.per_record_s)} a record, "
-            f"{early}"
-            f"{duration(model.per_byte_s)} a byte, {early_bytes}"
+            f"{_early(model.per_early_record_s, f'{EARLY_RECORDS:,}')}"
+            f"{duration(model.per_byte_s)} a byte, {_early(model.per_early_byte_s, size(EARLY_BYTES))}"
             f"and {duration(model.per_own_record_s)} a record of the group's own"
             f"{f'; each size was predicted from the others within {percent(model.error)}' if result.predictions else ''}."
         )
@@ -134,6 +124,10 @@ def _sentences(result: StartupResult) -> Iterator[str]:
     if storms:
         yield f"Wall time of starts side by side against one after another: {listed(storms)}."
     yield from _latency_sentences(result)
+
+
+def _early(price_s: float, first: str) -> str:
+    return f"{duration(price_s)} more for each of the first {first}, " if price_s else ""
 
 
 def _grown(growth: Growth) -> str:
