@@ -43,8 +43,7 @@ def _ask_when_the_parent_is_gone(asked: "queue.SimpleQueue[None]") -> None:
 
 def _end_when_asked(child: "subprocess.Popen[bytes]", asked: "queue.SimpleQueue[None]", grace_s: float) -> None:
     asked.get()
-    if child.poll() is None:
-        child.terminate()
+    child.terminate()
     try:
         child.wait(grace_s)
     except subprocess.TimeoutExpired:

@@ -65,15 +65,16 @@ class CommonReader:
 
         ``begin``: where, for each partition of those that were found. ``None`` if there is no topic at all.
         """
-        alike: dict[Isolation, list[str]] = {}
+        alike: dict[Isolation, dict[str, Mapping[int, int]]] = {}
         for topic_type in TopicType:
-            if worker.topic(topic_type) in begin:
-                alike.setdefault(worker.isolation(topic_type), []).append(worker.topic(topic_type))
+            topic = worker.topic(topic_type)
+            if topic in begin:
+                alike.setdefault(worker.isolation(topic_type), {})[topic] = begin[topic]
         if not alike:
             return None
-        isolation, topics = max(alike.items(), key=lambda item: len(item[1]))
+        isolation, most = max(alike.items(), key=lambda item: len(item[1]))
         return cls(
-            {topic: begin[topic] for topic in topics},
+            most,
             worker.consumer_settings(),
             client_id=worker.client_id("shared-start"),
             isolation=isolation,
