@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import sys
 from pathlib import Path
@@ -16,26 +17,23 @@ pytestmark = pytest.mark.broker
 
 
 _GRANDCHILD = """
-import os, sys, time
+import fcntl, sys, time
 data = bytearray(60_000_000)
 while time.process_time() < 0.5:
     data[-1] = 1
 print("worked", flush=True)
-while os.path.exists(sys.argv[1]):
-    time.sleep(0.01)
+fcntl.flock(open(sys.argv[1]), fcntl.LOCK_EX)
 """
 
 
 def test_costs_are_those_of_the_whole_family(tmp_path: Path) -> None:
     """A grandchild nobody waits for works a while: its time and memory count."""
-    running = tmp_path / "running"
-    running.touch()
-    command = f"[sys.executable, '-c', {_GRANDCHILD!r}, {str(running)!r}]"
+    lock = tmp_path / "lock"
+    command = f"[sys.executable, '-c', {_GRANDCHILD!r}, {str(lock)!r}]"
     parent = f"import subprocess, sys; print(subprocess.Popen({command}, stdout=-1).stdout.readline())"
-    try:
+    with lock.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)  # the grandchild is still there when its parent has ended
         cost, printed = measured([sys.executable, "-c", parent])
-    finally:
-        running.unlink()
     assert printed == "b'worked\\n'\n"
     assert cost.cpu_s > 0.4
     assert cost.peak_bytes > 60_000_000

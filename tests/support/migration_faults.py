@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import resource
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -155,25 +155,17 @@ class Busy:
         Raises:
             TooLate: the copy had ended by then.
         """
-        failures: list[BaseException] = []
-        seen: list[int] = []
 
-        def run() -> None:
-            try:
-                self.await_more(cell, 0)
-                seen.append(sum(self.written(cell, topic_type) for topic_type in TopicType))
-                action()
-            except BaseException as error:  # noqa: BLE001 - told by the thread that waits
-                failures.append(error)
+        def strike() -> int:
+            self.await_more(cell, 0)
+            written = sum(self.written(cell, topic_type) for topic_type in TopicType)
+            action()
+            return written
 
-        thread = threading.Thread(target=run)
-        thread.start()
-        try:
+        with ThreadPoolExecutor(1) as threads:
+            written = threads.submit(strike)
             yield
-        finally:
-            thread.join()
-        assert failures == []
-        if seen[0] >= CONFIG_RECORDS + 2 * OTHER_RECORDS:
+        if written.result() >= CONFIG_RECORDS + 2 * OTHER_RECORDS:
             raise TooLate
 
 
