@@ -100,6 +100,8 @@ def test_kill_9_under_writes_reads_and_starts(cluster: LocalCluster) -> None:
         moved = 0
         try:
             with cluster.admin() as admin:
+                # Each of the five partitions has an offset before the first broker dies.
+                await_that(lambda: offsets.acknowledged, lambda count: count >= 5, what="written", timeout_s=STUCK_S)
                 for number in KILLED:
                     for topic in names:
                         await_in_sync(admin, topic, replicas=3, deadline_s=time.monotonic() + 120)
