@@ -108,19 +108,22 @@ class IdentityWatch:
 
     def start(self) -> None:
         """Begin to watch, unless the brokers give no ids."""
-        if self._identity.topic_id is not None:
-            self._thread = threading.Thread(target=self._run, name=f"log-identity-{self._topic}", daemon=True)
-            self._thread.start()
+        with self._changed:  # stop() may come now, and can only wait for a thread that has begun
+            if self._identity.topic_id is None or self._stopping:
+                return
+            thread = threading.Thread(target=self._run, name=f"log-identity-{self._topic}", daemon=True)
+            thread.start()
+            self._thread = thread
 
     def stop(self) -> None:
         """Hand out what is still waiting, then end; may be called twice."""
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
-            nobody_waits = not self._waiting and not self._busy
-        if self._thread is not None and self._thread is not threading.current_thread():
+            nobody_waits, thread = not self._waiting and not self._busy, self._thread
+        if thread is not None and thread is not threading.current_thread():
             # It may be asking a broker that is gone, which is not worth a wait if nobody wants to know.
-            self._thread.join(_RETRY_S if nobody_waits else 2 * _ASK_S)
+            thread.join(_RETRY_S if nobody_waits else 2 * _ASK_S)
 
     def acknowledged(self, future: Future[RecordMetadata], record: RecordMetadata, before: Mapping[int, int]) -> None:
         """Complete a write's future, now if the topic was seen a moment ago, else when it was seen again.

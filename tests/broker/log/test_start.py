@@ -326,6 +326,24 @@ def test_stop_while_the_topic_cannot_be_created(bench: Any, collected: Any) -> N
     assert bench.admin.describe_topics([bench.topic]) == {}
 
 
+@pytest.mark.parametrize("name", ["log-identity-", "log-"])
+def test_stop_while_a_thread_is_made(name: str, bench: Any, collected: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when the start of another store fails in this moment, which stops them all."""
+    bench.create()
+    log = bench.log(collected())
+    begin, threads = threading.Thread.start, threading.active_count()
+
+    def stop_before(thread: threading.Thread) -> None:
+        if thread.name == f"{name}{bench.topic}":
+            log.stop()
+        begin(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", stop_before)
+    with pytest.raises(StoreClosedError):
+        log.start()
+    await_that(threading.active_count, lambda now: now == threads, what="no thread left")
+
+
 def test_a_log_starts_once(bench: Any, collected: Any) -> None:
     log = bench.started(collected())
     with pytest.raises(StoreClosedError):
