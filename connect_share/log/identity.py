@@ -104,6 +104,7 @@ class IdentityWatch:
         self._passed: list[RecordMetadata] = []
         self._error: ConnectShareError | None = None
         self._stopping = False
+        self._ended = False
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
@@ -133,14 +134,17 @@ class IdentityWatch:
         with self._changed:
             # Not compared with other acknowledgements: several threads hand them out, in any order.
             fell_back = record.offset < before.get(record.partition, 0)
-            if self._thread is not None and self._error is None and (fell_back or not self._identity.is_fresh()):
+            in_doubt = self._thread is not None and self._error is None and (fell_back or not self._identity.is_fresh())
+            if in_doubt and fell_back:
+                self._error = self._lost(record)
+            if in_doubt and not self._ended:
                 self._waiting.append((future, record))
-                if fell_back:
-                    self._error = self._lost(record)
                 self._changed.notify_all()
                 return
             error = self._error
-            if error is None:
+            if error is None and in_doubt:
+                error = self._not_learnt("the store was stopped")
+            elif error is None:
                 self._passed.append(record)
         if error is None:
             future.set_result(record)
@@ -159,6 +163,12 @@ class IdentityWatch:
             "been read: the log was cut, and acknowledged records are lost; stop, and start again"
         )
 
+    def _not_learnt(self, why: str) -> StoreClosedError:
+        return StoreClosedError(
+            f"a record was acknowledged, but whether topic {self._topic} is still the one that was read could not be learnt "
+            f"any more: {why}"
+        )
+
     def _run(self) -> None:
         while True:
             with self._changed:
@@ -167,7 +177,8 @@ class IdentityWatch:
                 waiting, self._waiting = self._waiting, []
                 self._busy = len(waiting)
                 stopping = self._stopping
-            if stopping and not waiting:
+                self._ended = stopping and not waiting
+            if self._ended:
                 return
             error = self._ask(bool(waiting))
             if error is not None:
@@ -182,7 +193,8 @@ class IdentityWatch:
                 self._changed.notify_all()
                 if error is not None:
                     self._error = error
-                if (stopping or error is not None) and not self._waiting:
+                self._ended = (stopping or error is not None) and not self._waiting
+                if self._ended:
                     return
 
     def _ask(self, somebody_waits: bool) -> ConnectShareError | None:
@@ -199,10 +211,7 @@ class IdentityWatch:
                     return None
                 with self._changed:
                     if self._stopping:
-                        return StoreClosedError(
-                            f"a record was acknowledged, but whether topic {self._topic} is still the one that was read "
-                            f"could not be learnt before the store was stopped: {error}"
-                        )
+                        return self._not_learnt(f"the store was stopped, and {error}")
                     self._changed.wait(_RETRY_S)
             else:
                 with self._changed:

@@ -335,7 +335,9 @@ class ConnectStorage:
             stack.callback(writer.stop)
             writer.start()
         if common is not None:
-            threading.Thread(target=common.close, name="connect-storage-close", daemon=True).start()
+            closing = threading.Thread(target=common.close, name="connect-storage-close", daemon=True)
+            closing.start()
+            stack.callback(closing.join)
         # Last: those who follow make their clients now, and each keeps this thread waiting for a millisecond or two.
         all_ready.set()
         return parts

@@ -95,8 +95,8 @@ class KafkaOffsetBackingStore(KafkaTopicBasedBackingStore):
 
         future: Future[dict[bytes, bytes | None]]
         try:
-            compacted_log = self._log
             with self._lifecycle:
+                compacted_log = self._log
                 if self._readers is None:
                     self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="offset-reader")
                 return self._readers.submit(read)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from connect_share.errors import ConnectShareError, StoreError, TopicRecreatedError
+from connect_share.errors import ConnectShareError, StoreClosedError, StoreError, TopicRecreatedError
 from connect_share.log import RecordMetadata, identity
 from tests.support.waiting import await_that
 
@@ -122,3 +122,14 @@ def test_stopping_hands_out_what_waits(bench: Any, collected: Any) -> None:
     futures = [log.send(b"k%d" % number, b"v") for number in range(50)]
     log.stop()
     assert [future.result(30).offset for future in futures] == list(range(50))
+
+
+def test_an_acknowledgement_after_the_end_does_not_wait_for_a_look(bench: Any, collected: Any) -> None:
+    """The broker may be quicker than the stop of a log that is written to at this moment."""
+    log = bench.started(collected())
+    log.stop()
+    log._watch._thread.join(30)
+    future: Future[RecordMetadata] = Future()
+    log._identity.seen_s -= 60
+    log._watch.acknowledged(future, RecordMetadata(bench.topic, 0, 0), {})
+    assert isinstance(future.exception(30), StoreClosedError)

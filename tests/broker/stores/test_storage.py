@@ -25,6 +25,7 @@ from connect_share.errors import (
     StoreClosedError,
     TopicNotCompactedError,
 )
+from connect_share.log import CommonReader
 from connect_share.records import ConnectorTaskId
 from connect_share.state import ConnectorStatus, SkipKind, State, TargetState, TaskStatus
 from connect_share.storage import ConnectStorage
@@ -252,6 +253,25 @@ def test_config_topic_with_three_partitions_is_refused(shared: Any) -> None:
 def test_illegal_group_id(shared: Any) -> None:
     with pytest.raises(InvalidClusterGroupIdError, match=r"group\.id"):
         worker(shared, "connector-x")
+
+
+def test_the_client_of_the_start_is_closed_with_the_storage(shared: Any, monkeypatch: Any) -> None:
+    """It lets go beside the running storage, and may not be ready when that ends."""
+    ended, close = threading.Event(), CommonReader.close
+    outlived: list[bool] = []
+
+    def late(reader: CommonReader) -> None:
+        close(reader)
+        outlived.append(ended.wait(1))
+
+    for topic in shared.topics.values():
+        shared.create(topic, cleanup_policy="compact")
+    monkeypatch.setattr(CommonReader, "close", late)
+    with ConnectStorage(worker(shared)):
+        monkeypatch.undo()
+    ended.set()
+    assert outlived
+    assert not any(outlived)
 
 
 def test_everything_is_closed_after_an_exception(shared: Any) -> None:
