@@ -31,6 +31,7 @@ from connect_share.state import ConnectorStatus, SkipKind, State, TargetState, T
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig
 from tests.support.connect_member import ConnectMember
+from tests.support.waiting import await_that
 
 pytestmark = pytest.mark.broker
 
@@ -241,7 +242,7 @@ def test_topic_that_deletes_is_refused_and_everything_is_closed(shared: Any) -> 
         with pytest.raises(TopicNotCompactedError, match=rf"{kind}\.storage\.topic") as refused:
             ConnectStorage(worker(shared, **{f"{kind}_storage_topic": topic})).__enter__()
         assert refused.value.topic == topic
-    assert threading.active_count() == threads
+    await_that(threading.active_count, lambda now: now <= threads, what="no thread left")
 
 
 def test_config_topic_with_three_partitions_is_refused(shared: Any) -> None:
@@ -293,7 +294,7 @@ def test_everything_is_closed_after_an_exception(shared: Any) -> None:
             refused()
     with pytest.raises(NotStartedError):
         _ = storage.config
-    assert threading.active_count() == threads
+    await_that(threading.active_count, lambda now: now <= threads, what="no thread left")
 
 
 def test_two_megabytes(shared: Any) -> None:
@@ -368,4 +369,4 @@ def test_failure_of_one_store_does_not_wait_for_another(shared: Any) -> None:
         before = threading.active_count()
         with pytest.raises(TopicNotCompactedError):
             ConnectStorage(worker_file).__enter__()
-        assert threading.active_count() == before
+        await_that(threading.active_count, lambda now: now <= before, what="no thread left")
