@@ -6,7 +6,7 @@ import logging
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from connect_share.connect_json import loads
 from connect_share.errors import ValueFormatError
@@ -18,6 +18,9 @@ from connect_share.state.skips import SkipKind
 from connect_share.state.status_records import ConnectorStatus, State, TaskStatus, TopicStatus
 
 _log = logging.getLogger(__name__)
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 _STATES: Final = {state.value: state for state in State}
 _CONNECTOR_PREFIX: Final = "status-connector-"
@@ -249,7 +252,7 @@ class StatusFold:
         statuses = self._tasks.get(connector, {})
         gone = [task for task, (timestamp_ms, _) in statuses.items() if timestamp_ms <= removed_at_ms]
         for task in gone:
-            del statuses[task]
+            _drop(self._tasks, connector, task)
             # Had the tombstone been read first, what the removed status has outdone would have been taken.
             for timestamp_ms, status in self._outdone.pop(ConnectorTaskId(connector, task), []):
                 self._take(timestamp_ms, status)
@@ -263,7 +266,7 @@ class StatusFold:
         if task is None:
             raise _BadRecordError("the key holds no task number", SkipKind.BAD_KEY)
         if record.value is None:
-            self._tasks.get(task.connector, {}).pop(task.task, None)
+            _drop(self._tasks, task.connector, task.task)
             self._outdone.pop(task, None)
             return StatusRemoved(None, (task,))
         state, worker_id, generation, trace, version = _status(loads(record.value))
@@ -291,7 +294,7 @@ class StatusFold:
             return False
         self._outdone.pop(task, None)
         if timestamp_ms <= self._removed_at_ms.get(task.connector, timestamp_ms - 1):
-            self._tasks.get(task.connector, {}).pop(task.task, None)
+            _drop(self._tasks, task.connector, task.task)
             return False
         self._tasks.setdefault(task.connector, {})[task.task] = (timestamp_ms, status)
         return True
@@ -303,9 +306,18 @@ class StatusFold:
         if colon < 0 or not topic or not connector:
             raise _BadRecordError("the key does not name a topic and a connector", SkipKind.BAD_KEY)
         if record.value is None:
-            self._topics.get(connector, {}).pop(topic, None)
+            _drop(self._topics, connector, topic)
             return
         self._topics.setdefault(connector, {})[topic] = _topic_status(loads(record.value))
+
+
+def _drop(table: dict[str, dict[K, V]], name: str, key: K) -> None:
+    """Forget an entry, and its connector with the last one: names come and go."""
+    entries = table.get(name)
+    if entries is not None:
+        entries.pop(key, None)
+        if not entries:
+            del table[name]
 
 
 def _plain(status: ConnectorStatus | TaskStatus) -> list[Any]:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connect_share.keys import ClusterGroupId
-from connect_share.records import TopicType
+from connect_share.records import Record, TopicType
 from connect_share.state import ConfigFold, OffsetFold, StatusFold
 from tests.support.histories import History, histories
 
@@ -45,6 +45,26 @@ def test_going_on_from_what_was_saved(topic_type: TopicType, history: History, c
     assert json.dumps(kept) == before
     assert second.saved() == whole.saved()
     assert second.snapshot() == whole.snapshot()
+
+
+def test_what_is_gone_leaves_no_trace_in_a_saved_state() -> None:
+    """Not even in the order: names of connectors come and go, and would stay for ever."""
+    whole, restored = StatusFold(), StatusFold()
+    status = b'{"state":"RUNNING","trace":null,"worker_id":"w:1","generation":1}'
+    topic = b'{"topic":{"name":"t","connector":"a","task":0,"discoverTimestamp":1}}'
+    written: list[tuple[str, bytes | None]] = [
+        *(("status-task-a-0", status), ("status-task-b-0", status), ("status-connector-a", None)),
+        *(("status-topic-t:connector-a", topic), ("status-topic-t:connector-b", topic)),
+        ("status-topic-t:connector-a", None),
+    ]
+    for offset, (key, value) in enumerate(written):
+        whole.apply(Record("status", 0, offset, offset, key.encode(), value))
+    restored.restore(whole.saved())
+    for fold in (whole, restored):
+        fold.apply(Record("status", 0, 9, 9, b"status-task-a-0", status))
+        fold.apply(Record("status", 0, 10, 10, b"status-topic-t:connector-a", topic))
+    assert [name for name, *_ in whole.saved()["tasks"]] == ["b", "a"]
+    assert restored.saved() == whole.saved()
 
 
 @pytest.mark.parametrize("topic_type", TopicType)
