@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import time
 import urllib.error
@@ -28,6 +29,13 @@ def _quoted(name: str) -> str:
     return urllib.parse.quote(name, safe="")
 
 
+def _whatever_comes(error: urllib.error.HTTPError) -> bytes:
+    try:
+        return error.read()
+    except (OSError, http.client.HTTPException):
+        return b""
+
+
 class ConnectRest:
     """REST client of one worker."""
 
@@ -48,9 +56,12 @@ class ConnectRest:
                 text = answer.read()
         except urllib.error.HTTPError as exc:
             with exc:
-                detail = exc.read()[:300].decode("utf-8", "replace")
+                detail = _whatever_comes(exc)[:300].decode("utf-8", "replace")
             raise RestError(f"{method} {path}: HTTP {exc.code} {detail}", status=exc.code) from exc
-        except OSError as exc:
+        except (
+            OSError,
+            http.client.HTTPException,
+        ) as exc:  # the latter: the worker was killed in the midst of its answer
             raise RestError(f"{method} {path}: no answer ({exc})") from exc
         return json.loads(text) if text else None
 
