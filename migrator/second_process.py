@@ -21,6 +21,7 @@ from migrator.errors import CopyError
 
 WORTH_IT: Final = 200_000
 """Records from which on a second process pays: it costs some hundredths of a second."""
+_ENDED: Final = "the second process was ended: resume goes on with what it left"
 
 
 def is_worth_it(records: int) -> bool:
@@ -38,6 +39,7 @@ class SecondProcess:
     def __init__(self, pipe: Connection) -> None:
         self._pipe = pipe
         self._running = 0
+        self._failed: BaseException | None = None
 
     def begin(self, function: Callable[..., Iterable[Any]], *arguments: Any) -> None:
         """Have a function run there behind those that were begun before.
@@ -45,8 +47,14 @@ class SecondProcess:
         Args:
             function: importable by name; what it yields is pickled, as are its arguments.
             arguments: of the function.
+
+        Raises:
+            CopyError: the process is gone.
         """
-        self._pipe.send((function, arguments))
+        try:
+            self._pipe.send((function, arguments))
+        except OSError as error:
+            raise CopyError(_ENDED) from error
         self._running += 1
 
     def answers(self, *, wait: bool) -> Iterator[Any]:
@@ -54,14 +62,17 @@ class SecondProcess:
 
         Raises:
             CopyError: the process is gone.
-            BaseException: what a function has raised.
+            BaseException: what a function has raised, as often as this is called.
         """
+        if self._failed is not None:
+            raise self._failed
         while self._running and (wait or self._pipe.poll()):
             try:
                 failed, yielded = self._pipe.recv()
             except (EOFError, OSError) as error:
-                raise CopyError("the second process was ended: resume goes on with what it left") from error
+                raise CopyError(_ENDED) from error
             if failed is not None:
+                self._failed = failed
                 raise failed
             if yielded is None:
                 self._running -= 1

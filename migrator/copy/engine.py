@@ -17,7 +17,7 @@ from migrator.copy.copying import BegunCopy, CopyJob
 from migrator.copy.evidence import SliceEvidence
 from migrator.copy.reading_back import Present
 from migrator.copy.writing import PROCESS_PRODUCERS, Producers
-from migrator.errors import UnacknowledgedError
+from migrator.errors import CopyError, UnacknowledgedError
 from migrator.progress import Progress, Silent
 from migrator.second_process import SecondProcess
 
@@ -90,7 +90,11 @@ def _copy_in_two(
 
 
 def _copy_others(jobs: Sequence[CopyJob]) -> Iterator[SliceEvidence]:
-    return copy_all(jobs, PROCESS_PRODUCERS, Silent())
+    try:
+        yield from copy_all(jobs, PROCESS_PRODUCERS, Silent())
+    except UnacknowledgedError as lost:
+        # It has gone on as often as it may. The first process would take this error for one of its own, and go on.
+        raise CopyError(str(lost)) from lost
 
 
 def _halves(jobs: Sequence[CopyJob]) -> tuple[list[CopyJob], list[CopyJob]]:

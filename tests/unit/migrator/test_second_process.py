@@ -13,7 +13,8 @@ from tests.support.waiting import await_that
 # A process of its own, for one that has clients must not be forked.
 SCRIPT = """
 import os, signal, sys
-from migrator.errors import CopyError, PlanFileError
+from migrator.errors import PlanFileError, UnacknowledgedError
+from migrator.copy import engine
 from migrator.second_process import second_process
 
 def count(number):
@@ -23,6 +24,10 @@ def count(number):
 def fail():
     yield "begun"
     raise PlanFileError("what, where")
+
+def lost():
+    raise UnacknowledgedError("what, where")
+    yield
 
 def sleep():
     yield os.getpid()
@@ -43,9 +48,19 @@ with second_process(wanted=True) as second:
     print(first[:3], first[4:6], first[3] == first[6] != os.getpid())
     second.begin(fail)
     print(outcome(second))
+    print(outcome(second))
+with second_process(wanted=True) as second:
     second.begin(sleep)
     pid = next(second.answers(wait=True))
     os.kill(pid, signal.SIGKILL)
+    print(outcome(second))
+    try:
+        second.begin(sleep)
+    except Exception as error:
+        print(type(error).__name__, error)
+engine.copy_all = lambda *_: lost()
+with second_process(wanted=True) as second:
+    second.begin(engine._copy_others, [])
     print(outcome(second))
 with second_process(wanted=True) as second:
     second.begin(sleep)
@@ -62,7 +77,10 @@ def test_it_answers_fails_and_ends_with_the_first_one() -> None:
         "None",
         "[1, 2, 3] [1, 2] True",
         "['PlanFileError', 'what, where']",
+        "['PlanFileError', 'what, where']",  # again, and nobody waits for more
         "['CopyError', 'the second process was ended: resume goes on with what it left']",
+        "CopyError the second process was ended: resume goes on with what it left",
+        "['CopyError', 'what, where']",  # the first process must not take it for its own, and go on
     ]
 
     def is_gone() -> bool:
