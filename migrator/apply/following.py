@@ -173,6 +173,7 @@ def follow_plan(
         require_may_follow(manifest)
         follower = Follower(ready, manifest)
         asked = request_path(plan_path)
+        asked.unlink(missing_ok=True)  # of a cut-over that was killed while it waited; one that waits asks again
         while True:
             lag = follower.round()
             report(lag)

@@ -147,10 +147,10 @@ def cut_over(
 def _taken_over(plan_path: Path, deadline_s: float) -> Iterator[None]:
     """Hold the plan; ask a run that follows it to end."""
     request = request_path(plan_path)
-    request.touch(mode=0o600)
     try:
         with contextlib.ExitStack() as held:
             while True:
+                request.touch(mode=0o600)  # again and again: a run that begins to follow now takes it for an old one
                 try:
                     held.enter_context(only_one(plan_path))
                     break

@@ -19,7 +19,7 @@ from connect_share.murmur2 import partition_for
 from connect_share.records import Record, TopicType
 from connect_share.state import TargetState, replay_config, replay_offsets, replay_status
 from migrator.apply.apply import apply_plan
-from migrator.apply.following import follow_plan
+from migrator.apply.following import follow_plan, request_path
 from migrator.cutover.cutover import cut_over, preview_cutover
 from migrator.cutover.rollback import roll_back
 from migrator.errors import AlreadyAppliedError, CutoverError, PlanRejectedError
@@ -201,10 +201,12 @@ def preview_cutover_counts(plan: Path, site: Site) -> int:
 
 def test_ctrl_c_ends_following_and_apply_goes_on(site: Site) -> None:
     plan = followed_plan(site)
+    request_path(plan).touch()  # of a cut-over that was killed while it waited
     process = follower(plan)
     await_that(lambda: manifest_path(plan).exists() and Manifest.load(manifest_path(plan)).followed, what="following")
+    await_that(lambda: not request_path(plan).exists() or process.poll() is not None, what="forgotten")
     Life(site).step()
-    await_that(lambda: mirrored(plan) > 0, what="mirrored")
+    await_mirrored(plan, process, 0)
     process.send_signal(signal.SIGINT)
     out, _ = process.communicate(timeout=60)
     assert process.returncode == 0
