@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Literal, Self
@@ -27,6 +28,8 @@ _CLUSTER_ID: Final = "MkU3OEVBNTcwNTJENDM2Qk"
 _START_S: Final = 90.0
 _FORMAT_S: Final = 120.0
 _TRIES: Final = 3
+_STARTED: Final = "Kafka Server started"
+_TAKEN: Final = "Address already in use"
 _COMMON: Final[Mapping[str, str]] = {
     "process.roles": "broker,controller",
     "node.id": "1",
@@ -102,6 +105,7 @@ class LocalBroker:
         self._folder: Path | None = None
         self._process: ChildProcess | None = None
         self._ports: list[int] = []
+        self._log_start = 0
 
     @property
     def bootstrap_servers(self) -> str:
@@ -149,10 +153,9 @@ class LocalBroker:
             self._launch()
             try:
                 self._await_ready()
-            except EmbeddedError:
-                taken = self._process is not None and "Address already in use" in self._process.log_tail(20_000)
+            except EmbeddedError as exc:
                 self.kill()
-                if again or not taken or attempt == _TRIES:
+                if again or _TAKEN not in str(exc) or attempt == _TRIES:
                     raise
                 shutil.rmtree(self._folder, ignore_errors=True)
                 self._folder = None
@@ -249,24 +252,38 @@ class LocalBroker:
     def _launch(self) -> None:
         memory = ("-Xms1g", "-Xmx1g") if self._profile == "bench" else ("-Xms128m", "-Xmx512m")
         command = self._java("kafka.Kafka", [str(self.folder / "server.properties")], memory)
+        log = self.folder / "broker.log"
+        self._log_start = log.stat().st_size if log.exists() else 0
         _log.info("Starting Kafka %s on %s", self.version, self.bootstrap_servers)
-        self._process = ChildProcess(command, log_path=self.folder / "broker.log")
+        self._process = ChildProcess(command, log_path=log)
 
     def _await_ready(self) -> None:
-        """Ready is when the admin API answers, not when a log line appears."""
+        """Ready is when the admin API answers.
+
+        The log tells that this broker has bound all its ports. Else another program may have one of them: one that answers
+        there, or one at the port for clients, while the others answer until this broker notices.
+        """
         deadline_s = time.monotonic() + _START_S
         while True:
             process = self._process
             if process is None or not process.running:
                 code = None if process is None else process.exit_code
-                raise EmbeddedError(f"the broker ended with exit code {code}: {self.log_tail(2_000)}")
-            try:
-                with self.admin(timeout_s=2.0) as admin:
-                    if admin.cluster_id() and admin.broker_count() > 0:
-                        return
-            except BrokerError as exc:
-                if time.monotonic() > deadline_s:
-                    raise EmbeddedError(
-                        f"the broker did not answer within {_START_S:g} s: {self.log_tail(2_000)}"
-                    ) from exc
-                time.sleep(0.05)
+                raise EmbeddedError(f"the broker ended with exit code {code}: {self._last_words()}")
+            with suppress(BrokerError):
+                if _STARTED in self._logged():
+                    with self.admin(timeout_s=2.0) as admin:
+                        if admin.cluster_id() and admin.broker_count() > 0:
+                            return
+            if time.monotonic() > deadline_s:
+                raise EmbeddedError(f"the broker was not ready within {_START_S:g} s: {self._last_words()}")
+            time.sleep(0.05)
+
+    def _logged(self) -> str:
+        """Give what it has logged since it was launched."""
+        with (self.folder / "broker.log").open("rb") as log:
+            log.seek(self._log_start)
+            return log.read().decode("utf-8", "replace")
+
+    def _last_words(self) -> str:
+        """Give the end of the log; a port that was taken stands far before it."""
+        return f"{f'{_TAKEN} ... ' if _TAKEN in self._logged() else ''}{self.log_tail(2_000)}"

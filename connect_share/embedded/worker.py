@@ -170,10 +170,12 @@ class ConnectWorker:
             time.sleep(0.1)
 
     def _is_healthy(self) -> bool:
+        # Its log tells that it has bound its port: another worker may have been quicker, and be healthy there.
+        logged = self.log()[self._log_start :]
         # GET /health came with 3.9; before, lists are answered while the topics are still being read.
         if tuple(map(int, self._version.split(".")[:2])) >= (3, 9):
-            return self.rest.healthy()
-        return "Herder started" in self.log()[self._log_start :] and self.rest.answers()
+            return "REST server listening at" in logged and self.rest.healthy()
+        return "Herder started" in logged and self.rest.answers()
 
     def stop(self) -> None:
         """Shut it down in order (SIGTERM)."""
