@@ -61,9 +61,9 @@ class ClusterNode(LocalBroker):
         """``host:port`` of the listener between brokers, on which clients have every right, too."""
         return f"127.0.0.1:{self._ports[1]}"
 
-    def fix_ports(self) -> None:
-        """Choose the ports before the start, because others have to know them by then."""
-        self._given_ports = free_ports(3)
+    def fix_ports(self, ports: list[int]) -> None:
+        """Take three ports before the start, because others have to know them by then."""
+        self._given_ports = ports
 
     def forget(self) -> None:
         """End it and remove its data; the next start is a first one."""
@@ -207,8 +207,9 @@ class LocalCluster:
         together = [*voters, *(node for node in wanted if node not in voters)] if first else wanted
         for attempt in range(1, _TRIES + 1):
             if first and len(voters) > 1:
-                for node in voters:
-                    node.fix_ports()
+                ports = free_ports(3 * len(voters))  # at once, so that no two nodes get the same
+                for number, node in enumerate(voters):
+                    node.fix_ports(ports[3 * number : 3 * number + 3])
             try:
                 self._side_by_side(together)
             except EmbeddedError as exc:
