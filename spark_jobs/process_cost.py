@@ -143,11 +143,16 @@ def measured(
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
         began_s = time.perf_counter()
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=errors, env=env)
-        with Watch(process.pid) as watch:
-            _, status, used = os.wait4(process.pid, 0)
-            wall_s = time.perf_counter() - began_s
-            seen_s = watch.cpu_s()
-        process.returncode = os.waitstatus_to_exitcode(status)
+        try:
+            with Watch(process.pid) as watch:
+                _, status, used = os.wait4(process.pid, 0)
+                process.returncode = os.waitstatus_to_exitcode(status)
+                wall_s = time.perf_counter() - began_s
+                seen_s = watch.cpu_s()
+        except BaseException:
+            process.kill()
+            process.wait()
+            raise
         out.seek(0)
         errors.seek(0)
         if process.returncode not in expect:

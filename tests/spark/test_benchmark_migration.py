@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 import sys
 from pathlib import Path
 
 import pytest
 
-from spark_jobs import benchmark_migration
+from spark_jobs import benchmark_migration, process_cost
 from spark_jobs.process_cost import measured
 from tests.support.kafka import TestBroker
 
@@ -38,6 +39,21 @@ def test_costs_are_those_of_the_whole_family(tmp_path: Path) -> None:
     assert cost.cpu_s > 0.4
     assert cost.peak_bytes > 60_000_000
     assert cost.wall_s > 0.4
+
+
+def test_a_program_that_is_measured_ends_with_the_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after Ctrl-C, which only the measurement may have got."""
+    begun: list[int] = []
+
+    def interrupted(pid: int) -> None:
+        begun.append(pid)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(process_cost, "Watch", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        measured(["sleep", "300"])
+    with pytest.raises(ProcessLookupError):
+        os.kill(begun[0], 0)
 
 
 def test_what_is_wrong_in_a_mirror_is_counted(
