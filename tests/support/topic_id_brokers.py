@@ -9,7 +9,7 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -75,16 +75,8 @@ class Brokers:
     @contextmanager
     def running(self, broker: int) -> Iterator[None]:
         """Hold the locks as a running broker does."""
-        locks = [str(path) for path in self.tree.folder.glob(f"broker-{broker}/*/.lock")]
-        pipe = subprocess.PIPE
-        with subprocess.Popen([sys.executable, "-I", "-S", "-c", _HOLD, *locks], stdin=pipe, stdout=pipe) as holder:
-            try:
-                assert holder.stdout is not None
-                assert holder.stdout.readline() == b"held\n"
-                yield
-            finally:
-                assert holder.stdin is not None
-                holder.stdin.close()
+        with holding(self.tree.folder.glob(f"broker-{broker}/*/.lock")):
+            yield
 
     def scans(self, seconds: float = 2.0) -> list[str]:
         """Scan all brokers, at a time that many seconds from now; gives the options."""
@@ -97,6 +89,20 @@ class Brokers:
             path.write_text("".join(json.dumps(one) + "\n" for one in records))
             words += ["--scan", str(path)]
         return words
+
+
+@contextmanager
+def holding(locks: Iterable[Path]) -> Iterator[None]:
+    """Have another process hold lock files."""
+    command, pipe = [sys.executable, "-I", "-S", "-c", _HOLD, *map(str, locks)], subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe) as holder:
+        try:
+            assert holder.stdout is not None
+            assert holder.stdout.readline() == b"held\n"
+            yield
+        finally:
+            assert holder.stdin is not None
+            holder.stdin.close()
 
 
 def killed(words: list[str], after: int) -> bool:

@@ -6,7 +6,7 @@ import errno
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -75,8 +75,22 @@ def _take(log_dirs: Sequence[str], held: list[_Lock]) -> str | None:
             # Java's FileLock is one of these, and holds against them.
             fcntl.lockf(held[-1].handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
+            has_it = True
+        else:
+            has_it = not _is_there(held[-1])
+        if has_it:
+            # Whoever made the file: a broker that has just started has it now, and it must not be removed.
+            held[-1] = replace(held[-1], made=False)
             return str(path)
     return None
+
+
+def _is_there(one: _Lock) -> bool:
+    """Tell whether the file has its name still: a broker that stopped a moment ago has removed it, and may run again."""
+    try:
+        return os.path.samestat(one.path.stat(), os.fstat(one.handle))
+    except OSError:
+        return False
 
 
 def _opened(path: Path) -> _Lock:
