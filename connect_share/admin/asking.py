@@ -63,11 +63,12 @@ class Asking:
         """Say why there was no answer: the operation only knows that time is up, the connections know the reason."""
         self._troubles.clear()
         self._client.poll(0)
-        if not self._troubles:
+        troubles = tuple(self._troubles)  # another thread may begin to ask for the reason at any moment
+        if not troubles:
             return type(error)(
                 f"no answer from {self.bootstrap_servers}: {error}", code=error.code, name=error.name, retriable=True
             )
-        reason = translate(self._troubles[-1], "connecting")
+        reason = translate(troubles[-1], "connecting")
         refused = isinstance(reason, AuthorizationError)
         hint = "; what listens there is no Kafka broker, or wants TLS" if reason.name == "_BAD_MSG" else ""
         return (AuthorizationError if refused else BrokerUnavailableError)(
@@ -113,13 +114,16 @@ class Asking:
                 time.sleep(_RETRY_S)
 
 
-def result_of(future: Future[Any], doing: str, *, missing_ok: bool = False, timeout_s: float | None = None) -> Any:
+def result_of(future: Future[Any], doing: str, *, missing_ok: bool = False, timeout_s: float) -> Any:
     """Wait for an answer, with errors as ours; ``missing_ok``: ``None`` for a topic that does not exist."""
     try:
-        # The library's own limit does not hold in every phase, such as the search for a leader without brokers.
-        return future.result(None if timeout_s is None else timeout_s + _GRACE_S)
+        # The library's own limit does not hold in every phase, such as the search for a leader without brokers, and a
+        # client that is closed while a broker has its question never answers.
+        return future.result(timeout_s + _GRACE_S)
     except TimeoutError as exc:
-        raise BrokerTimeoutError(f"{doing} failed: no answer within {timeout_s:g} s", retriable=True) from exc
+        raise BrokerTimeoutError(
+            f"{doing} failed: no answer within {timeout_s:g} s", name="_TIMED_OUT", retriable=True
+        ) from exc
     except KafkaException as exc:
         error = translate(exc, doing)
         if missing_ok and is_unknown_topic(error):

@@ -175,7 +175,8 @@ class Admin(Asking):
             for resource, future in self._client.describe_configs(wanted, request_timeout=timeout_s).items():
                 topic = str(resource.name)
                 try:
-                    found[topic] = _values(result_of(future, f"reading the settings of topic {topic}"))
+                    doing = f"reading the settings of topic {topic}"
+                    found[topic] = _values(result_of(future, doing, timeout_s=timeout_s))
                 except BrokerError as error:
                     if error.retriable:
                         raise
@@ -205,7 +206,8 @@ class Admin(Asking):
         def ask(timeout_s: float) -> dict[str, str]:
             resource = ConfigResource(ResourceType.BROKER, str(broker))
             futures = self._client.describe_configs([resource], request_timeout=timeout_s)
-            return _values(result_of(next(iter(futures.values())), f"describing the settings of broker {broker}"))
+            doing = f"describing the settings of broker {broker}"
+            return _values(result_of(next(iter(futures.values())), doing, timeout_s=timeout_s))
 
         return self._retried(ask, FIRST_TRY_S)
 
@@ -220,7 +222,8 @@ class Admin(Asking):
             futures = self._client.describe_configs(
                 [ConfigResource(ResourceType.TOPIC, topic)], request_timeout=timeout_s
             )
-            entries = result_of(next(iter(futures.values())), f"reading the settings of topic {topic}")
+            doing = f"reading the settings of topic {topic}"
+            entries = result_of(next(iter(futures.values())), doing, timeout_s=timeout_s)
             own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
             return {
                 name: entry.value for name, entry in entries.items() if entry.source == own and entry.value is not None
@@ -248,7 +251,8 @@ class Admin(Asking):
 
         def ask(timeout_s: float) -> None:
             futures = self._client.incremental_alter_configs([resource], request_timeout=timeout_s)
-            result_of(next(iter(futures.values())), f"changing the settings of topic {topic}")
+            doing = f"changing the settings of topic {topic}"
+            result_of(next(iter(futures.values())), doing, timeout_s=timeout_s)
 
         if changes:
             self._retried(ask)
@@ -276,7 +280,7 @@ class Admin(Asking):
             )
         except KafkaException as exc:
             raise translate(exc, doing) from exc
-        result_of(futures[request.topic], doing)
+        result_of(futures[request.topic], doing, timeout_s=limit_s)
 
     def delete_topics(self, names: Sequence[str]) -> None:
         """Delete topics; those that do not exist are fine.
@@ -290,7 +294,7 @@ class Admin(Asking):
                 sorted(set(names)), operation_timeout=self._timeout_s, request_timeout=self._timeout_s
             )
             for name, future in futures.items():
-                result_of(future, f"deleting topic {name}", missing_ok=True)
+                result_of(future, f"deleting topic {name}", missing_ok=True, timeout_s=self._timeout_s)
 
     def topic_names(self) -> frozenset[str]:
         """Names of all topics one may see, Kafka's own included."""
@@ -344,9 +348,8 @@ class Admin(Asking):
 
     def _cluster(self) -> Any:
         def ask(timeout_s: float) -> Any:
-            return result_of(
-                self._client.describe_cluster(request_timeout=timeout_s), f"asking cluster {self.bootstrap_servers}"
-            )
+            future = self._client.describe_cluster(request_timeout=timeout_s)
+            return result_of(future, f"asking cluster {self.bootstrap_servers}", timeout_s=timeout_s)
 
         return self._retried(ask)
 

@@ -1,0 +1,74 @@
+"""An admin client that several threads use while it, or its broker, goes away."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+
+from connect_share.admin import Admin, NewTopicRequest
+from connect_share.client import AdminClient
+from connect_share.errors import BrokerError
+from connect_share.worker_config.client_settings import ClientSettings
+
+NOBODY = ClientSettings({"bootstrap.servers": "127.0.0.1:1"})
+
+
+class LostMeanwhile(deque[Any]):
+    """Another thread asks for the reason, too, just after this one has looked whether there is one."""
+
+    def __bool__(self) -> bool:
+        there = len(self) > 0
+        self.clear()
+        return there
+
+
+def test_two_threads_get_no_answer_at_once() -> None:
+    with Admin(NOBODY, client_id="tests", timeout_s=0.5) as admin:
+        admin._troubles = LostMeanwhile(maxlen=1)
+        with pytest.raises(BrokerError, match="no answer from"):
+            admin.describe_topics(["t"])
+
+
+@pytest.mark.parametrize(
+    ("call", "ask"),
+    [
+        ("describe_configs", lambda admin: admin.topic_configs("t")),
+        ("describe_configs", lambda admin: admin.own_topic_configs("t")),
+        ("incremental_alter_configs", lambda admin: admin.alter_topic_configs("t", {"a": "1"})),
+        ("create_topics", lambda admin: admin.create_topic(NewTopicRequest("t", 1, 1))),
+        ("delete_topics", lambda admin: admin.delete_topics(["t"])),
+        ("describe_cluster", lambda admin: admin.cluster_id()),
+    ],
+)
+def test_closed_while_the_broker_answers(
+    call: str, ask: Callable[[Admin], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The library forgets what a broker that is connected has not answered yet: nobody ends these futures any more."""
+    admin = Admin(NOBODY, client_id="tests", timeout_s=0.5)
+
+    def lost(_client: object, asked: Any = (), **_options: object) -> Any:
+        admin.close()
+        return (
+            Future()
+            if call == "describe_cluster"
+            else {each: Future() for each in (asked if call.endswith("configs") else ["t"])}
+        )
+
+    def run() -> None:
+        try:
+            ask(admin)
+        except BrokerError as error:
+            raised.append(error)
+
+    monkeypatch.setattr(AdminClient, call, lost)
+    raised: list[BrokerError] = []
+    asking = threading.Thread(target=run, daemon=True)
+    asking.start()
+    asking.join(30)
+    assert not asking.is_alive()
+    assert len(raised) == 1
