@@ -90,15 +90,15 @@ class ConnectStorage:
         if self._stack is not None:
             raise NotStartedError("this ConnectStorage was entered before; make a new one")
         with ExitStack() as stack:
-            self._parts = self._start(stack)
-            self._stack = stack.pop_all()
-        self._parts.connector_offsets = ConnectorOffsetStores(
-            self._worker_config,
-            config=self._parts.config,
-            offsets=self._parts.offsets,
-            write_guard=self._parts.write_guard,
-            stack=self._stack,
-        )
+            parts = self._start(stack)
+            parts.connector_offsets = ConnectorOffsetStores(
+                self._worker_config,
+                config=parts.config,
+                offsets=parts.offsets,
+                write_guard=parts.write_guard,
+                stack=stack.enter_context(ExitStack()),
+            )
+            self._parts, self._stack = parts, stack.pop_all()
         return self
 
     def __exit__(
@@ -189,9 +189,10 @@ class ConnectStorage:
 
     @property
     def _running(self) -> _Parts:
-        if self._parts is None:
+        parts = self._parts  # another thread may close at any moment
+        if parts is None:
             raise NotStartedError("ConnectStorage is not running; use it in a with statement")
-        return self._parts
+        return parts
 
     def _start(self, stack: ExitStack) -> _Parts:
         began = time.monotonic()
@@ -307,10 +308,14 @@ class ConnectStorage:
             stores[topic_type].start()
             seconds[topic_type] = time.monotonic() - began
 
-        side_by_side(
-            [*(partial(start_store, topic_type) for topic_type in TopicType), check_policies],
-            stop=lambda: [store.stop() for store in stores.values()],
-        )
+        def stop_all() -> None:
+            """Also when one of them is interrupted: the others would read on, and be waited for."""
+            with ExitStack() as each:
+                for store in stores.values():
+                    each.callback(store.stop)
+
+        # The check first: a store may wait for it, and whether all of them begin is not certain.
+        side_by_side([check_policies, *(partial(start_store, topic_type) for topic_type in TopicType)], stop=stop_all)
         if watch is not None:
             self._refuse_plain_topics(watch)
         facts = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from contextlib import ExitStack
 
+from connect_share.errors import StoreClosedError
 from connect_share.stores.config import KafkaConfigBackingStore
 from connect_share.stores.connector_offsets import ConnectorOffsetBackingStore
 from connect_share.stores.offsets import KafkaOffsetBackingStore
@@ -39,6 +40,8 @@ class ConnectorOffsetStores:
         self._offsets = offsets
         self._write_guard = write_guard
         self._stack = stack
+        self._closed = threading.Event()
+        stack.callback(self._closed.set)
         self._own: dict[tuple[str, str], ConnectorOffsetBackingStore] = {}
         self._lock = threading.Lock()
 
@@ -47,6 +50,7 @@ class ConnectorOffsetStores:
 
         Raises:
             ConfigError: the connector's configuration contradicts itself.
+            StoreClosedError: the storage was closed.
         """
         own = self._own_worker_config(connector)
         if own is None:
@@ -59,6 +63,10 @@ class ConnectorOffsetStores:
                 group = self._worker_config.cluster_group_id
                 store = ConnectorOffsetBackingStore(primary, self._offsets, cluster_group_id=group)
                 self._stack.callback(store.stop)
+                if self._closed.is_set():  # looked at only now: either this sees it, or the stack stops the store
+                    raise StoreClosedError(
+                        f"the storage was closed; it has no offsets of connector {connector!r} any more"
+                    )
                 store.start()
                 self._own[key] = store
         return store

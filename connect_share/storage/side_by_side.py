@@ -9,8 +9,8 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 def side_by_side(tasks: Sequence[Callable[[], None]], stop: Callable[[], object]) -> None:
     """Run all tasks at once; the first failure stops the others and is raised."""
     with ThreadPoolExecutor(len(tasks), thread_name_prefix="connect-storage-start") as threads:
-        running = [threads.submit(task) for task in tasks]
         try:
+            running = [threads.submit(task) for task in tasks]
             done, _ = wait(running, return_when=FIRST_EXCEPTION)
             for ended in done:
                 ended.result()

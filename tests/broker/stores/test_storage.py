@@ -28,7 +28,11 @@ from connect_share.errors import (
 from connect_share.log import CommonReader
 from connect_share.records import ConnectorTaskId
 from connect_share.state import ConnectorStatus, SkipKind, State, TargetState, TaskStatus
-from connect_share.storage import ConnectStorage
+from connect_share.storage import ConnectStorage, connector_offset_stores
+from connect_share.stores.config import KafkaConfigBackingStore
+from connect_share.stores.offsets import KafkaOffsetBackingStore
+from connect_share.stores.own_offsets_topic import own_offsets_worker_config
+from connect_share.stores.status import KafkaStatusBackingStore
 from connect_share.worker_config import WorkerConfig
 from tests.support.connect_member import ConnectMember
 from tests.support.waiting import await_that
@@ -273,6 +277,64 @@ def test_the_client_of_the_start_is_closed_with_the_storage(shared: Any, monkeyp
     ended.set()
     assert outlived
     assert not any(outlived)
+
+
+def test_second_interrupt_of_a_start(shared: Any, monkeypatch: Any) -> None:
+    """Those who give up a start wait for those who read, which may take as long as a first read."""
+    stopped, stopped_in_time = threading.Event(), []
+
+    def start(_store: KafkaOffsetBackingStore) -> None:
+        stopped_in_time.append(stopped.wait(30))
+
+    def interrupted(stop: Callable[[Any], None]) -> Callable[[Any], None]:
+        def interrupted_stop(store: Any) -> None:
+            stop(store)
+            raise KeyboardInterrupt
+
+        return interrupted_stop
+
+    shared.create(shared.topics["config"], cleanup_policy="delete")
+    monkeypatch.setattr(KafkaOffsetBackingStore, "start", start)
+    monkeypatch.setattr(KafkaOffsetBackingStore, "stop", lambda _store: stopped.set())
+    for stopped_before in (KafkaConfigBackingStore, KafkaStatusBackingStore):
+        monkeypatch.setattr(stopped_before, "stop", interrupted(stopped_before.stop))
+    with pytest.raises(KeyboardInterrupt):
+        ConnectStorage(worker(shared)).__enter__()
+    assert stopped_in_time == [True]
+
+
+def test_closed_while_a_connectors_own_store_is_made(shared: Any, monkeypatch: Any) -> None:
+    topic = f"{shared.unique}-own"
+    shared.extra_topics.add(topic)
+    threads = threading.active_count()
+    with ConnectStorage(worker(shared)) as storage:
+        storage.config.put_connector_config("own", {"offsets.storage.topic": topic})
+
+        def closed_before(*arguments: Any) -> Any:
+            storage.close()
+            return own_offsets_worker_config(*arguments)
+
+        monkeypatch.setattr(connector_offset_stores, "own_offsets_worker_config", closed_before)
+        with pytest.raises(StoreClosedError):
+            storage.offset_reader("own")
+    await_that(threading.active_count, lambda now: now <= threads, what="no thread left")
+    assert topic not in shared.admin.topic_names()
+
+
+def test_closed_while_it_is_used(shared: Any) -> None:
+    class ClosedMeanwhile(ConnectStorage):
+        """Another thread closes it between two looks."""
+
+        def __getattribute__(self, name: str) -> Any:
+            value = super().__getattribute__(name)
+            if name == "_parts" and value is not None:
+                self.close()
+            return value
+
+    with ClosedMeanwhile(worker(shared)) as storage:
+        assert storage.config is not None
+        with pytest.raises(NotStartedError):
+            _ = storage.config
 
 
 def test_everything_is_closed_after_an_exception(shared: Any) -> None:

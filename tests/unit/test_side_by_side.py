@@ -1,0 +1,33 @@
+"""What is started side by side ends together, also when the start itself is interrupted."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from connect_share.storage.side_by_side import side_by_side
+
+
+def test_interrupted_before_all_have_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that have begun may wait for the others, and have to be told."""
+    submit, stopped = ThreadPoolExecutor.submit, threading.Event()
+    stopped_in_time: list[bool] = []
+
+    def interrupted(pool: ThreadPoolExecutor, task: Any) -> Future[Any]:
+        if task is second:
+            raise KeyboardInterrupt
+        return submit(pool, task)
+
+    def first() -> None:
+        stopped_in_time.append(stopped.wait(30))
+
+    def second() -> None:
+        """Never begins."""
+
+    monkeypatch.setattr(ThreadPoolExecutor, "submit", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        side_by_side([first, second], stop=stopped.set)
+    assert stopped_in_time == [True]
