@@ -229,11 +229,13 @@ class KafkaBasedLog:
         self._stopping.set()
         with self._changed:
             self._changed.notify_all()
-        if self._writer is not None:
-            self._writer.close()
-        self._watch.stop()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(_STOP_S)
+        try:
+            if self._writer is not None:
+                self._writer.close()
+        finally:
+            self._watch.stop()
+            if self._thread is not None and self._thread is not threading.current_thread():
+                self._thread.join(_STOP_S)
 
     def check_topic(self) -> None:
         """Refuse to go on with what was read of a topic that is gone.
@@ -389,7 +391,7 @@ class KafkaBasedLog:
                     translate(exc, f"reading topic {self.topic}") if isinstance(exc, KafkaException) else exc
                 )
             )
-        except Exception as exc:  # noqa: BLE001 - whatever ends this thread has to reach every later caller
+        except BaseException as exc:  # noqa: BLE001 - whatever ends this thread has to reach every later caller
             _log.error("The log of topic %s has failed: %s", self.topic, _told(exc))
             self._fail(exc)
         finally:

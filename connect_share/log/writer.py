@@ -19,6 +19,7 @@ _log = logging.getLogger(__name__)
 _POLL_S: Final = 0.1
 _CLOSE_S: Final = 5.0
 _QUEUE_FULL_S: Final = 0.05
+_PURGED_S: Final = 5.0  # returns at once; but nobody else tells the futures, however slow the machine is
 
 
 class LogWriter:
@@ -113,13 +114,13 @@ class LogWriter:
                 raise StoreClosedError(f"the log of topic {self._topic} was stopped")
             if self._producer is None:
                 try:
-                    self._producer = producer(self._settings, client_id=self._client_id)
+                    sender = producer(self._settings, client_id=self._client_id)
                 except KafkaException as exc:
                     raise WriteError(f"no producer for topic {self._topic}: {translate(exc, 'creating it')}") from exc
-                self._thread = threading.Thread(
-                    target=self._serve, args=(self._producer,), name=f"log-writer-{self._topic}", daemon=True
-                )
-                self._thread.start()
+                name = f"log-writer-{self._topic}"
+                thread = threading.Thread(target=self._serve, args=(sender,), name=name, daemon=True)
+                thread.start()  # there may be no more threads: nobody would hand out what this producer is told
+                self._producer, self._thread = sender, thread
             return self._producer
 
     def _serve(self, sender: Any) -> None:
@@ -131,7 +132,7 @@ class LogWriter:
 def _give_up(sender: Any) -> None:
     """Fail the futures of everything that is still unacknowledged."""
     sender.purge()
-    sender.flush(_QUEUE_FULL_S)
+    sender.flush(_PURGED_S)
 
 
 def remaining_s(deadline_s: float) -> float:

@@ -138,9 +138,13 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
 
     def stop(self) -> None:
         """Give up write privileges, end the log's thread and close the clients; may be called twice."""
-        if self._leader is not None:
-            self._leader.close()
-        super().stop()
+        with self._lifecycle:
+            self._stopped = True  # whoever claims at this moment sees it, or is seen
+        try:
+            if self._leader is not None:
+                self._leader.close()
+        finally:
+            super().stop()
 
     def snapshot(self) -> ClusterConfigState:
         """Give what the cluster is configured to be, as read so far; never changes afterwards."""
@@ -281,11 +285,16 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
 
         Raises:
             StoreError: the claim failed; nothing is held.
+            StoreClosedError: the store was stopped; nothing is held.
             LiveMembersError: Java workers of the group are alive, whose leader it would fence.
         """
         if self._leader is not None:
+            self._check_not_stopped()
             self._check_write_allowed()
             self._leader.claim()
+            if self._stopped:  # meanwhile: whoever did that saw nothing to give up
+                self._leader.close()
+            self._check_not_stopped()
 
     def _write_marker(self) -> None:
         what = "the marker behind a tombstone"

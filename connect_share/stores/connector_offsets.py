@@ -112,9 +112,11 @@ class ConnectorOffsetBackingStore:
                 self._secondary.set(regular, _warn_only)
 
         def after_primary(error: ConnectShareError | None) -> None:
-            outcome.end(error)
-            if error is None:
-                write_secondary()
+            try:
+                outcome.end(error)
+            finally:  # whatever the caller's callback does
+                if error is None:
+                    write_secondary()
 
         def after_tombstones(error: ConnectShareError | None) -> None:
             if error is not None:
@@ -204,6 +206,7 @@ class _Outcome:
 
     def __init__(self, callback: SetCallback | None) -> None:
         self.future: Future[None] = Future()
+        self.future.set_running_or_notify_cancel()  # what is sent cannot be called back
         self._callback = callback
 
     def end(self, error: ConnectShareError | None) -> None:
@@ -223,26 +226,27 @@ def _joined(
 ) -> Future[dict[bytes, bytes | None]]:
     """Combine answers once all are there; later ones in the list win, nulls included."""
     joined: Future[dict[bytes, bytes | None]] = Future()
+    joined.set_running_or_notify_cancel()
     lock = threading.Lock()
-    missing = len(answers)
+    missing, ended = len(answers), False
 
     def on_answer(answer: Future[dict[bytes, bytes | None]]) -> None:
-        nonlocal missing
+        nonlocal missing, ended
+        error = answer.exception()
         with lock:
             missing -= 1
-            if joined.done():
+            if ended or (error is None and missing):
                 return
-            error = answer.exception()
-            if error is not None:
-                joined.set_exception(error)
-                return
-            if missing:
-                return
-            result: dict[bytes, bytes | None] = dict.fromkeys(wanted)
-            for known, done in answers:
-                found = done.result()
-                result.update({key: found.get(theirs) for key, theirs in known.items()})
-            joined.set_result(result)
+            ended = True
+        # Without the lock: what is called at the end may wait for the other answer.
+        if error is not None:
+            joined.set_exception(error)
+            return
+        result: dict[bytes, bytes | None] = dict.fromkeys(wanted)
+        for known, done in answers:
+            found = done.result()
+            result.update({key: found.get(theirs) for key, theirs in known.items()})
+        joined.set_result(result)
 
     for _, answer in answers:
         answer.add_done_callback(on_answer)

@@ -78,10 +78,12 @@ class KafkaOffsetBackingStore(KafkaTopicBasedBackingStore):
 
     def stop(self) -> None:
         """End threads and clients; waiting reads fail. May be called twice."""
-        super().stop()
-        readers, self._readers = self._readers, None
-        if readers is not None:
-            readers.shutdown(wait=True, cancel_futures=True)
+        try:
+            super().stop()
+        finally:
+            readers, self._readers = self._readers, None
+            if readers is not None:
+                readers.shutdown(wait=True)  # cancels nothing: reads that have not begun fail at once, too
 
     def get(self, keys: Collection[bytes]) -> Future[dict[bytes, bytes | None]]:
         """Read to the end, then look up each wire key; a key without a value is there with ``None``."""
@@ -188,6 +190,7 @@ class _SetWrite:
 
     def __init__(self, count: int, callback: SetCallback | None) -> None:
         self.future: Future[None] = Future()
+        self.future.set_running_or_notify_cancel()  # what is sent cannot be called back
         self._callback = callback
         self._lock = threading.Lock()
         self._missing = count

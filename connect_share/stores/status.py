@@ -97,8 +97,10 @@ class KafkaStatusBackingStore(KafkaTopicBasedBackingStore):
 
     def stop(self) -> None:
         """End the log, then the retries (10 s at most); may be called twice."""
-        super().stop()
-        self._retries.stop(STOP_TIMEOUT_S)
+        try:
+            super().stop()
+        finally:
+            self._retries.stop(STOP_TIMEOUT_S)
 
     def put(self, status: ConnectorStatus | TaskStatus | TopicStatus) -> None:
         """Write a status whatever was written before; ``DESTROYED`` is written as a tombstone.
@@ -295,8 +297,9 @@ class _RetryThread:
             if self._stopping.is_set():
                 return
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="status-retries", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._run, name="status-retries", daemon=True)
+                thread.start()  # there may be no more threads, and stop() can only wait for one that has begun
+                self._thread = thread
         self._jobs.put(job)
 
     def stop(self, timeout_s: float) -> None:

@@ -192,15 +192,20 @@ class KafkaTopicBasedBackingStore(ABC):
             self._stopped = True
             compacted_log, admin = self._compacted_log, self._own_admin
             self._own_admin = None
-        if compacted_log is not None:
-            compacted_log.stop()
-        if admin is not None:
-            admin.close()
+        try:
+            if compacted_log is not None:
+                compacted_log.stop()
+        finally:
+            if admin is not None:
+                admin.close()
+
+    def _check_not_stopped(self) -> None:
+        if self._stopped:
+            raise StoreClosedError(f"the {self._topic_type.value} store on {self.topic} was stopped; make a new one")
 
     @property
     def _log(self) -> CompactedLog:
-        if self._stopped:
-            raise StoreClosedError(f"the {self._topic_type.value} store on {self.topic} was stopped; make a new one")
+        self._check_not_stopped()
         if self._compacted_log is None:
             raise NotStartedError(f"the {self._topic_type.value} store on {self.topic} was not started; call start()")
         return self._compacted_log

@@ -235,7 +235,7 @@ def test_futures_end_when_the_log_is_stopped_while_sending(bench: Any, collected
 class _Failing:
     key_prefix = b""
 
-    def __init__(self, error: Exception) -> None:
+    def __init__(self, error: BaseException) -> None:
         self.error = error
 
     def apply(self, records: Any) -> None:
@@ -247,14 +247,15 @@ class _Failing:
     def skip(self, count: int, keys: Any) -> None: ...
 
 
-def test_sink_that_raises_ends_the_log(bench: Any, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("kind", [RuntimeError, SystemExit])
+def test_sink_that_raises_ends_the_log(bench: Any, caplog: pytest.LogCaptureFixture, kind: type[BaseException]) -> None:
     secret = "s3cret"
-    log = bench.started(_Failing(RuntimeError(secret)))
+    log = bench.started(_Failing(kind(secret)))
     with caplog.at_level(logging.ERROR, "connect_share"):
         bench.write([(b"bomb", b"x")])
         with pytest.raises(LogFailedError) as caught:
             log.read_to_end(30)
-    assert isinstance(caught.value.__cause__, RuntimeError)
+    assert isinstance(caught.value.__cause__, kind)
     assert bench.topic in str(caught.value)
     assert secret not in str(caught.value)
     assert secret not in caplog.text
@@ -262,6 +263,24 @@ def test_sink_that_raises_ends_the_log(bench: Any, caplog: pytest.LogCaptureFixt
     for call in both(log):
         with pytest.raises(LogFailedError):
             call()
+    log.stop()
+
+
+def test_no_thread_for_the_acknowledgements(bench: Any, collected: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where a machine allows no more threads: the write fails, later ones and the stop do not."""
+    begin, log = threading.Thread.start, bench.started(collected())
+
+    def refused(thread: threading.Thread) -> None:
+        if thread.name == f"log-writer-{bench.topic}":
+            raise RuntimeError("can't start new thread")
+        begin(thread)
+
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(threading.Thread, "start", refused)
+        for _ in range(2):
+            with pytest.raises(RuntimeError, match="new thread"):
+                log.send(b"k", b"v")
+    log.send(b"k", b"v").result(30)
     log.stop()
 
 

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
-from connect_share.errors import ConnectShareError, KeyFormatError, ValueFormatError
+from connect_share.errors import (
+    BrokerUnavailableError,
+    ConnectShareError,
+    KeyFormatError,
+    StoreClosedError,
+    ValueFormatError,
+)
+from connect_share.stores import offsets
 from connect_share.stores.alter_offsets import alter_offsets, reset_offsets
-from connect_share.stores.connector_offsets import ConnectorOffsetBackingStore
+from connect_share.stores.connector_offsets import ConnectorOffsetBackingStore, _joined
 from connect_share.stores.offset_reader import OffsetStorageReader
 from connect_share.stores.offset_writer import OffsetStorageWriter
+from tests.support.waiting import await_that
 
 pytestmark = pytest.mark.broker
 
@@ -150,6 +160,83 @@ def test_read_fails_when_either_store_fails(shared: Any) -> None:
     pair.worker.stop()
     with pytest.raises(ConnectShareError):
         pair.reader().offset(FILE)
+
+
+def test_copy_is_written_whatever_the_callback_does(shared: Any, until: Any) -> None:
+    def failing(_error: Any) -> None:
+        raise RuntimeError
+
+    pair = Pair(shared, "group-a")
+    pair.both.set({pair.wire(b'["foo",{}]'): b'{"p":1}'}, failing).result(30)
+    until(lambda: [value for _, value in pair.read_worker()] == [b'{"p":1}'])
+
+
+def test_write_that_is_under_way_cannot_be_called_back(shared: Any, until: Any) -> None:
+    """As asyncio tries when it loses patience: the second copy would be missing."""
+    pair = Pair(shared, "group-a")
+    assert not pair.own.set({b'["foo",{}]': b'{"p":1}'}).cancel()
+    assert not pair.both.set({pair.wire(b'["foo",{}]'): b'{"p":1}'}).cancel()
+    until(lambda: [value for _, value in pair.read_worker()] == [b'{"p":1}'])
+
+
+def test_stop_ends_reads_that_have_not_begun(shared: Any, monkeypatch: Any) -> None:
+    pair, shutdown, stopping = Pair(shared, "group-a"), ThreadPoolExecutor.shutdown, threading.Event()
+    log = pair.worker._compacted_log
+    read_to_end = log.read_to_end
+
+    def late(timeout_s: float) -> None:
+        assert stopping.wait(30)
+        read_to_end(timeout_s)
+
+    def stopped(pool: ThreadPoolExecutor, wait: bool = True, **options: Any) -> None:
+        shutdown(pool, wait=False, **options)
+        stopping.set()
+        shutdown(pool, wait=wait)
+
+    monkeypatch.setattr(offsets, "_READERS", 1)
+    monkeypatch.setattr(log, "read_to_end", late)
+    monkeypatch.setattr(ThreadPoolExecutor, "shutdown", stopped)
+    reads = [pair.worker.get(()), pair.worker.get(()), pair.both.get(())]
+    pair.worker.stop()
+    for read in reads:
+        assert isinstance(read.exception(30), StoreClosedError)
+
+
+def test_interrupted_stop_lets_go_of_everything(shared: Any, monkeypatch: Any) -> None:
+    threads = threading.active_count()
+    store = shared.offset_store()
+    store.set({b'group-a.["foo",{}]': b"{}"}).result(30)
+    store.get(()).result(30)
+    admin, writer = store._own_admin, store._compacted_log._writer
+    close = writer.close
+
+    def interrupted() -> None:
+        close()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(writer, "close", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        store.stop()
+    await_that(threading.active_count, lambda now: now <= threads, what="no thread left")
+    with pytest.raises(BrokerUnavailableError, match="was closed"):
+        admin.describe_topics([store.topic])
+
+
+def test_who_waits_for_two_answers_holds_up_nobody() -> None:
+    """What is called at the end may stop the stores, which wait for those who answer."""
+    first: Future[dict[bytes, bytes | None]] = Future()
+    second: Future[dict[bytes, bytes | None]] = Future()
+    answering = threading.Thread(target=second.set_result, args=({},), daemon=True)
+
+    def stop(_joined: object) -> None:
+        answering.start()
+        answering.join(30)
+        in_time.append(not answering.is_alive())
+
+    in_time: list[bool] = []
+    _joined((), [({}, first), ({}, second)]).add_done_callback(stop)
+    first.set_exception(StoreClosedError(""))
+    assert in_time == [True]
 
 
 def test_keys_without_the_groups_prefix_are_refused(shared: Any) -> None:

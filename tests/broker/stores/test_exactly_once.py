@@ -40,6 +40,26 @@ def test_privileged_writes_need_a_claim(shared: Any, until: Any, mode: Any, grou
     assert len(shared.read("config")) == 1
 
 
+def test_claim_and_stop(shared: Any, monkeypatch: Any) -> None:
+    """Whoever stops a store has its privileges given up, also those that are just being claimed."""
+    stores = [leader(shared, "enabled") for _ in range(2)]
+    claim = TransactionalWriter.claim
+
+    def stopped_before(writer: TransactionalWriter) -> None:
+        stores[0].stop()
+        claim(writer)
+
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(TransactionalWriter, "claim", stopped_before)
+        with pytest.raises(StoreClosedError):
+            stores[0].claim_write_privileges()
+    assert not stores[0]._leader.claimed
+    stores[1].claim_write_privileges()
+    with pytest.raises(StoreClosedError):
+        stores[0].claim_write_privileges()
+    stores[1].put_task_count_record("c1", 2)  # was not fenced
+
+
 @MODES
 @GROUPS
 def test_every_operation_is_one_transaction_or_two(shared: Any, until: Any, mode: Any, group: Any) -> None:

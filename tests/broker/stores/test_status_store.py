@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from connect_share.errors import NotStartedError, StoreClosedError, ValueFormatError
 from connect_share.records import ConnectorTaskId
 from connect_share.state import ConnectorStatus, State, TaskStatus, TopicStatus
-from connect_share.stores.status import KafkaStatusBackingStore
+from connect_share.stores.status import KafkaStatusBackingStore, _RetryThread
 
 pytestmark = pytest.mark.broker
 
@@ -149,6 +150,22 @@ def test_status_without_worker_is_refused(shared: Any) -> None:
     with pytest.raises(ValueFormatError, match="worker_id"):
         store.put(connector(State.RUNNING, None, 1))
     assert shared.read("status") == []
+
+
+def test_no_thread_for_the_retries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where a machine allows no more threads."""
+    retries, resent = _RetryThread(), threading.Event()
+
+    def refused(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(threading.Thread, "start", refused)
+        with pytest.raises(RuntimeError, match="new thread"):
+            retries.submit(resent.set)
+    retries.submit(resent.set)
+    assert resent.wait(30)
+    retries.stop(30)
 
 
 def test_order_of_life(shared: Any) -> None:
