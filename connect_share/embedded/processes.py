@@ -16,6 +16,8 @@ from connect_share.errors import EmbeddedError
 
 _SUPERVISOR: Final = Path(__file__).with_name("supervisor.py")
 _TAIL_CHARS: Final = 4_000
+_SUPERVISOR_S: Final = 30.0
+"""For the supervisor beyond the grace: removing a broker's folder takes seconds on a busy disk."""
 
 
 class ChildProcess:
@@ -101,9 +103,9 @@ def _end(process: subprocess.Popen[bytes], grace_s: float) -> None:
     if process.stdin is not None:
         process.stdin.close()
     try:
-        process.wait(grace_s + 5.0)
+        process.wait(grace_s + _SUPERVISOR_S)
     except subprocess.TimeoutExpired:
-        process.kill()
+        os.killpg(process.pid, signal.SIGKILL)  # the session of its own: the program must not outlive who would end it
         process.wait()
     if process.stdout is not None:
         process.stdout.close()

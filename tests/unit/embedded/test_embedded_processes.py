@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from connect_share.embedded import supervisor
+from connect_share.embedded import processes, supervisor
 from connect_share.embedded.processes import ChildProcess
 from connect_share.errors import EmbeddedError
 from tests.support.waiting import await_that
 
-_DEADLINE_S = 30.0
+_DEADLINE_S = 90.0
 _PARENT = """
-import signal, sys
+import sys, time
 from pathlib import Path
 from connect_share.embedded.processes import ChildProcess
 
@@ -26,16 +26,16 @@ child = ChildProcess(["sleep", "300"], log_path=folder / "child.log", grace_s=5,
 print(child.pid, flush=True)
 if sys.argv[2] == "raise":
     raise RuntimeError("as in a bug")
-signal.pause()
+while True:  # a signal that comes just before signal.pause() would not end that
+    time.sleep(0.1)
 """
 
 
 def _is_gone(pid: int) -> bool:
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"  # ended, and nobody asked how
+    except OSError:
         return True
-    return False
 
 
 def _parent(folder: Path, how: str) -> tuple[subprocess.Popen[str], int]:
@@ -119,9 +119,17 @@ def test_stop_kills_what_does_not_listen(tmp_path: Path) -> None:
     assert child.exit_code == 128 + signal.SIGKILL
 
 
+def test_stop_leaves_nothing_of_a_supervisor_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "_SUPERVISOR_S", 0.2)
+    child = ChildProcess(["sleep", "300"], log_path=tmp_path / "log", grace_s=0.2)
+    os.kill(child._process.pid, signal.SIGSTOP)
+    child.stop()
+    await_that(lambda: _is_gone(child.pid), what="gone")
+
+
 def test_stop_lets_a_program_end_in_order(tmp_path: Path) -> None:
     script = "trap 'echo bye; exit 3' TERM; echo ready; while :; do sleep 0.05; done"
-    child = ChildProcess(["sh", "-c", script], log_path=tmp_path / "log")
+    child = ChildProcess(["sh", "-c", script], log_path=tmp_path / "log", grace_s=60)
     await_that(lambda: "ready" in child.log_tail(), what="ready")
     child.stop()
     child.stop()
