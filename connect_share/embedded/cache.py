@@ -51,7 +51,8 @@ def _remove_abandoned(parent: Path) -> None:
     for owner_file in parent.glob(f"*/{_OWNER}"):
         if owner_file.parent in _held:
             continue
-        with contextlib.suppress(OSError), owner_file.open("w") as owner:
+        # Never made anew: a process that is just removing its folder would find it not empty.
+        with contextlib.suppress(OSError), owner_file.open("rb") as owner:
             fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)  # fails while its process lives
             shutil.rmtree(owner_file.parent, ignore_errors=True)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -48,6 +49,23 @@ def test_folders_of_the_living_stay_and_those_of_the_killed_go() -> None:
     assert mine.exists()
     assert second.exists()
     assert not theirs.exists()
+
+
+def test_a_folder_that_is_being_removed_is_left_to_who_does_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its lock file is gone when it is to be looked at: making it anew would fail the removal, as of a folder not empty."""
+    theirs = run_folder("theirs").parent / "other-1"
+    theirs.mkdir()
+    (theirs / "data").write_text("x")
+    listed = Path.glob
+
+    def glob(folder: Path, pattern: str) -> Iterator[Path]:
+        yield from listed(folder, pattern)
+        yield theirs / ".owner"
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "glob", glob)
+        run_folder("mine")
+    assert [path.name for path in theirs.iterdir()] == ["data"]
 
 
 def test_threads_make_and_remove_folders_side_by_side() -> None:
