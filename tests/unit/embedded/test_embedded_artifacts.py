@@ -46,13 +46,17 @@ def _put_in_local_repository(root: Path, content: bytes) -> None:
     jar.write_bytes(content)
 
 
-def _maven_that_delivers(root: Path, content: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A program in Maven's place that puts a file where it was asked to."""
+def _maven_that_delivers(
+    root: Path, content: bytes, monkeypatch: pytest.MonkeyPatch, *, after_failures: int = 0
+) -> None:
+    """A program in Maven's place that puts a file where it was asked to; at first the network may fail it."""
     monkeypatch.setenv(artifacts.RESOLVER_VARIABLE, "mvn")
     (root / "delivered").write_bytes(content)
+    (root / "failures").write_text("x\n" * after_failures)
     program = root / "bin" / "mvn"
     program.write_text(
-        f'#!/bin/sh\nfor a; do case $a in -DoutputDirectory=*) cp {root}/delivered "${{a#*=}}/thing-1.0.jar";; esac; done\n'
+        f"#!/bin/sh\nif [ -s {root}/failures ]; then sed -i 1d {root}/failures; echo reset >&2; exit 1; fi\n"
+        f'for a; do case $a in -DoutputDirectory=*) cp {root}/delivered "${{a#*=}}/thing-1.0.jar";; esac; done\n'
     )
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
 
@@ -76,6 +80,21 @@ def test_what_arrives_is_kept_and_not_fetched_again(locked: Path, monkeypatch: p
     assert [path.name for path in folder.iterdir()] == ["thing-1.0.jar"]
     (locked / "bin" / "mvn").unlink()
     assert ensure_artifacts("thing") == folder
+
+
+def test_a_connection_that_breaks_off_is_no_failure(locked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(artifacts, "_PAUSE_S", 0.0)
+    _maven_that_delivers(locked, _GOOD, monkeypatch, after_failures=2)
+    assert (ensure_artifacts("thing") / "thing-1.0.jar").read_bytes() == _GOOD
+
+
+def test_who_fails_again_and_again_is_told_of_once(locked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(artifacts, "_PAUSE_S", 0.0)
+    _maven_that_delivers(locked, _GOOD, monkeypatch, after_failures=9)
+    with pytest.raises(EmbeddedError, match=r"such as org\.example:thing:1\.0; .* \(mvn: mvn ended with 1: reset\)"):
+        ensure_artifacts("thing")
+    assert len((locked / "failures").read_text().splitlines()) == 6
+    assert _left_behind(locked) == []
 
 
 def test_another_lock_gives_another_folder(locked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
