@@ -28,6 +28,7 @@ from connect_share.state import (
     TaskConfigsUpdated,
     replay_config,
 )
+from tests.support.logs import logged
 from tests.support.records import JSON_NULL, TOMBSTONE, config_log, properties
 
 A, B, C = properties(v="A"), properties(v="B"), properties(v="C")
@@ -385,7 +386,7 @@ def test_position_2_foreign_records_after_an_own_one(caplog: pytest.LogCaptureFi
     caplog.set_level(logging.INFO)
     fold = shared([("G.connector-a", A), *(("B.connector-x", A) for _ in range(50))])
     assert fold.offset == 1
-    assert caplog.records == []
+    assert logged(caplog) == []
 
 
 def test_position_5_and_6_own_records_only() -> None:
@@ -406,7 +407,7 @@ def test_position_5_and_6_own_records_only() -> None:
 def test_position_7_foreign_garbage(key: Any, value: bytes | None, caplog: pytest.LogCaptureFixture) -> None:
     fold = shared([("G.connector-a", A), (key, value)])
     assert (fold.offset, fold.skipped[SkipKind.FOREIGN]) == (1, 1)
-    assert [record for record in caplog.records if record.levelno > logging.INFO] == []
+    assert [record for record in logged(caplog) if record.levelno > logging.INFO] == []
 
 
 def test_position_8_a_group_whose_id_goes_on_after_ours() -> None:
@@ -431,7 +432,7 @@ def test_position_15_the_marker_changes_nothing_else(started: bool, caplog: pyte
     marker = config_log([(7, "G.target-state-", JSON_NULL)])[0]
     assert fold.apply(marker, started=started) == []
     assert replace(fold.snapshot(), offset=0) == replace(before, offset=0)
-    assert (fold.offset, fold.newest_own_is_tombstone, caplog.records) == (8, False, [])
+    assert (fold.offset, fold.newest_own_is_tombstone, logged(caplog)) == (8, False, [])
 
 
 def test_plain_cluster_does_not_look_into_prefixed_values() -> None:

@@ -19,6 +19,7 @@ from connect_share.state import (
     replay_offsets,
     validate_offset_map,
 )
+from tests.support.logs import logged
 
 
 def record(key: bytes | None, value: bytes | None, *, partition: int = 0, offset: int = 0) -> Record:
@@ -56,7 +57,7 @@ def test_case_45_a_null_partition_is_never_listed(caplog: pytest.LogCaptureFixtu
     snapshot = replay_offsets([record(b'["c",null]', b'{"p":1}')])
     assert (snapshot.connectors(), snapshot.partitions("c")) == (frozenset(), [])
     assert snapshot.offset("c", None) == {"p": 1}
-    assert caplog.records == []
+    assert logged(caplog) == []
 
 
 def test_case_46_partitions_come_and_go() -> None:
