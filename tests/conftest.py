@@ -17,7 +17,12 @@ from connect_share.embedded.broker import LocalBroker
 from connect_share.embedded.worker import ConnectWorker
 from tests.support.kafka import TOPIC_PREFIX, TestBroker, any_broker, delete_own_topics, given_broker
 
-settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "default",
+    deadline=None,
+    # The list of a test of its own would take the place of this one: what tests with folders need is here, too.
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
 settings.register_profile("ci", parent=settings.get_profile("default"), derandomize=True, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "default")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import count
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connect_share.records import TopicType
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.broker
 _numbers = count()
 
 
-@settings(max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=4)
 @given(history=histories(max_steps=60), fold=st.booleans())
 def test_a_life_goes_onto_shared_topics_and_out_again(site: Site, history: History, fold: bool) -> None:
     number = next(_numbers)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from connect_share.embedded.worker import write_properties
@@ -14,7 +14,6 @@ _names = st.text(min_size=1).filter(lambda text: text == text.strip() and text.i
 _values = st.text()
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(properties=st.dictionaries(_names, _values, max_size=5))
 def test_what_is_written_is_read(tmp_path: Path, properties: dict[str, str]) -> None:
     path = write_properties(tmp_path / "worker.properties", properties)

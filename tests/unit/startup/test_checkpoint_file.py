@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from connect_share.checkpoint import (
@@ -51,7 +51,6 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
         lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     )
 )
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_state_comes_back_exactly(tmp_path: Path, state: Any) -> None:
     write_checkpoint(tmp_path / "c", WHOLE.model_copy(update={"config": PART.model_copy(update={"state": state})}))
     found = read_checkpoint(tmp_path / "c")
@@ -60,7 +59,6 @@ def test_any_state_comes_back_exactly(tmp_path: Path, state: Any) -> None:
 
 
 @given(at=st.integers(0, 10_000), change=st.integers(1, 255))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_changed_byte_is_noticed(tmp_path: Path, at: int, change: int) -> None:
     path = tmp_path / "c"
     write_checkpoint(path, WHOLE)
@@ -74,7 +72,6 @@ def test_a_changed_byte_is_noticed(tmp_path: Path, at: int, change: int) -> None
 
 @given(data=st.binary(max_size=400))
 @example(data=b"")
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_anything_else_is_rejected(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "c"
     path.write_bytes(data)

@@ -322,7 +322,7 @@ results = st.builds(
 
 
 @given(results)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_any_result_makes_a_whole_report(result: StartupResult) -> None:
     page, _ = check_whole(result)
     for drawing in drawings(page):
@@ -342,7 +342,7 @@ def test_any_result_makes_a_whole_report(result: StartupResult) -> None:
 
 
 @given(st.lists(st.floats(1e-9, 1e18), min_size=1, max_size=5), st.booleans() | st.none())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_an_axis_holds_its_values_and_few_round_ticks(values: list[float], logarithmic: bool | None) -> None:
     scale = axis(values, 10.0, 200.0, str, logarithmic=logarithmic)
     places = [scale.at(value) for value in sorted(values)]
