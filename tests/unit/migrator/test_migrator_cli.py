@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from migrator.cli import progress_line
 from migrator.cli.__main__ import main
 from migrator.cli.progress_line import ProgressLine
 
@@ -69,7 +70,8 @@ class Terminal:
         """Nothing is buffered."""
 
 
-def test_progress_is_json_lines_without_a_terminal() -> None:
+def test_progress_is_json_lines_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress_line, "_LINE_EVERY_S", 3600.0)  # however slow the machine is
     stream = Terminal(terminal=False)
     with ProgressLine(stream) as progress:  # type: ignore[arg-type]
         progress.phase("copying", 10)
