@@ -17,6 +17,8 @@ from connect_share.embedded.ports import free_ports
 from connect_share.embedded.processes import ChildProcess
 from tests.support.waiting import await_that
 
+_TRIES: Final = 3
+_SESSION_S: Final = 60.0  # of the test's own client, however slow the machine is
 _REST: Final = "admin.enableServer=false\n4lw.commands.whitelist=srvr\n"
 
 
@@ -27,9 +29,8 @@ def _jars() -> Path:
     return Path(spec.origin).parent / "jars"
 
 
-@contextmanager
-def zookeeper(folder: Path) -> Iterator[str]:
-    """Start one; gives ``host:port``."""
+def _start(folder: Path) -> tuple[ChildProcess, int] | None:
+    """Start one on a port that was free a moment ago; ``None`` if it ended, as when somebody else has taken that."""
     [port] = free_ports(1)
     config = folder / "zoo.cfg"
     config.write_text(f"dataDir={folder}\nclientPort={port}\nclientPortAddress=127.0.0.1\n{_REST}")
@@ -46,20 +47,36 @@ def zookeeper(folder: Path) -> Iterator[str]:
     class_path = ":".join(str(jar) for pattern in needed for jar in sorted(jars.glob(f"{pattern}.jar")))
     main_class = "org.apache.zookeeper.server.ZooKeeperServerMain"
     command = [str(java_command()), *QUICK, "-Xmx128m", "-cp", class_path, main_class, str(config)]
-    process = ChildProcess(command, log_path=folder / "zookeeper.log")
+    process = ChildProcess(command, log_path=folder / f"zookeeper-{port}.log")
 
-    def serves() -> bool:
+    def serves_or_ended() -> bool:
+        if not process.running:
+            return True
         # It takes connections before it serves them.
-        assert process.running, process.log_tail()
         try:
-            with socket.create_connection(("127.0.0.1", port), timeout=1) as client:
+            with socket.create_connection(("127.0.0.1", port), timeout=10) as client:
                 client.sendall(b"srvr")
                 return b"Mode: standalone" in client.recv(4096)
         except OSError:
             return False
 
     try:
-        await_that(serves, what="serving", timeout_s=60)
+        await_that(serves_or_ended, what="serving", timeout_s=120)
+    except BaseException:
+        process.stop()
+        raise
+    return (process, port) if process.running else None
+
+
+@contextmanager
+def zookeeper(folder: Path) -> Iterator[str]:
+    """Start one; gives ``host:port``."""
+    started = None
+    for _ in range(_TRIES):
+        started = started or _start(folder)
+    assert started is not None, [path.read_text() for path in folder.glob("zookeeper-*.log")]
+    process, port = started
+    try:
         yield f"127.0.0.1:{port}"
     finally:
         process.stop()
@@ -71,8 +88,8 @@ def zookeeper_client(folder: Path) -> Iterator[tuple[str, Any]]:
     kazoo = pytest.importorskip("kazoo.client")
     folder.mkdir()
     with zookeeper(folder) as hosts:
-        client = kazoo.KazooClient(hosts=hosts)
-        client.start()
+        client = kazoo.KazooClient(hosts=hosts, timeout=_SESSION_S)
+        client.start(timeout=_SESSION_S)
         try:
             yield hosts, client
         finally:

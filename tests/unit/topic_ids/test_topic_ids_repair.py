@@ -110,7 +110,7 @@ def test_written_back_killed_and_taken_back(
     # Killed before the first write, between writes, and before the controller changes; each run goes on where it was.
     for number, moment in enumerate((("set", "0"), ("set", "2"), ("delete", "0"))):
         command = [sys.executable, "-c", KILLED, *moment, *repair, "--yes"]
-        died = subprocess.run(command, capture_output=True, timeout=60, check=False)
+        died = subprocess.run(command, capture_output=True, timeout=120, check=False)
         assert died.returncode == -signal.SIGKILL, died.stderr
         assert sum(text != before[topic] for topic, text in site.texts().items()) == (0, 2, 3)[number]
         assert (site.controller(), backup.exists()) == (controller, True)
@@ -152,7 +152,7 @@ def test_written_back_killed_and_taken_back(
     site.client.set("/kafka/cluster/id", cluster)
     assert (site.texts(), site.controller()) == (after, old)
     died = subprocess.run(
-        [sys.executable, "-c", KILLED, "set", "1", *undo, "--yes"], capture_output=True, timeout=60, check=False
+        [sys.executable, "-c", KILLED, "set", "1", *undo, "--yes"], capture_output=True, timeout=120, check=False
     )
     assert died.returncode == -signal.SIGKILL, died.stderr
     assert (sum(text != after[topic] for topic, text in site.texts().items()), site.controller()) == (1, old)

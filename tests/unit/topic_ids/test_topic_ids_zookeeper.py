@@ -29,8 +29,8 @@ def test_a_live_zookeeper(
     words = ["topic-ids", "--brokers-dir", str(tree.folder), "--output", "json"]
     (tmp_path / "zk").mkdir()
     with zookeeper(tmp_path / "zk") as hosts:
-        client = kazoo.KazooClient(hosts=hosts)
-        client.start()
+        client = kazoo.KazooClient(hosts=hosts, timeout=60.0)
+        client.start(timeout=60.0)
         try:
             for path, text in json.loads(tree.zookeeper.read_text()).items():
                 client.create(f"/kafka{path}", text.encode(), makepath=True)
