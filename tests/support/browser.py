@@ -14,6 +14,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
+from tests.support.waiting import await_that
+
 CHROMIUM: Final = shutil.which("chromium")
 WITHOUT_CHROMIUM: Final = "no chromium: the page is parsed by other tests only"
 
@@ -91,7 +93,6 @@ class Browser:
         self._number = 0
         self._session: str | None = None
         self.complaints: list[str] = []
-        self._events: list[str] = []
         target = self._ask("Target.createTarget", url="about:blank")["targetId"]
         self._session = self._ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Log", "Runtime"):
@@ -118,9 +119,18 @@ class Browser:
             "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600
         )
         self.prefer(scheme)
-        self._events.clear()
+        # Events of a load may come before the answer, or be those of the page before: the page itself is asked.
+        self._answer("Runtime.evaluate", expression="window.before = true")
         self._ask("Page.navigate", url=page.as_uri())
-        self._read_until(lambda _: "Page.loadEventFired" in self._events)
+        there = "[location.href, document.readyState, 'before' in window]"
+        await_that(
+            lambda: self._answer("Runtime.evaluate", expression=there, returnByValue=True),
+            lambda answer: (
+                answer.get("result", {}).get("result", {}).get("value") == [page.as_uri(), "complete", False]
+            ),
+            what="loaded",
+            timeout_s=_TIMEOUT_S,
+        )
 
     def prefer(self, scheme: str) -> None:
         """Make the page believe that the user wants ``light`` or ``dark``."""
@@ -147,16 +157,20 @@ class Browser:
         return base64.b64decode(answer["data"])
 
     def _ask(self, method: str, **parameters: Any) -> dict[str, Any]:
+        answer = self._answer(method, **parameters)
+        assert "error" not in answer, answer
+        result: dict[str, Any] = answer["result"]
+        return result
+
+    def _answer(self, method: str, **parameters: Any) -> dict[str, Any]:
+        """Give the answer, which may be an error: a script is in a page that just goes."""
         self._number += 1
         number = self._number
         message = {"id": number, "method": method, "params": parameters}
         if self._session is not None:
             message["sessionId"] = self._session
         os.write(self._to, json.dumps(message).encode() + b"\0")
-        answer = self._read_until(lambda received: received.get("id") == number)
-        assert "error" not in answer, answer
-        result: dict[str, Any] = answer["result"]
-        return result
+        return self._read_until(lambda received: received.get("id") == number)
 
     def _read_until(self, wanted: Any) -> dict[str, Any]:
         deadline_s = time.monotonic() + _TIMEOUT_S
@@ -175,7 +189,6 @@ class Browser:
 
     def _note(self, received: dict[str, Any]) -> None:
         method, parameters = received.get("method", ""), received.get("params", {})
-        self._events.append(method)
         if method == "Log.entryAdded":
             self.complaints.append(str(parameters["entry"]["text"]))
         elif method in ("Runtime.exceptionThrown", "Runtime.consoleAPICalled"):
