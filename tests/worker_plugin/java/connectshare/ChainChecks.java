@@ -200,7 +200,7 @@ final class ChainChecks {
                     }));
                 }
                 threads.forEach(Thread::start);
-                that(running.await(30, TimeUnit.SECONDS), "threads ended before they were to: " + wrong);
+                that(running.await(120, TimeUnit.SECONDS), "threads ended before they were to: " + wrong);
                 stops(() -> worker.first.onSend(Worker.toSend(Worker.STATUS, 7, null)), "hostile");
                 closed.set(true);
                 equal(worker.first.onConsume(Worker.poll(Worker.read(Worker.STATUS, 0, 0, 7, null))).count(), 0, "hostile");
