@@ -15,6 +15,8 @@ from connect_share.embedded.waiting import until
 from connect_share.errors import EmbeddedError
 
 _TIMEOUT_S: Final = 60.0
+_AGAIN_S: Final = 0.1
+_CONFLICT: Final = 409
 
 
 class RestError(EmbeddedError):
@@ -45,9 +47,21 @@ class ConnectRest:
     def call(self, method: str, path: str, body: Any = None, *, timeout_s: float = _TIMEOUT_S) -> Any:
         """Send a request and give the parsed answer (``None`` if empty).
 
+        A question that meets a rebalance (409) is asked again until ``timeout_s`` is over.
+
         Raises:
             RestError: HTTP status 400 or above, or no answer (status 0).
         """
+        deadline_s = time.monotonic() + timeout_s
+        while True:
+            try:
+                return self._send(method, path, body, timeout_s)
+            except RestError as exc:
+                if method != "GET" or exc.status != _CONFLICT or time.monotonic() > deadline_s:
+                    raise
+            time.sleep(_AGAIN_S)
+
+    def _send(self, method: str, path: str, body: Any, timeout_s: float) -> Any:
         data = None if body is None else json.dumps(body).encode("utf-8")
         request = urllib.request.Request(self.url + path, data=data, method=method)  # noqa: S310 - our own loopback
         request.add_header("Content-Type", "application/json")

@@ -1,11 +1,12 @@
-"""What a worker's REST interface answers, also in the moment in which it is killed."""
+"""What a worker's REST interface answers, also in the moment in which it is killed, and what passes."""
 
 from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
@@ -35,7 +36,7 @@ def _answering(text: bytes) -> Iterator[ConnectRest]:
         (b"HTTP/1.1 2", 0),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n[", 0),
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n[", 0),
-        (b"HTTP/1.1 409 Conflict\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{", 409),
+        (b"HTTP/1.1 500 Error\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{", 500),
     ],
 )
 def test_half_an_answer_is_none(answer: bytes, status: int) -> None:
@@ -49,3 +50,50 @@ def test_half_an_answer_is_none(answer: bytes, status: int) -> None:
 def test_an_answer() -> None:
     with _answering(b'HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n["a"]') as rest:
         assert rest.connectors() == ["a"]
+
+
+@contextmanager
+def _worker(answers: Callable[[int], tuple[int, bytes]]) -> Iterator[ConnectRest]:
+    """Serve what ``answers`` gives for the n-th request."""
+
+    class Handler(BaseHTTPRequestHandler):
+        asked = 0
+
+        def do_GET(self) -> None:
+            self.answer()
+
+        def do_PUT(self) -> None:
+            self.answer()
+
+        def answer(self) -> None:
+            type(self).asked += 1
+            status, body = answers(self.asked)
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *arguments: object) -> None: ...
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield ConnectRest(f"http://127.0.0.1:{server.server_port}")
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_a_question_that_meets_a_rebalance_is_asked_again() -> None:
+    with _worker(lambda number: (200, b'{"a":"b"}') if number > 2 else (409, b"rebalance")) as rest:
+        assert rest.config("c") == {"a": "b"}
+
+
+def test_a_change_that_meets_one_is_told() -> None:
+    with _worker(lambda _: (409, b"rebalance")) as rest:
+        with pytest.raises(RestError) as refused:
+            rest.put_config("c", {})
+        assert refused.value.status == 409
+        with pytest.raises(RestError) as refused:  # and a question at the end of its time
+            rest.call("GET", "/connectors/c/config", timeout_s=0.2)
+        assert refused.value.status == 409
