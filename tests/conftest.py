@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, settings
 
 from connect_share.embedded.broker import LocalBroker
 from connect_share.embedded.worker import ConnectWorker
-from tests.support.kafka import TOPIC_PREFIX, TestBroker, any_broker, delete_own_topics, given_broker
+from tests.support.kafka import ONE_SEGMENT_EACH, TOPIC_PREFIX, TestBroker, any_broker, delete_own_topics, given_broker
 
 settings.register_profile(
     "default",
@@ -89,7 +89,7 @@ def own_broker() -> Iterator[LocalBroker]:
     """A broker of this test alone, to be stopped and killed at will."""
     if given_broker() is not None:
         pytest.skip("CONNECT_SHARE_BOOTSTRAP is set: tests that stop brokers do not run")
-    with LocalBroker() as local:
+    with LocalBroker(properties=ONE_SEGMENT_EACH) as local:
         yield local
 
 

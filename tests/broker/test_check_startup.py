@@ -130,7 +130,10 @@ def test_settings_are_changed_and_can_be_taken_back(topics: ProfiledTopics, chec
             [Record(topic, partition, 0, now_ms, b'new.["c",{}]', b"{}") for partition in (0, 1)],
         )
         cleaned = await_that(
-            lambda: check("--output", "json").json, lambda told: _superseded(told) < UPDATES // 2, what="cleaned"
+            lambda: check("--output", "json").json,
+            lambda told: _superseded(told) < UPDATES // 2,
+            what="cleaned",
+            timeout_s=120,
         )
         assert 2 * (UPDATES - 1) - _superseded(cleaned) >= told["advice"]["gain_records"] - 2
         assert cleaned["advice"]["changes"] == []

@@ -9,7 +9,7 @@ import socket
 import threading
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from connect_share.state import target_state_record
 from connect_share.state.config_state import TargetState
 from tests.support.console import console
 from tests.support.kafka import TOPIC_PREFIX, TestBroker
+from tests.support.topics import create_known
 
 VECTORS = Path(__file__).parent.parent / "vectors" / "java-worker"
 TOPICS = {"configs": 1, "offsets": 5, "status": 5}
@@ -68,7 +69,7 @@ def filled(broker: TestBroker) -> Iterator[Filled]:
     topics = Filled(broker.bootstrap_servers, f"{TOPIC_PREFIX}-console-{uuid.uuid4().hex[:6]}")
     with broker.admin() as admin:
         for name, partitions in TOPICS.items():
-            admin.create_topic(NewTopicRequest(topics.topic(name), partitions, 1, UNTOUCHED))
+            create_known(admin, NewTopicRequest(topics.topic(name), partitions, 1, UNTOUCHED))
         try:
             fill(broker, topics)
             yield topics
@@ -298,7 +299,7 @@ def test_a_missing_topic_is_named(filled: Filled, run: Any) -> None:
 def test_an_open_transaction_is_told(filled: Filled, broker: TestBroker, run: Any, unique: str) -> None:
     topic = f"{unique}-configs"
     with broker.admin() as admin:
-        admin.create_topic(NewTopicRequest(topic, 1, 1, {"cleanup.policy": "compact"}))
+        create_known(admin, NewTopicRequest(topic, 1, 1, {"cleanup.policy": "compact"}))
         writer = producer(broker.client_settings, client_id="tests", overrides={"transactional.id": unique})
         writer.init_transactions(30)
         writer.begin_transaction()
@@ -318,7 +319,7 @@ def test_an_open_transaction_is_told(filled: Filled, broker: TestBroker, run: An
 def test_a_config_topic_with_several_partitions_is_doubted(broker: TestBroker, run: Any, unique: str) -> None:
     topic = f"{unique}-configs"
     with broker.admin() as admin:
-        admin.create_topic(NewTopicRequest(topic, 3, 1))
+        create_known(admin, NewTopicRequest(topic, 3, 1))
         ran = run("get", "groups", "-B", broker.bootstrap_servers, "--config-storage-topic", topic)
         admin.delete_topics([topic])
     assert ran.code == 0
@@ -338,7 +339,7 @@ def not_a_broker() -> Iterator[str]:
                     connection, _ = server.accept()
                 except TimeoutError:
                     continue
-                with connection:
+                with connection, suppress(OSError):  # who asked may be gone by now
                     connection.sendall(b"HTTP/1.0 400 Bad Request\r\n\r\n")
 
         thread = threading.Thread(target=serve)

@@ -99,7 +99,7 @@ def await_mirrored(plan: Path, process: subprocess.Popen[bytes], more_than: int)
         assert process.poll() is None, plan.with_name("follower.log").read_text()
         return mirrored(plan)
 
-    await_that(written, lambda found: found > more_than, what=f"beyond {more_than}", timeout_s=60)
+    await_that(written, lambda found: found > more_than, what=f"beyond {more_than}", timeout_s=180)
 
 
 def mirrored(plan: Path) -> int:
@@ -128,7 +128,7 @@ def test_a_live_source_is_followed_killed_followed_and_cut_over(site: Site) -> N
             process = follower(plan)
             await_mirrored(plan, process, before + 40)
             process.kill()
-            process.communicate(timeout=30)
+            process.communicate(timeout=180)
         before = mirrored(plan)
         process = follower(plan)
         await_mirrored(plan, process, before)
@@ -136,13 +136,13 @@ def test_a_live_source_is_followed_killed_followed_and_cut_over(site: Site) -> N
             with pytest.raises(LiveMembersError, match="keep them stopped"):
                 cut_over(plan)
             assert preview_cutover_counts(plan, site) == 1
-        process.communicate(timeout=60)  # the cut-over asked it to end; apply --follow goes on
+        process.communicate(timeout=180)  # the cut-over asked it to end; apply --follow goes on
         before = mirrored(plan)
         process = follower(plan)
         await_mirrored(plan, process, before)
     # The workers are stopped: the cut-over takes over from the run that follows.
     result = cut_over(plan)
-    process.communicate(timeout=60)
+    process.communicate(timeout=180)
     assert process.returncode == 0
     assert result.verification is not None
     assert result.verification.equal
@@ -208,7 +208,7 @@ def test_ctrl_c_ends_following_and_apply_goes_on(site: Site) -> None:
     Life(site).step()
     await_mirrored(plan, process, 0)
     process.send_signal(signal.SIGINT)
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=180)
     assert process.returncode == 0
     assert json.loads(out)["manifest"]["followed"]["written"] == mirrored(plan)
     code, out_text, _ = run("cutover", plan, "--yes", "--seal", "none")

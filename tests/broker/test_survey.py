@@ -81,7 +81,9 @@ def test_facts_of_a_rich_scene(site: Site) -> None:
     source, destination, live = a_scene(site)
     second = site.worker_file("own", "other", sharing=False)
     topic = site.topic("own", TopicType.OFFSET)
-    open_one = client.producer(site.settings, client_id="test", overrides={"transactional.id": site.name})
+    open_one = client.producer(
+        site.settings, client_id="test", overrides={"transactional.id": site.name, "transaction.timeout.ms": "600000"}
+    )
     open_one.init_transactions(30)
     open_one.begin_transaction()
     open_one.produce(topic, key=b'["early",{"x":1}]', value=b"{}", partition=4)

@@ -48,7 +48,7 @@ class JavaGroup:
     all_workers: list[ConnectWorker] = field(default_factory=list, repr=False)
     done: list[str] = field(default_factory=list)
     faults: Faults = field(default_factory=Faults, repr=False)
-    wait_s: float = 90.0
+    wait_s: float = 180.0
 
     def __post_init__(self) -> None:
         self.folder.mkdir(parents=True)

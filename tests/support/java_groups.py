@@ -19,6 +19,7 @@ from connect_share.log import read_ranges
 from connect_share.records import OffsetRange, Record, TopicType
 from connect_share.worker_config import SHARING_PROPERTY, ClientSettings, Isolation
 from connect_share.worker_plugin import INTERCEPTOR_CLASS, jar_path
+from tests.support.topics import create_known
 from tests.support.waiting import await_that
 
 # Segments roll and are cleaned as fast as a broker can.
@@ -64,14 +65,15 @@ class SharedTopics:
         with Admin(self.settings, client_id="tests") as admin:
             for topic_type, partitions in ((TopicType.CONFIG, 1), (TopicType.STATUS, 5), (TopicType.OFFSET, 5)):
                 extra = (config_topic or {}) if topic_type is TopicType.CONFIG else {}
-                admin.create_topic(
-                    NewTopicRequest(self.topic(topic_type), partitions, 1, {"cleanup.policy": "compact", **extra})
+                create_known(
+                    admin,
+                    NewTopicRequest(self.topic(topic_type), partitions, 1, {"cleanup.policy": "compact", **extra}),
                 )
 
     def create_data_topic(self, name: str) -> str:
         topic = f"{self.prefix}-{name}"
         with Admin(self.settings, client_id="tests") as admin:
-            admin.create_topic(NewTopicRequest(topic, 1, 1))
+            create_known(admin, NewTopicRequest(topic, 1, 1))
         return topic
 
     def properties(self, group: str, **more: str) -> dict[str, str]:
@@ -178,7 +180,7 @@ class LogLines:
         return int(generation), int(offset)
 
 
-def await_settled(workers: list[ConnectWorker], *, calm_s: float = 1.6, timeout_s: float = 60.0) -> tuple[int, int]:
+def await_settled(workers: list[ConnectWorker], *, calm_s: float = 1.6, timeout_s: float = 120.0) -> tuple[int, int]:
     """Wait until all members have the same generation and offset and keep them for a heartbeat; gives them."""
     since_s, last = time.monotonic(), set[tuple[int, int]]()
 
@@ -198,10 +200,10 @@ def await_settled(workers: list[ConnectWorker], *, calm_s: float = 1.6, timeout_
     return next(iter(found))
 
 
-def put(worker: ConnectWorker, name: str, config: Mapping[str, str], *, timeout_s: float = 60.0) -> None:
+def put(worker: ConnectWorker, name: str, config: Mapping[str, str], *, timeout_s: float = 120.0) -> None:
     """Create or change a connector; a rebalance under way (409, 500 from a killed leader) is waited for."""
     when_possible(lambda: worker.rest.put_config(name, config), timeout_s)
 
 
-def delete(worker: ConnectWorker, name: str, *, timeout_s: float = 60.0) -> None:
+def delete(worker: ConnectWorker, name: str, *, timeout_s: float = 120.0) -> None:
     when_possible(lambda: worker.rest.delete(name), timeout_s, gone_is_fine=True)

@@ -14,6 +14,9 @@ from connect_share.embedded.broker import LocalBroker
 from connect_share.worker_config import ClientSettings
 
 BOOTSTRAP_VARIABLE = "CONNECT_SHARE_BOOTSTRAP"
+# Topics of one segment unless a test says otherwise: a record of now behind those of years ago, such as a migration's marker,
+# would close the segment, and the cleaner takes what is superseded in it before or after the test has looked.
+ONE_SEGMENT_EACH = {"log.roll.ms": "10000000000000"}
 # In the environment, so that the processes of one test run have the same and the first can remove what the others made.
 TOPIC_PREFIX = os.environ.setdefault("CONNECT_SHARE_TEST_PREFIX", f"connect-share-test-{uuid.uuid4().hex[:8]}")
 
@@ -79,6 +82,7 @@ def container_broker() -> Iterator[TestBroker]:
         "KAFKA_TRANSACTION_STATE_LOG_MIN_ISR": "1",
         "KAFKA_GROUP_INITIAL_REBALANCE_DELAY_MS": "0",
         "KAFKA_LOG_CLEANER_BACKOFF_MS": "100",
+        **{f"KAFKA_{name.replace('.', '_').upper()}": value for name, value in ONE_SEGMENT_EACH.items()},
     }
     container = DockerContainer("apache/kafka:4.3.1").with_bind_ports(port, port)
     for name, value in environment.items():
@@ -100,7 +104,7 @@ def any_broker() -> Iterator[TestBroker]:
         with container_broker() as contained:
             yield contained
     else:
-        with LocalBroker() as local:
+        with LocalBroker(properties=ONE_SEGMENT_EACH) as local:
             yield TestBroker(local.bootstrap_servers, ours=True)
 
 

@@ -8,17 +8,25 @@ from connect_share import client
 from connect_share.admin import Admin, NewTopicRequest
 from connect_share.records import Record
 from connect_share.worker_config import ClientSettings
+from tests.support.waiting import await_that
 
 # Records of the past would roll the segment at the next append, and the cleaner would take superseded ones at once.
 ONE_SEGMENT = {"segment.ms": "10000000000000"}
+
+
+def create_known(admin: Admin, request: NewTopicRequest) -> None:
+    """Create a topic and wait until it is told of: the controller answers first."""
+    admin.create_topic(request)
+    await_that(lambda: admin.describe_topics([request.topic]), what=f"{request.topic} known")
 
 
 def create_topic(
     settings: ClientSettings, topic: str, partitions: int = 1, configs: Mapping[str, str] | None = None
 ) -> None:
     with Admin(settings, client_id="tests") as admin:
-        admin.create_topic(
-            NewTopicRequest(topic, partitions, 1, {"cleanup.policy": "compact", **ONE_SEGMENT, **(configs or {})})
+        create_known(
+            admin,
+            NewTopicRequest(topic, partitions, 1, {"cleanup.policy": "compact", **ONE_SEGMENT, **(configs or {})}),
         )
 
 

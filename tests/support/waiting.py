@@ -9,7 +9,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def await_that(ask: Callable[[], T], accept: Callable[[T], bool] = bool, *, what: str, timeout_s: float = 30.0) -> T:
+def await_that(ask: Callable[[], T], accept: Callable[[T], bool] = bool, *, what: str, timeout_s: float = 60.0) -> T:
     """Ask again and again until the answer is accepted; fail with the last answer."""
     deadline_s = time.monotonic() + timeout_s
     while True:

@@ -132,7 +132,9 @@ class Bench:
     def transaction(self, pairs: Iterable[Pair], *, commit: bool = True, partition: int = 0) -> Iterator[None]:
         """Write records in a transaction that is open meanwhile, and committed or aborted at the end."""
         producer = client.producer(
-            self.settings, client_id=f"{self.unique}-tx", overrides={"transactional.id": f"{self.unique}-tx"}
+            self.settings,
+            client_id=f"{self.unique}-tx",
+            overrides={"transactional.id": f"{self.unique}-tx", "transaction.timeout.ms": "600000"},
         )
         producer.init_transactions(30)
         producer.begin_transaction()

@@ -20,6 +20,7 @@ from connect_share.stores.offset_backing_store import OffsetBackingStore, SetCal
 from connect_share.stores.offsets import KafkaOffsetBackingStore
 from connect_share.stores.status import KafkaStatusBackingStore
 from connect_share.worker_config import WorkerConfig
+from tests.support.topics import create_known
 
 pytestmark = pytest.mark.broker
 
@@ -156,7 +157,11 @@ class Shared:
         producer = client.producer(
             self.worker().producer_settings(),
             client_id=f"{self.unique}-open",
-            overrides={"transactional.id": f"{self.unique}-open", "message.timeout.ms": "60000"},
+            overrides={
+                "transactional.id": f"{self.unique}-open",
+                "message.timeout.ms": "60000",
+                "transaction.timeout.ms": "600000",  # nobody else ends it, however slow the machine is
+            },
         )
         producer.init_transactions(30)
         producer.begin_transaction()
@@ -172,7 +177,7 @@ class Shared:
         """Make a topic past the stores; it is deleted at the end."""
         self.extra_topics.add(topic)
         settings = {name.replace("_", "."): value for name, value in configs.items()}
-        self.admin.create_topic(NewTopicRequest(topic, partitions, 1, settings))
+        create_known(self.admin, NewTopicRequest(topic, partitions, 1, settings))
 
     def read(self, kind: str, *, topic: str | None = None, isolation: str = "read_uncommitted") -> list[Pair]:
         """Read a whole topic, partition after partition."""
@@ -220,7 +225,7 @@ def listener() -> Listener:
 def until() -> Callable[..., Any]:
     """Wait for a condition on something another thread does."""
 
-    def wait(condition: Callable[[], Any], what: str = "the condition", timeout_s: float = 30.0) -> Any:
+    def wait(condition: Callable[[], Any], what: str = "the condition", timeout_s: float = 60.0) -> Any:
         deadline = time.monotonic() + timeout_s
         while not (value := condition()):
             assert time.monotonic() < deadline, f"{what} did not come true within {timeout_s} s"
