@@ -14,10 +14,10 @@ import pytest
 from connect_share.embedded.artifacts import ensure_artifacts
 from connect_share.embedded.broker import DEFAULT_VERSION
 from connect_share.embedded.jvm import QUICK, java_arguments, write_log_settings
-from connect_share.errors import ReadToEndTimeoutError
 from connect_share.log import open_transactions
 from connect_share.storage import ConnectStorage
 from tests.broker.stores.conftest import Pair, Shared
+from tests.support.deadlines import told_at_a_deadline
 from tests.support.waiting import await_that
 
 EXACTLY_ONCE = {
@@ -53,10 +53,8 @@ def test_whose_it_is_is_told_at_the_deadline(
     worker = shared.worker(**EXACTLY_ONCE)
     store = (shared.config_store if kind == "config" else shared.offset_store)(worker=worker)
     with shared.open_transaction(kind, [pair]):
-        with pytest.raises(ReadToEndTimeoutError) as caught:
-            store._log.read_to_end(0.5)
-        assert (caught.value.blocked_by, caught.value.transactional_id) == (group, transactional_id)
-        assert told in str(caught.value)
+        error = told_at_a_deadline(store._log.read_to_end, lambda error: told in str(error))
+        assert (error.blocked_by, error.transactional_id) == (group, transactional_id)
     store._log.read_to_end(30)
 
 

@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -127,7 +128,7 @@ def silence() -> Iterator[str]:
                 visitor, _ = server.accept()
             except OSError:
                 return
-            with visitor:
+            with visitor, suppress(OSError):  # who asked may be gone by now
                 visitor.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
 
     thread = threading.Thread(target=serve, daemon=True)
@@ -138,13 +139,18 @@ def silence() -> Iterator[str]:
     thread.join(10)
 
 
-def _closed_port() -> str:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return f"127.0.0.1:{server.getsockname()[1]}"
+@pytest.fixture
+def closed_port() -> Iterator[str]:
+    """An address where nobody listens, and nobody else can meanwhile."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield f"127.0.0.1:{bound.getsockname()[1]}"
 
 
-def test_not_a_broker(bench: Any, collected: Any, silence: str, capfd: pytest.CaptureFixture[str]) -> None:
-    for address in (silence, _closed_port()):
+def test_not_a_broker(
+    bench: Any, collected: Any, silence: str, closed_port: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for address in (silence, closed_port):
         settings = ClientSettings({"bootstrap.servers": address})
         began = time.monotonic()
         with Admin(settings, client_id=bench.unique, timeout_s=0.5) as admin:

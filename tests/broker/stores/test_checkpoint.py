@@ -142,6 +142,11 @@ def test_when_everything_is_read(shared: Any, tmp_path: Path, caplog: pytest.Log
     )
     assert "delete.retention.ms=0" in reason(config, with_good())
     shared.admin.alter_topic_configs(shared.topics["status"], {"delete.retention.ms": None})
+    await_that(
+        lambda: shared.admin.topic_configs(shared.topics["status"])["delete.retention.ms"],
+        lambda now: now != "0",
+        what="taken back",
+    )
     assert start(config, with_good())[1].from_checkpoint
     shared.admin.delete_topics([shared.topics["offset"]])
     await_that(lambda: shared.admin.describe_topics([shared.topics["offset"]]), lambda found: not found, what="gone")

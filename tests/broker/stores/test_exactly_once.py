@@ -162,7 +162,7 @@ def test_value_too_large_in_a_transaction_takes_the_privileges(shared: Any) -> N
         store.put_connector_config("foo", {"secret": "s3cret" * 1000}, TargetState.PAUSED)
     assert "s3cret" not in str(refused.value)
     # The transaction was ended: nobody who reads committed records has to wait for it.
-    store.refresh(10)
+    store.refresh(30)
     assert store.snapshot().target_states() == {}
     store.claim_write_privileges()
     store.put_connector_config("foo", CONFIG)

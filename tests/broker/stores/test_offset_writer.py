@@ -156,7 +156,7 @@ def test_failed_flush_is_written_again(shared: Any) -> None:  # case 49
     assert isinstance(outcomes[0], ConnectShareError)
     # Both offsets are back under newer ones: the same flush fails the same way.
     writer.offset({"filename": "new"}, {"position": 2})
-    assert writer.begin_flush(5.0)
+    assert writer.begin_flush(60.0)
     with pytest.raises(ConnectShareError):
         done(writer.do_flush(outcomes.append))
     store.set({b'group-a.["foo",{"filename":"%s"}]' % LONG[:10].encode(): b"{}"}).result(30)
@@ -200,7 +200,7 @@ def test_only_one_flush_at_a_time(shared: Any, held_back: Any) -> None:  # case 
     assert refused.value.retriable
     target.let_go()
     done(outcome)
-    assert writer.begin_flush(5.0) is False
+    assert writer.begin_flush(60.0) is False
 
 
 def test_waiting_for_the_flush_before(shared: Any, held_back: Any) -> None:
