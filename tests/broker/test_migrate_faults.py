@@ -28,6 +28,7 @@ from tests.support.kafka import TOPIC_PREFIX
 from tests.support.migration_faults import CONFIG_RECORDS, Busy, TooLate, full_disk, recreate, set_topic_config
 from tests.support.migration_site import GROUP as SHARED_GROUP
 from tests.support.migration_site import SHARED_PARTITIONS, SMALL, Site, lay_down, pair, run, shared, small_source
+from tests.support.waiting import await_that
 
 pytestmark = pytest.mark.broker
 
@@ -48,14 +49,19 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-def kill_in_the_middle(busy: Busy, cell: str, *arguments: str | Path) -> None:
+def resumes(plan: Path) -> int:
+    path = manifest_path(plan)
+    return Manifest.load(path).resumed if path.exists() else 0
+
+
+def kill_in_the_middle(busy: Busy, cell: str, verb: str, plan: Path, *more: str) -> None:
     """Start a command and kill it when it has written some more (one record is what a resume settles with).
 
     Raises:
         TooLate: it had written everything by then.
     """
-    before = busy.written(cell)
-    command = [sys.executable, "-c", COMMAND, *map(str, arguments)]
+    resumed = resumes(plan) + (verb == "resume")
+    command = [sys.executable, "-c", COMMAND, verb, str(plan), *more]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
 
         def alive() -> bool:
@@ -63,7 +69,9 @@ def kill_in_the_middle(busy: Busy, cell: str, *arguments: str | Path) -> None:
                 raise TooLate
             return process.returncode is None
 
-        busy.await_more(cell, before + 1, alive=alive)
+        # Until then the broker may still take what the one before had sent.
+        await_that(lambda: alive() and resumes(plan) == resumed, what=f"{verb} begun", timeout_s=120)
+        busy.await_more(cell, busy.written(cell) + 1, alive=alive)
         process.kill()
     if busy.written(cell) >= CONFIG_RECORDS:
         raise TooLate

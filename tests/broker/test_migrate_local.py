@@ -190,7 +190,7 @@ def transactional(site: Site, topic: str, keys: Sequence[str], *, end: str) -> A
         overrides={
             "transactional.id": f"{site.name}-{end}-{keys[0]}",
             "enable.idempotence": "true",
-            "transaction.timeout.ms": "60000",
+            "transaction.timeout.ms": "600000",
         },
     )
     producer.init_transactions(30)
@@ -484,10 +484,12 @@ def test_kill_in_the_middle_and_a_second_apply(site: Site) -> None:
     """What is there after kill -9 is a part in order; a second apply refuses and says how far the first came."""
     site.create("own")
     site.create("shared", SHARED_PARTITIONS)
-    pairs = [pair(f"connector-{n}", '{"properties":{"x":"%s"}}' % ("x" * 200)) for n in range(200_000)]
+    pairs = [pair(f"connector-{n}", '{"properties":{"x":"%s"}}' % ("x" * 200)) for n in range(60_000)]
     lay_down(site, "own", TopicType.CONFIG, pairs)
     lay_down(site, "own", TopicType.OFFSET, SMALL[TopicType.OFFSET])
-    plan_path = site.plan(site.worker_file("own", "orders", sharing=False), shared(site))
+    # Small requests, so that the middle of the copy lasts long enough to be hit.
+    destination = site.worker_file("shared", GROUP, sharing=True, producer_batch_size="3000")
+    plan_path = site.plan(site.worker_file("own", "orders", sharing=False), destination)
     process = subprocess.Popen(
         [sys.executable, "-m", "migrator.cli", "apply", str(plan_path), "--yes"],
         stdout=subprocess.DEVNULL,

@@ -30,7 +30,7 @@ def mirror(site: Site, topic_type: TopicType) -> str:
         [sys.executable, "-c", example(), site.bootstrap_servers, *topics, topic_type.value, GROUP],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
         check=False,
     )
     assert done.returncode == 0, done.stderr

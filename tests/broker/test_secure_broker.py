@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
-from contextlib import closing
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka.admin import (
     AclBinding,
+    AclBindingFilter,
     AclOperation,
     AclPermissionType,
     ResourcePatternType,
@@ -20,9 +21,17 @@ from confluent_kafka.admin import (
 from connect_share.admin import Admin, NewTopicRequest
 from connect_share.cli.__main__ import main
 from connect_share.embedded.secure_broker import SecureBroker
-from connect_share.errors import AuthorizationError, BrokerUnavailableError, ConnectShareError, TopicMissingError
+from connect_share.errors import (
+    AuthorizationError,
+    BrokerTimeoutError,
+    BrokerUnavailableError,
+    ConnectShareError,
+    TopicMissingError,
+)
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig
+from tests.support.topics import create_known
+from tests.support.waiting import await_that
 
 USERS = {"owner": "s3cr;t='$#:", "reader": "reader-pw", "mute": "mute-pw", "nobody": "nobody-pw"}
 # What a worker needs, by resource; all topics and groups of a test begin with the user's name.
@@ -53,7 +62,23 @@ def secure() -> Iterator[SecureBroker]:
             for right in rights
         ]
         for future in admin._client.create_acls(bindings).values():
-            future.result(20)
+            future.result(60)
+        whatever: Any = None
+        every = AclBindingFilter(
+            ResourceType.ANY,
+            whatever,
+            ResourcePatternType.ANY,
+            whatever,
+            whatever,
+            AclOperation.ANY,
+            AclPermissionType.ANY,
+        )
+        # The controller answers before the broker knows them.
+        await_that(
+            lambda: len(admin._client.describe_acls(every).result(60)),
+            lambda found: found == len(bindings),
+            what="allowed",
+        )
         yield broker
 
 
@@ -85,9 +110,15 @@ def topics(secure: SecureBroker) -> Iterator[None]:
     names = [f"shared-{kind}" for kind in ("config", "offset", "status")]
     with closing(secure.admin(timeout_s=20)) as admin:
         for name in names:
-            admin.create_topic(NewTopicRequest(name, 1, 1, {"cleanup.policy": "compact"}))
+            create_known(admin, NewTopicRequest(name, 1, 1, {"cleanup.policy": "compact"}))
         yield
-        admin.delete_topics(names)
+        remove(admin, names)
+
+
+def remove(admin: Admin, names: Sequence[str]) -> None:
+    """Delete topics whose names the next test has, too."""
+    admin.delete_topics(names)
+    await_that(lambda: admin.describe_topics(names), lambda found: not found, what="gone")
 
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-512", "PLAIN"])
@@ -106,7 +137,7 @@ def test_a_worker_file_is_enough(
         assert USERS["owner"] not in captured.out + captured.err
     finally:
         with closing(secure.admin(timeout_s=20)) as admin:
-            admin.delete_topics([f"shared-{kind}" for kind in ("config", "offset", "status")])
+            remove(admin, [f"shared-{kind}" for kind in ("config", "offset", "status")])
 
 
 def refusal(path: Path) -> ConnectShareError:
@@ -162,7 +193,7 @@ def test_topics_are_checked_and_made_as_far_as_rights_go(
     assert "shared-further (offset): new, 1 partition, default replicas\n" in captured.out
     assert "created, all replicas in sync: shared-further\n" in captured.out
     with closing(secure.admin(timeout_s=20)) as admin:
-        admin.delete_topics(["shared-further"])
+        remove(admin, ["shared-further"])
 
 
 @pytest.mark.usefixtures("topics")
@@ -201,5 +232,9 @@ def test_a_broker_that_is_not_trusted_is_told_as_such(secure: SecureBroker, tmp_
 
 
 def ask(path: Path) -> str:
-    with closing(Admin(WorkerConfig.from_file(path).admin_settings(), client_id="tests", timeout_s=3)) as admin:
+    settings = WorkerConfig.from_file(path).admin_settings()
+    with suppress(BrokerTimeoutError), closing(Admin(settings, client_id="tests", timeout_s=3)) as admin:
+        return admin.cluster_id()
+    # A busy machine was not done with the first handshake.
+    with closing(Admin(settings, client_id="tests", timeout_s=60)) as admin:
         return admin.cluster_id()

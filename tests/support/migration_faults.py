@@ -215,3 +215,5 @@ def set_topic_config(site: Site, topic: str, name: str, value: str) -> None:
     admin = client.admin_client(site.settings, client_id="test")
     for future in admin.incremental_alter_configs([resource]).values():
         future.result(30)
+    with site.admin() as ours:
+        await_that(lambda: ours.topic_configs(topic)[name], lambda now: now == value, what=f"{name} of {topic} told")
