@@ -13,6 +13,7 @@ from spark_jobs.startup import latency
 from spark_jobs.startup.result import PHASES, StartupResult
 from spark_jobs.startup.scenarios import COLD_STARTS
 from tests.support.kafka import TestBroker
+from tests.support.waiting import await_that
 
 
 @pytest.mark.usefixtures("spark")
@@ -67,7 +68,11 @@ def test_a_run_that_was_stopped_goes_on(
     with broker.admin() as admin:
         # Other tests measure on this broker, too.
         own = re.compile(r"connect-share-benchmark-\d+-tiny-(plain-)?(configs|status|offsets)")
-        assert [name for name in admin.topic_names() if own.fullmatch(name)] == []
+        await_that(
+            lambda: [name for name in admin.topic_names() if own.fullmatch(name)],
+            lambda left: not left,
+            what="its topics removed",
+        )
 
 
 @pytest.mark.usefixtures("spark")

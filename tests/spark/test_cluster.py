@@ -58,7 +58,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         str(folder),
         str(CHECKOUT),
     ]
-    subprocess.run([*command, "--disable-pip-version-check"], check=True, timeout=240)
+    subprocess.run([*command, "--disable-pip-version-check"], check=True, timeout=500)
     return next(folder.glob("*.whl"))
 
 
@@ -81,7 +81,7 @@ def test_the_wheel_holds_the_jar_for_java_workers(wheel: Path) -> None:
         assert archive.read(f"connect_share/worker_plugin/{JAR_NAME}") == jar_path().read_bytes()
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_a_job_runs_on_executors_that_have_only_the_wheel(
     broker: TestBroker, unique: str, tmp_path: Path, wheel: Path, bare_python: Path
 ) -> None:
@@ -108,7 +108,7 @@ def test_a_job_runs_on_executors_that_have_only_the_wheel(
     command += ["-w", str(worker_file), "--groups", "4", "--jobs", "1", "--config-records", "40"]
     command += ["--status-records", "20", "--offset-records", "20", "--config-bytes", "20000"]
     done = subprocess.run(
-        command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=350, check=False
+        command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=800, check=False
     )
     assert done.returncode == 0, _told(done.stderr)
     report = json.loads(result.read_text())

@@ -32,7 +32,7 @@ from migrator.verify.verification import verify_plan
 from spark_jobs import apply_plan as job
 from spark_jobs.tasks import copy_in_task, run_as_tasks
 from tests.support.kafka import TOPIC_PREFIX, given_broker
-from tests.support.migration_faults import CONFIG_RECORDS, At, Busy, full_disk, recreate
+from tests.support.migration_faults import CONFIG_RECORDS, At, Busy, TooLate, full_disk, recreate
 from tests.support.migration_site import Site
 from tests.support.two_brokers import two_brokers
 from tests.support.waiting import await_that
@@ -77,13 +77,24 @@ def test_a_python_worker_is_killed(busy: Busy, spark: SparkSession) -> None:
 
 def test_the_driver_is_killed_and_the_local_engine_goes_on(busy: Busy) -> None:
     """At once: workers of the dead driver may still be writing for a moment."""
-    plan = busy.plan("driver")
-    command = [sys.executable, "-m", "spark_jobs.apply_plan", str(plan)]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        busy.await_more("driver", 0, alive=lambda: process.poll() is None)
-        os.kill(process.pid, signal.SIGKILL)
+
+    def killed(cell: str, plan: Path) -> None:
+        command = [sys.executable, "-m", "spark_jobs.apply_plan", str(plan)]
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+
+            def alive() -> bool:
+                if process.poll() == 0:
+                    raise TooLate
+                return process.returncode is None
+
+            busy.await_more(cell, 0, alive=alive)
+            process.kill()
+        if process.returncode == 0:
+            raise TooLate
+
+    cell, plan = busy.in_time("driver", killed)
     resume_plan(plan)
-    busy.check("driver")
+    busy.check(cell)
 
 
 def test_the_disk_is_full_when_the_manifest_is_written(busy: Busy, spark: SparkSession, capsys: Any) -> None:
@@ -140,7 +151,18 @@ def test_the_destination_is_out_of_replicas(
 ) -> None:
     """What was not acknowledged is in the log, and hidden until there are replicas again: in the middle of the resume."""
     _, second = pair
-    plan = busy_pair.plan("replicas")
+
+    def starved(cell: str, plan: Path) -> None:
+        try:
+            with (
+                pytest.raises(BrokerError, match=r"writing to .* failed: .*MSG_TIMED_OUT"),
+                busy_pair.in_the_middle(cell, second.kill),
+            ):
+                apply_plan(plan)
+        except TooLate:
+            second.start()
+            raise
+
     with monkeypatch.context() as patched:
         # Instead of minutes: that a broker waits for replicas, that a copy waits for it, and that it asks again.
         patched.setattr("migrator.copy.writing.ONCE_OVERRIDES", {**ONCE_OVERRIDES, "request.timeout.ms": "3000"})
@@ -148,16 +170,12 @@ def test_the_destination_is_out_of_replicas(
         patched.setattr(
             "migrator.copy.settling.PRODUCER_OVERRIDES", {**PRODUCER_OVERRIDES, "message.timeout.ms": "6000"}
         )
-        with (
-            busy_pair.in_the_middle("replicas", second.kill),
-            pytest.raises(BrokerError, match=r"writing to .* failed: .*MSG_TIMED_OUT"),
-        ):
-            apply_plan(plan)
+        cell, plan = busy_pair.in_time("replicas", starved)
     assert Manifest.load(manifest_path(plan)).status is MigrationStatus.PLANNED
     starting = threading.Thread(target=second.start)
     resume_plan(plan, progress=At("copying", starting.start))
     starting.join()
-    busy_pair.check("replicas")
+    busy_pair.check(cell)
 
 
 @pytest.mark.kills_broker
