@@ -29,6 +29,7 @@ from connect_share.worker_config import SHARING_PROPERTY, Isolation, WorkerConfi
 from connect_share.worker_plugin import INTERCEPTOR_CLASS
 from tests.support.java_groups import EXACTLY_ONCE, JAR, LogLines, put
 from tests.support.kafka import TestBroker
+from tests.support.topics import create_known
 from tests.support.waiting import await_that
 
 pytestmark = [pytest.mark.broker, pytest.mark.worker]
@@ -109,12 +110,12 @@ class Group:
         return [(record.value or b"").decode() for record in records]
 
     def await_lines(self, topic: str, lines: list[str]) -> None:
-        await_that(lambda: self.lines(topic), lambda found: len(found) >= len(lines), what="read", timeout_s=60)
+        await_that(lambda: self.lines(topic), lambda found: len(found) >= len(lines), what="read", timeout_s=120)
         assert self.lines(topic) == lines
 
     def await_position(self, worker: ConnectWorker, name: str, position: int) -> None:
         wanted = self.position(name, position)
-        await_that(lambda: worker.rest.offsets(name), lambda found: found == wanted, what="committed", timeout_s=60)
+        await_that(lambda: worker.rest.offsets(name), lambda found: found == wanted, what="committed", timeout_s=120)
 
     def await_alone(self) -> None:
         with Admin(self.config.admin_settings(), client_id="tests") as admin:
@@ -146,7 +147,7 @@ def group(request: pytest.FixtureRequest, broker: TestBroker, unique: str, tmp_p
     group = Group(properties, tmp_path, f"{unique}-lines", f"{unique}-second", version)
     with broker.admin() as admin:
         for topic in (group.topic, group.second_topic):
-            admin.create_topic(NewTopicRequest(topic, 1, 1))
+            create_known(admin, NewTopicRequest(topic, 1, 1))
     return group
 
 

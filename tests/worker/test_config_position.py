@@ -65,7 +65,7 @@ def compacted(topics: SharedTopics, gone: Callable[[list[tuple[bytes | None, byt
         write(topics.settings, topic, [(b"other.connector-x", OTHERS)])
         return [(record.key, record.value) for record in topics.records(topic)]
 
-    await_that(rest, gone, what="compacted", timeout_s=60)
+    await_that(rest, gone, what="compacted", timeout_s=120)
 
 
 def group_of(topics: SharedTopics) -> str:
@@ -83,7 +83,9 @@ def own(topics: SharedTopics, name: str) -> bytes:
 def test_a_late_worker_and_a_killed_leader_after_compaction(
     topics: SharedTopics, sink: dict[str, str], worker_factory: Start, version: str, protocol: str
 ) -> None:  # cases 19 and 20
-    properties = topics.properties(group_of(topics), connect_protocol=protocol)
+    # Joins are counted: who is only slow stays in the group.
+    patient = {"session_timeout_ms": "10000", "rebalance_timeout_ms": "60000"}
+    properties = topics.properties(group_of(topics), connect_protocol=protocol, **patient)
     first, third = start_all(worker_factory, properties, version, 2)
     put(first, "keep", sink)
     put(third, "gone", sink)
@@ -130,7 +132,9 @@ def test_a_late_worker_and_a_killed_leader_after_compaction(
 def test_foreign_writes_disturb_no_rebalance(
     topics: SharedTopics, sink: dict[str, str], worker_factory: Start, version: str, number: int, per_second: int
 ) -> None:  # cases 21 and 22
-    properties = topics.properties(group_of(topics))
+    # Joins are counted, and nobody is killed: a member that is slow is not put out of its group, to join once more.
+    patient = {"session_timeout_ms": "60000", "rebalance_timeout_ms": "60000"}
+    properties = topics.properties(group_of(topics), **patient)
     workers = start_all(worker_factory, properties, version, number)
     with foreign_records(topics.settings, topics.topic(TopicType.CONFIG), per_second):
         logs = [LogLines(worker) for worker in workers]
@@ -165,7 +169,7 @@ def test_the_marker_heals_a_group_that_real_tombstones_have_stuck(
     compacted(topics, lambda records: all(key != own(topics, "connector-gone") for key, _ in records))
     late = worker_factory(properties, version="4.3.1", class_path=JAR, wait=False)
     stuck = LogLines(late, from_start=True)
-    await_that(lambda: stuck.mismatches, lambda found: found > 100, what="stuck", timeout_s=60)
+    await_that(lambda: stuck.mismatches, lambda found: found > 100, what="stuck", timeout_s=120)
     write(topics.settings, config_topic, [(own(topics, "target-state-"), b"null")])
     await_settled([first, late])
     put(late, "new", sink)

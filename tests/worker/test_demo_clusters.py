@@ -27,7 +27,7 @@ from tests.support.java_groups import write
 from tests.support.kafka import given_broker
 from tests.support.waiting import await_that
 
-_INTERRUPT_S = 60.0
+_INTERRUPT_S = 180.0
 _SEES_PROCESSES = Path("/proc/self/environ").exists()
 
 
@@ -139,7 +139,7 @@ def test_an_interrupted_demo_stops_everything(tmp_path: Path, unique: str, numbe
             if "Java Connect clusters" in line:
                 break
         # The broker, three workers, a supervisor for each, and the demo itself.
-        await_that(lambda: _processes_with(unique), lambda found: len(found) >= 9, what="started")
+        await_that(lambda: _processes_with(unique), lambda found: len(found) >= 9, what="started", timeout_s=180)
         demo.send_signal(number)
         _, rest = demo.communicate(timeout=_INTERRUPT_S)
     await_that(lambda: _processes_with(unique), lambda found: not found, what="gone", timeout_s=_INTERRUPT_S)

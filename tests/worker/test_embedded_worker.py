@@ -8,7 +8,9 @@ from pathlib import Path
 from connect_share.embedded.broker import LocalBroker
 from connect_share.embedded.worker import ConnectWorker, worker_properties, write_properties
 from connect_share.worker_config import WorkerConfig, load_properties
+from tests.support.java_groups import put
 from tests.support.kafka import TestBroker
+from tests.support.topics import create_known
 
 
 def test_a_worker_runs_a_connector_with_a_hostile_name(
@@ -21,8 +23,9 @@ def test_a_worker_runs_a_connector_with_a_hostile_name(
     with broker.admin() as admin:
         from connect_share.admin import NewTopicRequest
 
-        admin.create_topic(NewTopicRequest(f"{unique}-lines", 1, 1))
-        worker.rest.put_config(
+        create_known(admin, NewTopicRequest(f"{unique}-lines", 1, 1))
+        put(
+            worker,
             name,
             {"connector.class": "FileStreamSource", "tasks.max": "1", "file": str(source), "topic": f"{unique}-lines"},
         )

@@ -58,7 +58,7 @@ def await_position(worker: ConnectWorker, name: str, file: Path) -> None:
         except RestError as error:  # its topic is being made
             return error
 
-    await_that(offsets, lambda found: found == wanted, what=f"at {wanted}", timeout_s=60)
+    await_that(offsets, lambda found: found == wanted, what=f"at {wanted}", timeout_s=120)
 
 
 def append(file: Path, lines: int) -> None:
@@ -83,7 +83,7 @@ def test_offsets_are_prefixed_and_nothing_is_read_twice(
     put(worker, "archive", sink)
     await_position(worker, "my.conn", file)
     await_position(worker, "own.offsets", own_file)
-    await_that(lambda: out.exists() and out.read_text() == LINE * 50, what="archived")
+    await_that(lambda: out.exists() and out.read_text() == LINE * 50, what="archived", timeout_s=120)
 
     # Killed between two appends: it goes on where its transaction ended.
     worker.kill()
@@ -102,7 +102,7 @@ def test_offsets_are_prefixed_and_nothing_is_read_twice(
     position = 45 * len(LINE)
     altered: list[dict[str, Any]] = [{"partition": {"filename": str(file)}, "offset": {"position": position}}]
     when_possible(lambda: worker.rest.alter_offsets("my.conn", altered))
-    assert worker.rest.offsets("my.conn") == altered
+    await_that(lambda: worker.rest.offsets("my.conn"), lambda found: found == altered, what="altered")
     when_possible(lambda: worker.rest.resume("my.conn"))
     await_position(worker, "my.conn", file)
     assert committed(topics, data) == 60 + 15
@@ -111,7 +111,7 @@ def test_offsets_are_prefixed_and_nothing_is_read_twice(
         lambda: worker.rest.status("my.conn")["connector"]["state"], lambda state: state == "STOPPED", what="stopped"
     )
     when_possible(lambda: worker.rest.reset_offsets("my.conn"))
-    assert worker.rest.offsets("my.conn") == []
+    await_that(lambda: worker.rest.offsets("my.conn"), lambda found: found == [], what="reset")
     delete(worker, "archive")
 
     assert topics.plain_keys() == []

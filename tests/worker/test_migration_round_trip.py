@@ -23,7 +23,7 @@ from tests.support.waiting import await_that
 pytestmark = [pytest.mark.broker, pytest.mark.worker]
 
 View = dict[str, Any]
-_WAIT_S = 90.0
+_WAIT_S = 180.0
 
 
 @dataclass(frozen=True)

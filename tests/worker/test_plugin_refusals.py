@@ -14,7 +14,7 @@ from connect_share.embedded.worker import ConnectWorker
 from connect_share.records import TopicType
 from connect_share.worker_config import SHARING_PROPERTY
 from connect_share.worker_plugin import INTERCEPTOR_CLASS
-from tests.support.java_groups import JAR, SharedTopics, write
+from tests.support.java_groups import JAR, SharedTopics, put, write
 from tests.support.kafka import TestBroker
 from tests.support.waiting import await_that
 
@@ -53,7 +53,7 @@ def topics(broker: TestBroker, unique: str) -> SharedTopics:
 
 def await_refusal(worker: ConnectWorker, words: str) -> None:
     """Wait for the words and for the end of REST; the later exit of 3.9 and 4.x, 40 s, is not waited for."""
-    await_that(worker.log, lambda log: words in log, what=f"logged: {words}", timeout_s=60)
+    await_that(worker.log, lambda log: words in log, what=f"logged: {words}", timeout_s=120)
     await_that(worker.log, lambda log: "Uncaught exception in herder work thread, exiting" in log, what="given up")
     await_that(worker.rest.answers, lambda answers: not answers, what="without REST")
     assert "Herder started" not in worker.log()
@@ -115,7 +115,7 @@ def test_position_23(
     worker = worker_factory(file, **options)
     assert "the neighbour throws" in worker.log()
     assert worker.rest.connectors() == []
-    worker.rest.put_config("mine", source_config(f"{unique}-data"))
+    put(worker, "mine", source_config(f"{unique}-data"))
     worker.rest.await_state("mine", "RUNNING", tasks=1)
     assert worker.rest.connectors() == ["mine"]
 

@@ -86,7 +86,7 @@ def foreign_trouble(group: JavaGroup, ids: list[str]) -> list[str]:
     return found
 
 
-@pytest.mark.timeout(int(_MINUTES * 60) + (900 if _LONG else 420))
+@pytest.mark.timeout(int(_MINUTES * 60) + 900)
 @pytest.mark.parametrize(
     ("versions", "extra"),
     [(_VERSIONS, {}), (_EXACTLY_ONCE_GROUPS, EXACTLY_ONCE)],
@@ -111,7 +111,7 @@ def test_every_group_is_what_its_own_operations_made_it(
             random.Random(f"{seed}{name}"),
             extra,
             faults=faults,
-            wait_s=240.0 if killed else 90.0,
+            wait_s=240.0 if killed else 180.0,
         )
         for name, version in versions.items()
     ]
