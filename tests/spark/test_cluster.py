@@ -54,6 +54,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "wheel",
         "--quiet",
         "--no-deps",
+        "--no-build-isolation",  # the environment has what builds it: nothing is fetched inside a test
         "-w",
         str(folder),
         str(CHECKOUT),
