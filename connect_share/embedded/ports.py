@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import socket
 import sys
 from typing import Final
@@ -35,3 +36,9 @@ def free_ports(count: int) -> list[int]:
             for candidate in sockets:
                 candidate.close()
     return ports
+
+
+@atexit.register
+def _give_back() -> None:
+    while _reserved:
+        _reserved.pop().close()

@@ -114,7 +114,9 @@ def joining(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Joining]:
             cluster.start(2, 3)
             assert late.result(200) is True
             seen.create = create.result(200)
-            seen.late = admin.describe_topics(["late"])["late"]
+            # Another broker than the one that was asked to create it may answer, and hear of it later.
+            found = await_that(lambda: admin.describe_topics(["late"]), what="known")
+            seen.late = found["late"]
         yield seen
 
 
@@ -144,7 +146,8 @@ def test_never_with_fewer_replicas_and_with_all_as_soon_as_brokers_join(joining:
     assert joining.create is not None
     assert joining.create.code == 0, joining.create.stderr
     with joining.cluster.admin() as admin:
-        made = admin.describe_topics(["joining-config", "joining-offset", "joining-status"])
+        names = ["joining-config", "joining-offset", "joining-status"]
+        made = await_that(lambda: admin.describe_topics(names), lambda known: len(known) == 3, what="known")
         assert {name: len(found.partitions) for name, found in made.items()} == {
             "joining-config": 1,
             "joining-offset": 4,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import socket
+import subprocess
 import sys
 
 import pytest
@@ -28,3 +29,9 @@ def test_a_server_gets_its_port_and_nobody_else_does() -> None:
         ):
             server.accept()[0].close()
             assert client.recv(1) == b""
+
+
+def test_nothing_is_complained_of_at_the_end() -> None:
+    script = "from connect_share.embedded.ports import free_ports; free_ports(2)"
+    ended = subprocess.run([sys.executable, "-X", "dev", "-c", script], capture_output=True, text=True, check=True)
+    assert ended.stderr == ""
