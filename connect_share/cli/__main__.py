@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 import logging
-import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Final
 
 from connect_share.cli import (
@@ -22,7 +22,7 @@ from connect_share.cli import (
     worker_jar,
 )
 from connect_share.cli.arguments import NOT_YET, build_parser
-from connect_share.cli.output import Output, printable
+from connect_share.cli.output import Output, printable, while_somebody_reads
 from connect_share.errors import ConnectShareError, UsageError
 
 _COMMANDS: Final[dict[tuple[str, str], Callable[[argparse.Namespace, Output], int]]] = {
@@ -49,7 +49,10 @@ class _EscapingFormatter(logging.Formatter):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; 0 ok, 1 failed, 2 wrong usage."""
-    given = list(sys.argv[1:] if argv is None else argv)
+    return while_somebody_reads(partial(_told, list(sys.argv[1:] if argv is None else argv)))
+
+
+def _told(given: Sequence[str]) -> int:
     words = given[:2] if given[:1] in (["get"], ["describe"], ["check"], ["create"], ["repair"]) else given[:1]
     out = Output(" ".join(words), _form(given))
     try:
@@ -60,10 +63,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return out.error(error)
     except KeyboardInterrupt:
         out.note("interrupted")
-        return 1
-    except BrokenPipeError:
-        # The reader has gone; the interpreter must not complain about it once more while it ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
 
 
@@ -82,9 +81,7 @@ def _run(given: Sequence[str], out: Output) -> int:
     if arguments.verb in NOT_YET:
         raise UsageError(f"not available in this version: {arguments.verb}; {NOT_YET[arguments.verb]}")
     with _logging(arguments.verbose):
-        code = _COMMANDS[arguments.verb, arguments.noun](arguments, out)
-    sys.stdout.flush()
-    return code
+        return _COMMANDS[arguments.verb, arguments.noun](arguments, out)
 
 
 def _form(given: Sequence[str]) -> str:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import shutil
 import sys
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any, Final, TextIO
 
 from connect_share.errors import ConnectShareError
@@ -24,6 +26,21 @@ PLAIN: Final = "(plain)"
 
 _GAP: Final = "  "
 _NARROWEST_COLUMN: Final = 6
+
+
+def while_somebody_reads(run: Callable[[], int]) -> int:
+    """Run a command and see its results off; gives its exit code, 1 if whoever read them has gone (``| head``)."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # closed, as some schedulers do
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 - until the end
+    try:
+        code = run()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The interpreter must not complain about it once more while it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    return code
 
 
 def printable(text: str) -> str:

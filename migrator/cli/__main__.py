@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
-from connect_share.cli.output import Output, printable
+from connect_share.cli.output import Output, printable, while_somebody_reads
 from connect_share.errors import ConnectShareError
 from migrator.cli import commands, cutting_over, restoring
 from migrator.cli.arguments import build_parser
@@ -26,7 +27,10 @@ _COMMANDS: Final[dict[str, Callable[..., int]]] = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; 0 ok, 1 failed or differences found, 2 wrong usage."""
-    given = list(sys.argv[1:] if argv is None else argv)
+    return while_somebody_reads(partial(_told, list(sys.argv[1:] if argv is None else argv)))
+
+
+def _told(given: Sequence[str]) -> int:
     form = "text"
     try:
         arguments = build_parser().parse_args(given)

@@ -5,7 +5,10 @@ from __future__ import annotations
 import io
 import json
 import math
+import os
 import re
+import subprocess
+import sys
 
 import pytest
 from hypothesis import example, given
@@ -144,3 +147,37 @@ def test_a_stream_that_cannot_show_a_letter_gets_its_escape() -> None:
     Output("get groups", stdout=stream).table(("G",), [("größe",)])
     stream.flush()
     assert raw.getvalue().split(b"\n")[1] == rb"gr\xf6\xdfe"
+
+
+def without_buffering_off() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+
+
+@pytest.mark.parametrize("program", ["connect_share.cli", "migrator.cli"])
+def test_a_reader_that_has_gone_ends_a_command_without_a_word(program: str) -> None:
+    """As behind ``| head``."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        ended = subprocess.run(
+            [sys.executable, "-m", program, "--help"],
+            stdout=writing,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=without_buffering_off(),
+            check=False,
+        )
+    finally:
+        os.close(writing)
+    assert (ended.returncode, ended.stderr) == (1, "")
+
+
+@pytest.mark.parametrize("program", ["connect_share.cli", "migrator.cli"])
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "<&- >&- 2>&-"])
+def test_what_is_closed_is_not_missed(program: str, closed: str) -> None:
+    """As some schedulers start their jobs."""
+    command = ["sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, "-m", program]
+    helped = subprocess.run([*command, "--help"], capture_output=True, text=True, check=False)
+    assert (helped.returncode, helped.stderr) == (0, "")
+    wrong = subprocess.run([*command, "no-such"], capture_output=True, text=True, check=False)
+    assert (wrong.returncode, "Traceback" in wrong.stderr) == (2, False)
