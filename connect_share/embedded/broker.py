@@ -16,7 +16,7 @@ from connect_share.admin import Admin
 from connect_share.embedded.artifacts import ensure_artifacts, locked_sets
 from connect_share.embedded.cache import run_folder
 from connect_share.embedded.jvm import QUICK, STEADY, java_arguments, write_log_settings
-from connect_share.embedded.ports import free_ports
+from connect_share.embedded.ports import TAKEN, free_ports
 from connect_share.embedded.processes import ChildProcess
 from connect_share.errors import BrokerError, EmbeddedError
 from connect_share.worker_config.client_settings import ClientSettings
@@ -29,7 +29,6 @@ _START_S: Final = 90.0
 _FORMAT_S: Final = 120.0
 _TRIES: Final = 3
 _STARTED: Final = "Kafka Server started"
-_TAKEN: Final = "Address already in use"
 _COMMON: Final[Mapping[str, str]] = {
     "process.roles": "broker,controller",
     "node.id": "1",
@@ -105,7 +104,6 @@ class LocalBroker:
         self._folder: Path | None = None
         self._process: ChildProcess | None = None
         self._ports: list[int] = []
-        self._log_start = 0
 
     @property
     def bootstrap_servers(self) -> str:
@@ -155,7 +153,7 @@ class LocalBroker:
                 self._await_ready()
             except EmbeddedError as exc:
                 self.kill()
-                if again or _TAKEN not in str(exc) or attempt == _TRIES:
+                if again or TAKEN not in str(exc) or attempt == _TRIES:
                     raise
                 shutil.rmtree(self._folder, ignore_errors=True)
                 self._folder = None
@@ -252,10 +250,8 @@ class LocalBroker:
     def _launch(self) -> None:
         memory = ("-Xms1g", "-Xmx1g") if self._profile == "bench" else ("-Xms128m", "-Xmx512m")
         command = self._java("kafka.Kafka", [str(self.folder / "server.properties")], memory)
-        log = self.folder / "broker.log"
-        self._log_start = log.stat().st_size if log.exists() else 0
         _log.info("Starting Kafka %s on %s", self.version, self.bootstrap_servers)
-        self._process = ChildProcess(command, log_path=log)
+        self._process = ChildProcess(command, log_path=self.folder / "broker.log")
 
     def _await_ready(self) -> None:
         """Ready is when the admin API answers.
@@ -270,7 +266,7 @@ class LocalBroker:
                 code = None if process is None else process.exit_code
                 raise EmbeddedError(f"the broker ended with exit code {code}: {self._last_words()}")
             with suppress(BrokerError):
-                if _STARTED in self._logged():
+                if _STARTED in process.printed():
                     with self.admin(timeout_s=2.0) as admin:
                         if admin.cluster_id() and admin.broker_count() > 0:
                             return
@@ -278,12 +274,7 @@ class LocalBroker:
                 raise EmbeddedError(f"the broker was not ready within {_START_S:g} s: {self._last_words()}")
             time.sleep(0.05)
 
-    def _logged(self) -> str:
-        """Give what it has logged since it was launched."""
-        with (self.folder / "broker.log").open("rb") as log:
-            log.seek(self._log_start)
-            return log.read().decode("utf-8", "replace")
-
     def _last_words(self) -> str:
         """Give the end of the log; a port that was taken stands far before it."""
-        return f"{f'{_TAKEN} ... ' if _TAKEN in self._logged() else ''}{self.log_tail(2_000)}"
+        taken = self._process is not None and TAKEN in self._process.printed()
+        return f"{TAKEN} ... {self.log_tail(2_000)}" if taken else self.log_tail(2_000)

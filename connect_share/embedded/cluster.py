@@ -17,7 +17,7 @@ from typing import Final, Self
 from connect_share.admin import Admin
 from connect_share.embedded.broker import DEFAULT_VERSION, LocalBroker
 from connect_share.embedded.cache import run_folder
-from connect_share.embedded.ports import free_ports
+from connect_share.embedded.ports import TAKEN, free_ports
 from connect_share.errors import BrokerError, EmbeddedError
 from connect_share.worker_config.client_settings import ClientSettings
 
@@ -213,7 +213,7 @@ class LocalCluster:
             try:
                 self._side_by_side(together)
             except EmbeddedError as exc:
-                if not first or "Address already in use" not in str(exc) or attempt == _TRIES:
+                if not first or TAKEN not in str(exc) or attempt == _TRIES:
                     raise
                 self.close()
             else:

@@ -7,6 +7,9 @@ import socket
 import sys
 from typing import Final
 
+TAKEN: Final = "Address already in use"
+"""What Java says of a port that somebody else has."""
+
 _HOST: Final = "127.0.0.1"
 _reserved: Final[list[socket.socket]] = []
 """Bound, and nobody listens: until this process ends no other one is given these ports, nor one of its connections."""

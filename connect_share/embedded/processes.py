@@ -47,6 +47,7 @@ class ChildProcess:
         self._grace_s = grace_s
         arguments = [sys.executable, "-I", "-S", str(_SUPERVISOR), str(grace_s), str(remove or "-"), *map(str, command)]
         with log_path.open("ab") as log:
+            self._log_start = log.tell()
             self._process = subprocess.Popen(
                 arguments,
                 stdin=subprocess.PIPE,
@@ -90,6 +91,13 @@ class ChildProcess:
         """Give the end of what it printed."""
         try:
             return self.log_path.read_bytes()[-characters:].decode("utf-8", "replace")
+        except OSError:
+            return ""
+
+    def printed(self) -> str:
+        """Give what it printed; the file may hold more, of programs before it."""
+        try:
+            return self.log_path.read_bytes()[self._log_start :].decode("utf-8", "replace")
         except OSError:
             return ""
 

@@ -17,6 +17,8 @@ from connect_share.errors import EmbeddedError
 _TIMEOUT_S: Final = 60.0
 _AGAIN_S: Final = 0.1
 _CONFLICT: Final = 409
+_NO_ANSWER: Final = (OSError, http.client.HTTPException)
+"""The latter: the worker was killed in the midst of its answer."""
 
 
 class RestError(EmbeddedError):
@@ -34,7 +36,7 @@ def _quoted(name: str) -> str:
 def _whatever_comes(error: urllib.error.HTTPError) -> bytes:
     try:
         return error.read()
-    except (OSError, http.client.HTTPException):
+    except _NO_ANSWER:
         return b""
 
 
@@ -72,10 +74,7 @@ class ConnectRest:
             with exc:
                 detail = _whatever_comes(exc)[:300].decode("utf-8", "replace")
             raise RestError(f"{method} {path}: HTTP {exc.code} {detail}", status=exc.code) from exc
-        except (
-            OSError,
-            http.client.HTTPException,
-        ) as exc:  # the latter: the worker was killed in the midst of its answer
+        except _NO_ANSWER as exc:
             raise RestError(f"{method} {path}: no answer ({exc})") from exc
         return json.loads(text) if text else None
 

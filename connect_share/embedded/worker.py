@@ -14,7 +14,7 @@ from connect_share.embedded.artifacts import ensure_artifacts
 from connect_share.embedded.broker import DEFAULT_VERSION
 from connect_share.embedded.cache import run_folder
 from connect_share.embedded.jvm import QUICK, java_arguments, write_log_settings
-from connect_share.embedded.ports import free_ports
+from connect_share.embedded.ports import TAKEN, free_ports
 from connect_share.embedded.processes import ChildProcess
 from connect_share.embedded.rest import ConnectRest
 from connect_share.errors import EmbeddedError
@@ -102,7 +102,6 @@ class ConnectWorker:
         self._wait = wait
         self._folder: Path | None = None
         self._process: ChildProcess | None = None
-        self._log_start = 0
         self.rest = ConnectRest("")
 
     def __enter__(self) -> Self:
@@ -147,7 +146,7 @@ class ConnectWorker:
             try:
                 self.await_healthy()
             except EmbeddedError:
-                taken = "Address already in use" in self.log()[-20_000:]
+                taken = self._process is not None and TAKEN in self._process.printed()
                 if not taken or attempt == _TRIES:
                     self.kill()
                     raise
@@ -171,7 +170,7 @@ class ConnectWorker:
 
     def _is_healthy(self) -> bool:
         # Its log tells that it has bound its port: another worker may have been quicker, and be healthy there.
-        logged = self.log()[self._log_start :]
+        logged = "" if self._process is None else self._process.printed()
         # GET /health came with 3.9; before, lists are answered while the topics are still being read.
         if tuple(map(int, self._version.split(".")[:2])) >= (3, 9):
             return "REST server listening at" in logged and self.rest.healthy()
@@ -207,7 +206,6 @@ class ConnectWorker:
         if self._folder is None:
             self._folder = run_folder("worker")
             write_log_settings(self._folder)
-        self._log_start = len(self.log())
         port = free_ports(1)[0]
         self.rest = ConnectRest(f"http://127.0.0.1:{port}")
         settings = write_properties(

@@ -17,7 +17,6 @@ from connect_share.embedded.ports import free_ports
 from connect_share.embedded.processes import ChildProcess
 from tests.support.waiting import await_that
 
-_TRIES: Final = 3
 _SESSION_S: Final = 60.0  # of the test's own client, however slow the machine is
 _REST: Final = "admin.enableServer=false\n4lw.commands.whitelist=srvr\n"
 
@@ -29,8 +28,9 @@ def _jars() -> Path:
     return Path(spec.origin).parent / "jars"
 
 
-def _start(folder: Path) -> tuple[ChildProcess, int] | None:
-    """Start one on a port that was free a moment ago; ``None`` if it ended, as when somebody else has taken that."""
+@contextmanager
+def zookeeper(folder: Path) -> Iterator[str]:
+    """Start one; gives ``host:port``."""
     [port] = free_ports(1)
     config = folder / "zoo.cfg"
     config.write_text(f"dataDir={folder}\nclientPort={port}\nclientPortAddress=127.0.0.1\n{_REST}")
@@ -47,11 +47,10 @@ def _start(folder: Path) -> tuple[ChildProcess, int] | None:
     class_path = ":".join(str(jar) for pattern in needed for jar in sorted(jars.glob(f"{pattern}.jar")))
     main_class = "org.apache.zookeeper.server.ZooKeeperServerMain"
     command = [str(java_command()), *QUICK, "-Xmx128m", "-cp", class_path, main_class, str(config)]
-    process = ChildProcess(command, log_path=folder / f"zookeeper-{port}.log")
+    process = ChildProcess(command, log_path=folder / "zookeeper.log")
 
-    def serves_or_ended() -> bool:
-        if not process.running:
-            return True
+    def serves() -> bool:
+        assert process.running, process.log_tail()
         # It takes connections before it serves them.
         try:
             with socket.create_connection(("127.0.0.1", port), timeout=10) as client:
@@ -61,22 +60,7 @@ def _start(folder: Path) -> tuple[ChildProcess, int] | None:
             return False
 
     try:
-        await_that(serves_or_ended, what="serving", timeout_s=120)
-    except BaseException:
-        process.stop()
-        raise
-    return (process, port) if process.running else None
-
-
-@contextmanager
-def zookeeper(folder: Path) -> Iterator[str]:
-    """Start one; gives ``host:port``."""
-    started = None
-    for _ in range(_TRIES):
-        started = started or _start(folder)
-    assert started is not None, [path.read_text() for path in folder.glob("zookeeper-*.log")]
-    process, port = started
-    try:
+        await_that(serves, what="serving", timeout_s=120)
         yield f"127.0.0.1:{port}"
     finally:
         process.stop()

@@ -15,6 +15,7 @@ from connect_share.log import KafkaBasedLog, read_ranges
 from connect_share.records import OffsetRange, Record, TopicType
 from connect_share.topics import TopicSpec
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
+from tests.support.topics import create_known
 from tests.support.waiting import await_that
 
 Pair = tuple[bytes | None, bytes | None]
@@ -86,8 +87,7 @@ class Bench:
     ) -> None:
         self._extra.add(topic or self.topic)
         request = NewTopicRequest(topic or self.topic, partitions, 1, {"cleanup.policy": "compact", **(configs or {})})
-        self.admin.create_topic(request)
-        await_that(lambda: self.admin.describe_topics([request.topic]), what="visible")
+        create_known(self.admin, request)
 
     def log(self, sink: Any, **options: Any) -> KafkaBasedLog:
         """Make a log that is stopped when the test ends."""

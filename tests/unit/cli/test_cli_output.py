@@ -149,13 +149,10 @@ def test_a_stream_that_cannot_show_a_letter_gets_its_escape() -> None:
     assert raw.getvalue().split(b"\n")[1] == rb"gr\xf6\xdfe"
 
 
-def without_buffering_off() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
-
-
 @pytest.mark.parametrize("program", ["connect_share.cli", "migrator.cli"])
 def test_a_reader_that_has_gone_ends_a_command_without_a_word(program: str) -> None:
     """As behind ``| head``."""
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     reading, writing = os.pipe()
     os.close(reading)
     try:
@@ -164,7 +161,7 @@ def test_a_reader_that_has_gone_ends_a_command_without_a_word(program: str) -> N
             stdout=writing,
             stderr=subprocess.PIPE,
             text=True,
-            env=without_buffering_off(),
+            env=buffered,
             check=False,
         )
     finally:
