@@ -13,7 +13,7 @@ from typing import Final
 
 from connect_share.errors import ConfigError
 from connect_share.worker_config.client_settings import ClientSettings
-from connect_share.worker_config.config_providers import VARIABLE
+from connect_share.worker_config.config_providers import has_reference
 from connect_share.worker_config.sasl import translate_sasl
 from connect_share.worker_config.tls import translate_tls
 
@@ -165,7 +165,7 @@ def _order_backoffs(tuning: dict[str, str]) -> None:
 
 def _refuse_unresolved(java: Mapping[str, str]) -> None:
     for name, value in java.items():
-        if name.startswith(("sasl.", "ssl.", "security.", "bootstrap.")) and VARIABLE.search(value):
+        if name.startswith(("sasl.", "ssl.", "security.", "bootstrap.")) and has_reference(value):
             raise ConfigError(
                 f"{name} refers to a config provider that is not declared in config.providers", property_name=name
             )
@@ -188,7 +188,7 @@ def common_settings(java: Mapping[str, str], own: Mapping[str, str] | None = Non
         raise ConfigError(
             "bootstrap.servers is missing; give host:port of the brokers", property_name="bootstrap.servers"
         )
-    protocol = java.get("security.protocol", "PLAINTEXT").strip().upper() or "PLAINTEXT"
+    protocol = java.get("security.protocol", "PLAINTEXT").strip().upper()
     if protocol not in SECURITY_PROTOCOLS:
         raise ConfigError(
             f"security.protocol has to be one of {', '.join(SECURITY_PROTOCOLS)}", property_name="security.protocol"

@@ -4,17 +4,53 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from connect_share.errors import ConfigError
 from connect_share.worker_config.properties import load_properties
 
-VARIABLE: Final = re.compile(r"\$\{([^}]*?):(?:([^}]*?):)?([^}]*?)\}")
 _PACKAGE: Final = "org.apache.kafka.common.config.provider."
 
 _Lookup = Callable[[str, str, Mapping[str, str]], str | None]
+
+
+class Reference(NamedTuple):
+    """One ``${provider:key}`` or ``${provider:path:key}`` in a text, from ``start`` to before ``end``."""
+
+    start: int
+    end: int
+    provider: str
+    path: str
+    key: str
+
+
+def references(text: str) -> Iterator[Reference]:
+    """Yield the references that Java finds in a text, in order.
+
+    Read once from left to right: Java's own expression takes cubic time for texts that anybody may write to a topic.
+
+    Source: ``ConfigTransformer.DEFAULT_PATTERN``.
+    """
+    start = text.find("${")
+    while start >= 0 and (end := text.find("}", start)) >= 0:
+        provider, *rest = text[start + 2 : end].split(":", 2)
+        if rest:
+            yield Reference(start, end + 1, provider, rest[0] if len(rest) == 2 else "", rest[-1])
+        # What begins further on inside has no colon either.
+        start = text.find("${", end + 1)
+
+
+def has_reference(text: str) -> bool:
+    """Return whether a text has a reference to a config provider."""
+    return next(references(text), None) is not None
+
+
+def is_reference(text: str) -> bool:
+    """Return whether a text is one reference and nothing else."""
+    first = next(references(text), None)
+    return first is not None and (first.start, first.end) == (0, len(text))
 
 
 def _from_file(path: str, key: str, parameters: Mapping[str, str]) -> str | None:
@@ -76,10 +112,7 @@ def resolve_variables(properties: Mapping[str, str]) -> dict[str, str]:
     names = [name.strip() for name in properties.get("config.providers", "").split(",") if name.strip()]
     classes = {name: properties.get(f"config.providers.{name}.class", "").strip() for name in names}
 
-    def resolve(property_name: str, match: re.Match[str]) -> str:
-        provider, path, key = match.group(1), match.group(2) or "", match.group(3)
-        if provider not in classes:
-            return match.group()
+    def resolve(property_name: str, provider: str, path: str, key: str) -> str:
         lookup = _PROVIDERS.get(classes[provider])
         if lookup is None:
             raise ConfigError(
@@ -103,9 +136,15 @@ def resolve_variables(properties: Mapping[str, str]) -> dict[str, str]:
             )
         return value
 
+    def replaced(property_name: str, text: str) -> str:
+        parts, done = [], 0
+        for one in references(text):
+            if one.provider in classes:
+                parts += [text[done : one.start], resolve(property_name, one.provider, one.path, one.key)]
+                done = one.end
+        return "".join([*parts, text[done:]])
+
     return {
-        name: VARIABLE.sub(lambda match, name=name: resolve(name, match), value)  # type: ignore[misc]
-        if not name.startswith("config.providers")
-        else value
+        name: value if name.startswith("config.providers") else replaced(name, value)
         for name, value in properties.items()
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -10,6 +11,7 @@ from connect_share.errors import ConfigError
 _FLAGS: Final = frozenset({"required", "requisite", "sufficient", "optional"})
 _ESCAPES: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _OCTAL: Final = "01234567"
+_LINE_END: Final = re.compile(r"[\r\n]")
 # java.io.StreamTokenizer ends an unquoted word at these; everything else is more than Java would take, not less.
 _ENDS_WORD: Final = frozenset(" \t\n\r\f=;\"'")
 
@@ -62,7 +64,8 @@ def _tokens(text: str, property_name: str) -> list[tuple[bool, str]]:
         if character in " \t\n\r\f":
             position += 1
         elif text.startswith("//", position):
-            position = min((end for end in (text.find(c, position) for c in "\r\n") if end >= 0), default=len(text))
+            end_of_line = _LINE_END.search(text, position)
+            position = len(text) if end_of_line is None else end_of_line.start()
         elif text.startswith("/*", position):
             end = text.find("*/", position + 2)
             position = len(text) if end < 0 else end + 2

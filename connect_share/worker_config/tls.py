@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import subprocess
-import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -14,10 +13,19 @@ from typing import Final
 from connect_share.errors import ConfigError
 
 _JKS_MAGIC: Final = b"\xfe\xed\xfe\xed"
-_SAFE_PROTOCOLS: Final = frozenset({"TLS", "TLSv1.2", "TLSv1.3"})
+_HOST_NAME_CHECK: Final = "ssl.endpoint.identification.algorithm"
+_TLS_1_2: Final = frozenset({"TLS", "TLSv1.2"})
+_TLS_1_3: Final = "TLSv1.3"
+# librdkafka has no setting for the lowest version. These suites are of TLS 1.2 only, and need a key that no client here
+# has: a broker that speaks 1.2 is refused, 1.3 has suites of its own.
+_NO_TLS_1_2: Final = "PSK"
 _KEYTOOL_TIMEOUT_S: Final = 30
 _STORE_LIMIT_BYTES: Final = 4 * 1024 * 1024
 _PEM_BLOCK: Final = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----([A-Za-z0-9+/=\s]+)-----END \1-----")
+_CERTIFICATE: Final = re.compile(r"-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----")
+_JVM_ALGORITHMS: Final = frozenset(
+    {"", "PKIX", "SunX509", "SunPKIX", "NewSunX509", "X509", "X.509", "IbmX509", "IbmPKIX"}
+)
 # Java code cannot run inside librdkafka; leaving these out silently could weaken what the operator wanted.
 _REFUSED: Final = {
     "ssl.cipher.suites": "leave it out: OpenSSL names its cipher suites differently",
@@ -29,7 +37,7 @@ _REFUSED: Final = {
 
 
 def translate_tls(java: Mapping[str, str]) -> dict[str, str]:
-    """Translate trust store, key store and host name check.
+    """Translate trust store, key store, TLS versions and host name check.
 
     Trust stores may be PEM, PKCS12 or JKS (the last two are read with Java's keytool and handed over in memory), key
     stores PEM or PKCS12.
@@ -40,17 +48,34 @@ def translate_tls(java: Mapping[str, str]) -> dict[str, str]:
     for name, remedy in _REFUSED.items():
         if java.get(name, "").strip():
             raise ConfigError(f"{name} cannot be honoured by this client; {remedy}", property_name=name)
+    for name in ("ssl.trustmanager.algorithm", "ssl.keymanager.algorithm"):
+        if java.get(name, "").strip() not in _JVM_ALGORITHMS:
+            raise ConfigError(f"{name} cannot be honoured by this client; leave it out", property_name=name)
+    out: dict[str, str] = {}
     for name in ("ssl.enabled.protocols", "ssl.protocol"):
         wanted = {part.strip() for part in java.get(name, "").split(",") if part.strip()}
-        if wanted and not wanted & _SAFE_PROTOCOLS:
+        if wanted and not wanted & {*_TLS_1_2, _TLS_1_3}:
             raise ConfigError(f"{name}: this client speaks TLS 1.2 and 1.3 only", property_name=name)
-    out: dict[str, str] = {}
-    algorithm = java.get("ssl.endpoint.identification.algorithm")
+        if name == "ssl.enabled.protocols" and wanted and not wanted & _TLS_1_2:
+            out["ssl.cipher.suites"] = _NO_TLS_1_2
+    algorithm = java.get(_HOST_NAME_CHECK)
     if algorithm is not None:
-        out["ssl.endpoint.identification.algorithm"] = "https" if algorithm.strip().lower() == "https" else "none"
+        out[_HOST_NAME_CHECK] = _host_name_check(algorithm)
     _translate_truststore(java, out)
     _translate_keystore(java, out)
     return out
+
+
+def _host_name_check(algorithm: str) -> str:
+    """Only an empty value switches it off, as in Java, which refuses every broker for a word that it does not know."""
+    if not algorithm:
+        return "none"
+    if algorithm.strip().lower() == "https":
+        return "https"
+    raise ConfigError(
+        f"{_HOST_NAME_CHECK} has to be https, which is the default, or empty, which switches the check of host names off",
+        property_name=_HOST_NAME_CHECK,
+    )
 
 
 def _store_kind(name: str, location: str) -> str:
@@ -74,6 +99,11 @@ def _translate_truststore(java: Mapping[str, str], out: dict[str, str]) -> None:
     location = java.get("ssl.truststore.location", "").strip()
     if certificates:
         out["ssl.ca.pem"] = _pem("ssl.truststore.certificates", certificates)
+    elif not location and java.get("ssl.truststore.password", ""):
+        # As in Java: else a misspelled location would mean that all authorities the machine knows are trusted.
+        raise ConfigError(
+            "ssl.truststore.password is given without ssl.truststore.location", property_name="ssl.truststore.password"
+        )
     elif location:
         if _store_kind("ssl.truststore.location", location) == "PEM":
             out["ssl.ca.location"] = location
@@ -113,7 +143,8 @@ def _pem(name: str, text: str) -> str:
         raise ConfigError(f"{name} has no PEM block (-----BEGIN ...-----)", property_name=name)
 
     def lines(match: re.Match[str]) -> str:
-        body = "\n".join(textwrap.wrap("".join(match.group(2).split()), 64))
+        base64 = "".join(match.group(2).split())
+        body = "\n".join(base64[start : start + 64] for start in range(0, len(base64), 64))
         return f"-----BEGIN {match.group(1)}-----\n{body}\n-----END {match.group(1)}-----\n"
 
     return _PEM_BLOCK.sub(lines, text).rstrip() + "\n"
@@ -126,11 +157,14 @@ def _keytool() -> str | None:
 
 
 def _certificates_of(location: str, password: str) -> str:
-    """List the certificates of a JKS or PKCS12 store as PEM, with the password out of sight of ``ps``."""
+    """Return what Java trusts with a JKS or PKCS12 store as PEM, with the password out of sight of ``ps``.
+
+    Source: ``sun.security.validator.TrustStoreUtil``.
+    """
     name = "ssl.truststore.location"
     remedy = (
-        f"convert it with: keytool -list -rfc -keystore {location} > ca.pem, then set ssl.truststore.type=PEM "
-        f"and ssl.truststore.location=ca.pem"
+        f"convert it with: keytool -exportcert -rfc -alias ALIAS -keystore {location} >> ca.pem, for each ALIAS in it, "
+        f"then set ssl.truststore.type=PEM and ssl.truststore.location=ca.pem"
     )
     keytool = _keytool()
     if keytool is None:
@@ -138,7 +172,9 @@ def _certificates_of(location: str, password: str) -> str:
             f"{name}: {location} can only be read with Java's keytool, which was not found; {remedy}",
             property_name=name,
         )
-    command = [keytool, "-list", "-rfc", "-keystore", location, "-storepass:env", "CONNECT_SHARE_STORE_PASSWORD"]
+    # Headings are in the language of the machine otherwise.
+    command = [keytool, "-J-Duser.language=en", "-list", "-rfc", "-keystore", location]
+    command += ["-storepass:env", "CONNECT_SHARE_STORE_PASSWORD"]
     environment = {**os.environ, "CONNECT_SHARE_STORE_PASSWORD": password or "changeit"}
     try:
         done = subprocess.run(
@@ -146,10 +182,11 @@ def _certificates_of(location: str, password: str) -> str:
         )
     except (OSError, subprocess.TimeoutExpired) as exc:
         raise ConfigError(f"{name}: keytool did not run on {location}; {remedy}", property_name=name) from exc
-    begin, end = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
-    found = [part.split(end)[0] for part in done.stdout.split(begin)[1:]]
+    # Of a key entry Java trusts the key's own certificate, the first one, and not those that signed it.
+    entries = re.split(r"^Alias name: ", done.stdout, flags=re.MULTILINE)[1:]
+    found = [block.group() for entry in entries if (block := _CERTIFICATE.search(entry))]
     if done.returncode != 0 or not found:
         raise ConfigError(
             f"{name}: keytool found no certificate in {location}; check ssl.truststore.password", property_name=name
         )
-    return "".join(f"{begin}{body}{end}\n" for body in found)
+    return "".join(f"{block}\n" for block in found)

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from connect_share.records import TopicType
 from connect_share.worker_config import WorkerConfig
-from connect_share.worker_config.config_providers import VARIABLE
+from connect_share.worker_config.config_providers import has_reference
 from connect_share.worker_plugin import INTERCEPTOR_CLASS
 from connect_share.worker_plugin.worker_file_check import (
     CLIENT_KINDS,
@@ -103,7 +103,7 @@ class _Connector:
                     name,
                     f"replaces the worker's interceptor, so it {does} plain keys in a shared topic; "
                     f"add {INTERCEPTOR_CLASS} to it, or remove it",
-                    sure=not VARIABLE.search(value),
+                    sure=not has_reference(value),
                 )
             elif times > 1:
                 yield self._finding(name, f"has {INTERCEPTOR_CLASS} {times} times; it has to be there once")

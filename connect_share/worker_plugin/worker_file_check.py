@@ -15,7 +15,7 @@ from typing import Any, Final
 from connect_share.errors import ConfigError, InvalidClusterGroupIdError
 from connect_share.records import TopicType
 from connect_share.worker_config import SHARING_PROPERTY, TOPIC_PROPERTIES, WorkerConfig
-from connect_share.worker_config.config_providers import VARIABLE, resolve_variables
+from connect_share.worker_config.config_providers import has_reference, is_reference, resolve_variables
 from connect_share.worker_plugin import INTERCEPTOR_CLASS
 
 INTERCEPTORS: Final = "interceptor.classes"
@@ -181,7 +181,7 @@ def _validated(properties: Mapping[str, str]) -> tuple[WorkerConfig | None, list
 
 def _invalid(name: str, message: str, properties: Mapping[str, str]) -> Finding:
     text = message if message.startswith(name) else f"{name}: {message}"
-    elsewhere = name not in _DECIDING and (VARIABLE.search(properties.get(name, "")) or name.startswith(_SECURITY))
+    elsewhere = name not in _DECIDING and (has_reference(properties.get(name, "")) or name.startswith(_SECURITY))
     if elsewhere:
         return Finding(Severity.WARNING, name, f"{text} (this command cannot follow it; the worker may)")
     return Finding(Severity.ERROR, name, text)
@@ -221,7 +221,7 @@ def _one_list(
 def _line(name: str, raw: Mapping[str, str]) -> str:
     """Write the line as it has to be: what is there, references as they are, and the interceptor once at the end."""
     others = [text for text in class_names(raw.get(name, "")) if text != INTERCEPTOR_CLASS]
-    shown = [text for text in others if _CLASS_NAME.fullmatch(text) or VARIABLE.fullmatch(text)]
+    shown = [text for text in others if _CLASS_NAME.fullmatch(text) or is_reference(text)]
     kept = shown if len(shown) == len(others) else ["(what is there)"]
     return f"{name}={','.join([*kept, INTERCEPTOR_CLASS])}"
 

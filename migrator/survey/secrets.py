@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from connect_share.worker_config.config_providers import VARIABLE
+from connect_share.worker_config.config_providers import has_reference
 
 _WORDS: Final = ("password", "passwd", "passphrase", "secret", "token", "credential", "jaas", "private")
 _KEY_AT_END: Final = re.compile(
@@ -32,7 +32,7 @@ def clear_text_secrets(config: Mapping[str, object]) -> list[str]:
 
 
 def _is_clear(name: str, value: object) -> bool:
-    if not isinstance(value, str) or value.strip().lower() in _HARMLESS_VALUES or VARIABLE.search(value):
+    if not isinstance(value, str) or value.strip().lower() in _HARMLESS_VALUES or has_reference(value):
         return False
     return _names_a_secret(name.lower()) or _IN_A_URL.search(value) is not None
 

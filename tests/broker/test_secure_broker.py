@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import logging
+import select
+import socket
+import socketserver
+import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +29,7 @@ from connect_share.errors import (
     AuthorizationError,
     BrokerTimeoutError,
     BrokerUnavailableError,
+    ConfigError,
     ConnectShareError,
     TopicMissingError,
 )
@@ -229,6 +234,53 @@ def test_a_broker_that_is_not_trusted_is_told_as_such(secure: SecureBroker, tmp_
     path.write_text("\n".join(lines))
     with pytest.raises(BrokerUnavailableError, match="certificate"):
         ask(path)
+
+
+ANOTHER_NAME = "127.0.0.2"  # this machine, under a name that the broker's certificate does not have
+
+
+@contextmanager
+def under_another_name(broker: SecureBroker) -> Iterator[str]:
+    """Pass bytes on from an address that is not in the certificate."""
+    host, _, port = broker.bootstrap_servers.rpartition(":")
+
+    class Passing(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            with socket.create_connection((host, int(port))) as inner:
+                ends = {self.request: inner, inner: self.request}
+                while readable := select.select(list(ends), [], [])[0]:
+                    for end in readable:
+                        data = end.recv(65536)
+                        if not data:
+                            return
+                        ends[end].sendall(data)
+
+    with socketserver.ThreadingTCPServer((ANOTHER_NAME, 0), Passing) as server:
+        server.daemon_threads = True
+        serving = threading.Thread(target=server.serve_forever)
+        serving.start()
+        try:
+            yield f"{ANOTHER_NAME}:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+            serving.join()
+
+
+def test_only_an_empty_algorithm_takes_a_certificate_of_another_host(secure: SecureBroker, tmp_path: Path) -> None:
+    path = worker_file(tmp_path, secure, "reader")
+    lines = [line for line in path.read_text().splitlines() if not line.startswith("bootstrap.servers")]
+    algorithm = "ssl.endpoint.identification.algorithm"
+    with under_another_name(secure) as elsewhere:
+        for more in ([], [f"{algorithm}=HTTPS"]):
+            path.write_text("\n".join([*lines, f"bootstrap.servers={elsewhere}", *more]))
+            with pytest.raises(BrokerUnavailableError, match="certificate"):
+                ask(path)
+        for typo in ("htps", "LDAPS", "https,", "none"):
+            path.write_text("\n".join([*lines, f"bootstrap.servers={elsewhere}", f"{algorithm}={typo}"]))
+            with pytest.raises(ConfigError, match=f"{algorithm} has to be https"):
+                ask(path)
+        path.write_text("\n".join([*lines, f"bootstrap.servers={elsewhere}", f"{algorithm}="]))
+        assert ask(path)
 
 
 def ask(path: Path) -> str:

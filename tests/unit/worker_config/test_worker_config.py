@@ -177,6 +177,7 @@ SECURE = {
     "sasl.mechanism": "SCRAM-SHA-512",
     "sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule required "
     f'username="alice" password="{SECRET}";',
+    "ssl.truststore.certificates": "-----BEGIN X-----\nAAAA\n-----END X-----",
     "ssl.truststore.password": SECRET,
     "ssl.keystore.key": SECRET,
     "config.providers.vault.param.token": SECRET,

@@ -205,6 +205,21 @@ PLAIN = {
         ({**PLAIN, "ssl.provider": "BC"}, "ssl.provider", "leave it out"),
         ({**PLAIN, "security.providers": "com.x.P"}, "security.providers", "leave it out"),
         ({**PLAIN, "ssl.cipher.suites": "TLS_X"}, "ssl.cipher.suites", "leave it out"),
+        ({"security.protocol": ""}, "security.protocol", "SASL_SSL"),
+        ({"security.protocol": "SSLL"}, "security.protocol", "SASL_SSL"),
+        ({**PLAIN, "sasl.mechanism": "scram-sha-512"}, "sasl.mechanism", "use PLAIN"),
+        ({**PLAIN, "ssl.enabled.protocols": "tlsv1.3"}, "ssl.enabled.protocols", "TLS 1.2 and 1.3"),
+        ({**PLAIN, "ssl.trustmanager.algorithm": "Pinned"}, "ssl.trustmanager.algorithm", "leave it out"),
+        ({**PLAIN, "ssl.protocol": "SSLv3"}, "ssl.protocol", "TLS 1.2 and 1.3"),
+        (
+            {**PLAIN, "ssl.truststore.password": "p", "ssl.truststore.locaton": "x"},
+            "ssl.truststore.password",
+            "without ssl.truststore.location",
+        ),
+        *(
+            ({**PLAIN, "ssl.endpoint.identification.algorithm": typo}, "ssl.endpoint.identification.algorithm", "https")
+            for typo in ("htps", "LDAPS", "https,", "http", "none", "false", " ", "\u017fhttps", "https https")
+        ),
         ({**PLAIN, "ssl.enabled.protocols": "TLSv1.1"}, "ssl.enabled.protocols", "TLS 1.2 and 1.3"),
         ({**PLAIN, "ssl.truststore.location": "/nowhere/t.jks"}, "ssl.truststore.location", "cannot read /nowhere"),
         ({**PLAIN, "ssl.keystore.location": "/nowhere/k.p12"}, "ssl.keystore.location", "cannot read /nowhere"),
@@ -282,6 +297,110 @@ def test_trust_stores_are_converted_in_memory(stores: Path, store: str) -> None:
     assert sorted(stores.iterdir()) == before
 
 
+TRUSTED = """
+import java.io.FileInputStream; import java.security.KeyStore; import java.security.cert.*; import javax.net.ssl.*;
+public class Trusted { public static void main(String[] stores) throws Exception { for (String store : stores) {
+  KeyStore keys = KeyStore.getInstance("JKS"); keys.load(new FileInputStream(store), "changeit".toCharArray());
+  TrustManagerFactory factory = TrustManagerFactory.getInstance(TrustManagerFactory.getDefaultAlgorithm());
+  factory.init(keys);
+  for (X509Certificate one : ((X509TrustManager) factory.getTrustManagers()[0]).getAcceptedIssuers())
+    System.out.println(store + " " + java.util.Base64.getEncoder().encodeToString(one.getEncoded()));
+}}}
+"""
+
+
+@needs_keytool
+def test_what_java_trusts_is_trusted(stores: Path, tmp_path: Path) -> None:
+    """A store with a certificate of its own, and a key whose chain another authority signed."""
+
+    def keytool(*arguments: str, given: bytes | None = None) -> bytes:
+        command = [str(KEYTOOL), *arguments, "-storepass", "changeit"]
+        return subprocess.run(command, check=True, capture_output=True, cwd=tmp_path, input=given).stdout
+
+    # A name with line ends must not look like the beginning of an entry.
+    alias = "key\nAlias name: x\n-----BEGIN CERTIFICATE-----"
+    for store, name, more in (("signer.p12", "signer", ("-ext", "bc:c")), ("both.p12", alias, ())):
+        keytool("-genkeypair", "-alias", name, "-dname", "CN=x", "-keyalg", "EC", "-keystore", store, *more)
+    request = keytool("-certreq", "-alias", alias, "-keystore", "both.p12")
+    signed = keytool("-gencert", "-rfc", "-alias", "signer", "-keystore", "signer.p12", given=request)
+    chain = signed + keytool("-exportcert", "-rfc", "-alias", "signer", "-keystore", "signer.p12")
+    keytool("-importcert", "-noprompt", "-alias", alias, "-keystore", "both.p12", given=chain)
+    other = (stores / "cert.pem").read_bytes()
+    keytool("-importcert", "-noprompt", "-alias", "other", "-keystore", "both.p12", given=other)
+    subprocess.run(
+        [str(KEYTOOL), "-importkeystore", "-srckeystore", "both.p12", "-srcstorepass", "changeit",
+         "-destkeystore", "both.jks", "-deststoretype", "JKS", "-deststorepass", "changeit"],
+        check=True, capture_output=True, cwd=tmp_path,
+    )  # fmt: skip
+    (tmp_path / "Trusted.java").write_text(TRUSTED)
+    files = [tmp_path / "both.jks", tmp_path / "both.p12"]
+    java = [str(Path(str(KEYTOOL)).with_name("java")), "Trusted.java", *map(str, files)]
+    done = subprocess.run(java, check=True, capture_output=True, cwd=tmp_path, text=True)
+    for path in files:
+        trusted = {line.split()[1] for line in done.stdout.splitlines() if line.startswith(str(path))}
+        settings = construct_all(
+            {"security.protocol": "SSL", "ssl.truststore.location": str(path), "ssl.truststore.password": "changeit"}
+        )
+        blocks = settings.properties["ssl.ca.pem"].split("-----END CERTIFICATE-----")[:-1]
+        assert {"".join(block.split()[2:]) for block in blocks} == trusted
+        assert len(trusted) == len(blocks) == 2
+
+
+# Says what each of its connections came to.
+TLS_SERVER = """
+import java.io.FileInputStream; import java.security.KeyStore; import javax.net.ssl.*;
+public class Server { public static void main(String[] given) throws Exception {
+  KeyStore keys = KeyStore.getInstance("JKS"); keys.load(new FileInputStream(given[0]), "changeit".toCharArray());
+  KeyManagerFactory factory = KeyManagerFactory.getInstance(KeyManagerFactory.getDefaultAlgorithm());
+  factory.init(keys, "changeit".toCharArray());
+  SSLContext context = SSLContext.getInstance("TLS"); context.init(factory.getKeyManagers(), null, null);
+  SSLServerSocket server = (SSLServerSocket) context.getServerSocketFactory().createServerSocket(0);
+  System.out.println(server.getLocalPort());
+  for (int number = 1; number < given.length; number++) {
+    server.setEnabledProtocols(new String[] {given[number]});
+    try (SSLSocket client = (SSLSocket) server.accept()) {
+      client.startHandshake();
+      System.out.println(client.getSession().getProtocol());
+    } catch (SSLException refused) { System.out.println("refused"); }
+}}}
+"""
+
+
+@needs_keytool
+def test_only_the_named_tls_versions_are_spoken(stores: Path, tmp_path: Path) -> None:
+    (tmp_path / "Server.java").write_text(TLS_SERVER)
+    wanted = {
+        "TLSv1.3": ["TLSv1.3", "refused"],
+        "TLSv1.2,TLSv1.3": ["TLSv1.3", "TLSv1.2"],
+        "TLSv1.2": ["TLSv1.3", "TLSv1.2"],  # the better one is spoken, too
+    }
+    versions = ["TLSv1.3", "TLSv1.2"] * len(wanted)
+    java = [str(Path(str(KEYTOOL)).with_name("java")), "Server.java", str(stores / "k.jks"), *versions]
+    with subprocess.Popen(java, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout is not None
+            port = server.stdout.readline().strip()
+            for protocols, expected in wanted.items():
+                for one in expected:
+                    settings = translated(
+                        {
+                            "bootstrap.servers": f"127.0.0.1:{port}",
+                            "security.protocol": "SSL",
+                            "ssl.enabled.protocols": protocols,
+                            "ssl.endpoint.identification.algorithm": "",
+                            "ssl.truststore.location": str(stores / "cert.pem"),
+                            # One connection each.
+                            "reconnect.backoff.ms": "60000",
+                            "reconnect.backoff.max.ms": "60000",
+                        }
+                    ).admin_settings()
+                    asking = admin_client(settings, client_id="test")
+                    assert (protocols, server.stdout.readline().strip()) == (protocols, one)
+                    del asking
+        finally:
+            server.kill()
+
+
 @needs_keytool
 def test_a_wrong_store_password_is_refused_without_showing_it(stores: Path) -> None:
     with pytest.raises(ConfigError, match=r"check ssl\.truststore\.password") as caught:
@@ -299,7 +418,7 @@ def test_a_wrong_store_password_is_refused_without_showing_it(stores: Path) -> N
 def test_without_java_the_remedy_is_told(stores: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.delenv("JAVA_HOME", raising=False)
-    with pytest.raises(ConfigError, match=r"keytool -list -rfc -keystore .*t\.jks > ca\.pem"):
+    with pytest.raises(ConfigError, match=r"keytool -exportcert -rfc -alias ALIAS -keystore .*t\.jks >> ca\.pem"):
         translated({"security.protocol": "SSL", "ssl.truststore.location": str(stores / "t.jks")})
 
 

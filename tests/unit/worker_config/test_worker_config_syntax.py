@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -12,9 +14,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from connect_share.errors import ConfigError
-from connect_share.worker_config import load_properties, parse_properties
-from connect_share.worker_config.config_providers import resolve_variables
+from connect_share.worker_config import common_settings, load_properties, parse_properties
+from connect_share.worker_config.config_providers import has_reference, is_reference, references, resolve_variables
 from connect_share.worker_config.jaas import parse_jaas
+from migrator.survey.secrets import clear_text_secrets
 
 VECTORS = json.loads((Path(__file__).parents[2] / "vectors" / "java_config_syntax.json").read_text("utf-8"))
 
@@ -185,3 +188,48 @@ def test_a_directory_provider_does_not_leave_its_directory(tmp_path: Path) -> No
     }
     with pytest.raises(ConfigError, match="has nothing under"):
         resolve_variables(properties)
+
+
+JAVA_PATTERN = re.compile(r"\$\{([^}]*?):(([^}]*?):)?([^}]*?)\}")  # ConfigTransformer.DEFAULT_PATTERN
+pieces = st.lists(st.sampled_from(["${", "$", "{", "}", ":", "a", "/b", " "]), max_size=14).map("".join)
+
+
+@given(pieces)
+@example("${a:b:c:d}")
+@example("${${a:b}}")
+@example("${a}:b}")
+@example("${:}")
+def test_references_are_those_that_javas_expression_finds(text: str) -> None:
+    assert [tuple(one) for one in references(text)] == [
+        (match.start(), match.end(), match.group(1), match.group(3) or "", match.group(4))
+        for match in JAVA_PATTERN.finditer(text)
+    ]
+    assert has_reference(text) == (JAVA_PATTERN.search(text) is not None)
+    assert is_reference(text) == (JAVA_PATTERN.fullmatch(text) is not None)
+
+
+JAAS = 'PlainLoginModule required username="u" password="p";'
+HOSTILE = {
+    "colons": "${" + ":" * 100_000,
+    "beginnings": "${:" * 50_000,
+    "nested": "${" * 50_000 + ":" * 50_000,
+    "ends": "${:}" * 25_000,
+    "comments": "//\n" * 300_000,
+    "certificates": "-----BEGIN A-----" * 10_000,
+    "one certificate": "-----BEGIN A-----" + "A" * 200_000 + "-----END A-----",
+    "addresses": "://a:" * 25_000,
+    "dots": "." * 100_000 + "key",
+}
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
+def test_long_texts_from_a_topic_are_read_in_linear_time(text: str) -> None:
+    began_s = time.process_time()
+    has_reference(text)
+    clear_text_secrets({"x": text, text: "x"})
+    java = {"bootstrap.servers": "h:1", "security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"}
+    for name in ("sasl.jaas.config", "ssl.truststore.certificates", "ssl.enabled.protocols", "request.timeout.ms"):
+        with suppress(ConfigError):
+            common_settings({**java, "sasl.jaas.config": JAAS, name: text})
+    # Quadratic time takes seconds for these.
+    assert time.process_time() - began_s < 2
