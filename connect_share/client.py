@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import operator
 import re
 import uuid
 from collections.abc import Callable, Mapping
@@ -40,7 +41,7 @@ from connect_share.errors import (
     ConfigError,
     FencedError,
 )
-from connect_share.records import Record
+from connect_share.records import Headers, Record
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
 
 __all__ = [
@@ -64,12 +65,14 @@ __all__ = [
     "TopicPartition",
     "admin_client",
     "consumer",
+    "headers_of",
     "is_end_of_partition",
     "is_unknown_topic",
     "is_unsupported",
     "library_versions",
     "producer",
     "to_record",
+    "to_whole_record",
     "translate",
 ]
 
@@ -321,9 +324,27 @@ def is_unknown_topic(error: BrokerError) -> bool:
     return error.name in ("UNKNOWN_TOPIC_OR_PART", "UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID", "_UNKNOWN_TOPIC")
 
 
-def to_record(message: Message) -> Record:
-    """Take the C library's message as a record; it must not be an error."""
-    headers: Any = message.headers()
+# The library gives such headers with holes and an exception beside them. A call in Python's own loop does not look for
+# that exception once the interpreter has specialised it, and who touches a hole crashes; a call from C always looks.
+_ask_headers: Final[Callable[[Message], Any]] = operator.methodcaller("headers")
+
+
+def headers_of(message: Message) -> Headers | None:
+    """Return a message's headers, ``None`` if a name is not UTF-8. Ask once: the library's second answer has holes."""
+    try:
+        headers = _ask_headers(message)
+    except SystemError:
+        return None
+    return tuple((str(header[0]), header[1]) for header in headers) if headers else ()
+
+
+def to_whole_record(message: Message) -> Record:
+    """Take the C library's message as a record with its headers: for whoever carries, compares or measures it."""
+    return to_record(message, headers_of(message))
+
+
+def to_record(message: Message, headers: Headers | None = ()) -> Record:
+    """Take the C library's message as a record, by default without headers: Connect has none. It must not be an error."""
     return Record(
         message.topic() or "",
         message.partition() or 0,
@@ -331,7 +352,7 @@ def to_record(message: Message) -> Record:
         message.timestamp()[1],
         message.key(),
         message.value(),
-        tuple((str(header[0]), header[1]) for header in headers) if headers else (),
+        headers,
     )
 
 

@@ -9,7 +9,8 @@
     │  └─ NotStartedError
     ├─ RecordError                          topic, partition, offset
     │  ├─ KeyFormatError
-    │  └─ ValueFormatError                  Connect's DataException
+    │  ├─ ValueFormatError                  Connect's DataException
+    │  └─ UnreadableHeadersError            the record cannot be carried whole
     ├─ TopicError                           topic
     │  ├─ TopicMissingError
     │  ├─ TopicNotCompactedError
@@ -100,6 +101,21 @@ class KeyFormatError(RecordError):
 
 class ValueFormatError(RecordError):
     """The value of a record, or a value to be written, is not what Connect expects (``DataException``)."""
+
+
+class UnreadableHeadersError(RecordError):
+    """The name of a header is not UTF-8: the client cannot read it, so the record cannot be carried whole."""
+
+    @classmethod
+    def at(cls, topic: str, partition: int, offset: int) -> UnreadableHeadersError:
+        """Return the error for one record."""
+        return cls(
+            f"{topic}[{partition}]@{offset}: the name of a header is not UTF-8, so the record cannot be carried whole: "
+            "write its key again without that header, and wait until the topic was compacted",
+            topic=topic,
+            partition=partition,
+            offset=offset,
+        )
 
 
 class TopicError(ConnectShareError):

@@ -169,7 +169,7 @@ class RecordFileWriter:
             record.timestamp_ms,
             record.key,
             record.value,
-            record.headers,
+            record.whole_headers(),
         )
 
     def write_fields(  # noqa: PLR0917 - the fields of a record in their order

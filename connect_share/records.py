@@ -6,6 +6,11 @@ import enum
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from connect_share.errors import UnreadableHeadersError
+
+Headers = tuple[tuple[str, bytes | None], ...]
+"""In order; names may repeat."""
+
 
 class TopicType(enum.Enum):
     """Which of Connect's three internal topics a record belongs to."""
@@ -24,7 +29,7 @@ class Record:
         timestamp_ms: milliseconds since the epoch, -1 when the broker gave none.
         key: ``None`` is possible on topics that are not compacted.
         value: ``None`` is a tombstone, ``b""`` is not.
-        headers: in order, names may repeat.
+        headers: empty where the reader did not ask for them; ``None``: a name is not UTF-8, so they cannot be known.
     """
 
     topic: str
@@ -33,7 +38,25 @@ class Record:
     timestamp_ms: int
     key: bytes | None
     value: bytes | None
-    headers: tuple[tuple[str, bytes | None], ...] = ()
+    headers: Headers | None = ()
+
+    def whole_headers(self) -> Headers:
+        """Return the headers, for whoever writes the record again.
+
+        Raises:
+            UnreadableHeadersError: they cannot be known.
+        """
+        if self.headers is None:
+            raise UnreadableHeadersError.at(self.topic, self.partition, self.offset)
+        return self.headers
+
+    def headers_size(self) -> int:
+        """Return an upper bound for the bytes the headers take.
+
+        Raises:
+            UnreadableHeadersError: they cannot be known.
+        """
+        return sum(len(name.encode()) + len(value or b"") + 10 for name, value in self.whole_headers())
 
     def __repr__(self) -> str:
         """Show where the record is and how large it is; keys and values may hold secrets."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+import logging
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
@@ -15,10 +16,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from connect_share.records import OffsetRange
+from connect_share.records import Headers, OffsetRange
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
 from spark_jobs.arrow_batches import arrow_batches
 from spark_jobs.schemas import KAFKA_SOURCE
+
+_log = logging.getLogger(__name__)
 
 NAME: Final = "connect_share_kafka"
 # Spark hides the values of options whose name has "secret" in it from plans and its user interface.
@@ -62,6 +65,17 @@ class KafkaReader(DataSourceReader):
 
 
 def _columns(batch: Sequence[Any]) -> list[list[Any]]:
+    from connect_share.client import headers_of
+
+    headers = [headers_of(message) for message in batch]
+    for message, found in zip(batch, headers, strict=True):
+        if found is None:
+            _log.warning(
+                "%s[%d]@%d: the name of a header is not UTF-8; its headers are given as null",
+                message.topic(),
+                message.partition(),
+                message.offset(),
+            )
     return [
         [message.topic() for message in batch],
         [message.partition() for message in batch],
@@ -69,11 +83,11 @@ def _columns(batch: Sequence[Any]) -> list[list[Any]]:
         [message.timestamp()[1] for message in batch],
         [message.key() for message in batch],
         [message.value() for message in batch],
-        [_headers(message.headers()) for message in batch],
+        [_headers(found) for found in headers],
     ]
 
 
-def _headers(headers: Any) -> list[dict[str, Any]] | None:
+def _headers(headers: Headers | None) -> list[dict[str, Any]] | None:
     return [{"key": name, "value": value} for name, value in headers] if headers else None
 
 

@@ -59,7 +59,7 @@ def _columns(batch: Sequence[Record]) -> list[list[Any]]:
         [record.timestamp_ms for record in batch],
         [record.key for record in batch],
         [record.value for record in batch],
-        [[{"key": name, "value": value} for name, value in record.headers] or None for record in batch],
+        [[{"key": name, "value": value} for name, value in record.whole_headers()] or None for record in batch],
     ]
 
 

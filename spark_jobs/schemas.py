@@ -24,7 +24,7 @@ KAFKA_SOURCE: Final = StructType(
         StructField("key", BinaryType(), nullable=True),
         # null is a tombstone, an empty value is not.
         StructField("value", BinaryType(), nullable=True),
-        # in order, names may repeat; null when there are none.
+        # in order, names may repeat; null when there are none, or (with a warning in the log) a name is not UTF-8.
         StructField(
             "headers",
             ArrayType(

@@ -15,6 +15,7 @@ from connect_share.client import (
     consumer,
     is_end_of_partition,
     to_record,
+    to_whole_record,
     translate,
 )
 from connect_share.errors import ReadToEndTimeoutError
@@ -44,6 +45,7 @@ def read_ranges(
     isolation: Isolation,
     client_id: str,
     idle_timeout_s: float = IDLE_TIMEOUT_S,
+    with_headers: bool = False,
 ) -> Iterator[Record]:
     """Yield the records of half-open ranges, in offset order within each partition.
 
@@ -55,16 +57,18 @@ def read_ranges(
         isolation: which records of transactions are seen.
         client_id: shown in the broker's logs.
         idle_timeout_s: longest time without any progress.
+        with_headers: of each record; whoever only looks at keys and values does without.
 
     Raises:
         ReadToEndTimeoutError: no progress for so long; a range may go past the log's end, or an open transaction holds.
         BrokerError: a partition cannot be read, or an offset is not there any more.
     """
+    taken = to_whole_record if with_headers else to_record
     for batch in read_batches(
         settings, ranges, isolation=isolation, client_id=client_id, idle_timeout_s=idle_timeout_s
     ):
         for message in batch:
-            yield to_record(message)
+            yield taken(message)
 
 
 def read_batches(

@@ -18,7 +18,7 @@ from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from connect_share.client import Message
+from connect_share.client import Message, headers_of, to_record
 from connect_share.errors import RecordFileError
 from connect_share.keys import split_key
 from connect_share.log.ranges import read_batches
@@ -32,6 +32,7 @@ from migrator.facts.manifest import BackupFile
 from migrator.facts.readiness import Ready, wanted_of
 from migrator.progress import Progress
 from migrator.transform.connector_keys import connector_of
+from migrator.transform.rules import KeyTransform
 
 BACKUP: Final = "backup of a migration"
 PARTITIONS_AT_ONCE: Final = 200
@@ -119,6 +120,7 @@ class _Section:
     isolation: Isolation
     ranges: dict[tuple[str, int], OffsetRange] = field(default_factory=dict)
     taken: dict[str, Callable[[bytes | None], bool]] = field(default_factory=dict)
+    moved: dict[str, list[KeyTransform]] = field(default_factory=dict)
 
     def add(self, offset_range: OffsetRange) -> None:
         at = (offset_range.topic, offset_range.partition)
@@ -141,6 +143,11 @@ class _Section:
         if not self.taken:
             return batch
         return [message for message in batch if self.taken[message.topic() or ""](message.key())]
+
+    def must_hold(self, topic: str, key: bytes | None) -> bool:
+        """Tell a record that is moved or written over from what lies beside it in a shared source topic."""
+        moved = self.moved.get(topic)
+        return moved is None or any(isinstance(transform.original_key(key), bytes) for transform in moved)
 
 
 class _Layout:
@@ -171,6 +178,7 @@ class _Layout:
         isolation: Isolation,
         ranges: Sequence[OffsetRange],
         taken: Callable[[bytes | None], bool] | None = None,
+        moved: KeyTransform | None = None,
     ) -> int:
         """Add what is to be read of a topic; gives the topic's number."""
         at = (side, cluster, topic, isolation)
@@ -183,6 +191,8 @@ class _Layout:
             section.add(offset_range)
         if taken is not None:
             section.taken[topic] = taken
+        if moved is not None:
+            section.moved.setdefault(topic, []).append(moved)
         return number
 
     def described(self) -> tuple[BackedUpTopic, ...]:
@@ -227,6 +237,7 @@ def _lay_out(ready: Ready) -> _Layout:
                 client_id=client_id_of(worker),
                 isolation=topic.isolation,
                 ranges=topic.ranges(),
+                moved=source.transform(topic_type),
             )
             for topic_type, topic in source.topics.items()
         }
@@ -288,6 +299,7 @@ def back_up(ready: Ready, plan_path: Path, progress: Progress) -> BackupFile:
         RecordFileError: the file cannot be written; nothing bears its name then.
         BrokerError: reading was refused.
         ReadToEndTimeoutError: the end of a range was not reached.
+        UnreadableHeadersError: a record that is moved or written over cannot be kept whole.
     """
     path = backup_path(plan_path)
     _refuse_another(path, ready.plan.run_id)
@@ -303,13 +315,14 @@ def back_up(ready: Ready, plan_path: Path, progress: Progress) -> BackupFile:
     total = sum(part.end - part.start for section in layout.sections for part in section.ranges.values())
     progress.phase(f"backing up to {path.name}", total)
     counts: Counter[tuple[int, str]] = Counter()
+    left_out: Counter[str] = Counter()
     with RecordFileWriter(path, contents.model_dump(mode="json"), sections=len(layout.sections)) as writer:
         for number, section in enumerate(layout.sections):
             if number:
                 writer.next_section()
             for batch in section.batches():
                 progress.advance(len(batch))
-                counts.update(_write(writer, number, section.wanted(batch)))
+                counts.update(_write(writer, number, section, section.wanted(batch), left_out))
     written = writer.result
     if written is None:
         raise RecordFileError(f"{path} was not written", path=str(path))
@@ -320,14 +333,22 @@ def back_up(ready: Ready, plan_path: Path, progress: Progress) -> BackupFile:
         size_bytes=written.size_bytes,
         sha256=written.sha256,
         seconds=round(time.monotonic() - began_s, 3),
+        left_out=dict(left_out),
     )
 
 
-def _write(writer: RecordFileWriter, section: int, batch: list[Message]) -> Counter[tuple[int, str]]:
+def _write(
+    writer: RecordFileWriter, number: int, section: _Section, batch: list[Message], left_out: Counter[str]
+) -> Counter[tuple[int, str]]:
     """Write what the client gave, without an object for each record; gives the counts."""
     counts: Counter[tuple[int, str]] = Counter()
     for message in batch:
-        topic, headers = message.topic() or "", message.headers()
+        topic, headers = message.topic() or "", headers_of(message)
+        if headers is None:
+            if section.must_hold(topic, message.key()):
+                to_record(message, headers).whole_headers()  # raises
+            left_out[topic] += 1
+            continue
         writer.write_fields(
             topic,
             message.partition() or 0,
@@ -335,9 +356,9 @@ def _write(writer: RecordFileWriter, section: int, batch: list[Message]) -> Coun
             message.timestamp()[1],
             message.key(),
             message.value(),
-            headers,  # type: ignore[arg-type]
+            headers,
         )
-        counts[section, topic] += 1
+        counts[number, topic] += 1
     return counts
 
 

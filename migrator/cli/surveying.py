@@ -112,6 +112,12 @@ def _topic_notes(topics: Sequence[TopicSurvey]) -> list[str]:
         ]
         if topic.illegal_keys:
             notes.append(f"{topic.topic}: {topic.illegal_keys:,} record(s) whose key Connect does not write there")
+        notes += [
+            f"{_name(group.group)} in {topic.topic}: {group.unreadable_headers:,} record(s) cannot be carried whole, for the "
+            f"name of a header is not UTF-8; the first is {group.first_unreadable}"
+            for group in topic.groups
+            if group.unreadable_headers
+        ]
         if topic.configs.get("cleanup.policy", "compact") != "compact":
             notes.append(f"{topic.topic}: cleanup.policy is not compact, records may be lost by age or size")
         if topic.configs.get("message.timestamp.type") == "LogAppendTime":

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from connect_share.admin import Admin
-from connect_share.client import Message, to_record
+from connect_share.client import Message, headers_of, to_record, to_whole_record
 from connect_share.log.ranges import RangeReader, read_ranges
 from connect_share.records import Record, TopicType
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
@@ -44,6 +44,7 @@ def read_slice(
         isolation=slice_.isolation,
         client_id=client_id,
         idle_timeout_s=idle_timeout_s,
+        with_headers=True,
     )
 
 
@@ -190,7 +191,7 @@ class BegunCopy:
 
 
 def _records(batches: Iterable[list[Message]]) -> Iterator[Record]:
-    return (to_record(message) for batch in batches for message in batch)
+    return (to_whole_record(message) for batch in batches for message in batch)
 
 
 def _mirror(
@@ -219,7 +220,10 @@ def _mirror(
                     continue
                 key = prefix + original
             value: Any = message.value()
-            going.append((key, value, message.timestamp()[1], message.headers()))
+            headers: Any = headers_of(message)
+            if headers is None:
+                to_record(message, headers).whole_headers()  # raises
+            going.append((key, value, message.timestamp()[1], [*headers] if headers else None))
         tally.took(batch, going)
         writer.write_all(going)
         if on_progress is not None:
@@ -322,5 +326,6 @@ class CopyJob:
             isolation=Isolation.READ_UNCOMMITTED,
             client_id=self.client_id,
             idle_timeout_s=IDLE_TIMEOUT_S,
+            with_headers=True,
         )
         return Present.read(records, slice_.transform)

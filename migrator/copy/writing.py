@@ -184,7 +184,7 @@ class CheckedWriter:
 
     def write(self, record: Record) -> None:
         """Queue one record; blocks while the queue is full."""
-        self.write_all(((record.key, record.value, record.timestamp_ms, [*record.headers] or None),))
+        self.write_all(((record.key, record.value, record.timestamp_ms, [*record.whole_headers()] or None),))
 
     def write_all(self, records: Sequence[Outgoing]) -> None:
         """Queue records in this order; blocks while the queue is full.

@@ -205,6 +205,7 @@ def _read(ready: Ready, each: OffsetRange) -> Iterator[Record]:
         isolation=Isolation.READ_UNCOMMITTED,
         client_id=client_id_of(worker),
         idle_timeout_s=IDLE_TIMEOUT_S,
+        with_headers=True,
     )
 
 

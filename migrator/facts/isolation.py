@@ -16,7 +16,7 @@ from typing import Final
 from pydantic import BaseModel, ConfigDict
 
 from connect_share.admin import Admin
-from connect_share.client import Message
+from connect_share.client import Message, headers_of
 from connect_share.keys import split_key
 from connect_share.log.ranges import read_batches
 from connect_share.records import OffsetRange, TopicType
@@ -139,9 +139,9 @@ def _told(message: Message, key: bytes, value: bytes) -> int:
     hashed = hashlib.blake2b(_PLACE.pack(message.partition() or 0, offset, timestamp_ms, len(key)), digest_size=8)
     hashed.update(key)
     hashed.update(value)
-    headers = message.headers()
-    if headers:
-        hashed.update(repr(headers).encode())
+    headers = headers_of(message)
+    if headers != ():  # what cannot be read is one and the same here
+        hashed.update(repr(headers and [*headers]).encode())
     return int.from_bytes(hashed.digest(), "big")
 
 

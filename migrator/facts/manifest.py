@@ -88,6 +88,7 @@ class BackupFile(BaseModel):
         topics: how many records of each topic are in it.
         sha256: of the file's bytes.
         seconds: what it took.
+        left_out: by topic: records of others that could not be carried whole; nothing of them is moved.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -98,6 +99,7 @@ class BackupFile(BaseModel):
     size_bytes: int
     sha256: str
     seconds: float
+    left_out: dict[str, int] = {}
 
 
 class Manifest(BaseModel):

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
-from connect_share.client import Message, to_record
+from connect_share.client import Message, headers_of, to_record
+from connect_share.errors import UnreadableHeadersError
 from connect_share.records import Record, TopicType
 from migrator.errors import PlanRejectedError
 from migrator.facts.inspection import PROGRESS_EVERY
@@ -45,18 +46,14 @@ class Counting:
         for message in batch:
             key: Any = message.key()
             value: Any = message.value()
+            headers = headers_of(message)
             if key is not None and value is not None and key.startswith(beginnings):
                 length = len(key) - cut + len(value)
-                if (
-                    known_part(key[cut:]) in known
-                    and length <= room
-                    and message.timestamp()[1] != 0
-                    and not message.headers()
-                ):
+                if known_part(key[cut:]) in known and length <= room and message.timestamp()[1] != 0 and headers == ():
                     taken += 1
                     size += length
                     continue
-            self.count(to_record(message))
+            self.count(to_record(message, headers))
         self._read += taken
         self._to_write += taken
         self._bytes += size + taken * len(self._prefix)
@@ -78,7 +75,7 @@ class Counting:
         """Count one record; gives its original key if it is taken.
 
         Raises:
-            PlanRejectedError: with its new key it does not fit into the destination's topic.
+            PlanRejectedError: with its new key it does not fit into the destination's topic, or it cannot be carried whole.
         """
         self._read += 1
         if self._read % PROGRESS_EVERY == 0:
@@ -99,7 +96,10 @@ class Counting:
         self._bytes += size
         self._tombstones += record.value is None
         self.undated += record.timestamp_ms == 0  # the client library takes 0 for "now"
-        headers = sum(len(name.encode()) + len(value or b"") + 10 for name, value in record.headers)
+        try:
+            headers = record.headers_size()
+        except UnreadableHeadersError as error:
+            raise PlanRejectedError(str(error)) from error
         if size + headers + RECORD_OVERHEAD_BYTES > self._limit_bytes:
             raise PlanRejectedError(
                 f"{record.topic}[{record.partition}]@{record.offset}: with its new key the record has {size} bytes "

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from connect_share.admin import Admin
-from connect_share.client import to_record
+from connect_share.client import to_whole_record
 from connect_share.errors import ConfigError
 from connect_share.log.ranges import read_batches
 from connect_share.records import TopicType
@@ -151,7 +151,7 @@ def _plan_source(
             idle_timeout_s=IDLE_TIMEOUT_S,
         )
         if topic_type is TopicType.CONFIG:
-            records = (to_record(message) for batch in batches for message in batch)
+            records = (to_whole_record(message) for batch in batches for message in batch)
             move.state = replay_config(counting.through(records), move.own)
         else:
             for batch in batches:

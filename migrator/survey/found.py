@@ -50,6 +50,8 @@ class GroupInTopic(_Fact):
         bytes: keys and values.
         largest_bytes: of the largest record, with the key it has; an upper bound for its batch.
         unparseable: records whose key or value Connect cannot read.
+        unreadable_headers: records that cannot be carried whole, for the name of a header is not UTF-8.
+        first_unreadable: where the first of them is.
     """
 
     group: str | None
@@ -58,6 +60,8 @@ class GroupInTopic(_Fact):
     bytes: int
     largest_bytes: int
     unparseable: int
+    unreadable_headers: int = 0
+    first_unreadable: str | None = None
 
 
 class TopicSurvey(_Fact):

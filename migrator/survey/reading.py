@@ -35,6 +35,8 @@ class GroupCount:
     bytes: int = 0
     largest_bytes: int = 0
     unparseable: int = 0
+    unreadable_headers: int = 0
+    first_unreadable: str | None = None
     config: list[Record] = field(default_factory=list)
     offsets: Counter[str] = field(default_factory=Counter)
     workers: dict[str, set[str]] = field(default_factory=dict)
@@ -49,6 +51,8 @@ class GroupCount:
             bytes=self.bytes,
             largest_bytes=self.largest_bytes,
             unparseable=self.unparseable,
+            unreadable_headers=self.unreadable_headers,
+            first_unreadable=self.first_unreadable,
         )
 
 
@@ -78,8 +82,11 @@ class TopicCount:
         size = len(record.key or b"") + len(value or b"")
         count.records += 1
         count.bytes += size
-        if record.headers:
-            size += sum(len(name.encode()) + len(content or b"") + 10 for name, content in record.headers)
+        if record.headers is None:
+            count.unreadable_headers += 1
+            count.first_unreadable = count.first_unreadable or f"{record.topic}[{record.partition}]@{record.offset}"
+        else:
+            size += record.headers_size()
         count.largest_bytes = max(count.largest_bytes, size)
         count.tombstones += value is None
         connector = connector_of(self.topic_type, original)

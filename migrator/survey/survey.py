@@ -173,6 +173,7 @@ class _Surveyor:
             isolation=isolation,
             client_id=client_id_of(worker),
             idle_timeout_s=IDLE_TIMEOUT_S,
+            with_headers=True,
         )
         for seen, record in enumerate(records, 1):
             if seen % PROGRESS_EVERY == 0:

@@ -13,12 +13,13 @@ from connect_share.worker_config import Isolation
 from spark_jobs.kafka_source import read_kafka
 from spark_jobs.schemas import KAFKA_SOURCE
 from tests.support.kafka import TestBroker
+from tests.support.raw_records import RawRecord, write_raw
 from tests.support.topics import create_topic, write_records
 from tests.support.waiting import await_that
 
 
 def _row(record: Record) -> tuple[Any, ...]:
-    headers = [(name, value) for name, value in record.headers] or None
+    headers = [(name, value) for name, value in record.headers or ()] or None
     return (record.topic, record.partition, record.offset, record.timestamp_ms, record.key, record.value, headers)
 
 
@@ -34,7 +35,7 @@ def _rows(frame: DataFrame) -> list[tuple[Any, ...]]:
 
 
 def _awkward(broker: TestBroker, topic: str) -> list[OffsetRange]:
-    """Tombstones, empty values, odd headers, a committed and an aborted transaction; ends in markers."""
+    """Tombstones, empty values, headers odd and unreadable, a committed and an aborted transaction; ends in markers."""
     create_topic(broker.client_settings, topic, 2)
     headers = (("h", b"1"), ("h", None), ("empty", b""))
     write_records(
@@ -47,6 +48,7 @@ def _awkward(broker: TestBroker, topic: str) -> list[OffsetRange]:
             Record(topic, 1, 0, 4, b"\xff\xfe", b"x" * 300_000, headers),
         ],
     )
+    write_raw(broker.bootstrap_servers, topic, [RawRecord(b"k", b"v", [(b"\xff", b"1")])], partition=1)
     writer = client.producer(
         broker.client_settings, client_id="tests", overrides={"transactional.id": f"{topic}-writer"}
     )
@@ -70,11 +72,13 @@ def test_both_isolations_give_the_rows_of_the_library(spark: SparkSession, broke
     for isolation in Isolation:
         frame = read_kafka(spark, broker.client_settings, ranges, isolation=isolation, client_id="tests")
         assert frame.schema == KAFKA_SOURCE
-        expected = read_ranges(broker.client_settings, ranges, isolation=isolation, client_id="tests")
+        expected = read_ranges(
+            broker.client_settings, ranges, isolation=isolation, client_id="tests", with_headers=True
+        )
         rows = _rows(frame)
         assert rows == sorted(map(_row, expected), key=lambda row: (row[1], row[2]))
         counts[isolation] = len(rows)
-    assert counts == {Isolation.READ_UNCOMMITTED: 6, Isolation.READ_COMMITTED: 5}
+    assert counts == {Isolation.READ_UNCOMMITTED: 7, Isolation.READ_COMMITTED: 6}
 
 
 def test_a_range_is_half_open_and_one_task(spark: SparkSession, broker: TestBroker, unique: str) -> None:

@@ -92,7 +92,7 @@ class Site:
                 value=record.value,
                 partition=record.partition,
                 timestamp=record.timestamp_ms,
-                headers=list(record.headers) or None,
+                headers=list(record.headers or ()) or None,
                 on_delivery=lambda error, _: failures.append(error) if error else None,
             )
             producer.poll(0)
@@ -106,7 +106,12 @@ class Site:
         ranges = [OffsetRange(t, p, starts[(t, p)], ends[(t, p)]) for t, p in parts]
         return list(
             read_ranges(
-                self.settings, ranges, isolation=Isolation.READ_UNCOMMITTED, client_id="test", idle_timeout_s=20
+                self.settings,
+                ranges,
+                isolation=Isolation.READ_UNCOMMITTED,
+                client_id="test",
+                idle_timeout_s=20,
+                with_headers=True,
             )
         )
 

@@ -48,7 +48,7 @@ def write_records(
             key=record.key,
             value=record.value,
             timestamp=record.timestamp_ms,
-            headers=list(record.headers) or None,
+            headers=list(record.headers or ()) or None,
             on_delivery=delivered,
             partition=record.partition if keep_partition else -1,
         )

@@ -6,15 +6,29 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 
 from connect_share import client
-from connect_share.errors import WriteError
-from connect_share.records import ConnectorTaskId
+from connect_share.errors import UnreadableHeadersError, WriteError
+from connect_share.keys import ClusterGroupId
+from connect_share.record_file import RecordFile
+from connect_share.records import ConnectorTaskId, OffsetRange, TopicType
 from connect_share.state import ConnectorStatus, State, TargetState, TaskStatus
 from connect_share.storage import ConnectStorage
+from migrator.apply.apply import apply_plan
+from migrator.backup.backup import backup_path
+from migrator.copy.copying import begin_copy
+from migrator.errors import PlanRejectedError
+from migrator.plan.plan import MigrationPlan
+from migrator.transform.rules import KeyTransform
+from migrator.verify.verification import verify_plan
 from tests.broker.stores.conftest import Pair, Shared
+from tests.support.console import console
+from tests.support.migration_site import GROUP, SHARED_PARTITIONS, SMALL, Site, run
+from tests.support.migration_site import shared as shared_file
+from tests.support.raw_records import RawRecord, write_raw
 
 SHARING = {"connect_management_topic_sharing_support": "enabled"}
 LARGE = 12_000_000  # more than one answer of a broker to a reader that catches up may have
@@ -161,3 +175,84 @@ def test_clocks_that_jump(shared: Shared, caplog: pytest.LogCaptureFixture) -> N
             assert f"The removal at {shared.topics['status']}[0]@0 is dated " in told[0]
             assert storage.status.get("a") is not None
             assert storage.status.get(task) is None  # as told
+
+
+NOT_UTF_8 = [(b"\xff\xfe", SECRET)]
+
+
+def test_a_header_that_no_client_can_read_stops_no_store(shared: Shared) -> None:
+    worker = shared.worker(**SHARING)
+    running = ConnectorStatus("good", State.RUNNING, "w:1", 1, None, None)
+    pairs = {"config": b"connector-x", "status": b"status-connector-x", "offset": b'["x",{}]'}
+
+    def write(number: int) -> None:
+        for kind, key in pairs.items():
+            records = [RawRecord(whose + key, b"%d" % number, NOT_UTF_8) for whose in (OWN, OTHER, b"")]
+            write_raw(shared.bootstrap_servers, shared.topics[kind], records)
+
+    with ConnectStorage(worker, allow_empty=True) as storage:
+        storage.config.put_connector_config("good", {"name": "good"})
+        storage.status.put(running)
+        write(1)  # while it runs
+        storage.config.refresh(60)
+        storage.status.refresh(60)
+        storage.offsets.refresh(60)
+        storage.config.put_connector_config("after", {"name": "after"})
+        assert storage.status.get("good") == running
+    write(2)
+    with ConnectStorage(worker) as storage:  # and before it starts
+        assert storage.config.snapshot().connectors() == {"good", "after"}
+        assert storage.status.get("good") == running
+        assert storage.offset_reader("x").offset({}) is None
+
+
+def test_a_record_with_such_a_header_is_refused_by_its_place_only_if_it_has_to_be_carried(
+    site: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Onto shared topics and off them again, with such records of others on both."""
+    for who in ("shared", "own"):
+        site.create(who, SHARED_PARTITIONS)
+    for topic_type, pairs in SMALL.items():
+        topic, (key, value, _) = site.topic("shared", topic_type), pairs[-1]
+        theirs = b"other.group." + key.encode()
+        write_raw(
+            site.bootstrap_servers,
+            topic,
+            [RawRecord(theirs, value.encode(), NOT_UTF_8), RawRecord(b"?", b"", NOT_UTF_8)],
+        )
+        ours = [RawRecord(f"{GROUP}.{key}".encode(), value.encode()) for key, value, _ in pairs]
+        write_raw(site.bootstrap_servers, topic, ours)
+    source = shared_file(site)
+    destination = site.worker_file("own", "orders", sharing=False)
+
+    flags = [f"--{each.value}-storage-topic={site.topic('shared', each)}" for each in TopicType]
+    listed = console(capsys)("get", "groups", "-B", site.bootstrap_servers, *flags, "--output", "json")
+    assert {row["group"] for row in listed.json["groups"]} == {GROUP, "other.group"}
+    code, out, err = run("survey", "--source-worker-config", source, "--destination-worker-config", destination)
+    assert code == 0, err
+    config = site.topic("shared", TopicType.CONFIG)
+    assert f"other.group in {config}: 1 record(s) cannot be carried whole" in " ".join((out + err).split())
+    assert f"the first is {config}[0]@0" in " ".join((out + err).split())
+
+    plan = site.plan(source, destination)
+    manifest = apply_plan(plan)
+    assert manifest.backup is not None
+    assert manifest.backup.left_out == {site.topic("shared", each): 2 for each in TopicType}
+    assert sum(1 for _ in RecordFile(backup_path(plan)).read()) == manifest.backup.records == 9
+    assert verify_plan(plan).equal
+
+    config = site.topic("own", TopicType.CONFIG)
+    offset = write_raw(site.bootstrap_servers, config, [RawRecord(b"connector-b", b'{"properties":{}}', NOT_UTF_8)])
+    back = site.worker_file("shared", "another", sharing=True)
+    with pytest.raises(PlanRejectedError, match=rf"{config}\[0\]@{offset}: .* cannot be carried whole"):
+        site.plan(destination, back, "back.json")
+    (slice_,) = [each for each in MigrationPlan.load(plan).slices() if each.topic_type is TopicType.CONFIG]
+    transform = KeyTransform(TopicType.CONFIG, plain=True, groups=None, destination=ClusterGroupId("another"))
+    for fold in (False, True):  # even where it came after the plan
+        with pytest.raises(UnreadableHeadersError, match=rf"{config}\[0\]@{offset}: .* cannot be carried whole"):
+            begin_copy(
+                replace(slice_, offset_range=OffsetRange(config, 0, 0, offset + 1), transform=transform, fold=fold),
+                site.settings,
+                site.settings,
+                client_id="tests",
+            )

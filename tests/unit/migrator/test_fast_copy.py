@@ -136,7 +136,7 @@ class Arrived:
         return 1, self.record.timestamp_ms
 
     def headers(self) -> list[tuple[str, bytes | None]] | None:
-        return [*self.record.headers] or None
+        return [*self.record.whole_headers()] or None
 
 
 OFFSET_KEYS = (
