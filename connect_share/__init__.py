@@ -3,6 +3,8 @@
 Everything a user of the library needs is importable from here; see ``docs/embedding.md``.
 """
 
+from typing import TYPE_CHECKING
+
 from connect_share.errors import (
     AuthorizationError,
     BrokerError,
@@ -72,6 +74,19 @@ from connect_share.stores import (
 )
 from connect_share.worker_config import ClientSettings, Isolation, WorkerConfig
 
+if TYPE_CHECKING:
+    __version__: str
+else:
+
+    def __getattr__(name):
+        """Look the version up when it is asked for: that is a tenth of the time of an import."""
+        if name != "__version__":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib.metadata import version
+
+        return version("connect-share")
+
+
 __all__ = [
     "AuthorizationError",
     "BrokerError",
@@ -136,6 +151,7 @@ __all__ = [
     "WorkerConfig",
     "WorkerPluginError",
     "WriteError",
+    "__version__",
     "alter_offsets",
     "murmur2",
     "partition_for",

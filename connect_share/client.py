@@ -7,6 +7,7 @@ import operator
 import re
 import uuid
 from collections.abc import Callable, Mapping
+from types import CodeType, FrameType, FunctionType
 from typing import Any, Final, TypeVar
 
 from confluent_kafka import (
@@ -64,9 +65,11 @@ __all__ = [
     "TopicCollection",
     "TopicPartition",
     "admin_client",
+    "callback",
     "consumer",
     "headers_of",
     "is_end_of_partition",
+    "is_in_callback",
     "is_unknown_topic",
     "is_unsupported",
     "library_versions",
@@ -80,12 +83,29 @@ T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
+_callbacks: Final[set[CodeType]] = set()
+
+
+def callback(function: T) -> T:
+    """Mark a function that the C library calls. It forgets what is raised there, an interruption included."""
+    if isinstance(function, FunctionType):
+        _callbacks.add(function.__code__)
+    return function
+
+
+def is_in_callback(frame: FrameType | None) -> bool:
+    """Tell whether the C library has called what runs in this frame."""
+    while frame is not None and frame.f_code not in _callbacks:
+        frame = frame.f_back
+    return frame is not None
+
 
 class _LibraryLog:
     """Takes the C library's own lines at DEBUG: what matters comes back as an error, and a dead broker is repeated."""
 
     _log = logging.getLogger(__name__ + ".librdkafka")
 
+    @callback
     def log(self, level: int, text: str, *arguments: object) -> None:
         self._log.debug("[%s] " + text, logging.getLevelName(level), *arguments)
 
@@ -205,6 +225,7 @@ _TOPIC_RIGHTS: Final = (
 )
 
 
+@callback
 def _on_error(error: KafkaError) -> None:
     # Connection trouble; what matters comes back as the error of an operation.
     _log.debug("client error %s", error.name())

@@ -93,7 +93,12 @@ def second_process(*, wanted: bool) -> Iterator[SecondProcess | None]:
         stack.callback(mine.close)
         stack.callback(os.close, write)
         process = context.Process(target=_serve, args=(theirs, read, mine, write), daemon=True)
-        process.start()
+        # The fork begins with a copy of this process's handlers, and Ctrl-C is for the first process alone.
+        masked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, masked)
         stack.callback(process.join)
         stack.callback(process.kill)
         theirs.close()

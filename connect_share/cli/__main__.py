@@ -7,7 +7,6 @@ import logging
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import Final
 
 from connect_share.cli import (
@@ -21,9 +20,9 @@ from connect_share.cli import (
     topic_ids_repair,
     worker_jar,
 )
-from connect_share.cli.arguments import NOT_YET, build_parser
-from connect_share.cli.output import Output, printable, while_somebody_reads
-from connect_share.errors import ConnectShareError, UsageError
+from connect_share.cli.arguments import build_parser
+from connect_share.cli.output import Output, printable
+from connect_share.cli.running import run_program
 
 _COMMANDS: Final[dict[tuple[str, str], Callable[[argparse.Namespace, Output], int]]] = {
     ("get", "groups"): commands.get_groups,
@@ -48,48 +47,24 @@ class _EscapingFormatter(logging.Formatter):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; 0 ok, 1 failed, 2 wrong usage."""
-    return while_somebody_reads(partial(_told, list(sys.argv[1:] if argv is None else argv)))
+    """Run one command; gives the exit code, see ``--help``."""
+    return run_program(build_parser(), argv, _run, words=_words, goes_on=_goes_on)
 
 
-def _told(given: Sequence[str]) -> int:
-    words = given[:2] if given[:1] in (["get"], ["describe"], ["check"], ["create"], ["repair"]) else given[:1]
-    out = Output(" ".join(words), _form(given))
-    try:
-        return _run(given, out)
-    except SystemExit as ended:  # argparse: --help
-        return ended.code if isinstance(ended.code, int) else 2
-    except ConnectShareError as error:
-        return out.error(error)
-    except KeyboardInterrupt:
-        out.note("interrupted")
-        return 1
+def _words(arguments: argparse.Namespace) -> str:
+    return f"{arguments.verb} {arguments.noun}".strip()
 
 
-def _run(given: Sequence[str], out: Output) -> int:
-    if given and given[0] in NOT_YET and not {"-h", "--help"} & set(given):
-        raise UsageError(f"not available in this version: {given[0]}; {NOT_YET[given[0]]}")
-    if (
-        given[1:]
-        and given[0] in ("check", "create", "repair")
-        and given[1][:1] != "-"
-        and (given[0], given[1]) not in _COMMANDS
-    ):
-        known = ", ".join(f"{verb} {noun}" for verb, noun in _COMMANDS if verb == given[0])
-        raise UsageError(f"not available in this version: {given[0]} {given[1]}; there are {known}")
-    arguments = build_parser().parse_args(given)
-    if arguments.verb in NOT_YET:
-        raise UsageError(f"not available in this version: {arguments.verb}; {NOT_YET[arguments.verb]}")
+def _run(arguments: argparse.Namespace, out: Output) -> int:
     with _logging(arguments.verbose):
         return _COMMANDS[arguments.verb, arguments.noun](arguments, out)
 
 
-def _form(given: Sequence[str]) -> str:
-    """Find ``--output`` before the arguments are understood: wrong usage is told in that form too."""
-    for position, word in enumerate(given):
-        if word == "--output=json" or (word == "--output" and given[position + 1 : position + 2] == ["json"]):
-            return "json"
-    return "text"
+def _goes_on(arguments: argparse.Namespace) -> str:
+    changes = arguments.verb in ("create", "repair") or getattr(arguments, "apply", False)
+    if changes and not arguments.dry_run:
+        return "what was done by then stays; the same command goes on from there"
+    return "nothing was changed; the same command begins again"
 
 
 @contextmanager

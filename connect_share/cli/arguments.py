@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Final
 
 from connect_share.cli import topic_ids_arguments as topic_ids
 from connect_share.cli.output import PLAIN
+from connect_share.cli.running import EXIT_CODES, Parser, add_version, seconds
 from connect_share.errors import ConfigError, UsageError
 from connect_share.records import TopicType
 from connect_share.worker_config import TopicSet
@@ -37,11 +38,6 @@ PRECEDENCE: Final = """\
 precedence, highest first:
   flag, -X, worker file, default
 """
-NOT_YET: Final = {
-    "export": "get ... --output json shows what is there, without secrets",
-    "restore": "stop the workers and put the connectors through Connect's REST interface",
-    "delete": "delete connectors through Connect's REST interface",
-}
 TOPIC_FLAGS: Final = {
     TopicType.CONFIG: "--config-storage-topic",
     TopicType.OFFSET: "--offset-storage-topic",
@@ -56,46 +52,38 @@ NOUNS: Final = {
 }
 
 
-class _Parser(argparse.ArgumentParser):
-    """Raises wrong usage instead of printing it: the form of the error depends on ``--output``."""
-
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message}; {self.prog} --help shows what there is")
-
-
 def build_parser() -> argparse.ArgumentParser:
     """Give the parser of the whole command line."""
-    parser = _Parser(
+    parser = Parser(
         prog=PROGRAM,
         description="Show what Kafka Connect clusters keep in their internal topics, shared or dedicated.",
-        epilog=f"{EXAMPLES}\n{PRECEDENCE}\nexit codes: 0 ok, 1 failed, 2 wrong usage",
+        epilog=f"{EXAMPLES}\n{PRECEDENCE}\n{EXIT_CODES}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=_Parser)
+    add_version(parser)
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=Parser)
     getter = verbs.add_parser("get", help="list groups, connectors, tasks, offsets or statuses")
-    nouns = getter.add_subparsers(dest="noun", metavar="NOUN", required=True, parser_class=_Parser)
+    nouns = getter.add_subparsers(dest="noun", metavar="NOUN", required=True, parser_class=Parser)
     for noun, text in NOUNS.items():
         _add_common(nouns.add_parser(noun, help=text, description=f"List {text}."), noun)
     describer = verbs.add_parser("describe", help="show one connector")
-    nouns = describer.add_subparsers(dest="noun", metavar="NOUN", required=True, parser_class=_Parser)
+    nouns = describer.add_subparsers(dest="noun", metavar="NOUN", required=True, parser_class=Parser)
     connector = nouns.add_parser("connector", help="configuration, statuses, active topics and offsets of a connector")
     connector.add_argument("connector", metavar="NAME", help="name of the connector")
     _add_common(connector, "connector")
     checker = verbs.add_parser("check", help="check a worker file, the topics, what a start costs, or topic ids")
-    nouns = checker.add_subparsers(dest="noun", metavar="NOUN", required=True, parser_class=_Parser)
+    nouns = checker.add_subparsers(dest="noun", metavar="NOUN", required=True, parser_class=Parser)
     _add_check_worker_config(nouns)
     _add_check_topics(nouns)
     _add_check_startup(nouns)
     _add_topic_ids(nouns, topic_ids.CHECK_HELP, topic_ids.CHECK_DESCRIPTION)
     creator = verbs.add_parser("create", help="create the topics of a worker")
-    nouns = creator.add_subparsers(dest="noun", metavar="NOUN", required=True, parser_class=_Parser)
+    nouns = creator.add_subparsers(dest="noun", metavar="NOUN", required=True, parser_class=Parser)
     _add_create_topics(nouns)
     repairer = verbs.add_parser("repair", help="plan the repair of topic ids")
-    nouns = repairer.add_subparsers(dest="noun", metavar="NOUN", required=True, parser_class=_Parser)
+    nouns = repairer.add_subparsers(dest="noun", metavar="NOUN", required=True, parser_class=Parser)
     _add_topic_ids(nouns, topic_ids.REPAIR_HELP, topic_ids.REPAIR_DESCRIPTION, repair=True)
     _add_worker_jar(verbs)
-    for verb in NOT_YET:
-        verbs.add_parser(verb, help="not available in this version")
     return parser
 
 
@@ -144,14 +132,14 @@ def _add_form(parser: argparse.ArgumentParser, timeout_s: float | None = None) -
         parser.add_argument(
             "--timeout",
             metavar="SECONDS",
-            type=_seconds,
+            type=seconds,
             default=timeout_s,
             help=f"longest wait for the cluster, {timeout_s:g} by default",
         )
     parser.add_argument("-v", "--verbose", action="store_true", help="show what the libraries log")
 
 
-def _add_check_worker_config(nouns: argparse._SubParsersAction[_Parser]) -> None:
+def _add_check_worker_config(nouns: argparse._SubParsersAction[Parser]) -> None:
     parser = nouns.add_parser(
         "worker-config",
         help="is a Java worker's file right for topic sharing?",
@@ -172,7 +160,7 @@ def _add_check_worker_config(nouns: argparse._SubParsersAction[_Parser]) -> None
     _add_form(parser, CHECK_TIMEOUT_S)
 
 
-def _add_check_topics(nouns: argparse._SubParsersAction[_Parser]) -> None:
+def _add_check_topics(nouns: argparse._SubParsersAction[Parser]) -> None:
     parser = nouns.add_parser(
         "topics",
         help="do the topics have their replicas, and can all go on if a broker fails?",
@@ -190,7 +178,7 @@ def _add_check_topics(nouns: argparse._SubParsersAction[_Parser]) -> None:
     _add_form(parser, DEFAULT_TIMEOUT_S)
 
 
-def _add_create_topics(nouns: argparse._SubParsersAction[_Parser]) -> None:
+def _add_create_topics(nouns: argparse._SubParsersAction[Parser]) -> None:
     parser = nouns.add_parser(
         "topics",
         help="create the config, offset and status topic with settings that are known to be right",
@@ -215,7 +203,7 @@ def _add_replication_factor(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_check_startup(nouns: argparse._SubParsersAction[_Parser]) -> None:
+def _add_check_startup(nouns: argparse._SubParsersAction[Parser]) -> None:
     parser = nouns.add_parser(
         "startup",
         help="what does a start cost, and which topic settings make it cheaper?",
@@ -237,7 +225,7 @@ def _add_check_startup(nouns: argparse._SubParsersAction[_Parser]) -> None:
         type=Path,
         help="result of python -m spark_jobs.benchmark_startup on your own machine, for seconds that hold there",
     )
-    parser.add_argument("--limit", metavar="SECONDS", type=_seconds, help="longest start that is fine; none by default")
+    parser.add_argument("--limit", metavar="SECONDS", type=seconds, help="longest start that is fine; none by default")
     parser.add_argument("--apply", action="store_true", help="change the settings, after a preview")
     parser.add_argument("--yes", action="store_true", help="with --apply: do not ask")
     parser.add_argument("--dry-run", action="store_true", help="with --apply: show what would change, change nothing")
@@ -245,14 +233,14 @@ def _add_check_startup(nouns: argparse._SubParsersAction[_Parser]) -> None:
 
 
 def _add_topic_ids(
-    nouns: argparse._SubParsersAction[_Parser], text: str, description: str, *, repair: bool = False
+    nouns: argparse._SubParsersAction[Parser], text: str, description: str, *, repair: bool = False
 ) -> None:
     parser = nouns.add_parser("topic-ids", help=text, description=description)
     topic_ids.add_topic_ids(parser, repair=repair)
     _add_form(parser, DEFAULT_TIMEOUT_S)
 
 
-def _add_worker_jar(verbs: argparse._SubParsersAction[_Parser]) -> None:
+def _add_worker_jar(verbs: argparse._SubParsersAction[Parser]) -> None:
     parser = verbs.add_parser(
         "worker-jar",
         help="hand out the jar that gives topic sharing to Java workers",
@@ -264,16 +252,12 @@ def _add_worker_jar(verbs: argparse._SubParsersAction[_Parser]) -> None:
 
 
 def _replicas(text: str) -> int:
-    value = int(text)
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
     if value != -1 and not 1 <= value <= MOST_REPLICAS:
         raise argparse.ArgumentTypeError(f"has to be 1 to {MOST_REPLICAS}, or -1")
-    return value
-
-
-def _seconds(text: str) -> float:
-    value = float(text)
-    if not 0.1 <= value <= 3_600:
-        raise argparse.ArgumentTypeError("has to be 0.1 to 3600 seconds")
     return value
 
 

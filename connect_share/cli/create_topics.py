@@ -41,7 +41,7 @@ def create_topics(arguments: argparse.Namespace, out: Output) -> int:
         if arguments.dry_run:
             code = _end(out, planned, [], "nothing was created: --dry-run", dry_run=True)
             return code if short is None else out.error(too_few_brokers(*short))
-        if not arguments.yes and not confirmed("create these topics?", otherwise=_UNASKED, tell=out.note):
+        if not arguments.yes and not confirmed("create these topics?", otherwise=_UNASKED, say=out.note):
             return 1
         if short is not None:
             out.note(f"{short[0]} of {short[1]} brokers are up: waiting {arguments.timeout:g} s for the others")

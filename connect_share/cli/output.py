@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import shutil
 import sys
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any, Final, TextIO
 
 from connect_share.errors import ConnectShareError
@@ -28,19 +26,9 @@ _GAP: Final = "  "
 _NARROWEST_COLUMN: Final = 6
 
 
-def while_somebody_reads(run: Callable[[], int]) -> int:
-    """Run a command and see its results off; gives its exit code, 1 if whoever read them has gone (``| head``)."""
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:  # closed, as some schedulers do
-            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 - until the end
-    try:
-        code = run()
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # The interpreter must not complain about it once more while it ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
-    return code
+def unwritable(error: OSError) -> ConnectShareError:
+    """Give the error for a result that cannot be written to where it was sent, such as a file on a full disk."""
+    return ConnectShareError(f"the result cannot be written: {error.strerror}")
 
 
 def printable(text: str) -> str:
@@ -196,8 +184,15 @@ class Output:
             self.note(f"error: {error}")
         return error.exit_code
 
-    @staticmethod
-    def _print(text: str, stream: TextIO) -> None:
+    def _print(self, text: str, stream: TextIO) -> None:
         encoding = getattr(stream, "encoding", None) or "utf-8"
         # A terminal that cannot show a letter gets its escape, not an exception.
-        print(text.encode(encoding, "backslashreplace").decode(encoding), file=stream)
+        shown = text.encode(encoding, "backslashreplace").decode(encoding)
+        try:
+            print(shown, file=stream, flush=True)
+        except OSError as error:
+            if stream is self._stderr:
+                return  # there is nowhere left to say so
+            if isinstance(error, BrokenPipeError):
+                raise
+            raise unwritable(error) from error

@@ -82,7 +82,7 @@ def _note_unfinished(arguments: argparse.Namespace, out: Output) -> None:
 
 def _carry_out(backup: Backup, session: ZooKeeper, arguments: argparse.Namespace, out: Output, *, new: bool) -> int:
     _preview(zookeeper_repair.preview(backup), out)
-    if not arguments.yes and not confirmed("write these ids?", otherwise=_UNASKED, tell=out.note):
+    if not arguments.yes and not confirmed("write these ids?", otherwise=_UNASKED, say=out.note):
         return 1
     if new:
         backup.write()
@@ -117,7 +117,7 @@ def _undo(arguments: argparse.Namespace, out: Output) -> int:
             out.lines(*lines, "nothing was changed")
         return 0
     _preview(lines, out)
-    if not arguments.yes and not confirmed("put this back?", otherwise=_UNASKED, tell=out.note):
+    if not arguments.yes and not confirmed("put this back?", otherwise=_UNASKED, say=out.note):
         return 1
     done: list[str] = []
     with _session(arguments) as session:

@@ -251,7 +251,7 @@ def _need_zookeeper(arguments: argparse.Namespace) -> None:
 def _agreed(arguments: argparse.Namespace, lines: Sequence[str], question: str, out: Output) -> bool:
     for line in lines:
         out.note(f"to be changed: {line}")
-    return arguments.yes or confirmed(question, otherwise=_UNASKED, tell=out.note)
+    return arguments.yes or confirmed(question, otherwise=_UNASKED, say=out.note)
 
 
 def _teller(done: list[str], out: Output) -> Callable[[str], None]:

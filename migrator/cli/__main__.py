@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import argparse
+import shlex
 import sys
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Final
 
-from connect_share.cli.output import Output, printable, while_somebody_reads
+from connect_share.cli.output import Output
+from connect_share.cli.running import run_program
 from connect_share.errors import ConnectShareError
 from migrator.cli import commands, cutting_over, restoring
 from migrator.cli.arguments import build_parser
 from migrator.cli.surveying import survey_command
+from migrator.facts.manifest import Manifest, MigrationStatus, manifest_path
 
 _COMMANDS: Final[dict[str, Callable[..., int]]] = {
     "survey": survey_command,
@@ -23,29 +26,35 @@ _COMMANDS: Final[dict[str, Callable[..., int]]] = {
     "restore": restoring.restore_command,
     "verify": commands.verify_command,
 }
+_READ_ONLY: Final = ("survey", "plan", "verify")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; 0 ok, 1 failed or differences found, 2 wrong usage."""
-    return while_somebody_reads(partial(_told, list(sys.argv[1:] if argv is None else argv)))
+    """Run one command; gives the exit code, see ``--help``."""
+    return run_program(build_parser(), argv, _run, words=lambda arguments: str(arguments.command), goes_on=_goes_on)
 
 
-def _told(given: Sequence[str]) -> int:
-    form = "text"
+def _run(arguments: argparse.Namespace, _: Output) -> int:
+    return _COMMANDS[arguments.command](arguments)
+
+
+def _goes_on(arguments: argparse.Namespace) -> str:
+    if arguments.command in _READ_ONLY or getattr(arguments, "dry_run", False):
+        return "nothing was written to Kafka; the same command begins again"
+    if arguments.command == "restore":
+        return "what was put back by then stays; the same command goes on from there"
+    command = f"connect-share-migrate {arguments.command} {shlex.quote(str(arguments.plan))}"
+    if arguments.command not in ("apply", "resume"):
+        return f"what was done by then stays; {command} goes on from there"
     try:
-        arguments = build_parser().parse_args(given)
-        form = arguments.output
-        return _COMMANDS[arguments.command](arguments)
-    except SystemExit as ended:  # argparse: --help and wrong usage
-        return ended.code if isinstance(ended.code, int) else 2
-    except ConnectShareError as error:
-        if form == "json":
-            return Output(given[0], form).error(error)
-        print(f"connect-share-migrate: error: {printable(str(error))}", file=sys.stderr)
-        return error.exit_code
-    except KeyboardInterrupt:
-        print("connect-share-migrate: interrupted", file=sys.stderr)
-        return 1
+        path = manifest_path(arguments.plan)
+        status = Manifest.load(path).status if path.exists() else None
+    except ConnectShareError:
+        status = MigrationStatus.PLANNED
+    if status is None:
+        return f"nothing was copied; {command} begins again"
+    verb = "resume" if status is MigrationStatus.PLANNED else "verify"
+    return f"what was copied by then stays; next: connect-share-migrate {verb} {shlex.quote(str(arguments.plan))}"
 
 
 if __name__ == "__main__":

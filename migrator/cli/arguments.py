@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from pathlib import Path
 from typing import Final
 
+from connect_share.cli.running import EXIT_CODES, Parser, add_version, seconds
 from migrator.cli.restoring import add_restore
 from migrator.cutover.cutover import TIMEOUT_S
 
@@ -26,12 +28,13 @@ disabled means plain keys.
 
 def build_parser() -> argparse.ArgumentParser:
     """Give the parser of the whole command line."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="connect-share-migrate",
         description="Move the state of Kafka Connect clusters between dedicated and shared internal topics.",
-        epilog=EXAMPLES,
+        epilog=f"{EXAMPLES}\n{EXIT_CODES}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    add_version(parser)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     _add_survey(commands.add_parser("survey", help="facts before a plan: topics, groups, what a move would meet"))
     _add_plan(commands.add_parser("plan", help="check and write down what is to be done; writes nothing to Kafka"))
@@ -80,7 +83,7 @@ def _add_files(parser: argparse.ArgumentParser) -> None:
 def _add_survey(parser: argparse.ArgumentParser) -> None:
     _add_files(parser)
     parser.add_argument(
-        "--timeout", type=float, default=30.0, metavar="SECONDS", help="longest wait for each answer of a cluster"
+        "--timeout", type=seconds, default=30.0, metavar="SECONDS", help="longest wait for each answer of a cluster"
     )
     _add_output(parser)
 
@@ -126,6 +129,7 @@ def _add_apply(parser: argparse.ArgumentParser) -> None:
 def _add_resume(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("plan", metavar="PLAN", type=Path)
     parser.add_argument("--engine", choices=("local", "spark"), default="local")
+    parser.add_argument("--yes", action="store_true", help="as for apply, which has asked: resume asks nothing")
     _add_evidence(parser)
     _add_output(parser)
 
@@ -138,7 +142,13 @@ def _add_cutover(parser: argparse.ArgumentParser) -> None:
         help="stop: every connector at the source gets the target state STOPPED; remove: the originals are removed; "
         "none. Default: remove where originals lie beside their copies, else stop",
     )
-    parser.add_argument("--timeout", type=float, default=TIMEOUT_S, metavar="SECONDS", help="for copying what is left")
+    parser.add_argument(
+        "--timeout",
+        type=partial(seconds, most=86_400),
+        default=TIMEOUT_S,
+        metavar="SECONDS",
+        help="for copying what is left",
+    )
     parser.add_argument("--yes", action="store_true", help="do not ask")
     parser.add_argument("--dry-run", action="store_true", help="show what would be done, write nothing")
     _add_evidence(parser)

@@ -52,6 +52,7 @@ def settle(
     producer = client.producer(settings, client_id=client_id, overrides=PRODUCER_OVERRIDES, idempotent=True)
     failures: list[client.KafkaError] = []
 
+    @client.callback
     def delivered(error: client.KafkaError | None, _: client.Message) -> None:
         if error is not None:
             failures.append(error)

@@ -68,6 +68,7 @@ class _Answers:
         self._since_s = 0.0
         self._lost = False
 
+    @client.callback
     def hear(self, error: client.KafkaError) -> None:
         """Take the client's word for a lost connection."""
         self._lost = self._lost or error.name() in _LOST
@@ -170,6 +171,7 @@ class CheckedWriter:
         """
         first, last, failures = self._first, self._last, self._failures
 
+        @client.callback
         def delivered(error: client.KafkaError | None, message: client.Message) -> None:
             if error is not None:
                 failures.append(error)

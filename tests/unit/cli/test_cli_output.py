@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import math
 import os
+import pty
 import re
 import subprocess
 import sys
+from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+import connect_share
 from connect_share.cli.output import ELLIPSIS, Output, json_text, printable, table, text_width, truncated
 from connect_share.errors import ConfigError, ReadToEndTimeoutError
 
@@ -178,3 +183,62 @@ def test_what_is_closed_is_not_missed(program: str, closed: str) -> None:
     assert (helped.returncode, helped.stderr) == (0, "")
     wrong = subprocess.run([*command, "no-such"], capture_output=True, text=True, check=False)
     assert (wrong.returncode, "Traceback" in wrong.stderr) == (2, False)
+
+
+@pytest.mark.parametrize("program", ["connect_share", "migrator"])
+def test_a_full_disk_is_a_sentence(program: str) -> None:
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        command = [sys.executable, "-m", program, "--version"]
+        ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, env=env, check=False)
+        assert (ended.returncode, ended.stderr.count("\n")) == (1, 1)
+        assert ended.stderr.endswith("error: the result cannot be written: No space left on device\n")
+        missing = [sys.executable, "-m", program, "no-such"]
+        assert subprocess.run(missing, stderr=full, check=False).returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("program", "name"), [("connect_share", "connect-share"), ("migrator", "connect-share-migrate")]
+)
+def test_the_version(program: str, name: str) -> None:
+    ended = subprocess.run([sys.executable, "-m", program, "--version"], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout == f"{name} {version('connect-share')}\n" == f"{name} {connect_share.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("typed", "code"), [("y\n", 0), ("Yes\n", 0), ("n\n", 1), ("\n", 1), ("\x04", 1), ("\x03", 130)]
+)
+def test_answers_to_a_question(typed: str, code: int) -> None:
+    """On a real terminal: yes is yes, and after anything else it is said that nothing was done."""
+    body = "lambda *_: 0 if confirmed('really?', otherwise='') else 1"
+    script = f"""
+import argparse, fcntl, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)  # so that ^C reaches this process
+from connect_share.cli.prompt import confirmed
+from connect_share.cli.running import run_program
+parser = argparse.ArgumentParser(prog="p")
+say = lambda _: "nothing was done"
+sys.exit(run_program(parser, None, {body}, words=lambda _: "", goes_on=say))
+"""
+    mine, theirs = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-c", script],
+        stdin=theirs,
+        stderr=theirs,
+        stdout=theirs,
+        start_new_session=True,
+    ) as process:
+        os.close(theirs)
+        seen = b""
+        while b"[yes/no] " not in seen:
+            seen += os.read(mine, 1024)
+        os.write(mine, typed.encode())
+        with contextlib.suppress(OSError):  # the end, on Linux
+            while more := os.read(mine, 1024):
+                seen += more
+        os.close(mine)
+    shown = seen.decode()
+    assert process.returncode == code
+    assert ("nothing was done" in shown) is (code != 0)
+    assert "Traceback" not in shown

@@ -18,10 +18,13 @@ PLAN = ["plan", "--source-worker-config", "s", "--destination-worker-config", "d
         ([*PLAN, "--mode", "other"], "invalid choice"),
         (PLAN[:-2], "plan needs -o PLAN"),
         (["restore", "x.avro"], "--destination-worker-config"),
-        ([], "usage"),
+        ([], "required: COMMAND; connect-share-migrate --help shows"),
         (["nonsense"], "invalid choice"),
         (["apply"], "PLAN"),
         (["apply", "plan.json", "--engine", "flink"], "invalid choice"),
+        ([*PLAN[:1], "--timeout", "1"], "required: --source-worker-config"),
+        (["survey", *PLAN[1:5], "--timeout", "abc"], "--timeout: has to be 0.1 to 3600 seconds"),
+        (["cutover", "plan.json", "--timeout", "-5"], "--timeout: has to be 0.1 to 86400 seconds"),
     ],
 )
 def test_usage_is_refused_with_exit_code_2(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
