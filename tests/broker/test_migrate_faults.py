@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import random
 import signal
 import subprocess
 import sys
+import time
 import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -91,6 +93,38 @@ def test_the_process_is_killed_and_the_one_that_goes_on_too(busy: Busy) -> None:
     busy.check(cell)
     assert Manifest.load(manifest_path(plan)).resumed == 2
     assert subprocess.run(verify, capture_output=True, check=False).returncode == 0
+
+
+@pytest.mark.parametrize("command", [["-c", COMMAND], ["-m", "migrator"]], ids=["two processes", "one process"])
+def test_ctrl_c_ends_a_copy_with_the_next_command(busy: Busy, command: list[str]) -> None:
+    """At any moment: in a callback of the library, in its own code, while the destination is asked."""
+    cell = f"ctrl-c-{len(command[1])}"
+    plan, verb, ended = busy.plan(cell), "apply", 0
+    moments = random.Random(len(cell))
+    for _ in range(4):
+        words = [sys.executable, *command, verb, str(plan), "--yes"]
+        resumed = resumes(plan) + (verb == "resume")
+        with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+
+            def begun(process: subprocess.Popen[str] = process, resumed: int = resumed) -> bool:
+                return process.poll() is not None or (manifest_path(plan).exists() and resumes(plan) == resumed)
+
+            await_that(begun, bool, what=f"{verb} begun", timeout_s=120)
+            time.sleep(moments.random() * 0.25)
+            process.send_signal(signal.SIGINT)
+            said = process.communicate(timeout=60)[1].splitlines()
+        if Manifest.load(manifest_path(plan)).status is MigrationStatus.COPIED:
+            assert "Traceback" not in "".join(said)
+            break  # too late
+        ended += 1
+        last = f"connect-share-migrate: interrupted: what was copied by then stays; next: connect-share-migrate resume {plan}"
+        assert (process.returncode, said[-1]) == (130, last)
+        assert all(line.startswith("{") for line in said[:-1]), said
+        verb = "resume"
+    assert ended >= 2
+    code, _, refused = run("resume", plan, "--yes")
+    assert code == 0 or "says copied" in refused
+    busy.check(cell)
 
 
 def test_the_disk_is_full_when_the_manifest_is_written(busy: Busy) -> None:
