@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from connect_share.connect_json import loads
+from connect_share.connect_json import JSON_NULL, loads
 from connect_share.errors import ValueFormatError
 from connect_share.keys import SEPARATOR, ClusterGroupId, is_original_key, split_key
 from connect_share.records import ConnectorTaskId, Record, TopicType
@@ -206,7 +206,10 @@ class ConfigFold:
 
     def _bad(self, record: Record, key: str, reason: str) -> None:
         self.skipped[SkipKind.BAD_VALUE] += 1
-        _log.error("Discarding record %r at %s[%d]@%d: %s", key, record.topic, record.partition, record.offset, reason)
+        # Connect itself removes connectors and target states only; other keys are removed by tools, on purpose.
+        level = logging.DEBUG if record.value in {None, JSON_NULL} else logging.ERROR
+        place = (key, record.topic, record.partition, record.offset)
+        _log.log(level, "Discarding record %r at %s[%d]@%d: %s", *place, reason)
 
     def _dispatch(self, key: str, value: Any, events: list[ConfigEvent]) -> None:
         for prefix, handle in self._HANDLERS:

@@ -12,9 +12,9 @@ from typing import Final
 
 from connect_share.records import TopicType
 from migrator.transform.connector_keys import connector_of
+from migrator.transform.rules import is_removal
 
 _REMOVED: Final = 0
-_NULL: Final = b"null"
 _VALUE_BITS: Final = 64
 
 
@@ -60,8 +60,7 @@ class Newest:
         self.values[at] = number << _VALUE_BITS | self._hash(value)
 
     def _hash(self, value: bytes | None) -> int:
-        # JSON null is a removal on the config topic, whoever reads it.
-        if value is None or (value == _NULL and self.topic_type is TopicType.CONFIG):
+        if value is None or is_removal(self.topic_type, value):
             return _REMOVED
         return int.from_bytes(hashlib.blake2b(value, digest_size=8).digest(), "big") or 1
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -15,12 +14,12 @@ from connect_share.records import OffsetRange, Record, TopicType
 from connect_share.state import replay_config
 from connect_share.worker_config.client_settings import Isolation
 from migrator.apply.apply import load_manifest, now_ms
-from migrator.copy.copying import IDLE_TIMEOUT_S, MARKER_KEY, MARKER_VALUE, CopyJob, read_slice, rewritten
+from migrator.copy.copying import IDLE_TIMEOUT_S, MARKER_KEY, CopyJob, read_slice, rewritten
 from migrator.copy.evidence import Tally
 from migrator.copy.reading_back import identity, ranges_since
 from migrator.copy.settling import settle
 from migrator.copy.writing import CheckedWriter, Producers
-from migrator.cutover.sealing import unseal_records, write_to_sources
+from migrator.cutover.sealing import marker, removal, unseal_records, write_to_sources
 from migrator.errors import AlreadyAppliedError, PlanRejectedError
 from migrator.facts.inspection import client_id_of, read_facts
 from migrator.facts.manifest import Manifest, MigrationStatus
@@ -210,17 +209,16 @@ def _read(ready: Ready, each: OffsetRange) -> Iterator[Record]:
 
 
 def _write(ready: Ready, found: Rollback) -> None:
-    worker, producers, at_ms = ready.destinations[0], Producers(), int(time.time() * 1000)
+    worker, producers = ready.destinations[0], Producers()
     for topic_type, keys in found.removals.items():
         topic = ready.plan.destination.topics[topic_type].topic
         writer = CheckedWriter(producers, worker.producer_settings(), topic, client_id_of(worker))
         try:
             for key in keys:
-                writer.write(Record(topic, 0, 0, at_ms, key, None))
+                writer.write(removal(topic_type, topic, key))
             if topic_type is TopicType.CONFIG and keys:
-                # Tombstones are cleaned away some day; the group's newest record has to stay.
                 for prefix in sorted({source.transform(topic_type).prefix for source in ready.plan.sources}):
-                    writer.write(Record(topic, 0, 0, at_ms, prefix + MARKER_KEY, MARKER_VALUE))
+                    writer.write(marker(topic, prefix))
             writer.finish()
         except BaseException:
             writer.abandon()

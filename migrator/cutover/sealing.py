@@ -23,6 +23,8 @@ from migrator.transform.rules import KeyTransform, SkipReason
 
 How = Literal["stop", "remove", "none"]
 _PREFIX_OF_PLAIN: Final = b""
+_OLDEST_MS: Final = 1
+"""The client library takes 0 for now."""
 _LEFT_BEHIND: Final = (SkipReason.SESSION_KEY, SkipReason.RESTART_REQUEST)
 
 
@@ -59,6 +61,24 @@ def require_backed_up(manifest: Manifest) -> None:
         raise PlanRejectedError(
             "the backup does not hold what was mirrored while the source was followed: use --seal stop or none"
         )
+
+
+def removal(topic_type: TopicType, topic: str, key: bytes) -> Record:
+    """Return the tombstone that removes a key.
+
+    That of a connector's status takes away task statuses with timestamps up to its own, and those that a later move
+    brings back have the timestamps they always had: so it says that it is older than all.
+    """
+    return Record(topic, 0, 0, _OLDEST_MS if topic_type is TopicType.STATUS else _now_ms(), key, None)
+
+
+def marker(topic: str, prefix: bytes) -> Record:
+    """Return the record that closes a config topic behind tombstones: those are cleaned away some day."""
+    return Record(topic, 0, 0, _now_ms(), prefix + MARKER_KEY, MARKER_VALUE)
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)
 
 
 def seal_records(ready: Ready, manifest: Manifest, how: How) -> Iterator[tuple[int, Record]]:
@@ -181,7 +201,6 @@ def _removals(
     """Yield a tombstone for each original that was moved and not written since; partition by partition."""
     worker, topic = ready.workers[index], source.topics[topic_type]
     transform: KeyTransform = source.transform(topic_type)
-    now_ms = int(time.time() * 1000)
     copied = {each.partition: each.end for each in manifest.read_ranges_of(index, topic.ranges())}
     removed, whole = False, source.only_connectors is None
     for each in ready.whole(index, topic_type):
@@ -194,6 +213,6 @@ def _removals(
         for key, record in newest.items():
             if record.value is not None and record.offset < copied.get(record.partition, 0):
                 removed = True
-                yield Record(topic.topic, record.partition, 0, now_ms, key, None)
+                yield removal(topic_type, topic.topic, key)
     if topic_type is TopicType.CONFIG and removed:
-        yield Record(topic.topic, 0, 0, now_ms, _prefix(source) + MARKER_KEY, MARKER_VALUE)
+        yield marker(topic.topic, _prefix(source))

@@ -26,7 +26,7 @@ from migrator.errors import DestinationNotEmptyError, PlanRejectedError, SourceC
 from migrator.plan.plan import SourceTopic
 from migrator.progress import Progress
 from migrator.transform.connector_keys import connector_of
-from migrator.transform.rules import PLAIN_KEYS, KeyTransform
+from migrator.transform.rules import PLAIN_KEYS, KeyTransform, is_removal, left_behind_as
 
 CLIENT_ID_SUFFIX: Final = "migrate"
 PROGRESS_EVERY: Final = 1_000
@@ -174,7 +174,7 @@ def require_no_live_workers(admin: Admin, group_id: str, *, side: str) -> None:
         )
 
 
-def count_records(
+def count_living(
     settings: ClientSettings,
     topic_type: TopicType,
     ranges: Sequence[OffsetRange],
@@ -183,8 +183,11 @@ def count_records(
     client_id: str,
     on_progress: Callable[[int], None] | None = None,
 ) -> Counter[str | None]:
-    """Count the records, tombstones included, that each of the key spaces has in these ranges."""
-    counts: Counter[str | None] = Counter()
+    """Count the keys of each key space whose newest record in these ranges is no removal.
+
+    Session keys and restart requests do not count: they say nothing of any connector, and a move leaves them behind.
+    """
+    living: dict[str | None, set[int]] = {}
     records = read_ranges(
         settings,
         ranges,
@@ -196,15 +199,16 @@ def count_records(
         if on_progress is not None and seen % PROGRESS_EVERY == 0:
             on_progress(PROGRESS_EVERY)
         parts = None if record.key is None else split_key(topic_type, record.key)
-        if parts is None:
+        if parts is None or left_behind_as(topic_type, parts[1]) is not None:
             continue
         space = None if parts[0] is None else str(parts[0])
         if space not in wanted:
             continue
         connectors = wanted[space]
         if connectors is None or connector_of(topic_type, parts[1]) in connectors:
-            counts[space] += 1
-    return counts
+            keys, key = living.setdefault(space, set()), hash((record.partition, record.key))
+            (keys.discard if is_removal(topic_type, record.value) else keys.add)(key)
+    return Counter({space: len(keys) for space, keys in living.items() if keys})
 
 
 def refuse_present(
@@ -216,14 +220,16 @@ def refuse_present(
     client_id: str,
     progress: Progress,
 ) -> None:
-    """Refuse a destination topic that already holds records of what is to be moved there.
+    """Refuse a destination topic in which something lives already of what is to be moved there.
+
+    What was superseded or removed does not count: one may go back onto topics that were left.
 
     Raises:
-        DestinationNotEmptyError: it does; it says how many.
+        DestinationNotEmptyError: it does; it says how many keys.
     """
     ranges = facts.ranges()
     progress.phase(f"looking for the groups in {facts.topic}", sum(part.end - part.start for part in ranges))
-    counts = count_records(settings, topic_type, ranges, wanted, client_id=client_id, on_progress=progress.advance)
+    counts = count_living(settings, topic_type, ranges, wanted, client_id=client_id, on_progress=progress.advance)
     for space, count in sorted(counts.items(), key=str):
         connectors = wanted[space]
         whose = PLAIN_KEYS if space is None else f"group {space}"
@@ -233,8 +239,9 @@ def refuse_present(
             "other topics" if space is None else "another group.id for the destination, other shared topics"
         )
         raise DestinationNotEmptyError(
-            f"{facts.topic} already holds {count} record(s) of {whose}: choose {with_plain_keys}, or remove those "
-            "records first"
+            f"{facts.topic} already holds {count} living key(s) of {whose}: choose {with_plain_keys}, or remove them "
+            "first; those that an earlier move has left there: connect-share-migrate rollback, or seal --seal remove, "
+            "with the plan of that move"
         )
 
 

@@ -73,6 +73,8 @@ def _earlier_manifest(path: Path, plan: MigrationPlan) -> Manifest | None:
     manifest = Manifest.load(path)
     if manifest.run_id != plan.run_id:
         raise PlanFileError(f"{path} belongs to another plan (run {manifest.run_id}); move it away")
+    if manifest.status is MigrationStatus.ROLLED_BACK:
+        raise AlreadyAppliedError(f"{path} says that this plan was rolled back: make a new plan")
     if manifest.status is not MigrationStatus.PLANNED:
         raise AlreadyAppliedError(
             f"this plan was applied already, its manifest {path} says {manifest.status.value}: run verify, or make "

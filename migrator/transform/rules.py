@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from connect_share.connect_json import JSON_NULL
 from connect_share.keys import (
     CONFIG_KEY_PREFIXES,
     SEPARATOR,
@@ -76,6 +77,21 @@ class Skipped:
     """A record that is not carried over, and why."""
 
     reason: SkipReason
+
+
+def left_behind_as(topic_type: TopicType, original: bytes) -> SkipReason | None:
+    """Return why no move takes a legal plain key along: it says nothing of any connector that is kept."""
+    if topic_type is TopicType.CONFIG:
+        if original == SESSION_KEY:
+            return SkipReason.SESSION_KEY
+        if original.startswith(_RESTART_PREFIX):
+            return SkipReason.RESTART_REQUEST
+    return None
+
+
+def is_removal(topic_type: TopicType, value: bytes | None) -> bool:
+    """Return whether a value removes its key; on a config topic JSON null does, whoever reads it."""
+    return value is None or (topic_type is TopicType.CONFIG and value == JSON_NULL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,11 +197,8 @@ class KeyTransform:
             return SkipReason.PLAIN_KEY
         elif self.groups is not None and group not in self.groups:
             return SkipReason.FOREIGN_GROUP
-        if self.topic_type is TopicType.CONFIG:
-            if original == SESSION_KEY:
-                return SkipReason.SESSION_KEY
-            if original.startswith(_RESTART_PREFIX):
-                return SkipReason.RESTART_REQUEST
+        if (left_behind := left_behind_as(self.topic_type, original)) is not None:
+            return left_behind
         if self.connectors is not None:
             connector = connector_of(self.topic_type, original)
             if connector is None:

@@ -296,7 +296,7 @@ def test_rollback_takes_what_the_plan_wrote_and_nothing_else(site: Site) -> None
     assert replay_config(written, GROUP).connectors() == frozenset()
     assert (written[-1].key, written[-1].value) == (f"{GROUP}.target-state-".encode(), b"null")
     assert run("rollback", plan, "--yes")[0] == 1
-    with pytest.raises(AlreadyAppliedError, match="rolled_back"):
+    with pytest.raises(AlreadyAppliedError, match="rolled back: make a new plan"):
         apply_plan(plan)
 
 

@@ -1,0 +1,112 @@
+"""There, back, and again onto the same topics: what a move has left behind that no longer lives holds no later one up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from connect_share.records import TopicType
+from connect_share.state import replay_config, replay_offsets, replay_status
+from migrator.apply.apply import apply_plan
+from migrator.cutover.cutover import cut_over
+from migrator.cutover.rollback import roll_back
+from migrator.errors import AlreadyAppliedError, DestinationNotEmptyError
+from migrator.planning.moves import Intent
+from migrator.verify.verification import verify_plan
+from tests.support.migration_site import GROUP, SHARED_PARTITIONS, Site, lay_down, pair, run, shared, small_source
+
+pytestmark = pytest.mark.broker
+
+
+def carry_out(plan: Path) -> None:
+    apply_plan(plan)
+    verification = verify_plan(plan)
+    assert verification.equal, verification.differences
+
+
+def believed(site: Site, who: str, group: str | None = None) -> tuple[object, ...]:
+    """What workers of a group would run, and where they would go on."""
+    config = replay_config(site.read(site.topic(who, TopicType.CONFIG)), group)
+    statuses = replay_status(site.read(site.topic(who, TopicType.STATUS)), group)
+    offsets = replay_offsets(site.read(site.topic(who, TopicType.OFFSET)), group)
+    names = sorted(config.connectors())
+    return (
+        [(name, config.connector_config(name), config.task_count(name), config.target_state(name)) for name in names],
+        statuses,
+        dict(offsets.raw),
+    )
+
+
+def is_empty(site: Site, who: str, group: str | None = None) -> bool:
+    config, statuses, offsets = believed(site, who, group)
+    return not config and not offsets and statuses == replay_status([])
+
+
+def another(site: Site, name: str) -> None:
+    """One more connector beside that of the small source."""
+    lay_down(site, "own", TopicType.CONFIG, [pair(f"connector-{name}", '{"properties":{"name":"x"}}')])
+    lay_down(site, "own", TopicType.OFFSET, [pair(f'["{name}",{{}}]', '{"position":1}')])
+
+
+def test_a_canary_and_the_whole_are_taken_back_and_go_again(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    source = small_source(site)
+    another(site, "second")
+    site.create("shared", SHARED_PARTITIONS)
+    before = believed(site, "own")
+    canary = site.plan(source, shared(site), "canary.json", Intent(job="a.b"))
+    carry_out(canary)
+    roll_back(canary)
+    assert is_empty(site, "shared", GROUP)
+    whole = site.plan(source, shared(site), "whole.json")
+    carry_out(whole)
+    with pytest.raises(DestinationNotEmptyError, match=r"holds .* of connector\(s\) 'a.b' under group"):
+        site.plan(source, shared(site), "refused.json", Intent(job="a.b"))
+    roll_back(whole)
+    assert is_empty(site, "shared", GROUP)
+    with pytest.raises(AlreadyAppliedError, match=r"rolled back: make a new plan"):
+        apply_plan(whole)
+    again = site.plan(source, shared(site), "again.json")
+    carry_out(again)
+    assert cut_over(again).verification is not None
+    assert believed(site, "shared", GROUP) == before
+    code, _, said = run("survey", "--source-worker-config", shared(site), "--destination-worker-config", source)
+    assert code == 0
+    # The removals of this tool are no records that were discarded.
+    assert "Discarding" not in caplog.text + said
+
+
+def test_out_and_in_again_where_the_originals_were_removed(site: Site) -> None:
+    """The old topics are gone back to, and the shared ones again after that."""
+    source = small_source(site)
+    site.create("shared", SHARED_PARTITIONS)
+    before = believed(site, "own")
+    for number in range(2):
+        there = site.plan(source, shared(site), f"there-{number}.json")
+        carry_out(there)
+        cut_over(there, how="remove")
+        assert is_empty(site, "own")
+        assert believed(site, "shared", GROUP) == before
+        back = site.plan(shared(site), source, f"back-{number}.json")
+        carry_out(back)
+        cut_over(back, how="remove")
+        assert is_empty(site, "shared", GROUP)
+        assert believed(site, "own") == before
+    # Newest of the group is a record that no cleaner takes.
+    newest = [r for r in site.read(site.topic("shared", TopicType.CONFIG)) if (r.key or b"").startswith(b"com.acme")]
+    assert (newest[-1].key, newest[-1].value) == (f"{GROUP}.target-state-".encode(), b"null")
+
+
+def test_a_group_is_renamed_in_place_and_gets_its_old_name_back(site: Site) -> None:
+    source = small_source(site)
+    shared_now, renamed = (site.worker_file("own", group, sharing=True) for group in ("orders", "renamed"))
+    before = believed(site, "own")
+    for number, (old, new) in enumerate(
+        ((source, shared_now), (shared_now, renamed), (renamed, shared_now), (shared_now, source), (source, renamed))
+    ):
+        plan = site.plan(old, new, f"plan-{number}.json")
+        carry_out(plan)
+        cut_over(plan)
+    assert believed(site, "own", "renamed") == before
+    assert is_empty(site, "own")
+    assert is_empty(site, "own", "orders")
