@@ -33,7 +33,21 @@ KEY_PREFIXES: Final[tuple[bytes, ...]] = CONFIG_KEY_PREFIXES + STATUS_KEY_PREFIX
 
 _LEGAL_ID: Final = re.compile(r"[A-Za-z0-9._-]+")
 _LONGEST_KNOWN: Final = 255
-_PREFIX_TEXTS: Final[tuple[str, ...]] = tuple(prefix.decode() for prefix in KEY_PREFIXES)
+_LONGEST_SHOWN: Final = 200
+_ANY_PREFIX: Final = "|".join(re.escape(prefix.decode()) for prefix in KEY_PREFIXES)
+_FORBIDDEN: Final = re.compile(rf"(?:\A|\.)({_ANY_PREFIX})")
+
+
+def _behind_a_dot(*words: bytes) -> re.Pattern[bytes]:
+    """Return what finds the first dot before one of these words; a loop is too slow for a key of a million dots."""
+    return re.compile(rb"\.(?=" + b"|".join(words) + rb")")
+
+
+_BOUNDARY: Final = {
+    TopicType.CONFIG: _behind_a_dot(*map(re.escape, CONFIG_KEY_PREFIXES), re.escape(SESSION_KEY) + rb"\Z"),
+    TopicType.STATUS: _behind_a_dot(*map(re.escape, STATUS_KEY_PREFIXES)),
+    TopicType.OFFSET: _behind_a_dot(rb"\["),
+}
 
 
 def _objection(text: str) -> str | None:
@@ -42,16 +56,11 @@ def _objection(text: str) -> str | None:
         return "it is empty"
     if not _LEGAL_ID.fullmatch(text):
         return "only the characters A-Z a-z 0-9 . _ - are allowed"
-    position = 0
-    while True:
-        for prefix in _PREFIX_TEXTS:
-            if text.startswith(prefix, position):
-                where = "it starts with" if position == 0 else "after a dot it goes on with"
-                return f"{where} {prefix!r}, which is how keys of Connect begin"
-        dot = text.find(".", position)
-        if dot < 0:
-            return None
-        position = dot + 1
+    found = _FORBIDDEN.search(text)
+    if found is None:
+        return None
+    where = "it starts with" if found.start(1) == 0 else "after a dot it goes on with"
+    return f"{where} {found[1]!r}, which is how keys of Connect begin"
 
 
 class ClusterGroupId(str):
@@ -73,8 +82,9 @@ class ClusterGroupId(str):
             return value
         objection = _objection(value)
         if objection is not None:
+            shown = repr(value) if len(value) <= _LONGEST_SHOWN else f"{value[:_LONGEST_SHOWN]!r}..."
             raise InvalidClusterGroupIdError(
-                f"{value!r} cannot be a cluster group id: {objection}; choose another group.id"
+                f"{shown} cannot be a cluster group id: {objection}; choose another group.id"
             )
         return super().__new__(cls, value)
 
@@ -94,7 +104,9 @@ def is_original_key(topic_type: TopicType, key: bytes, position: int = 0) -> boo
         return key.startswith(b"[", position)
     if topic_type is TopicType.STATUS:
         return key.startswith(STATUS_KEY_PREFIXES, position)
-    return key.startswith(CONFIG_KEY_PREFIXES, position) or key[position:] == SESSION_KEY
+    return key.startswith(CONFIG_KEY_PREFIXES, position) or (
+        len(key) - position == len(SESSION_KEY) and key.endswith(SESSION_KEY)
+    )
 
 
 def split_key(topic_type: TopicType, key: bytes) -> tuple[ClusterGroupId | None, bytes] | None:
@@ -104,17 +116,14 @@ def split_key(topic_type: TopicType, key: bytes) -> tuple[ClusterGroupId | None,
         ``(group, original key)``, group ``None`` for a plain key; ``None`` when no legal key is in it or
         the text before it is no legal cluster group id.
     """
-    position = 0
-    while not is_original_key(topic_type, key, position):
-        dot = key.find(SEPARATOR, position)
-        if dot < 0:
-            return None
-        position = dot + 1
-    if position == 0:
+    if is_original_key(topic_type, key):
         return None, key
-    text = key[: position - 1]
+    found = _BOUNDARY[topic_type].search(key)
+    if found is None:
+        return None
+    text = key[: found.start()]
     group = _known_group(text) if len(text) <= _LONGEST_KNOWN else _group(text)
-    return None if group is None else (group, key[position:])
+    return None if group is None else (group, key[found.end() :])
 
 
 def _group(text: bytes) -> ClusterGroupId | None:

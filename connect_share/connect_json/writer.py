@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, repeat
 from typing import Any, Final
 
 from connect_share.connect_json.numbers import java_double_text
@@ -13,7 +14,11 @@ from connect_share.errors import ValueFormatError
 JSON_NULL: Final = b"null"
 """JSON's null, four bytes: a value, not a tombstone."""
 
+MAX_DEPTH: Final = 1000
+"""Jackson's limit of nesting, in both directions."""
+
 _INT64: Final = range(-(1 << 63), 1 << 63)
+_USUAL: Final = frozenset({str, int, float, bool, type(None), list})  # asking for an abstract class takes its time
 _SHORT: Final = {
     '"': '\\"',
     "\\": "\\\\",
@@ -43,45 +48,67 @@ def _string(text: str) -> str:
     return '"' + _ESCAPED.sub(_escape, text) + '"'
 
 
-def _write(value: Any, out: list[str]) -> None:
+def _scalar(value: Any) -> str:
     if value is None:
-        out.append("null")
-    elif isinstance(value, str):
-        out.append(_string(value))
-    elif isinstance(value, bool):
-        out.append("true" if value else "false")
-    elif isinstance(value, int):
+        return "null"
+    if isinstance(value, str):
+        return _string(value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
         if value not in _INT64:
             raise ValueFormatError("an integer does not fit into 64 bits, which is all Connect has")
-        out.append(str(int(value)))
-    elif isinstance(value, float):
+        return str(int(value))
+    if isinstance(value, float):
         text = java_double_text(value)
-        out.append(text if text is not None else _not_finite(value))
-    elif isinstance(value, Mapping):
-        _write_map(value, out)
-    elif isinstance(value, (list, tuple)):
-        out.append("[")
-        for index, item in enumerate(value):
-            if index:
-                out.append(",")
-            _write(item, out)
-        out.append("]")
-    elif isinstance(value, (bytes, bytearray, memoryview)):
-        out.append('"' + base64.b64encode(bytes(value)).decode("ascii") + '"')
-    else:
-        raise ValueFormatError(f"a value of type {type(value).__name__} has no form in Connect's JSON")
+        return text if text is not None else _not_finite(value)
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return '"' + base64.b64encode(bytes(value)).decode("ascii") + '"'
+    raise ValueFormatError(f"a value of type {type(value).__name__} has no form in Connect's JSON")
 
 
-def _write_map(value: Mapping[Any, Any], out: list[str]) -> None:
-    if not all(isinstance(name, str) for name in value):
-        # A schemaless map with other keys becomes an array of pairs.
-        _write([[name, item] for name, item in value.items()], out)
-        return
-    out.append("{")
-    for index, (name, item) in enumerate(value.items()):
-        out.append("," + _string(name) + ":" if index else _string(name) + ":")
-        _write(item, out)
-    out.append("}")
+def _items(array: Sequence[Any]) -> Iterator[tuple[str, Any]]:
+    """Return the items of an array, each with what is written before it."""
+    return zip(chain(("",), repeat(",")), array, strict=False)
+
+
+def _members(members: Mapping[str, Any], *, in_order_of_names: bool) -> Iterator[tuple[str, Any]]:
+    """Return the values of a map, each with what is written before it."""
+    comma = ""
+    for name in sorted(members) if in_order_of_names else members:
+        yield comma + _string(name) + ":", members[name]
+        comma = ","
+
+
+def _write(value: Any, *, in_order_of_names: bool) -> list[str]:
+    """Return the pieces of the text; without recursion, for a stranger decides how deep a value is nested."""
+    out: list[str] = []
+    open_ones: list[tuple[Iterator[tuple[str, Any]], str]] = []
+    while True:
+        is_map = type(value) is dict or (type(value) not in _USUAL and isinstance(value, Mapping))
+        if is_map and not all(isinstance(name, str) for name in value):
+            # A schemaless map with other keys becomes an array of pairs.
+            value, is_map = [[name, item] for name, item in value.items()], False
+        if is_map or isinstance(value, (list, tuple)):
+            if len(open_ones) == MAX_DEPTH:
+                raise ValueFormatError(f"a value is nested more than {MAX_DEPTH} deep, which Connect does not write")
+            opening, closing = "{}" if is_map else "[]"
+            out.append(opening)
+            inside = _members(value, in_order_of_names=in_order_of_names) if is_map else _items(value)
+            open_ones.append((inside, closing))
+        else:
+            out.append(_scalar(value))
+        while open_ones:
+            rest, closing = open_ones[-1]
+            following = next(rest, None)
+            if following is not None:
+                before, value = following
+                out.append(before)
+                break
+            out.append(closing)
+            open_ones.pop()
+        else:
+            return out
 
 
 def _not_finite(value: float) -> str:
@@ -90,21 +117,20 @@ def _not_finite(value: float) -> str:
     return '"Infinity"' if value > 0 else '"-Infinity"'
 
 
-def dumps(value: Any) -> bytes:
+def dumps(value: Any, *, in_order_of_names: bool = False) -> bytes:
     r"""Serialise a schemaless value, byte for byte as Connect does.
 
     Compact, UTF-8, members in the mapping's order; ``"\u001F"`` with upper-case hex, characters above U+FFFF as two
     escapes; doubles in Java's form (``1.0E7``), NaN and infinities as strings, bytes as base64, a map whose keys are
     not all strings as an array of pairs. ``None`` gives ``null``; a tombstone is the absence of a value.
 
+    Args:
+        value: what is written.
+        in_order_of_names: members of maps are sorted, which Connect does not do; what is to be compared is.
+
     Raises:
-        ValueFormatError: a type or an integer Connect does not know, or nesting too deep.
+        ValueFormatError: a type or an integer Connect does not know, or nesting deeper than Connect writes (1,000).
 
     Source: ``JsonConverter``, ``JsonSerializer``.
     """
-    out: list[str] = []
-    try:
-        _write(value, out)
-    except RecursionError as exc:
-        raise ValueFormatError("a value is nested too deeply to be written as JSON") from exc
-    return "".join(out).encode("utf-8")
+    return "".join(_write(value, in_order_of_names=in_order_of_names)).encode("utf-8")

@@ -8,6 +8,9 @@ from typing import Final, TypeGuard
 from connect_share.records import ConnectorTaskId
 
 _INT32_MAX: Final = (1 << 31) - 1
+_ZEROS: Final = (  # decimal digits of one UTF-16 unit with the value 0; a test looks for others
+    "0٠۰߀०০੦૦୦௦౦೦൦෦๐໐༠၀႐០᠐᥆᧐᪀᪐᭐᮰᱀᱐꘠꣐꤀꧐꧰꩐꯰０"
+)
 
 
 def key_text(key: bytes) -> str:
@@ -35,20 +38,20 @@ def parse_task_id(key: str, prefix_pieces: int) -> ConnectorTaskId | None:
 
     Source: ``KafkaConfigBackingStore.parseTaskId``, ``KafkaStatusBackingStore.parseConnectorTaskId``.
     """
-    pieces = key.split("-")
-    while pieces and not pieces[-1]:
-        pieces.pop()
-    if len(pieces) < prefix_pieces + 2:
+    beginning, _, last = key.rstrip("-").rpartition("-")
+    pieces = beginning.split("-", prefix_pieces) if last else []
+    if len(pieces) <= prefix_pieces:
         return None
-    number = _java_int(pieces[-1])
-    return None if number is None else ConnectorTaskId("-".join(pieces[prefix_pieces:-1]), number)
+    number = _java_int(last)
+    return None if number is None else ConnectorTaskId(pieces[prefix_pieces], number)
 
 
 def _java_int(text: str) -> int | None:
     """Parse what ``Integer.parseInt`` does; there is no minus sign, the text was split on it."""
     digits = text.removeprefix("+")
     number = 0
-    for digit in digits:
+    significant = digits.lstrip(_ZEROS)  # of which there may be a megabyte
+    for digit in significant:
         # Java looks at UTF-16 units, so digits above U+FFFF are none.
         if not digit.isdecimal() or digit > "\uffff":
             return None

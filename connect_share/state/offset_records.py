@@ -71,12 +71,4 @@ def partition_identity(partition: Mapping[str, Any] | None) -> bytes:
 
     Member order does not matter; ``1``, ``1.0`` and ``true`` are three different values.
     """
-    return dumps(_sorted(partition))
-
-
-def _sorted(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {name: _sorted(value[name]) for name in sorted(value)}
-    if isinstance(value, list):
-        return [_sorted(item) for item in value]
-    return value
+    return dumps(partition, in_order_of_names=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import time
+import unicodedata
 
 import pytest
 from hypothesis import assume, given
@@ -19,8 +21,11 @@ from connect_share.keys import (
     split_key,
 )
 from connect_share.murmur2 import murmur2, partition_for
-from connect_share.records import TopicType
+from connect_share.records import ConnectorTaskId, TopicType
+from connect_share.state import names as names_module
 from connect_share.state import offset_key
+from connect_share.state.names import parse_task_id
+from migrator.transform.connector_keys import connector_of
 
 SEGMENTS = [
     "a",
@@ -122,6 +127,69 @@ def test_any_bytes_are_split_without_an_error(topic_type: TopicType, key: bytes)
     if found is not None:
         group, original = found
         assert (original if group is None else prefix_key(group, original)) == key
+
+
+def split_slowly(topic_type: TopicType, key: bytes) -> tuple[str | None, bytes] | None:
+    """The rule as it is written down: look at the beginning, then behind each dot."""
+    prefixes = {TopicType.CONFIG: CONFIG_KEY_PREFIXES, TopicType.STATUS: STATUS_KEY_PREFIXES, TopicType.OFFSET: (b"[",)}
+    starts = [0, *(at + 1 for at, byte in enumerate(key) if byte == ord("."))]
+    for start in starts:
+        rest = key[start:]
+        if rest.startswith(prefixes[topic_type]) or (topic_type is TopicType.CONFIG and rest == b"session-key"):
+            if start == 0:
+                return None, key
+            group = key[: start - 1].decode("utf-8", "replace")
+            legal = group and set(group) <= set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")
+            parts = [group[at:] for at in range(len(group)) if at == 0 or group[at - 1] == "."]
+            looks = any(part.startswith(prefix.decode()) for part in parts for prefix in KEY_PREFIXES)
+            return (group, rest) if legal and not looks else None
+    return None
+
+
+pieces = st.sampled_from(
+    [*KEY_PREFIXES, b"session-key", b".", b"..", b"[", b"a", b"-", b"\n", b"\xff", b".session-key", b"task"]
+)
+
+
+@given(st.sampled_from(TopicType), st.lists(pieces, max_size=8).map(b"".join))
+def test_keys_are_split_as_the_rule_says(topic_type: TopicType, key: bytes) -> None:
+    assert split_key(topic_type, key) == split_slowly(topic_type, key)
+
+
+HOSTILE_PIECES = [b".", b"a-", b"-", b".tasks-fencing", b"status-task.", b".[", b"session-key.", b"0", b"\xff"]
+
+
+@pytest.mark.parametrize("piece", HOSTILE_PIECES)
+def test_a_key_of_a_megabyte_is_read_at_once(piece: bytes) -> None:
+    """Seconds are generous: it takes milliseconds, and took a quarter of a minute for each."""
+    key = piece * (1_000_000 // len(piece))
+    began = time.process_time()
+    for topic_type in TopicType:
+        for whole in (key, key + b".session-key", b"task-x-" + key, b"status-task-x-" + key + b"1"):
+            split_key(topic_type, whole)
+            connector_of(topic_type, whole)
+    assert time.process_time() - began < 2
+
+
+@given(
+    st.sampled_from(["task-", "status-task-"]),
+    st.text(alphabet="-a0+1\u0660\u0661\U0001d7ce", max_size=12) | st.text(alphabet="-0129", max_size=14),
+)
+def test_task_numbers_are_those_of_java(prefix: str, rest: str) -> None:
+    """Java splits the key at dashes, drops empty pieces at the end, and parses the last as an int."""
+    parts = (prefix + rest).split("-")
+    while parts and not parts[-1]:
+        parts.pop()
+    pieces_before = prefix.count("-")
+    number = parts[-1].removeprefix("+") if len(parts) >= pieces_before + 2 else ""
+    legal = number and all(digit.isdecimal() and digit < "\U00010000" for digit in number) and int(number) < 1 << 31
+    expected = ConnectorTaskId("-".join(parts[pieces_before:-1]), int(number)) if legal else None
+    assert parse_task_id(prefix + rest, pieces_before) == expected
+
+
+def test_every_zero_is_known() -> None:
+    zeros = {chr(code) for code in range(0x10000) if unicodedata.decimal(chr(code), None) == 0}
+    assert zeros <= set(names_module._ZEROS)
 
 
 @given(legal_ids | st.none(), st.sampled_from(TopicType), st.binary(max_size=40))

@@ -197,3 +197,22 @@ def test_hash_order_does_not_depend_on_insertion(order: list[str]) -> None:
 def test_hash_order_of_five() -> None:
     names = ["topic", "partition", "cluster", "name", "file"]
     assert list(java_hash_order(dict.fromkeys(names))) == ["cluster", "partition", "file", "name", "topic"]
+
+
+@pytest.mark.parametrize("depth", [1, 499, 500, 1000])
+@pytest.mark.parametrize(("begin", "end"), [("[", "]"), ('{"a":', "}"), ('[{"b":', "}]")])
+def test_nesting_is_read_and_written_as_deep_as_jackson_does(depth: int, begin: str, end: str) -> None:
+    times = depth // len(end)
+    text = (begin * times + "1" + end * times).encode()
+    assert dumps(loads(text)) == text
+    assert dumps(loads(text), in_order_of_names=True) == text
+
+
+def test_what_is_nested_deeper_is_neither_read_nor_written() -> None:
+    with pytest.raises(ValueFormatError):
+        loads(b"[" * 1001 + b"]" * 1001)
+    value: Any = None
+    for _ in range(1001):
+        value = [value]
+    with pytest.raises(ValueFormatError, match="nested more than 1000 deep"):
+        dumps(value)

@@ -147,3 +147,10 @@ def test_bytes_of_keys_and_values() -> None:
 
 def test_offsets_are_not_shown() -> None:
     assert "hunter2" not in repr(replay_offsets([record(b'["c",{}]', b'{"lsn":"hunter2"}')]))
+
+
+def test_a_source_partition_nested_as_deep_as_jackson_reads_is_one_like_others() -> None:
+    nested = b'["c",' + b'{"a":' * 999 + b"1" + b"}" * 999 + b"]"
+    seen = replay_offsets([record(nested, b'{"n":1}'), record(b'["c",' + b"[" * 5_000, b"{}")])
+    (partition,) = seen.partitions("c")
+    assert seen.offset("c", partition) == {"n": 1}
