@@ -34,6 +34,7 @@ from connect_share.topic_ids.repair.broker_repair import (
     prepare,
     preview,
     read_local_broker,
+    refuse_another_broker,
     undo,
 )
 from connect_share.topic_ids.repair.plan import plan_repair
@@ -218,6 +219,7 @@ def _try(
     check: Callable[[], None],
 ) -> int:
     """Show what would be done, and whether it could be done now."""
+    refuse_another_broker(backup, local)
     reason = None
     try:
         with broker_stopped(local.log_dirs):

@@ -26,18 +26,17 @@ sys.stdin.read()
 """
 _KILLED: str = """
 import os, signal, sys
-from pathlib import Path
 from connect_share.cli.__main__ import main
 left, words = int(sys.argv[1]), sys.argv[2:]
 def dying(real):
-    def call(*arguments):
+    def call(*arguments, **named):
         global left
         left -= 1
         if left < 0:
             os.kill(os.getpid(), signal.SIGKILL)
-        return real(*arguments)
+        return real(*arguments, **named)
     return call
-Path.rename, Path.replace = dying(Path.rename), dying(Path.replace)
+os.rename, os.replace = dying(os.rename), dying(os.replace)
 sys.exit(main(words))
 """
 LOG = "00000000000000000000.log"

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from connect_share.topic_ids.authority.authority import NO_ID, AuthorityTopic, Mode, shown_id
 from connect_share.topic_ids.compare.compare import Comparison, Finding, Kind
-from connect_share.topic_ids.scan.scans import PartitionDirectory
+from connect_share.topic_ids.scan.scans import STRAY, PartitionDirectory
 
 _ON_REPLICAS: Final = frozenset({Kind.ID_DIFFERS, Kind.FILE_MISSING, Kind.FILE_UNREADABLE, Kind.ZERO_ID})
 
@@ -234,5 +234,5 @@ def _partition(
 
 def _emptied(replicas: Sequence[PartitionDirectory], others: Sequence[PartitionDirectory], number: int) -> bool:
     """All replicas are empty, and a directory that was set aside is not: the records are not served any more."""
-    aside = any(one.partition == number and one.state == "stray" and one.log_bytes for one in others)
+    aside = any(one.partition == number and one.state == STRAY and one.log_bytes for one in others)
     return aside and bool(replicas) and all(one.log_bytes == 0 for one in replicas)

@@ -17,6 +17,7 @@ from connect_share.private_file import sync_folder, write_private_file
 
 _FORMAT: Final = 1
 INDEX: Final = "backup.json"
+_INDEX_LIMIT: Final = 64 * 1024 * 1024
 _SUMS: Final = "SHA256SUMS"
 
 
@@ -164,6 +165,19 @@ def make_folder(folder: Path, fill: Callable[[Path], Mapping[str, str]], index: 
             shutil.rmtree(temporary, ignore_errors=True)
 
 
+def read_index(folder: Path) -> Any:
+    """Return ``backup.json`` as it is.
+
+    Raises:
+        OSError, ValueError, RecursionError: it cannot be read, is no JSON, or is larger than any that is written.
+    """
+    with (folder / INDEX).open("rb") as file:
+        data = file.read(_INDEX_LIMIT + 1)
+    if len(data) > _INDEX_LIMIT:
+        raise ValueError
+    return json.loads(data)
+
+
 def find_backup(folder: Path) -> Backup | None:
     """Read a backup; ``None``: there is no such folder.
 
@@ -173,7 +187,7 @@ def find_backup(folder: Path) -> Backup | None:
     if not folder.exists():
         return None
     try:
-        index = json.loads((folder / INDEX).read_bytes())
+        index = read_index(folder)
         if index["format"] != _FORMAT:
             raise UsageError(f"{folder} is a backup of format {index['format']}, this program knows {_FORMAT}")
         cluster_id = index["cluster_id"]
@@ -185,7 +199,7 @@ def find_backup(folder: Path) -> Backup | None:
             State(index["state"]),
             frozenset((str(topic), int(number)) for topic, number in index.get("later", ())),
         )
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as exc:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as exc:
         raise UsageError(f"{folder} is no backup of a repair, or is damaged; give another with --backup") from exc
 
 

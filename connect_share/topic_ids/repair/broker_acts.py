@@ -14,11 +14,13 @@ from typing import Final
 
 from connect_share.errors import TopicIdRepairError
 from connect_share.private_file import sync_folder
+from connect_share.topic_ids.repair.broker_folder import entries, held, is_directory, opened, replace_file
 from connect_share.topic_ids.scan.scanner import METADATA_FILE
 
 _CHUNK: Final = 1024 * 1024
 _LOG: Final = ".log"
-_INDEXES: Final = frozenset({".index", ".timeindex"})
+_INDEXES: Final = (".index", ".timeindex")
+_METADATA_LIMIT: Final = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,22 +86,41 @@ def read_metadata(folder: str) -> bytes | None:
     """
     path = Path(folder, METADATA_FILE)
     try:
-        return path.read_bytes()
+        with held(folder) as directory, opened(METADATA_FILE, directory) as file:
+            data = file.read(_METADATA_LIMIT + 1)
     except FileNotFoundError:
         return None
+    except TopicIdRepairError as exc:
+        raise TopicIdRepairError(f"{folder}: {exc}") from exc
     except OSError as exc:
         raise TopicIdRepairError(f"{path} cannot be read: {exc.strerror}; run this as the broker's user") from exc
+    if len(data) > _METADATA_LIMIT:
+        raise TopicIdRepairError(f"{path} is too large to be what brokers write: look where it comes from")
+    return data
 
 
 def log_bytes(folder: str) -> int:
     """Sum up the sizes of the ``.log`` files in a directory."""
-    return sum(path.stat().st_size for path in Path(folder).iterdir() if path.suffix == _LOG)
+    return sum(_log_sizes(folder).values())
 
 
-def copied(source: Path, target: Path | None) -> FileState:
-    """Read a file to its end; with a target it is copied there, for its owner only, and flushed."""
+def _log_sizes(folder: str) -> dict[str, int]:
+    try:
+        with held(folder) as directory:
+            return {name: found.st_size for name, found in entries(directory).items() if name.endswith(_LOG)}
+    except OSError as exc:
+        raise TopicIdRepairError(f"{folder} cannot be read: {exc.strerror}; nothing was changed") from exc
+
+
+def copied(name: str, folder: int, target: Path | None) -> FileState:
+    """Read a file of a directory held open to its end; with a target it is copied there, for its owner only, and flushed.
+
+    Raises:
+        TopicIdRepairError: it is no regular file.
+        OSError: it cannot be read, or there is no room.
+    """
     digest, size = hashlib.sha256(), 0
-    with source.open("rb") as reader:
+    with opened(name, folder) as reader:
         handle = -1 if target is None else os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:
             while data := reader.read(_CHUNK):
@@ -188,7 +209,7 @@ def _home(one: WriteId, acts: Sequence[Act]) -> str:
 
 def _is_written(one: WriteId, acts: Sequence[Act]) -> bool:
     home = _home(one, acts)
-    if not Path(home).is_dir():
+    if not is_directory(home):
         raise TopicIdRepairError(_changed(home))
     now = read_metadata(home)
     if now not in (one.before, one.after):
@@ -198,8 +219,8 @@ def _is_written(one: WriteId, acts: Sequence[Act]) -> bool:
 
 def _is_back(one: PutBack) -> bool:
     folder, stray = Path(one.folder), Path(one.stray)
-    if not stray.is_dir():
-        if not folder.is_dir():
+    if not is_directory(stray):
+        if not is_directory(folder):
             raise TopicIdRepairError(_changed(one.stray))
         return True
     if one.empty is not None and Path(one.empty).exists() and not Path(one.aside or "").exists():
@@ -213,8 +234,7 @@ def _is_back(one: PutBack) -> bool:
     if folder.exists() and one.folder != one.empty:
         raise TopicIdRepairError(_changed(one.folder))
     # Indexes and the like are trimmed when a broker stops; logs of such directories are not touched.
-    sizes = {path.name: path.stat().st_size for path in stray.iterdir() if path.suffix == _LOG}
-    if sizes != {name: file.size for name, file in one.files.items() if name.endswith(_LOG)}:
+    if _log_sizes(one.stray) != {name: file.size for name, file in one.files.items() if name.endswith(_LOG)}:
         raise TopicIdRepairError(_changed(one.stray))
     return False
 
@@ -232,9 +252,12 @@ def _half_done(one: PutBack) -> bool:
 
 def _unchanged(one: PutBack) -> None:
     """Refuse to set a log aside that was written to since it was put back."""
-    logs = {path.name for path in Path(one.folder).iterdir() if path.suffix == _LOG}
     kept = {name: file for name, file in one.files.items() if name.endswith(_LOG)}
-    if logs != kept.keys() or any(copied(Path(one.folder, name), None) != file for name, file in kept.items()):
+    same = _log_sizes(one.folder).keys() == kept.keys()
+    if same:
+        with held(one.folder) as directory:
+            same = all(copied(name, directory, None) == file for name, file in kept.items())
+    if not same:
         raise TopicIdRepairError(
             f"{one.folder} was written to since it was put back: set aside again, what was acknowledged since would be lost; "
             "nothing was changed"
@@ -248,10 +271,11 @@ def _drop_indexes(folder: str) -> None:
     are believed: the newest record would be of 1970, and retention would delete the segment.
     """
     try:
-        for path in Path(folder).iterdir():
-            if path.suffix in _INDEXES:
-                path.unlink()
-        sync_folder(Path(folder))
+        with held(folder) as directory:
+            for name in entries(directory):
+                if name.endswith(_INDEXES):
+                    os.unlink(name, dir_fd=directory)
+            os.fsync(directory)
     except OSError as exc:
         raise TopicIdRepairError(f"indexes in {folder} cannot be removed: {exc.strerror}") from exc
 
@@ -265,23 +289,16 @@ def _rename(old: str, new: str) -> None:
 
 
 def _replace(folder: str, data: bytes) -> None:
-    """Write ``partition.metadata`` under another name first (an empty one is fatal), owner and mode as before."""
-    path = Path(folder, METADATA_FILE)
-    new = path.with_name(f"{METADATA_FILE}.new")
+    """Write ``partition.metadata`` under another name first: an empty one is fatal."""
     try:
-        like, mode = (path.stat(), path.stat().st_mode & 0o777) if path.exists() else (path.parent.stat(), 0o644)
-        handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            if (like.st_uid, like.st_gid) != (os.geteuid(), os.getegid()):
-                os.fchown(handle, like.st_uid, like.st_gid)
-            os.fchmod(handle, mode)
-            os.fsync(handle)
-        new.replace(path)
-        sync_folder(path.parent)
+        with held(folder) as directory:
+            replace_file(METADATA_FILE, data, directory)
+    except TopicIdRepairError as exc:
+        raise TopicIdRepairError(f"{folder}: {exc}") from exc
     except OSError as exc:
-        raise TopicIdRepairError(f"{path} cannot be written: {exc.strerror}; run this as the broker's user") from exc
+        raise TopicIdRepairError(
+            f"{folder}/{METADATA_FILE} cannot be written: {exc.strerror}; run this as the broker's user"
+        ) from exc
 
 
 def _changed(path: str) -> str:

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
+import stat
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from connect_share.errors import TopicIdRepairError, UsageError
 from connect_share.private_file import sync_folder, write_private_file
 from connect_share.topic_ids.authority.authority import Mode
-from connect_share.topic_ids.repair.backup import INDEX, State, checksum, make_folder, note
+from connect_share.topic_ids.repair.backup import State, checksum, make_folder, note, read_index
 from connect_share.topic_ids.repair.broker_acts import Act, FileState, PutBack, WriteId, copied, metadata_of
+from connect_share.topic_ids.repair.broker_folder import entries, held
+from connect_share.topic_ids.scan.scanner import ZERO_ID, directory_names, id_bytes, id_text
+from connect_share.topic_ids.scan.scans import CURRENT, STRAY
 
 KIND: Final = "broker"
 _FORMAT: Final = 1
@@ -84,11 +90,12 @@ class BrokerBackup:
                     continue
                 copy = folder / f"{number}.directory"
                 copy.mkdir(mode=0o700)
-                files = {
-                    path.name: copied(path, copy / path.name)
-                    for path in sorted(Path(one.stray).iterdir())
-                    if path.is_file()
-                }
+                with held(one.stray) as directory:
+                    files = {
+                        name: copied(name, directory, copy / name)
+                        for name, found in entries(directory).items()
+                        if not stat.S_ISDIR(found.st_mode)
+                    }
                 sync_folder(copy)
                 sums |= {f"{copy.name}/{name}": file.sha256 for name, file in files.items()}
                 acts.append(replace(one, files=files))
@@ -118,7 +125,7 @@ class BrokerBackup:
 def is_broker_backup(folder: Path) -> bool:
     """Tell whether a folder is a backup of one broker's files; what is wrong with it, reading it tells."""
     try:
-        found = json.loads((folder / INDEX).read_bytes())
+        found = read_index(folder)
     except (OSError, ValueError, RecursionError):
         return False
     return isinstance(found, dict) and found.get("kind") == KIND
@@ -128,30 +135,79 @@ def find_broker_backup(folder: Path) -> BrokerBackup | None:
     """Read a backup; ``None``: there is no such folder.
 
     Raises:
-        UsageError: it is no backup of a broker's files, or its files are not those it was made with.
+        UsageError: it is no backup of a broker's files, its files are not those it was made with, or it names something
+            other than directories of its topics in its log dirs.
     """
     if not folder.exists():
         return None
     try:
-        index = json.loads((folder / INDEX).read_bytes())
-        if index["format"] != _FORMAT or index["kind"] != KIND:
+        found = read_index(folder)
+        if isinstance(found, dict) and (found.get("format"), found.get("kind")) != (_FORMAT, KIND):
             raise UsageError(
                 f"{folder} is no backup of a broker's files of format {_FORMAT}; give another with --backup"
             )
+        index = _Index.model_validate(found)
         return BrokerBackup(
             folder,
-            Mode(index["mode"]),
-            int(index["broker"]),
-            index["cluster_id"],
-            tuple(str(one) for one in index["log_dirs"]),
-            tuple(_act_of(folder, one) for one in index["acts"]),
-            {(str(topic), int(number)): frozenset(map(int, ids)) for topic, number, ids in index["wrong"]},
-            frozenset(map(int, index["dark"])),
-            {int(broker): (str(host), int(port)) for broker, host, port in index["peers"]},
-            State(index["state"]),
+            index.mode,
+            index.broker,
+            index.cluster_id,
+            index.log_dirs,
+            tuple(_act_of(folder, one, index.log_dirs) for one in index.acts),
+            {(topic, number): frozenset(ids) for topic, number, ids in index.wrong},
+            frozenset(index.dark),
+            {broker: (host, port) for broker, host, port in index.peers},
+            index.state,
         )
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as exc:
+    except (OSError, ValueError, RecursionError) as exc:
         raise UsageError(f"{folder} is no backup of a repair, or is damaged; give another with --backup") from exc
+
+
+_Text = Annotated[str, Field(strict=True, pattern=r"^[^\x00]*$")]
+_Number = Annotated[int, Field(strict=True, ge=0, lt=2**31)]
+_Sum = Annotated[str, Field(strict=True, pattern=r"^[0-9a-f]{64}$")]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+
+class _WriteIdPart(_Part):
+    act: Literal["write-id"]
+    topic: _Text
+    partition: _Number
+    folder: _Text
+    topic_id: _Text
+    number: _Number
+    before_sha256: _Sum | None
+
+
+class _PutBackPart(_Part):
+    act: Literal["put-back"]
+    topic: _Text
+    partition: _Number
+    folder: _Text
+    stray: _Text
+    empty: _Text | None
+    aside: _Text | None
+    number: _Number
+    files: dict[_Text, tuple[Annotated[int, Field(strict=True, ge=0, lt=2**63)], _Sum]]
+
+
+class _Index(_Part):
+    """``backup.json``: whoever made it, a repair may run as root by it."""
+
+    format: Literal[1]
+    kind: Literal["broker"]
+    state: State
+    mode: Mode
+    broker: _Number
+    cluster_id: _Text | None
+    log_dirs: tuple[_Text, ...]
+    wrong: tuple[tuple[_Text, _Number, tuple[_Number, ...]], ...]
+    dark: tuple[_Number, ...]
+    peers: tuple[tuple[_Number, _Text, Annotated[int, Field(strict=True, gt=0, lt=2**16)]], ...]
+    acts: tuple[Annotated[_WriteIdPart | _PutBackPart, Field(discriminator="act")], ...]
 
 
 def _act_to_dict(number: int, one: Act) -> dict[str, Any]:
@@ -166,20 +222,41 @@ def _act_to_dict(number: int, one: Act) -> dict[str, Any]:
     }
 
 
-def _act_of(folder: Path, found: Mapping[str, Any]) -> Act:
-    topic, partition, home, number = str(found["topic"]), int(found["partition"]), str(found["folder"]), found["number"]
-    if found["act"] == "put-back":
-        files = {str(name): FileState(int(size), str(digest)) for name, (size, digest) in found["files"].items()}
-        empty, aside = (None if found[name] is None else str(found[name]) for name in ("empty", "aside"))
-        return PutBack(topic, partition, home, str(found["stray"]), empty, aside, files)
+def _act_of(folder: Path, found: _WriteIdPart | _PutBackPart, log_dirs: Sequence[str]) -> Act:
+    def check(path: str | None, state: str) -> None:
+        """Refuse what is no directory of this partition, right in a log dir; Kafka cuts long names that have a mark."""
+        place = Path(path or "")
+        named = directory_names(place.name)
+        if path is not None and not (
+            named is not None
+            and any(place == Path(one, place.name) for one in log_dirs)
+            and named[1:] == (found.partition, state)
+            and (named[0] == found.topic if state == CURRENT else found.topic.startswith(named[0]))
+        ):
+            raise UsageError(
+                f"{folder}: backup.json names {path!a}, which is no directory of {found.topic!a}, partition "
+                f"{found.partition}, in the broker's log dirs; nothing was changed"
+            )
+
+    check(found.folder, CURRENT)
+    if isinstance(found, _PutBackPart):
+        check(found.stray, STRAY)
+        check(found.empty, CURRENT)
+        check(found.aside, STRAY)
+        if (found.empty is None) != (found.aside is None) or any(Path(one).name != one for one in found.files):
+            raise ValueError
+        files = {name: FileState(*file) for name, file in found.files.items()}
+        return PutBack(found.topic, found.partition, found.folder, found.stray, found.empty, found.aside, files)
+    raw = id_bytes(found.topic_id)
+    if raw is None or id_text(raw) != found.topic_id or raw == ZERO_ID:
+        raise UsageError(f"{folder}: backup.json has an id for {found.topic!a} that no topic has")
     before = None
-    if found["before_sha256"] is not None:
-        path = folder / f"{int(number)}.before"
+    if found.before_sha256 is not None:
+        path = folder / f"{found.number}.before"
         before = path.read_bytes()
-        if checksum(before) != found["before_sha256"]:
+        if checksum(before) != found.before_sha256:
             raise UsageError(f"{path} has another checksum than backup.json says: it was changed")
-    topic_id = str(found["topic_id"])
-    return WriteId(topic, partition, home, topic_id, before, metadata_of(topic_id))
+    return WriteId(found.topic, found.partition, found.folder, found.topic_id, before, metadata_of(found.topic_id))
 
 
 def _disk_bytes(folder: Path) -> int:

@@ -88,7 +88,7 @@ def _take(log_dirs: Sequence[str], held: list[_Lock]) -> str | None:
 def _is_there(one: _Lock) -> bool:
     """Tell whether the file has its name still: a broker that stopped a moment ago has removed it, and may run again."""
     try:
-        return os.path.samestat(one.path.stat(), os.fstat(one.handle))
+        return os.path.samestat(one.path.lstat(), os.fstat(one.handle))
     except OSError:
         return False
 
@@ -97,14 +97,18 @@ def _opened(path: Path) -> _Lock:
     """Open a lock file; newer brokers remove theirs when they stop, so it may have to be made, for the broker's user."""
     if not path.with_name(META_FILE).exists():
         raise FileNotFoundError(errno.ENOENT, f"there is no {META_FILE} beside it")
+    # Through a link, a file somewhere else would be made, and given to the broker's user.
+    flags = os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        return _Lock(path, os.open(path, os.O_RDWR), made=False)
+        return _Lock(path, os.open(path, flags), made=False)
     except FileNotFoundError:
-        one = _Lock(path, os.open(path, os.O_RDWR | os.O_CREAT, 0o644), made=True)
-        owner = path.parent.stat()
-        with suppress(OSError):
-            os.fchown(one.handle, owner.st_uid, owner.st_gid)
-        return one
+        with suppress(FileExistsError):
+            one = _Lock(path, os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o644), made=True)
+            owner = path.parent.stat()
+            with suppress(OSError):
+                os.fchown(one.handle, owner.st_uid, owner.st_gid)
+            return one
+    return _Lock(path, os.open(path, flags), made=False)  # a broker has made it just now
 
 
 def _give_up(held: Sequence[_Lock]) -> None:

@@ -29,7 +29,7 @@ from connect_share.topic_ids.repair.broker_backup import BrokerBackup
 from connect_share.topic_ids.repair.broker_lock import broker_stopped
 from connect_share.topic_ids.repair.steps import Action, Plan, Step, brokers_text
 from connect_share.topic_ids.scan import scanner
-from connect_share.topic_ids.scan.scans import CURRENT, Scans, scans_of_records
+from connect_share.topic_ids.scan.scans import CURRENT, STRAY, Scans, scans_of_records
 
 _FILE_ACTIONS: Final = frozenset({Action.WRITE_FILE, Action.MOVE_ASIDE, Action.RENAME})
 _MARK: Final = re.compile(r"\.[^.]+-stray$")
@@ -201,7 +201,7 @@ def carry_out(backup: BrokerBackup, local: LocalBroker, check: Callable[[], None
         UsageError: the backup is of another broker, or the repair is further than this.
         TopicIdRepairError: the broker runs, or something is not as it was when the backup was made.
     """
-    _same_broker(backup, local)
+    refuse_another_broker(backup, local)
     if backup.state is not State.PREPARED:
         raise UsageError(f"{backup.folder} is of a repair that is {backup.state.value}")
     with broker_stopped(local.log_dirs):
@@ -222,7 +222,7 @@ def undo(backup: BrokerBackup, local: LocalBroker, check: Callable[[], None], te
         UsageError: the backup is of another broker, or undone already.
         TopicIdRepairError: the broker runs, or something was changed since.
     """
-    _same_broker(backup, local)
+    refuse_another_broker(backup, local)
     if backup.state is State.UNDONE:
         raise UsageError(f"{backup.folder}: this repair was undone already")
     with broker_stopped(local.log_dirs):
@@ -241,7 +241,7 @@ def check_written(backup: BrokerBackup, local: LocalBroker) -> None:
         UsageError: the backup is of another broker, or nothing was written yet.
         TopicIdRepairError: it is not; the message says what to do.
     """
-    _same_broker(backup, local)
+    refuse_another_broker(backup, local)
     if backup.state not in (State.WRITTEN, State.DONE):
         raise UsageError(f"{backup.folder} is of a repair that is {backup.state.value}: run --step write first")
     for one in backup.acts:
@@ -267,7 +267,7 @@ def not_back(scans: Scans, backup: BrokerBackup) -> list[int]:
                 one for one in scans.directories if (one.topic, one.partition, one.broker) == (topic, number, broker)
             ]
             here = [one for one in ours if one.state == CURRENT]
-            largest = max((one.log_bytes or 0 for one in ours if one.state == "stray"), default=0)
+            largest = max((one.log_bytes or 0 for one in ours if one.state == STRAY), default=0)
             known = shown_id(here[0].topic_id) if len(here) == 1 else None
             if known != backup.topics.get(topic, known) or known is None or (here[0].log_bytes or 0) < largest:
                 waits.add(broker)
@@ -283,7 +283,12 @@ def brokers_left(backup: BrokerBackup, controller: int | None) -> str | None:
     return brokers_text(ordered)
 
 
-def _same_broker(backup: BrokerBackup, local: LocalBroker) -> None:
+def refuse_another_broker(backup: BrokerBackup, local: LocalBroker) -> None:
+    """See to it that a backup is of this broker, and of the log dirs that it has now.
+
+    Raises:
+        UsageError: it is not.
+    """
     if backup.broker != local.id or backup.log_dirs != local.log_dirs:
         raise UsageError(
             f"{backup.folder} is of broker {backup.broker} with log dirs {', '.join(backup.log_dirs)}, {local.settings} is "

@@ -16,6 +16,7 @@ from connect_share.topic_ids.scan.scanner import id_bytes
 _BROKER_FOLDER: Final = re.compile(r"broker-([0-9]{1,9})")
 _SIZES_FILE: Final = "files.json"
 CURRENT: Final = "current"
+STRAY: Final = "stray"
 _STATES: Final = frozenset({CURRENT, "stray", "delete", "future"})
 _METADATA: Final = frozenset({"ok", "missing", "unreadable", "zero", "inaccessible"})
 

@@ -212,3 +212,119 @@ def test_a_damaged_index_is_told(value: object, member: str) -> None:
             return
         assert found is not None
         assert json.loads(found.index()).keys() == index.keys()
+
+
+@pytest.fixture
+def prepared(site: Emptied, capsys: pytest.CaptureFixture[str]) -> Emptied:
+    assert main(site.words("prepare", 1, *site.all_words())) == 0
+    capsys.readouterr()
+    for one in site.sockets.values():
+        one.close()
+    return site
+
+
+def test_a_backup_that_was_changed_leads_nowhere_else(prepared: Emptied, capsys: pytest.CaptureFixture[str]) -> None:
+    """Neither out of the log dirs, nor to another partition, whatever it says."""
+    outside = prepared.tree.folder / "elsewhere" / "quiet-0"
+    outside.mkdir(parents=True)
+    (outside / "partition.metadata").write_bytes(b"")
+    path = prepared.tree.folder / "backup-1" / "backup.json"
+    index = json.loads(path.read_text())
+    back, write = (one["act"] for one in index["acts"])
+    assert (back, write) == ("put-back", "write-id")
+    log_dir = str(prepared.folder(1).parent)
+    other = str(next(one for one in Path(log_dir).iterdir() if one.is_dir() and not one.name.startswith("quiet-0")))
+    damaged = "is no backup of a repair, or is damaged"
+    elsewhere = "in the broker's log dirs; nothing was changed"
+    changes: list[tuple[int, str, object, str]] = [
+        *((1, "folder", folder, elsewhere) for folder in (str(outside), "/etc", f"{log_dir}/../elsewhere/quiet-0")),
+        *((1, "folder", folder, elsewhere) for folder in (other, log_dir, "quiet-0", "", f"{log_dir}/quiet-0/..")),
+        *((0, name, f"{outside}.{STRAY}", elsewhere) for name in ("stray", "aside")),
+        *((0, name, str(prepared.folder(1)), elsewhere) for name in ("stray", "aside")),
+        *((0, name, str(outside), elsewhere) for name in ("folder", "empty")),
+        (0, "aside", None, damaged),
+        *((0, "files", {name: [size, "0" * 64]}, damaged) for name, size in (("../x.log", 1), ("x.log", -1))),
+        *((0, "files", value, damaged) for value in ("x", None)),
+        *((1, "topic_id", one, "has an id for 'quiet' that no topic has") for one in ("", "A" * 22, "x\n", "../../x")),
+        (1, "topic_id", prepared.topic_id + "==", "has an id for 'quiet' that no topic has"),
+        *((1, "topic", topic, elsewhere) for topic in ("../elsewhere/quiet", "quiet-0", "", "\x1b[2J")),
+        *((1, "partition", number, elsewhere) for number in (1, 2**31 - 1)),
+        *((1, "partition", number, damaged) for number in (-1, 2**31, 0.0, True, "0", 10**400)),
+        *((1, "before_sha256", digest, damaged) for digest in ("", "x" * 64, 5)),
+        (1, "more", "x", damaged),
+    ]
+    before = prepared.contents(1)
+    for number, member, value, reason in changes:
+        acts = [dict(one) for one in index["acts"]]
+        acts[number][member] = value
+        path.write_text(json.dumps({**index, "acts": acts}))
+        assert main(prepared.words("write", 1, "--yes")) == 2
+        shown = capsys.readouterr().err
+        assert reason in shown
+        assert "\x1b" not in shown
+    for text in ('{"kind": "broker", "format": 1, "broker": 1e400}', "[" * 100_000, '{"kind": "broker", "format": []}'):
+        path.write_text(text)
+        assert main(prepared.words("write", 1, "--yes")) == 2
+        assert "give another with --backup" in capsys.readouterr().err
+    path.write_text(json.dumps({**index, "log_dirs": [str(outside.parent)]}))
+    for more in ("--yes", "--dry-run"):
+        assert main(prepared.words("write", 1, more)) == 2
+    assert prepared.contents(1) == before
+    assert (outside / "partition.metadata").read_bytes() == b""
+    path.write_text(json.dumps(index))
+    assert main(prepared.words("write", 1, "--yes")) == 0
+
+
+def test_links_and_files_of_others_are_not_followed(prepared: Emptied, capsys: pytest.CaptureFixture[str]) -> None:
+    """The broker's user may write into the log dirs, and the repair may run as root."""
+    outside = prepared.tree.folder / "secret"
+    outside.write_bytes(b"of somebody else")
+    outside.chmod(0o600)
+    home = prepared.folder(1)
+    [stray] = home.parent.glob("quiet-0.*-stray")
+    empty = home / "partition.metadata"
+
+    def unchanged() -> None:
+        assert (outside.read_bytes(), outside.stat().st_mode & 0o777) == (b"of somebody else", 0o600)
+
+    # What a killed run may have left, and what somebody put there in its place.
+    new = stray / "partition.metadata.new"
+    new.symlink_to(outside)
+    lock = home.parent / ".lock"
+    lock.unlink()
+    lock.symlink_to(prepared.tree.folder / "made by root")
+    assert main(prepared.words("write", 1, "--yes")) == 1
+    assert "whether the broker is stopped cannot be told" in capsys.readouterr().err
+    assert not (prepared.tree.folder / "made by root").exists()
+    lock.unlink()
+    lock.touch()
+
+    for path in (stray / "partition.metadata", stray / LOG):
+        kept = path.read_bytes() if path.exists() else None
+        path.unlink(missing_ok=True)
+        path.symlink_to(outside)
+        assert main(prepared.words("write", 1, "--yes")) == 1
+        capsys.readouterr()
+        unchanged()
+        assert empty.exists()
+        assert main(prepared.words("prepare", 1, *prepared.all_words(), "--backup", str(outside) + ".backup")) != 0
+        capsys.readouterr()
+        assert not Path(f"{outside}.backup").exists()
+        path.unlink()
+        if kept is not None:
+            path.write_bytes(kept)
+
+    real = stray.with_name("moved")
+    stray.rename(real)
+    stray.symlink_to(real)
+    assert main(prepared.words("write", 1, "--yes")) == 1
+    assert "is neither as it was" in capsys.readouterr().err
+    stray.unlink()
+    real.rename(stray)
+
+    assert main(prepared.words("write", 1, "--yes")) == 0
+    unchanged()
+    written = home / "partition.metadata"
+    assert (written.read_text(), written.is_symlink()) == (f"version: 0\ntopic_id: {prepared.topic_id}", False)
+    assert not (home / new.name).is_symlink()
+    assert main(prepared.undo(1, "--yes")) == 0
