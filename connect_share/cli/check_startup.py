@@ -16,12 +16,14 @@ from connect_share.cli.profiling import Profiling, prepare_profiling
 from connect_share.cli.prompt import confirmed
 from connect_share.cli.reading import CLIENT_ID, Group
 from connect_share.cli.startup_tables import change_line, show, show_text
+from connect_share.cli.topic_specs import topic_specs
 from connect_share.errors import ConnectShareError, UsageError
 from connect_share.keys import ClusterGroupId
 from connect_share.records import TopicType
 from connect_share.startup import ProfiledTopic, StartupProfile, load_model, members, startup_profile
 from connect_share.startup.advice import Change
 from connect_share.startup.report import SHIPPED_NAME
+from connect_share.topics.shared_set import setting_differences
 from connect_share.worker_config import TopicSet
 
 _EVERY_S: Final = 2.0
@@ -51,7 +53,19 @@ def check_startup(arguments: argparse.Namespace, out: Output) -> int:
         with Admin(topic_set.settings, client_id=CLIENT_ID, timeout_s=arguments.timeout) as admin:
             return _Applying(found, topic_set, admin, out).run(dry_run=arguments.dry_run, yes=arguments.yes)
     show(found, out)
+    _note_differences(topic_set, profiling, out)
     return 1 if found.findings else 0
+
+
+def _note_differences(topic_set: TopicSet, profiling: Profiling, out: Output) -> None:
+    """Say where a topic is not as ``create topics`` makes it: what saves nothing today may when the topic has grown."""
+    for spec in topic_specs(topic_set, None):
+        actual = profiling.configs[spec.topic_type]
+        for difference in () if actual is None else setting_differences(spec, None, actual):
+            out.note(
+                f"{spec.topic} is not as create topics would make it: {difference.what} is {difference.actual}, "
+                f"wanted {difference.wanted}"
+            )
 
 
 def groups_of(names: Sequence[str] | None) -> Collection[Group] | None:

@@ -38,6 +38,7 @@ def check_topics(arguments: argparse.Namespace, out: Output) -> int:
         out.json(
             {
                 "topics": list(inspection.topics),
+                "differences": [{"topic": topic, **found.to_dict()} for topic, found in inspection.differences],
                 "findings": [finding.to_dict() for finding in inspection.findings],
                 "reassignment": plan,
                 "reassignment_file": None if written is None else str(written),
@@ -60,9 +61,13 @@ def _tell(out: Output, inspection: Inspection, written: Path | None, command: st
         else:
             out.lines("", f"{written} has the new replicas of {count} partition{plural}; carry it out with:")
         out.lines(f"    {command} --execute", f"    {command} --verify")
+    if inspection.differences:
+        out.lines(*([""] if inspection.findings else []), "not as create topics would make it (no finding):")
+    for topic, difference in inspection.differences:
+        out.lines(f"    {topic}: {difference.what} is {difference.actual}, wanted {difference.wanted}")
     number = len(inspection.findings)
     verdict = "nothing found" if not number else f"{number} finding{'' if number == 1 else 's'}"
-    out.lines(*([""] if number else []), f"{', '.join(inspection.topics)}: {verdict}")
+    out.lines(*([""] if number or inspection.differences else []), f"{', '.join(inspection.topics)}: {verdict}")
 
 
 def _grouped(findings: Sequence[TopicFinding]) -> list[tuple[str, TopicFinding]]:

@@ -248,7 +248,7 @@ class ConnectStorage:
                 told = admin.settings_of_topics(found) if start.settings is None else start.settings
                 for spec in [topic_spec(worker, topic_type) for topic_type in TopicType]:
                     if spec.topic in found:
-                        check_told_policy(spec, told[spec.topic])
+                        check_told_policy(spec, told[spec.topic], admin.bootstrap_servers)
             except BaseException as error:
                 policies.set_exception(error)
                 raise

@@ -11,7 +11,7 @@ from connect_share.admin import BrokerDescription, PartitionDescription, TopicDe
 from connect_share.topics.creation import counted
 from connect_share.topics.reassignment import PartitionReplicas, one_rack, reassigned
 from connect_share.topics.spec import alter_command, cleanup_policy
-from connect_share.topics.vetted import MIN_ISR, safe_min_isr
+from connect_share.topics.vetted import MIN_ISR, UNCLEAN_ELECTION, safe_min_isr
 
 
 class FindingKind(enum.Enum):
@@ -25,6 +25,7 @@ class FindingKind(enum.Enum):
     UNDER_REPLICATED = "under-replicated"
     NO_LEADER = "no-leader"
     CLEANUP_POLICY = "cleanup-policy"
+    UNCLEAN_ELECTION = "unclean-leader-election"
     PARTITION_COUNT = "partition-count"
 
 
@@ -66,6 +67,7 @@ class WatchedTopic:
         create: what makes it, where it is missing.
         internal: Kafka makes it by itself when it is first used.
         single_partition: it is a config topic.
+        unclean_wanted: the worker file asks for unclean elections.
     """
 
     topic: str
@@ -75,6 +77,7 @@ class WatchedTopic:
     create: str
     internal: bool = False
     single_partition: bool = False
+    unclean_wanted: bool = False
 
 
 @dataclass(frozen=True)
@@ -85,11 +88,13 @@ class ClusterFacts:
         brokers: that are up.
         topics: those that exist.
         configs: effective settings of topics, absent where they may not be seen.
+        bootstrap_servers: for the commands that are shown.
     """
 
     brokers: Sequence[BrokerDescription]
     topics: Mapping[str, TopicDescription]
     configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    bootstrap_servers: str = "HOST:PORT"
 
 
 def find(facts: ClusterFacts, watched: Sequence[WatchedTopic]) -> tuple[TopicFinding, ...]:
@@ -122,7 +127,7 @@ def _of_topic(facts: ClusterFacts, watched: WatchedTopic) -> Iterator[TopicFindi
             watched.topic,
             None,
             f"has cleanup.policy={','.join(sorted(policy))}, which loses records sooner or later",
-            alter_command(watched.topic, "cleanup.policy", "compact"),
+            alter_command(facts.bootstrap_servers, watched.topic, "cleanup.policy", "compact"),
         )
     if watched.single_partition and len(description.partitions) != 1:
         yield TopicFinding(
@@ -132,7 +137,15 @@ def _of_topic(facts: ClusterFacts, watched: WatchedTopic) -> Iterator[TopicFindi
             f"has {len(description.partitions)} partitions, so its records have no order and no worker starts",
             "create a topic with one partition and move the groups to it with connect-share-migrate",
         )
-    yield from _min_insync(watched.topic, description, configs)
+    if not watched.internal and not watched.unclean_wanted and configs.get(UNCLEAN_ELECTION) == "true":
+        yield TopicFinding(
+            FindingKind.UNCLEAN_ELECTION,
+            watched.topic,
+            None,
+            f"has {UNCLEAN_ELECTION}=true: after a broker's failure workers may believe an older state and go on from there",
+            alter_command(facts.bootstrap_servers, watched.topic, UNCLEAN_ELECTION, "false"),
+        )
+    yield from _min_insync(facts, watched.topic, description, configs)
     racks = {broker.id: broker.rack for broker in facts.brokers}
     for partition in description.partitions:
         yield from _of_partition(facts, watched, partition, racks)
@@ -155,7 +168,9 @@ def _missing(facts: ClusterFacts, watched: WatchedTopic) -> Iterator[TopicFindin
         )
 
 
-def _min_insync(topic: str, description: TopicDescription, configs: Mapping[str, str]) -> Iterator[TopicFinding]:
+def _min_insync(
+    facts: ClusterFacts, topic: str, description: TopicDescription, configs: Mapping[str, str]
+) -> Iterator[TopicFinding]:
     text = configs.get(MIN_ISR, "")
     fewest = min((len(partition.replicas) for partition in description.partitions), default=0)
     if text.isdigit() and fewest > 1 and int(text) > safe_min_isr(fewest):
@@ -164,7 +179,7 @@ def _min_insync(topic: str, description: TopicDescription, configs: Mapping[str,
             topic,
             None,
             f"has {MIN_ISR}={text} and {fewest} replicas: every write stops as soon as one broker is down",
-            alter_command(topic, MIN_ISR, str(safe_min_isr(fewest))),
+            alter_command(facts.bootstrap_servers, topic, MIN_ISR, str(safe_min_isr(fewest))),
         )
 
 

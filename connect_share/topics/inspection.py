@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,7 +12,9 @@ from connect_share.records import TopicType
 from connect_share.topics.creation import largest_setting
 from connect_share.topics.findings import ClusterFacts, TopicFinding, WatchedTopic, find, plan_replicas
 from connect_share.topics.reassignment import PartitionReplicas
+from connect_share.topics.shared_set import Difference, setting_differences
 from connect_share.topics.spec import TopicSpec
+from connect_share.topics.vetted import UNCLEAN_ELECTION
 
 _OWN: Final = (
     (
@@ -36,12 +38,14 @@ class Inspection:
     Attributes:
         topics: that were looked at.
         reassignment: partitions that should get other replicas.
+        differences: of existing topics from how ``create topics`` would make them; none of them is a finding.
         notes: what could not be seen, for stderr.
     """
 
     topics: tuple[str, ...]
     findings: tuple[TopicFinding, ...]
     reassignment: tuple[PartitionReplicas, ...]
+    differences: tuple[tuple[str, Difference], ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -70,7 +74,20 @@ def inspect_topics(admin: Admin, specs: Sequence[TopicSpec]) -> Inspection:
     looked_at = tuple(topic.topic for topic in watched)
     facts, watched = _asked(admin, watched, notes)
     watched = [topic for topic in watched if not _granted_anyway(admin, facts, topic, notes)]
-    return Inspection(looked_at, find(facts, watched), plan_replicas(facts, watched), tuple(notes))
+    findings, reassignment = find(facts, watched), plan_replicas(facts, watched)
+    return Inspection(looked_at, findings, reassignment, tuple(_differences(facts, specs, watched)), tuple(notes))
+
+
+def _differences(
+    facts: ClusterFacts, specs: Sequence[TopicSpec], watched: Sequence[WatchedTopic]
+) -> Iterator[tuple[str, Difference]]:
+    wanted = {topic.topic: topic.replicas for topic in watched}
+    for spec in specs:
+        if spec.topic in facts.configs:
+            has = min((len(partition.replicas) for partition in facts.topics[spec.topic].partitions), default=0)
+            for difference in setting_differences(spec, wanted.get(spec.topic), facts.configs[spec.topic], has=has):
+                if not difference.matters:  # what does is among the findings
+                    yield spec.topic, difference
 
 
 def _watched(spec: TopicSpec, default: int | None) -> WatchedTopic:
@@ -79,9 +96,10 @@ def _watched(spec: TopicSpec, default: int | None) -> WatchedTopic:
         spec.topic,
         spec.replication_factor if spec.replication_factor > 0 else default,
         factor if spec.replication_factor > 0 else f"default.replication.factor ({factor} is -1)",
-        "no worker and no store starts that may not create it",
+        "workers without the right to create topics will not start",
         "make it with connect-share create topics",
         single_partition=spec.topic_type is TopicType.CONFIG,
+        unclean_wanted=spec.configs.get(UNCLEAN_ELECTION) == "true",
     )
 
 
@@ -100,7 +118,7 @@ def _asked(admin: Admin, watched: Sequence[WatchedTopic], notes: list[str]) -> t
             if not topic.internal and topic not in seen:
                 raise
             notes.append(f"{topic.topic} was not checked whole: {exc}")
-    return ClusterFacts(admin.brokers(), topics, configs), seen
+    return ClusterFacts(admin.brokers(), topics, configs, admin.bootstrap_servers), seen
 
 
 def _granted_anyway(admin: Admin, facts: ClusterFacts, watched: WatchedTopic, notes: list[str]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,6 +11,7 @@ from connect_share.admin import Admin, TopicDescription
 from connect_share.errors import AuthorizationError, BrokerError, ReplicationFactorError
 from connect_share.records import TopicType
 from connect_share.topics.creation import (
+    CREATE_TIMEOUT_S,
     counted,
     creation_request,
     ensure_topic,
@@ -18,7 +19,15 @@ from connect_share.topics.creation import (
     refused_setting,
 )
 from connect_share.topics.spec import TopicSpec, cleanup_policy
-from connect_share.topics.vetted import MIN_ISR, VettedSetting, refuse_illegal, safe_min_isr, vetted_settings
+from connect_share.topics.vetted import (
+    MIN_ISR,
+    UNCLEAN_ELECTION,
+    VettedSetting,
+    number_of,
+    refuse_illegal,
+    safe_min_isr,
+    vetted_settings,
+)
 
 _TOO_FEW = "INVALID_REPLICATION_FACTOR"
 
@@ -102,7 +111,7 @@ def plan_topics(admin: Admin, specs: Sequence[TopicSpec]) -> tuple[PlannedTopic,
         if existing is None:
             refuse_illegal(spec, complete.configs, replicas)
             _validate(admin, complete)
-        differences = () if existing is None else _differences(admin, complete, replicas, existing)
+        differences = () if existing is None else _differences(admin, spec, replicas, existing)
         planned.append(PlannedTopic(complete, settings, replicas, existing is not None, differences))
     return tuple(planned)
 
@@ -133,6 +142,17 @@ def create_planned(admin: Admin, planned: Sequence[PlannedTopic], *, timeout_s: 
             if ensure_topic(admin, topic.spec, timeout_s=left_s):
                 created.append(topic.spec.topic)
     return created
+
+
+def create_missing(admin: Admin, specs: Sequence[TopicSpec], *, timeout_s: float = CREATE_TIMEOUT_S) -> list[str]:
+    """Make those topics that do not exist as ``create topics`` would; gives their names.
+
+    Raises:
+        ConfigError: a set-up that cannot work, or one the brokers refuse; names the property.
+        ReplicationFactorError: brokers were missing until ``timeout_s`` was over; nothing was created then.
+        TopicError, BrokerError: as :func:`~connect_share.topics.creation.ensure_topic`.
+    """
+    return create_planned(admin, plan_topics(admin, specs), timeout_s=timeout_s)
 
 
 def too_few_brokers(up: int, needed: int) -> ReplicationFactorError:
@@ -184,12 +204,27 @@ def _differences(
     has = min(len(partition.replicas) for partition in existing.partitions)
     if replicas is not None and has != replicas:
         found.append(Difference("replicas", str(replicas), str(has), has < replicas))
-    for name, value in spec.configs.items():
-        if name == "cleanup.policy" or actual.get(name) == value:
+    return (*found, *setting_differences(spec, replicas, actual, has=has))
+
+
+def setting_differences(
+    spec: TopicSpec, replicas: int | None, actual: Mapping[str, str], *, has: int | None = None
+) -> tuple[Difference, ...]:
+    """Compare an existing topic's settings with those that it would be made with; all commands judge by this.
+
+    Args:
+        spec: what the worker file wants.
+        replicas: the topic should have; ``None`` if not known, then ``min.insync.replicas`` is not compared.
+        actual: effective settings.
+        has: replicas of the partition with the fewest.
+    """
+    found = []
+    for setting in vetted_settings(spec, replicas, number_of(actual, "max.message.bytes")):
+        name, now = setting.name, actual.get(setting.name, "-")
+        if name == "cleanup.policy" or setting.is_met_by(now):
             continue
-        now = actual.get(name, "-")
-        stops = name == MIN_ISR and now.isdigit() and has > 1 and int(now) > safe_min_isr(has)
-        loses = name == "unclean.leader.election.enable" and now == "true"
-        shown = VettedSetting(name, value, "").shown_value, VettedSetting(name, now, "").shown_value
-        found.append(Difference(name, *shown, stops or loses))
+        stops = name == MIN_ISR and now.isdigit() and (has or 0) > 1 and int(now) > safe_min_isr(has or 0)
+        loses = name == UNCLEAN_ELECTION and now == "true"
+        shown = replace(setting, value=now).shown_value
+        found.append(Difference(name, setting.shown_value, shown, stops or loses))
     return tuple(found)

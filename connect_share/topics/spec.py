@@ -85,10 +85,10 @@ def check_cleanup_policy(admin: Admin, spec: TopicSpec) -> None:
 
     Source: ``TopicAdmin.verifyTopicCleanupPolicyOnlyCompact``.
     """
-    check_told_policy(spec, admin.settings_of_topics([spec.topic])[spec.topic])
+    check_told_policy(spec, admin.settings_of_topics([spec.topic])[spec.topic], admin.bootstrap_servers)
 
 
-def check_told_policy(spec: TopicSpec, told: Mapping[str, str] | BrokerError) -> None:
+def check_told_policy(spec: TopicSpec, told: Mapping[str, str] | BrokerError, bootstrap_servers: str) -> None:
     """As :func:`check_cleanup_policy`, of what the cluster has told already: the settings, or why not."""
     if isinstance(told, AuthorizationError):
         _log.info("The cleanup.policy of topic %s could not be verified: not allowed to describe it", spec.topic)
@@ -103,11 +103,16 @@ def check_told_policy(spec: TopicSpec, told: Mapping[str, str] | BrokerError) ->
         actual = ",".join(sorted(policy))
         raise TopicNotCompactedError(
             f"topic {spec.topic!r} of {spec.property_name} has to have cleanup.policy=compact but has {actual!r}, "
-            f"which loses records sooner or later; set it with: {alter_command(spec.topic, 'cleanup.policy', 'compact')}",
+            f"which loses records sooner or later; set it with: "
+            f"{alter_command(bootstrap_servers, spec.topic, 'cleanup.policy', 'compact')}",
             topic=spec.topic,
         )
 
 
-def alter_command(topic: str, name: str, value: str) -> str:
-    """Give the command with which Kafka's own tool changes a setting of a topic."""
-    return f"kafka-configs --alter --entity-type topics --entity-name {topic} --add-config {name}={value}"
+def alter_command(bootstrap_servers: str, topic: str, name: str, value: str) -> str:
+    """Give the command with which Kafka's own tool changes a setting of a topic.
+
+    Where one has to log in it wants ``--command-config`` too.
+    """
+    where = f"--bootstrap-server {bootstrap_servers}"
+    return f"kafka-configs {where} --alter --entity-type topics --entity-name {topic} --add-config {name}={value}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -12,10 +13,13 @@ from connect_share.topics.spec import TopicSpec
 from connect_share.worker_config.client_settings import is_secret_property
 
 MIN_ISR: Final = "min.insync.replicas"
+UNCLEAN_ELECTION: Final = "unclean.leader.election.enable"
 _MIB: Final = 1 << 20
 _SEGMENT_BYTES: Final = {TopicType.CONFIG: 16 * _MIB, TopicType.OFFSET: 8 * _MIB, TopicType.STATUS: 8 * _MIB}
 _SEGMENT_MS: Final = 3_600_000
 _TOMBSTONES_MS: Final = 86_400_000
+_AT_MOST: Final = frozenset({"segment.bytes", "segment.ms", "min.cleanable.dirty.ratio"})
+"""The smaller, the sooner the cleaner comes; ``check startup`` advises less where a topic gains by it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +30,13 @@ class VettedSetting:
     value: str
     why: str
     from_worker_file: bool = False
+
+    def is_met_by(self, actual: str) -> bool:
+        """Tell whether a topic with this value needs no change."""
+        if self.name in _AT_MOST and not self.from_worker_file:
+            with suppress(ValueError):
+                return float(actual) <= float(self.value)
+        return actual == self.value
 
     @property
     def shown_value(self) -> str:
@@ -48,7 +59,7 @@ def vetted_settings(
         replicas: the topic will have; ``None`` if not known, then the brokers' ``min.insync.replicas`` is left alone.
         broker_max_message_bytes: the brokers' ``message.max.bytes``, if known.
     """
-    largest = _number(spec.configs, "max.message.bytes") or broker_max_message_bytes or 0
+    largest = number_of(spec.configs, "max.message.bytes") or broker_max_message_bytes or 0
     segment_bytes = max(_SEGMENT_BYTES[spec.topic_type], largest)
     partitions = "" if spec.topic_type is TopicType.CONFIG else " in each partition"
     settings = [
@@ -76,7 +87,7 @@ def vetted_settings(
             "removals stay readable for a day, for readers that paused",
         ),
         VettedSetting(
-            "unclean.leader.election.enable",
+            UNCLEAN_ELECTION,
             "false",
             "better no leader for a while than one that never had the last records",
         ),
@@ -110,7 +121,7 @@ def refuse_illegal(spec: TopicSpec, settings: Mapping[str, str], replicas: int |
     Raises:
         ConfigError: names the property of the worker file.
     """
-    in_sync = _number(settings, MIN_ISR)
+    in_sync = number_of(settings, MIN_ISR)
     if in_sync is not None and replicas is not None and in_sync > safe_min_isr(replicas):
         name = spec.setting_name(MIN_ISR)
         raise ConfigError(
@@ -123,7 +134,7 @@ def refuse_illegal(spec: TopicSpec, settings: Mapping[str, str], replicas: int |
             + f"; set it to {safe_min_isr(replicas)}, or {spec.setting_name('replication.factor')} to {in_sync + 1}",
             property_name=name,
         )
-    segment, largest = _number(settings, "segment.bytes"), _number(settings, "max.message.bytes")
+    segment, largest = number_of(settings, "segment.bytes"), number_of(settings, "max.message.bytes")
     if segment is not None and largest is not None and segment < largest:
         name = spec.setting_name("segment.bytes")
         raise ConfigError(
@@ -133,8 +144,8 @@ def refuse_illegal(spec: TopicSpec, settings: Mapping[str, str], replicas: int |
         )
 
 
-def _number(settings: Mapping[str, str], name: str) -> int | None:
-    """Give a number; what is none is left for the broker to refuse."""
+def number_of(settings: Mapping[str, str], name: str) -> int | None:
+    """Give the value of a setting that is a number; what is none is left for the broker to refuse."""
     text = settings.get(name, "").strip()
     return int(text) if text.isascii() and text.isdigit() else None
 

@@ -19,6 +19,7 @@ from connect_share.log.ranges import read_ranges
 from connect_share.record_file import RecordFile
 from connect_share.records import OffsetRange, Record, TopicType
 from connect_share.topics import check_cleanup_policy, check_partition_count, ensure_topic, topic_spec
+from connect_share.topics.shared_set import create_missing
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import Isolation
 from migrator.backup.backup import BackupContents, Origin, read_contents
@@ -263,7 +264,7 @@ class Restoring:
                 newest.see(original, record.value)
 
     def write(self, progress: Progress | None = None) -> Restored:
-        """Put the records back; topics that are missing are created as a worker would.
+        """Put the records back; topics that are missing are created as ``create topics`` would.
 
         Raises:
             LiveMembersError: workers of the group are alive.
@@ -274,8 +275,10 @@ class Restoring:
         progress, began_s = progress or Silent(), time.monotonic()
         with Admin(self.worker.admin_settings(), client_id=self.client_id) as admin:
             require_no_live_workers(admin, self.worker.group_id, side="destination")
-            for topic_type in TopicType:
-                ensure_topic(admin, topic_spec(self.worker, topic_type))
+            specs = [topic_spec(self.worker, topic_type) for topic_type in TopicType]
+            create_missing(admin, specs)
+            for spec in specs:
+                ensure_topic(admin, spec)
         producers, settings = Producers(), self.worker.producer_settings()
         writers = {
             topic_type: CheckedWriter(producers, settings, self.worker.topic(topic_type), self.client_id)

@@ -12,7 +12,8 @@ from typing import IO, Final
 
 from connect_share.admin import Admin
 from connect_share.records import OffsetRange, TopicType
-from connect_share.topics import check_cleanup_policy, check_partition_count, ensure_topic, topic_spec
+from connect_share.topics import check_cleanup_policy, check_partition_count, topic_spec
+from connect_share.topics.shared_set import create_missing
 from connect_share.worker_config import WorkerConfig
 from migrator.copy.copying import CopyJob
 from migrator.errors import AlreadyAppliedError, DestinationNotEmptyError, PlanFileError, PlanRejectedError
@@ -110,10 +111,10 @@ def _open_destination(
     plan: MigrationPlan, worker: WorkerConfig, admin: Admin, *, create: bool
 ) -> dict[TopicType, tuple[TopicFacts, bool]]:
     """Check, and where planned create, the shared topics; tells which were created now."""
-    created = set()
-    for topic_type, planned in plan.destination.topics.items():
-        if create and planned.create and ensure_topic(admin, topic_spec(worker, topic_type)):
-            created.add(topic_type)
+    specs = [
+        topic_spec(worker, topic_type) for topic_type, planned in plan.destination.topics.items() if planned.create
+    ]
+    made = create_missing(admin, specs) if create and specs else []
     facts = read_facts(admin, {topic.topic for topic in plan.destination.topics.values()})
     opened = {}
     for topic_type, planned in plan.destination.topics.items():
@@ -129,7 +130,7 @@ def _open_destination(
             raise PlanRejectedError(
                 f"{planned.topic} has {len(found.ends)} partitions, the plan says {planned.partitions}; make a new plan"
             )
-        opened[topic_type] = (found, topic_type in created)
+        opened[topic_type] = (found, planned.topic in made)
     return opened
 
 

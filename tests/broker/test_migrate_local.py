@@ -52,6 +52,7 @@ from migrator.verify.equality import Difference, Problem
 from migrator.verify.verification import verify_plan
 from tests.support.captures import VERSIONS, captured
 from tests.support.connect_member import ConnectMember
+from tests.support.console import console as console_of
 from tests.support.migration_site import (
     GROUP,
     SHARED_PARTITIONS,
@@ -280,9 +281,14 @@ def test_empty_topics(site: Site) -> None:
     assert verify_plan(plan_path).equal
 
 
-def test_apply_creates_the_shared_topics_as_a_worker_would(site: Site) -> None:
-    source = small_source(site)
-    plan_path = site.plan(source, shared(site))
+def test_apply_creates_the_shared_topics_with_the_settings_of_create_topics(
+    site: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, destination = (
+        small_source(site),
+        site.worker_file("shared", GROUP, sharing=True, config_storage_segment_ms="5000"),
+    )
+    plan_path = site.plan(source, destination)
     plan = MigrationPlan.load(plan_path)
     assert all(topic.create for topic in plan.destination.topics.values())
     check_plan(plan_path)
@@ -294,8 +300,22 @@ def test_apply_creates_the_shared_topics_as_a_worker_would(site: Site) -> None:
         for topic_type in TopicType:
             name = site.topic("shared", topic_type)
             assert len(admin.describe_topics([name])[name].partitions) == SHARED_PARTITIONS[topic_type]
-            assert admin.topic_configs(name)["cleanup.policy"] == "compact"
+            configs = admin.topic_configs(name)
+            assert (configs["cleanup.policy"], configs["min.cleanable.dirty.ratio"]) == ("compact", "0.1")
+            assert int(configs["segment.bytes"]) <= 16 << 20
+            assert configs["segment.ms"] == ("5000" if topic_type is TopicType.CONFIG else "3600000")
     assert verify_plan(plan_path).equal
+    # The three commands judge alike: of what apply made, and of topics with the brokers' own settings.
+    console = console_of(capsys)
+    for who, file, as_wanted in (("shared", destination, True), ("own", source, False)):
+        assert (
+            f"{site.topic(who, TopicType.CONFIG)} (config): exists, as wanted"
+            in console("create", "topics", "-w", file).out
+        ) is as_wanted
+        differing = console("check", "topics", "-w", file, "--output", "json").json["differences"]
+        assert ("segment.bytes" in {found["what"] for found in differing}) is not as_wanted
+        noted = console("check", "startup", "-w", file).err
+        assert ("is not as create topics would make it: segment.bytes is 1073741824" in noted) is not as_wanted
 
 
 def test_several_sources_keep_their_names(site: Site) -> None:

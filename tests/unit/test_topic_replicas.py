@@ -104,6 +104,9 @@ def test_what_is_found() -> None:
     assert found_in(topic(whole, whole), {"cleanup.policy": "compact", "min.insync.replicas": "2"}) == []
     assert found_in(topic(whole, whole), single_partition=True) == [("partition-count", None)]
     assert found_in(topic(whole), {"cleanup.policy": "compact,delete"}) == [("cleanup-policy", None)]
+    unclean = {"unclean.leader.election.enable": "true"}
+    assert found_in(topic(whole), unclean) == [("unclean-leader-election", None)]
+    assert found_in(topic(whole), unclean, unclean_wanted=True) == found_in(topic(whole), unclean, internal=True) == []
     assert found_in(topic(whole), {"min.insync.replicas": "3"}) == [("min-insync-replicas", None)]
     assert found_in(topic((1, (1,), (1,))), {"min.insync.replicas": "1"}, wanted=1) == []
     assert found_in(topic((1, (1, 3), (1, 3))), wanted=None) == []
@@ -123,6 +126,7 @@ def test_what_is_found() -> None:
         "under-replicated",
         "no-leader",
         "cleanup-policy",
+        "unclean-leader-election",
         "partition-count",
     }  # fmt: skip - public names
 
