@@ -2,21 +2,43 @@
 
 from __future__ import annotations
 
+import logging
+import queue
 import threading
+import weakref
+from collections.abc import Mapping
+from concurrent.futures import Future
 from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any, Final
 
-from connect_share.errors import StoreClosedError
+from connect_share.errors import ConnectShareError, StoreClosedError
 from connect_share.stores.config import KafkaConfigBackingStore
 from connect_share.stores.connector_offsets import ConnectorOffsetBackingStore
 from connect_share.stores.offsets import KafkaOffsetBackingStore
-from connect_share.stores.own_offsets_topic import own_offsets_worker_config
+from connect_share.stores.own_offsets_topic import own_offsets_properties, own_offsets_worker_config
 from connect_share.stores.topic_based import WriteGuard
 from connect_share.stores.transactional_writer import TransactionalWriter
 from connect_share.worker_config import WorkerConfig
 
+_logger = logging.getLogger(__name__)
+
+_LOOK_S: Final = 5.0
+
+
+@dataclass(eq=False)
+class _OwnStore:
+    """A connector's own store, being started or started; ``made_of`` is what its configuration says of it."""
+
+    made_of: dict[str, Any]
+    store: Future[ConnectorOffsetBackingStore] = field(default_factory=Future)
+
 
 class ConnectorOffsetStores:
     """Gives the store of a connector's offsets; one of its own is started when it is asked for first. Thread-safe.
+
+    An own store is kept for as long as the connector's configuration says so. Then it is stopped once no reader and no
+    writer uses it any more: tasks that are being stopped flush their last offsets after the configuration has changed.
 
     Args:
         worker_config: the worker's.
@@ -39,37 +61,42 @@ class ConnectorOffsetStores:
         self._config = config
         self._offsets = offsets
         self._write_guard = write_guard
-        self._stack = stack
-        self._closed = threading.Event()
-        stack.callback(self._closed.set)
-        self._own: dict[tuple[str, str], ConnectorOffsetBackingStore] = {}
         self._lock = threading.Lock()
+        self._closed = False
+        self._own: dict[str, _OwnStore] = {}
+        self._running: set[KafkaOffsetBackingStore] = set()
+        # Its put() may be called wherever an object is let go.
+        self._unused: queue.SimpleQueue[KafkaOffsetBackingStore | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        stack.callback(self._close)
 
     def store_of(self, connector: str) -> KafkaOffsetBackingStore | ConnectorOffsetBackingStore:
-        """Give the store to read and write a connector's offsets with.
+        """Return the store to read and write a connector's offsets with.
 
         Raises:
-            ConfigError: the connector's configuration contradicts itself.
+            ConfigError: the connector's configuration contradicts itself, or the worker's policy.
             StoreClosedError: the storage was closed.
         """
-        own = self._own_worker_config(connector)
-        if own is None:
+        connector_config = self._connector_config(connector)
+        made_of = own_offsets_properties(connector_config)
+        if not made_of:
             return self._offsets
-        key = (connector, own.offset_storage_topic)
         with self._lock:
-            store = self._own.get(key)
-            if store is None:
-                primary = KafkaOffsetBackingStore(own, write_guard=self._write_guard)
-                group = self._worker_config.cluster_group_id
-                store = ConnectorOffsetBackingStore(primary, self._offsets, cluster_group_id=group)
-                self._stack.callback(store.stop)
-                if self._closed.is_set():  # looked at only now: either this sees it, or the stack stops the store
-                    raise StoreClosedError(
-                        f"the storage was closed; it has no offsets of connector {connector!r} any more"
-                    )
-                store.start()
-                self._own[key] = store
-        return store
+            own = self._own.get(connector)
+            is_new = own is None or own.made_of != made_of
+            if own is None or is_new:
+                own = self._own[connector] = _OwnStore(made_of)
+        if is_new:
+            try:
+                own.store.set_result(self._started(connector, connector_config))
+            except BaseException as error:
+                with self._lock:
+                    if self._own.get(connector) is own:
+                        del self._own[connector]
+                known = isinstance(error, ConnectShareError)
+                own.store.set_exception(error if known else StoreClosedError("the start of the store was interrupted"))
+                raise
+        return own.store.result()
 
     def first_task_writer(self, connector: str) -> TransactionalWriter | None:
         """Make what writes a connector's offsets as its first task does; ``None`` without exactly-once.
@@ -78,7 +105,8 @@ class ConnectorOffsetStores:
         """
         if self._worker_config.exactly_once_source_support != "enabled":
             return None
-        worker = self._own_worker_config(connector) or self._worker_config
+        own = own_offsets_worker_config(self._worker_config, connector, self._connector_config(connector))
+        worker = own or self._worker_config
         return TransactionalWriter(
             worker.producer_settings(),
             client_id=worker.client_id("offsets-leader"),
@@ -86,6 +114,71 @@ class ConnectorOffsetStores:
             topic=worker.offset_storage_topic,
         )
 
-    def _own_worker_config(self, connector: str) -> WorkerConfig | None:
-        config = self._config.snapshot().connector_config(connector) or {}
-        return own_offsets_worker_config(self._worker_config, connector, config)
+    def _connector_config(self, connector: str) -> Mapping[str, Any]:
+        return self._config.snapshot().connector_config(connector) or {}
+
+    def _started(self, connector: str, connector_config: Mapping[str, Any]) -> ConnectorOffsetBackingStore:
+        """Make and start a store, without the lock: an open transaction may hold it up for a quarter of an hour."""
+        own = own_offsets_worker_config(self._worker_config, connector, connector_config)
+        assert own is not None  # noqa: S101 - the caller has looked
+        group = self._worker_config.cluster_group_id
+        if own.is_the_workers:
+            primary = KafkaOffsetBackingStore(own, cluster_group_id=group, write_guard=self._write_guard)
+            store = ConnectorOffsetBackingStore(primary, cluster_group_id=group)
+        else:
+            primary = KafkaOffsetBackingStore(own, write_guard=self._write_guard)
+            store = ConnectorOffsetBackingStore(primary, self._offsets, cluster_group_id=group)
+        with self._lock:
+            if self._closed:
+                raise StoreClosedError(f"the storage was closed; it has no offsets of connector {connector!r} any more")
+            self._running.add(primary)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._let_go, name="connector-offset-stores", daemon=True)
+                self._thread.start()
+        # Whoever closes this meanwhile stops the store, and the start ends.
+        weakref.finalize(store, self._unused.put, primary).atexit = False
+        primary.start()
+        return store
+
+    def _let_go(self) -> None:
+        """Body of the thread that stops what is used no more."""
+        while True:
+            try:
+                primary = self._unused.get(timeout=_LOOK_S)
+            except queue.Empty:
+                self._forget_outdated()
+                continue
+            if primary is None:
+                return
+            with self._lock:
+                self._running.discard(primary)
+            self._stop(primary)
+
+    def _forget_outdated(self) -> None:
+        try:
+            state = self._config.snapshot()
+        except ConnectShareError:
+            return  # whoever uses the config store hears of it
+        with self._lock:
+            for connector, own in list(self._own.items()):
+                if own.store.done() and own_offsets_properties(state.connector_config(connector) or {}) != own.made_of:
+                    del self._own[connector]
+
+    def _close(self) -> None:
+        with self._lock:
+            self._closed = True
+            running, self._running, self._own = self._running, set(), {}
+            thread = self._thread
+        with ExitStack() as each:
+            if thread is not None:
+                each.callback(thread.join)
+                each.callback(self._unused.put, None)
+            for primary in running:
+                each.callback(primary.stop)
+
+    @staticmethod
+    def _stop(primary: KafkaOffsetBackingStore) -> None:
+        try:
+            primary.stop()
+        except Exception as error:  # noqa: BLE001 - the thread has others to stop
+            _logger.warning("The offset store on %s was not stopped in order: %s", primary.topic, type(error).__name__)

@@ -68,13 +68,18 @@ class _Properties:
         return self.word(name, "true" if default else "false", ("true", "false")) == "true"
 
 
+def is_topic_name(text: str) -> bool:
+    """Return whether Kafka takes this as the name of a topic."""
+    return _LEGAL_TOPIC.fullmatch(text) is not None
+
+
 def check_topic_name(property_name: str, topic: str) -> None:
     """Refuse what Kafka would refuse as the name of a topic.
 
     Raises:
         ConfigError: names the property.
     """
-    if not _LEGAL_TOPIC.fullmatch(topic):
+    if not is_topic_name(topic):
         raise ConfigError(
             f"{property_name}: {topic!r} cannot be a topic name; up to 249 characters A-Z a-z 0-9 . _ - are allowed",
             property_name=property_name,

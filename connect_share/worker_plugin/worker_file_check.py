@@ -16,12 +16,11 @@ from connect_share.errors import ConfigError, InvalidClusterGroupIdError
 from connect_share.records import TopicType
 from connect_share.worker_config import SHARING_PROPERTY, TOPIC_PROPERTIES, WorkerConfig
 from connect_share.worker_config.config_providers import has_reference, is_reference, resolve_variables
+from connect_share.worker_config.override_policy import POLICY_PROPERTY, OverridePolicy
 from connect_share.worker_plugin import INTERCEPTOR_CLASS
 
 INTERCEPTORS: Final = "interceptor.classes"
 EXACTLY_ONCE: Final = "exactly.once.source.support"
-POLICY: Final = "connector.client.config.override.policy"
-_ALLOWLIST: Final = "connector.client.config.override.allowlist"
 CLIENT_KINDS: Final = ("producer", "consumer")
 """Clients of connectors; the worker's lines for them begin so."""
 
@@ -39,9 +38,6 @@ _DECIDING: Final = frozenset(
     }
 )
 _SECURITY: Final = ("sasl.", "ssl.", "security.")
-_POLICY_PACKAGE: Final = "org.apache.kafka.connect.connector.policy."
-_POLICY_ENDING: Final = "ConnectorClientConfigOverridePolicy"
-_STRICT_POLICIES: Final = frozenset({"None", "Principal"})
 _CLASS_NAME: Final = re.compile(r"[\w$]+(?:\.[\w$]+)*")
 
 
@@ -111,10 +107,11 @@ def worker_lines(*, exactly_once: bool) -> tuple[str, ...]:
 
 def refuses_overrides(properties: Mapping[str, str]) -> bool:
     """Tell whether the worker lets no connector replace an interceptor."""
-    word = properties.get(POLICY, "").strip().removeprefix(_POLICY_PACKAGE).removesuffix(_POLICY_ENDING)
-    if word == "Allowlist":
-        return not {INTERCEPTORS, *WORKER_ONLY}.intersection(class_names(properties.get(_ALLOWLIST, "")))
-    return word in _STRICT_POLICIES
+    try:
+        policy = OverridePolicy.of(properties)
+    except ConfigError:
+        return False  # a class of the worker's own: its rules are not known here
+    return not any(policy.allows(name) for name in (INTERCEPTORS, *WORKER_ONLY))
 
 
 def check_properties(properties: Mapping[str, str]) -> CheckedFile:
@@ -140,9 +137,10 @@ def check_properties(properties: Mapping[str, str]) -> CheckedFile:
         found.append(
             Finding(
                 Severity.WARNING,
-                POLICY,
-                f"{POLICY} lets connectors replace the interceptor, and the offsets of one that does get plain keys; "
-                f"None, Principal, or an Allowlist without {INTERCEPTORS} prevents it, if connectors need no other override",
+                POLICY_PROPERTY,
+                f"{POLICY_PROPERTY} lets connectors replace the interceptor, and the offsets of one that does get plain "
+                f"keys; None, Principal, or an Allowlist without {INTERCEPTORS} prevents it, if connectors need no other "
+                "override",
             )
         )
     unusable = {finding.property_name for finding in found if finding.severity is not Severity.NOTE}

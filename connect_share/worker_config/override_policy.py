@@ -1,0 +1,61 @@
+"""Which settings of its Kafka clients a connector may override (``connector.client.config.override.policy``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from connect_share.errors import ConfigError
+
+POLICY_PROPERTY: Final = "connector.client.config.override.policy"
+ALLOWLIST_PROPERTY: Final = "connector.client.config.override.allowlist"
+_DEFAULT: Final = "All"
+_PRINCIPAL: Final = frozenset({"sasl.jaas.config", "sasl.mechanism", "security.protocol"})
+_ENDING: Final = "ConnectorClientConfigOverridePolicy"
+_PACKAGE: Final = "org.apache.kafka.connect.connector.policy."
+# As Connect finds a plugin: by its class, the class without its package, and that without the plugin's kind.
+_NAMES: Final = {
+    spelled: name
+    for name in ("All", "None", "Principal", "Allowlist")
+    for spelled in (name, f"{name}{_ENDING}", f"{_PACKAGE}{name}{_ENDING}")
+}
+
+
+@dataclass(frozen=True, slots=True)
+class OverridePolicy:
+    """What connectors may override.
+
+    Attributes:
+        name: ``All``, ``None``, ``Principal`` or ``Allowlist``.
+        allowed: names of settings, ``None`` for all.
+    """
+
+    name: str
+    allowed: frozenset[str] | None
+
+    @classmethod
+    def of(cls, properties: Mapping[str, str]) -> OverridePolicy:
+        """Read the policy of a worker; as in Java it is ``All`` where the worker's file does not say.
+
+        Raises:
+            ConfigError: it is a class of the worker's own, whose rules are not known here.
+
+        Source: ``ConnectorClientConfigOverridePolicy`` and its classes, KIP-458 and KIP-1188.
+        """
+        given = properties.get(POLICY_PROPERTY, _DEFAULT).strip()
+        name = _NAMES.get(given)
+        if name is None:
+            raise ConfigError(
+                f"{POLICY_PROPERTY}: Java class {given!r} cannot run here, so what connectors may override is not known; "
+                "use All, None, Principal or Allowlist",
+                property_name=POLICY_PROPERTY,
+            )
+        if name == "All":
+            return cls(name, None)
+        listed = properties.get(ALLOWLIST_PROPERTY, "") if name == "Allowlist" else ""
+        return cls(name, _PRINCIPAL if name == "Principal" else frozenset(part.strip() for part in listed.split(",")))
+
+    def allows(self, setting: str) -> bool:
+        """Return whether a connector may override this setting of a client."""
+        return self.allowed is None or setting in self.allowed

@@ -1,0 +1,198 @@
+"""What a connector's configuration makes of the clients of its own offsets topic; it may have been written by anyone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from connect_share.errors import ConfigError
+from connect_share.records import TopicType
+from connect_share.stores.own_offsets_topic import OwnOffsetsConfig, own_offsets_worker_config
+from connect_share.worker_config import Isolation, WorkerConfig
+from connect_share.worker_config.override_policy import OverridePolicy
+
+POLICY = "connector.client.config.override.policy"
+PACKAGE = "org.apache.kafka.connect.connector.policy."
+WORKER = {
+    "bootstrap.servers": "kafka:9092",
+    "group.id": "group-a",
+    "config.storage.topic": "configs",
+    "offset.storage.topic": "offsets",
+    "offset.storage.partitions": "7",
+    "offset.storage.segment.bytes": "1048576",
+    "status.storage.topic": "statuses",
+}
+JAAS = "org.apache.kafka.common.security.plain.PlainLoginModule required username='{}' password='{}-secret';"
+
+
+def login(user: str) -> dict[str, str]:
+    return {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.jaas.config": JAAS.format(user, user),
+    }
+
+
+def prefixed(prefix: str, properties: dict[str, str]) -> dict[str, str]:
+    return {f"{prefix}{name}": value for name, value in properties.items()}
+
+
+def own(connector_config: dict[str, Any], **worker: str) -> OwnOffsetsConfig:
+    made = own_offsets_worker_config(
+        WorkerConfig.from_properties(WORKER | worker), "foo", {"offsets.storage.topic": "own"} | connector_config
+    )
+    assert made is not None
+    return made
+
+
+@pytest.mark.parametrize(
+    "spelled", ["{}", "{}ConnectorClientConfigOverridePolicy", PACKAGE + "{}ConnectorClientConfigOverridePolicy"]
+)
+def test_policies_by_every_name_connect_knows(spelled: str) -> None:
+    def policy(name: str, **more: str) -> OverridePolicy:
+        return OverridePolicy.of({POLICY: f" {spelled.format(name)} ", **more})
+
+    assert policy("All").allows("interceptor.classes")
+    assert not policy("None").allows("sasl.jaas.config")
+    assert [
+        policy("Principal").allows(name) for name in ("sasl.jaas.config", "sasl.mechanism", "bootstrap.servers")
+    ] == [
+        True,
+        True,
+        False,
+    ]
+    allowlist = policy("Allowlist", **{"connector.client.config.override.allowlist": "linger.ms, acks"})
+    assert [allowlist.allows(name) for name in ("linger.ms", "acks", "bootstrap.servers")] == [True, True, False]
+    assert not policy("Allowlist").allows("linger.ms")
+
+
+def test_policies_that_are_missing_or_not_known() -> None:
+    assert OverridePolicy.of({}).allows("bootstrap.servers")
+    for given_class in ("com.acme.Ours", "none", "", PACKAGE + "None"):
+        with pytest.raises(ConfigError, match="All, None, Principal or Allowlist"):
+            OverridePolicy.of({POLICY: given_class})
+    # It is not asked before there is something to judge.
+    assert own({}, **{POLICY: "com.acme.Ours"}).offset_storage_topic == "own"
+
+
+def test_each_client_is_made_as_java_makes_it() -> None:
+    made = own(
+        {"producer.override.linger.ms": "9", "producer.override.client.id": "mine", "producer.override.acks": "0"},
+        **login("plain"),
+        **prefixed("producer.", login("producer") | {"linger.ms": "5", "batch.size": "1000"}),
+        **prefixed("consumer.", {"fetch.min.bytes": "2", "isolation.level": "read_uncommitted"}),
+        **prefixed("admin.", {"sasl.jaas.config": JAAS.format("admin", "admin")}),
+    )
+    admin, consumer, producer = (
+        settings.properties for settings in (made.admin_settings(), made.consumer_settings(), made.producer_settings())
+    )
+    assert (admin["security.protocol"], admin["sasl.username"]) == ("SASL_PLAINTEXT", "admin")
+    assert (producer["sasl.username"], producer["linger.ms"], producer["batch.size"]) == ("producer", "9", "1000")
+    # As in Java what has no prefix is not for the clients of connectors.
+    assert (consumer["security.protocol"], consumer["fetch.min.bytes"]) == ("PLAINTEXT", "2")
+    assert "sasl.username" not in consumer
+    assert not {"client.id", "acks", "transactional.id"} & producer.keys()
+    assert made.isolation(TopicType.OFFSET) is Isolation.READ_UNCOMMITTED
+    assert (made.offset_storage_topic, made.offset_storage_partitions) == ("own", 7)
+    assert made.topic_settings(TopicType.OFFSET) == {"segment.bytes": "1048576"}
+    assert not made.is_the_workers
+
+
+def test_which_records_are_read() -> None:
+    uncommitted = {"consumer.override.isolation.level": "read_uncommitted"}
+    assert own({}, **{"isolation.level": "read_uncommitted"}).isolation(TopicType.OFFSET) is Isolation.READ_COMMITTED
+    assert own(uncommitted).isolation(TopicType.OFFSET) is Isolation.READ_UNCOMMITTED
+    exactly_once = {"exactly.once.source.support": "enabled"}
+    assert own(uncommitted, **exactly_once).isolation(TopicType.OFFSET) is Isolation.READ_COMMITTED
+    with pytest.raises(ConfigError, match=r"isolation\.level"):
+        own({"consumer.override.isolation.level": "serializable"})
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        {"bootstrap.servers": "other:9092"},
+        {"security.protocol": "SASL_PLAINTEXT"},
+        {"sasl.oauthbearer.token.endpoint.url": "http://other"},
+        {"ssl.endpoint.identification.algorithm": ""},
+    ],
+)
+def test_the_workers_credentials_go_nowhere_else(overrides: dict[str, str]) -> None:
+    clients = ("admin", "consumer", "producer")
+    everywhere = {f"{client}.override.{name}": value for client in clients for name, value in overrides.items()}
+    workers = {name: value for client in clients for name, value in prefixed(f"{client}.", login("worker")).items()}
+    with pytest.raises(ConfigError, match="brings the credentials"):
+        own(everywhere, **workers)
+    its_own = {f"{client}.override.sasl.jaas.config": JAAS.format("its", "its") for client in clients}
+    made = own(everywhere | its_own, **workers)
+    for settings in (made.admin_settings(), made.consumer_settings(), made.producer_settings()):
+        assert settings.properties["sasl.username"] == "its"
+        assert "worker" not in str(settings.properties.values())
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("offsets.storage.topic", 5),
+        ("offsets.storage.topic", ["SECRET"]),
+        ("offsets.storage.topic", " "),
+        ("offsets.storage.topic", "a/SECRET"),
+        ("offsets.storage.topic", "configs"),
+        ("offsets.storage.topic", "SECRET" * 100_000),
+        ("producer.override.linger.ms", 5),
+        ("producer.override.linger.ms", "SECRET"),
+        ("producer.override.linger.ms", {"SECRET": 1}),
+        ("admin.override.bootstrap.servers", ""),
+        ("admin.override.sasl.jaas.config", "${file:/SECRET:x}"),
+        ("admin.override.security.protocol", "SECRET"),
+        ("admin.override.ssl.truststore.location", "SECRET\0"),
+        ("producer.override.compression.type", "SECRET\ud800"),
+        ("producer.override.batch.size", "9" * 4_301),
+    ],
+)
+def test_what_cannot_be_is_refused_by_name(name: str, value: object) -> None:
+    with pytest.raises(ConfigError) as refused:
+        own({name: value})
+    assert "'foo'" in str(refused.value)
+    assert name in str(refused.value)
+    assert "SECRET" not in str(refused.value)
+    assert refused.value.__cause__ is None
+    assert len(str(refused.value)) < 600
+
+
+JSON: Any = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(), lambda inner: st.lists(inner, max_size=2)
+)
+NAMES = st.sampled_from(
+    [
+        f"{client}.override.{name}"
+        for client in ("admin", "consumer", "producer")
+        for name in (
+            *("bootstrap.servers", "sasl.jaas.config", "sasl.mechanism", "security.protocol", "linger.ms", "group.id"),
+            *("isolation.level", "ssl.truststore.certificates", "plugin.library.paths", "config.providers", ""),
+        )
+    ]
+)
+
+
+@given(st.dictionaries(NAMES | st.text(), JSON | st.sampled_from(["SASL_SSL", "PLAIN", "${env:HOME}", "a:1"])), JSON)
+def test_any_configuration_is_taken_or_refused_by_name(connector_config: dict[str, Any], topic: object) -> None:
+    worker = WorkerConfig.from_properties(WORKER)
+    try:
+        made = own_offsets_worker_config(worker, "foo", {**connector_config, "offsets.storage.topic": topic})
+    except ConfigError as refused:
+        assert len(str(refused)) < 1000  # noqa: PT017
+        return
+    if made is not None:
+        for settings in (made.admin_settings(), made.consumer_settings(), made.producer_settings()):
+            assert not {"plugin.library.paths", "config.providers"} & settings.properties.keys()
+
+
+def test_names_from_a_topic_are_cut_and_escaped() -> None:
+    with pytest.raises(ConfigError) as refused:
+        own({"producer.override." + "\x1b[2J" * 100_000: "x"}, **{POLICY: "None"})
+    assert len(str(refused.value)) < 1500
+    assert str(refused.value).isprintable()
