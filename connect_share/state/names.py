@@ -7,10 +7,18 @@ from typing import Final, TypeGuard
 
 from connect_share.records import ConnectorTaskId
 
+_LONGEST_SHOWN: Final = 200
 _INT32_MAX: Final = (1 << 31) - 1
 _ZEROS: Final = (  # decimal digits of one UTF-16 unit with the value 0; a test looks for others
     "0٠۰߀०০੦૦୦௦౦೦൦෦๐໐༠၀႐០᠐᥆᧐᪀᪐᭐᮰᱀᱐꘠꣐꤀꧐꧰꩐꯰０"
 )
+
+
+def shown(text: str) -> str:
+    """Return a name that comes from a topic or a caller as messages show it: quoted, escaped and cut."""
+    quoted = repr(text[:_LONGEST_SHOWN])
+    whole = len(text) <= _LONGEST_SHOWN and len(quoted) <= _LONGEST_SHOWN + 2
+    return quoted if whole else f"{quoted[: _LONGEST_SHOWN + 1]}... ({len(text)} characters)"
 
 
 def key_text(key: bytes) -> str:

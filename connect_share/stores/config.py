@@ -23,7 +23,7 @@ from connect_share.errors import (
     WriteError,
 )
 from connect_share.log.protocol import RecordMetadata
-from connect_share.records import ConnectorTaskId, Record, TopicType
+from connect_share.records import Record, TopicType
 from connect_share.state import (
     ClusterConfigState,
     ConfigFold,
@@ -31,7 +31,8 @@ from connect_share.state import (
     SessionKey,
     TargetState,
 )
-from connect_share.state import config_records as wire
+from connect_share.state import writable as wire
+from connect_share.state.config_records import target_state_key
 from connect_share.stores.config_listener import ConfigUpdateListener, tell
 from connect_share.stores.topic_based import (
     REFRESH_TIMEOUT_S,
@@ -171,6 +172,7 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
         """Write a connector's configuration, its first target state before it where given, and read it back.
 
         Raises:
+            ValueFormatError: Java could not read it back; nothing was sent.
             WriteError: not acknowledged, or not read back, within 30 s.
             PrivilegedWriteError: exactly-once mode, and write privileges are not held.
         """
@@ -185,14 +187,12 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
         Task, commit and fencing records stay, as with Connect.
 
         Raises:
+            ValueFormatError: Java could not read it back; nothing was sent.
             WriteError: not acknowledged, or not read back, within 30 s.
             PrivilegedWriteError: exactly-once mode, and write privileges are not held.
         """
         removal = None if self._group is None else JSON_NULL
-        records = [
-            (wire.connector_key(connector), removal),
-            (wire.target_state_key(connector), removal),
-        ]
+        records = [(key, removal) for key in wire.removal_keys(connector)]
         self._write_and_read_back(f"the removal of connector {connector!r}", records)
 
     def put_task_configs(self, connector: str, configs: Sequence[Mapping[str, str | None]]) -> None:
@@ -202,15 +202,14 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
         commit whose tasks are missing. No configurations: only the commit.
 
         Raises:
+            ValueFormatError: Java could not read it back; nothing was sent.
             WriteError: not acknowledged, or not read back, within 30 s.
             PrivilegedWriteError: exactly-once mode, and write privileges are not held.
         """
+        tasks = wire.task_config_records(connector, configs)
         what = f"the task configurations of connector {connector!r}"
         budget = self._begin_write()
         self._read_back(what, budget, written=None)
-        tasks = [
-            wire.task_config_record(ConnectorTaskId(connector, number), config) for number, config in enumerate(configs)
-        ]
         if tasks:
             self._read_back(what, budget, self._write_privileged(what, tasks, budget))
         commit = [wire.task_commit_record(connector, len(tasks))]
@@ -233,6 +232,7 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
         Needs no write privileges.
 
         Raises:
+            ValueFormatError: Java could not read it back; nothing was sent.
             WriteError: not acknowledged within 30 s.
         """
         self._write_ordinary(
@@ -243,6 +243,7 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
         """Write how many tasks the next generation may have started (for fencing), and read it back.
 
         Raises:
+            ValueFormatError: Java could not read it back; nothing was sent.
             WriteError: not acknowledged, or not read back, within 30 s.
             PrivilegedWriteError: exactly-once mode, and write privileges are not held.
         """
@@ -254,6 +255,7 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
         """Write the key that workers sign internal requests with, and read it back.
 
         Raises:
+            ValueFormatError: Java could not read it back; nothing was sent.
             WriteError: not acknowledged, or not read back, within 30 s.
             PrivilegedWriteError: exactly-once mode, and write privileges are not held.
         """
@@ -263,6 +265,7 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
         """Write a request to restart a connector, and read it back.
 
         Raises:
+            ValueFormatError: Java could not read it back; nothing was sent.
             WriteError: not acknowledged, or not read back, within 30 s.
             PrivilegedWriteError: exactly-once mode, and write privileges are not held.
         """
@@ -274,6 +277,7 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
         Needs no write privileges.
 
         Raises:
+            ValueFormatError: Java could not read it back; nothing was sent.
             WriteError: not acknowledged within 30 s.
         """
         self._write_ordinary(f"the level of logger {namespace!r}", [wire.logger_level_record(namespace, level)])
@@ -300,7 +304,7 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
         what = "the marker behind a tombstone"
         try:
             budget = self._begin_write()
-            marker = [(wire.target_state_key(""), JSON_NULL)]
+            marker = [(target_state_key(""), JSON_NULL)]
             self._read_back(what, budget, self._send_all(what, marker, budget))
         except LiveMembersError:
             _logger.warning(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from connect_share.admin import Admin
-from connect_share.errors import ConnectShareError, ValueFormatError
+from connect_share.errors import ConnectShareError
 from connect_share.keys import own_key
 from connect_share.log.protocol import RecordMetadata
 from connect_share.records import ConnectorTaskId, Record, TopicType
@@ -23,7 +23,7 @@ from connect_share.state import (
     TaskStatus,
     TopicStatus,
 )
-from connect_share.state import status_records as wire
+from connect_share.state import writable as wire
 from connect_share.stores.topic_based import (
     KafkaTopicBasedBackingStore,
     LogFactory,
@@ -108,12 +108,12 @@ class KafkaStatusBackingStore(KafkaTopicBasedBackingStore):
         Does not wait and does not raise for a broker that refuses.
 
         Raises:
-            ValueFormatError: the status cannot be written, its worker id is missing.
+            ValueFormatError: Java could not read it back, or its worker id is missing; nothing was sent.
             LiveMembersError: the guard refuses writing.
         """
         self._check_write_allowed()
         if isinstance(status, TopicStatus):
-            self._send_until_done(*wire.topic_status_record(status))
+            self._send_until_done(*wire.status_record(status))
         else:
             self._send_status(status, safe=False)
 
@@ -121,16 +121,20 @@ class KafkaStatusBackingStore(KafkaTopicBasedBackingStore):
         """Write a status unless another worker has written a newer generation; then nothing happens.
 
         Raises:
-            ValueFormatError: the status cannot be written, its worker id is missing.
+            ValueFormatError: Java could not read it back, or its worker id is missing; nothing was sent.
             LiveMembersError: the guard refuses writing.
         """
         self._check_write_allowed()
         self._send_status(status, safe=True)
 
     def delete_topic(self, connector: str, topic: str) -> None:
-        """Forget that a connector uses a topic; does not wait."""
+        """Forget that a connector uses a topic; does not wait.
+
+        Raises:
+            ValueFormatError: one of the names cannot be part of a key.
+        """
         self._check_write_allowed()
-        self._send_until_done(wire.topic_status_key(topic, connector), None)
+        self._send_until_done(wire.topic_key(connector, topic), None)
 
     def get(self, subject: str | ConnectorTaskId) -> ConnectorStatus | TaskStatus | None:
         """Give the status of a connector (its name) or of a task, as last read."""
@@ -176,14 +180,9 @@ class KafkaStatusBackingStore(KafkaTopicBasedBackingStore):
         self._log.flush(timeout_s)
 
     def _send_status(self, status: ConnectorStatus | TaskStatus, *, safe: bool) -> None:
-        if status.worker_id is None:
-            raise ValueFormatError("a status without worker_id cannot be written; readers ask whose it is")
-        if isinstance(status, TaskStatus):
-            key, value = wire.task_status_record(status)
-            connector, is_connector = status.task_id.connector, False
-        else:
-            key, value = wire.connector_status_record(status)
-            connector, is_connector = status.connector, True
+        key, value = wire.status_record(status)
+        is_connector = isinstance(status, ConnectorStatus)
+        connector = status.task_id.connector if isinstance(status, TaskStatus) else status.connector
         with self._state_lock:
             self._last_generation_sent = status.generation
             entry = self._entries.setdefault(key, _Entry(connector, is_connector))
