@@ -40,6 +40,7 @@ from migrator.plan.plan import (
 from migrator.planning.advice import refuse_unclear, steps_of, warn_about, warn_about_names
 from migrator.planning.counting import Counting
 from migrator.planning.moves import Intent, Move, pair, refuse_same_topics
+from migrator.planning.sharing_lines import check_sharing_lines, warn_about_shared_topics
 from migrator.progress import Progress, Silent
 from migrator.transform.rules import SkipReason
 
@@ -199,7 +200,7 @@ def make_plan(
     source_paths = [Path(path).resolve() for path in source_files]
     destination_paths = [Path(path).resolve() for path in destination_files]
     moves = pair(source_paths, destination_paths, intent)
-    warnings: list[str] = []
+    warnings = check_sharing_lines([*source_paths, *destination_paths])
     with ExitStack() as stack:
         shared = moves[0].destination
         at_destination = stack.enter_context(Admin(shared.admin_settings(), client_id=client_id_of(shared)))
@@ -216,7 +217,7 @@ def make_plan(
         for move, admin in zip(moves, admins, strict=True):
             warnings += _look_for_workers(move, admin, at_destination, destination_cluster, intent)
         destination, existing, limits, notes = _plan_destination(at_destination, shared, destination_cluster)
-        warnings += notes
+        warnings += warn_about_shared_topics(moves[0].destination_file, shared, existing.get(TopicType.CONFIG)) + notes
         for move, admin in zip(moves, admins, strict=True):
             warnings += _plan_source(admin, move, limits, progress, follow=intent.follow)
         warnings += refuse_unclear(moves, intent)

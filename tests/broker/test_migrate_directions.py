@@ -95,7 +95,8 @@ def test_shared_to_shared_takes_one_group_of_many(site: Site) -> None:
     target = site.worker_file("second", "orders-2", sharing=True)
     plan = carry_out(site.plan(site.worker_file("shared", "eu.orders", sharing=True), target))
     assert plan.sources[0].connectors == 2
-    assert plan.warnings == tuple(w for w in plan.warnings if "transactional ids" in w)  # others' records: no warning
+    expected = ("transactional ids", "interceptor.classes does not have")
+    assert all(any(words in warning for words in expected) for warning in plan.warnings)  # others' records: no warning
     for topic_type in TopicType:
         found = keys(site, "second", topic_type)
         assert found
@@ -163,6 +164,58 @@ def test_the_plain_mirror(site: Site) -> None:
     second = small_source(site, "own2", "billing")
     with pytest.raises(DestinationNotEmptyError, match="plain keys"):
         make_plan([second], [plain], now_ms=1)
+
+
+INTERCEPTOR = "connectshare.TopicSharingInterceptor"
+NAMES_NO_INTERCEPTOR = "interceptor.classes does not have"
+
+
+@pytest.mark.parametrize(
+    ("lines", "says"),
+    [
+        # The support line was forgotten, and other groups share these topics.
+        (["group.id=orders"], "connect.management.topic.sharing.support is missing; add connect.management"),
+        (["group.id=orders", f"interceptor.classes={INTERCEPTOR}"], None),
+        (["group.id=orders", "connect.management.topic.sharing.support=enabled"], NAMES_NO_INTERCEPTOR),
+        (
+            [
+                "group.id=orders",
+                "connect.management.topic.sharing.support=enabled",
+                f"interceptor.classes={INTERCEPTOR}",
+            ],
+            "",
+        ),
+    ],
+    ids=["no support line", "interceptor without it", "no interceptor", "right"],
+)
+def test_the_sharing_lines_of_the_files_are_judged(site: Site, lines: list[str], says: str | None) -> None:
+    """By the rules of ``check worker-config``, of the destination and of the source."""
+    site.create("shared", SHARED_PARTITIONS)
+    for group in ("team.a", "team.b"):
+        lay_down(site, "shared", TopicType.CONFIG, [pair(f"{group}.connector-x", '{"properties":{}}')])
+    source = small_source(site)
+    base = site.worker_file("shared", "orders", sharing=True).read_text().splitlines()
+    kept = [line for line in base if not line.startswith(("group.id", "connect.management"))]
+    destination = site.folder / "destination.properties"
+    destination.write_text("\n".join([*kept, *lines]))
+    if says is None:
+        for files in (([source], [destination]), ([destination], [source])):
+            with pytest.raises(PlanRejectedError, match=r"has the interceptor, but .*sharing\.support is missing; add"):
+                make_plan(*files, now_ms=1)
+        return
+    code, shown, _ = run(
+        "plan", "--source-worker-config", source, "--destination-worker-config", destination, "--dry-run"
+    )
+    assert code == 0
+    warned = [line for line in shown.splitlines() if line.startswith("warning: ")]
+    if not says:
+        assert warned == []
+        return
+    assert warned[0].startswith(f"warning: {destination}: {says}")
+    if says == NAMES_NO_INTERCEPTOR:
+        assert f"add interceptor.classes={INTERCEPTOR} (Java workers need it; a Python runtime does not)" in warned[0]
+    else:
+        assert "team.a, team.b share under their prefixes" in warned[0]
 
 
 LIKE_NAMES = ["jdbc", "jdbc-0", "jdbc.x", "jdb", "jdbc-1-0", "0"]

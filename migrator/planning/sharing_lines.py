@@ -1,0 +1,94 @@
+"""Do the worker files say of topic sharing what is meant? By the rules of ``check worker-config``; no value is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from connect_share.keys import split_key
+from connect_share.log.ranges import read_ranges
+from connect_share.records import TopicType
+from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig, load_properties
+from connect_share.worker_config.client_settings import Isolation
+from connect_share.worker_plugin import INTERCEPTOR_CLASS
+from connect_share.worker_plugin.worker_file_check import (
+    CLIENT_KINDS,
+    INTERCEPTORS,
+    Finding,
+    Severity,
+    check_properties,
+    class_names,
+)
+from migrator.copy.copying import IDLE_TIMEOUT_S
+from migrator.errors import PlanRejectedError
+from migrator.facts.inspection import TopicFacts, client_id_of
+
+_SHOWN_GROUPS: Final = 3
+
+
+def check_sharing_lines(files: Iterable[Path]) -> list[str]:
+    """Judge worker files by themselves; returns warnings.
+
+    Raises:
+        PlanRejectedError: a file has the interceptor, but no word on whether sharing is on.
+    """
+    warnings = []
+    for path in dict.fromkeys(files):
+        properties = load_properties(path)
+        checked = check_properties(properties)
+        errors = [finding for finding in checked.findings if finding.severity is Severity.ERROR]
+        if checked.sharing_enabled:
+            warnings += [
+                f"{path}: {_with_remedy(finding)} (Java workers need it; a Python runtime does not)"
+                for finding in errors
+            ]
+        elif not properties.get(SHARING_PROPERTY, "").strip() and _has_interceptor(properties):
+            (missing,) = _about_sharing(errors)
+            raise PlanRejectedError(
+                f"{path} has the interceptor, but {_with_remedy(missing)}; if its workers are not to share, say "
+                f"{SHARING_PROPERTY}=disabled"
+            )
+    return warnings
+
+
+def warn_about_shared_topics(path: Path, worker: WorkerConfig, config_topic: TopicFacts | None) -> list[str]:
+    """Warn where a file without sharing names a topic in which other groups have their prefixes."""
+    if worker.sharing_enabled or config_topic is None:
+        return []
+    records = read_ranges(
+        worker.consumer_settings(),
+        config_topic.ranges(),
+        isolation=Isolation.READ_UNCOMMITTED,
+        client_id=client_id_of(worker),
+        idle_timeout_s=IDLE_TIMEOUT_S,
+    )
+    groups: dict[str, None] = {}
+    for record in records:
+        owner = None if record.key is None else split_key(TopicType.CONFIG, record.key)
+        if owner is not None and owner[0] is not None:
+            groups[str(owner[0])] = None
+            if len(groups) > _SHOWN_GROUPS:
+                break
+    if not groups:
+        return []
+    names = [*list(groups)[:_SHOWN_GROUPS], *(["others"] if len(groups) > _SHOWN_GROUPS else [])]
+    findings = _about_sharing(check_properties(load_properties(path)).findings)
+    return [
+        f"{path}: {_with_remedy(finding)}, unless this is to be the one cluster with plain keys in {config_topic.topic}, "
+        f"where {', '.join(names)} share under their prefixes"
+        for finding in findings
+    ]
+
+
+def _about_sharing(findings: Iterable[Finding]) -> list[Finding]:
+    return [finding for finding in findings if finding.property_name == SHARING_PROPERTY]
+
+
+def _has_interceptor(properties: dict[str, str]) -> bool:
+    names = (INTERCEPTORS, *(f"{kind}.{INTERCEPTORS}" for kind in CLIENT_KINDS))
+    return any(INTERCEPTOR_CLASS in class_names(properties.get(name, "")) for name in names)
+
+
+def _with_remedy(finding: Finding) -> str:
+    return f"{finding.message}; add {' and '.join(finding.add)}" if finding.add else finding.message
