@@ -48,7 +48,8 @@ bench: $(STAMP)
 	$(BIN)/python -m spark_jobs.benchmark_migration --result build/bench/migration.json
 
 soak: $(STAMP)
-	CONNECT_SHARE_SOAK_MINUTES=$(MINUTES) $(BIN)/python -m pytest -s tests/worker/test_shared_groups.py tests/broker/hazards/test_three_brokers.py
+	CONNECT_SHARE_SOAK_MINUTES=$(MINUTES) $(BIN)/python -m pytest -s tests/worker/test_shared_groups.py tests/broker/hazards/test_three_brokers.py \
+	  tests/worker_plugin/test_folds_beside_java.py
 
 drill-topic-ids: $(STAMP)
 	$(BIN)/python -m connect_share.embedded.drill_topic_ids $(DRILL_ARGS)

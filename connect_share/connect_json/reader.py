@@ -14,8 +14,9 @@ _BOM: Final = b"\xef\xbb\xbf"
 _SPACE: Final = " \t\r\n"
 _SKIP: Final = re.compile(r"[ \t\r\n]*")
 _MAX_DEPTH: Final = 1000
-_MAX_NUMBER_CHARS: Final = 1000
+_MAX_NUMBER_DIGITS: Final = 1000
 _NUMBER: Final = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+_NOT_ZERO: Final = re.compile(r"[-.0]*[1-9]")
 _LITERALS: Final[tuple[tuple[str, Any], ...]] = (("true", True), ("false", False), ("null", None))
 _IDENTIFIER_CATEGORIES: Final = frozenset({"Pc", "Sc", "Mn", "Mc", "Nl", "Nd", "Cf"})
 
@@ -28,18 +29,26 @@ class _SyntaxError(Exception):
         self.position = position
 
 
-def _integer(text: str) -> int:
-    if len(text) > _MAX_NUMBER_CHARS:
+def _shortened(text: str) -> str:
+    """Return a long number without zeros before it; refuse more digits than Jackson reads (sign, dot, letter are none)."""
+    digits = text.lstrip("-0")
+    if not digits[:1].isdigit():
+        digits = "0" + digits
+    if sum(map(str.isdigit, digits)) > _MAX_NUMBER_DIGITS:
         raise _SyntaxError(0)
-    number = int(text)
+    return text[: text.startswith("-")] + digits
+
+
+def _integer(text: str) -> int:
+    number = int(text if len(text) <= _MAX_NUMBER_DIGITS else _shortened(text))
     # Java takes the low 64 bits of what does not fit.
     return ((number + (1 << 63)) & ((1 << 64) - 1)) - (1 << 63)
 
 
 def _double(text: str) -> float:
-    if len(text) > _MAX_NUMBER_CHARS:
-        raise _SyntaxError(0)
-    return float(text)
+    number = float(text if len(text) <= _MAX_NUMBER_DIGITS else _shortened(text))
+    # Java's decimal numbers have no negative zero; what is only too small for a double keeps its sign.
+    return number if number or _NOT_ZERO.match(text) else 0.0
 
 
 def _refuse_constant(_text: str) -> Any:
@@ -135,6 +144,8 @@ def _ends_literal(character: str) -> bool:
     """Jackson lets a literal end before anything that cannot go on a Java identifier, and before a dot."""
     if not character or character < "0" or character in "]}":
         return True
+    if "\udc80" <= character <= "\udcff":
+        return False  # a byte that is not UTF-8, which Jackson decodes to look at it
     return not (character.isalpha() or unicodedata.category(character) in _IDENTIFIER_CATEGORIES)
 
 

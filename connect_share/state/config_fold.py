@@ -40,6 +40,8 @@ def _decode_base64(text: str) -> bytes:
     """Decode as Java's basic decoder does: standard alphabet, padding optional."""
     if "=" not in text:
         text += "=" * (-len(text) % 4)
+    elif len(text) % 4 or text.endswith("==="):
+        raise _BadValueError("'key' is not base64")  # Python overlooks padding behind a whole unit
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError) as exc:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from typing import Final, TypeGuard
 
 from connect_share.records import ConnectorTaskId
 
+_ENCODED_SURROGATE: Final = re.compile(b"\xed[\xa0-\xbf][\x80-\xbf]?")
 _LONGEST_SHOWN: Final = 200
 _INT32_MAX: Final = (1 << 31) - 1
 _ZEROS: Final = (  # decimal digits of one UTF-16 unit with the value 0; a test looks for others
@@ -23,7 +25,8 @@ def shown(text: str) -> str:
 
 def key_text(key: bytes) -> str:
     """Decode a key as Java's string deserializer does: invalid UTF-8 becomes U+FFFD, never an error."""
-    return key.decode("utf-8", "replace")
+    # Java puts one such character for the two or three bytes of a surrogate, Python one for each.
+    return _ENCODED_SURROGATE.sub(b"\xef\xbf\xbd", key).decode("utf-8", "replace")
 
 
 def text_key(text: str) -> bytes:

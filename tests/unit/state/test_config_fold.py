@@ -289,7 +289,7 @@ def test_case_29_history_survives_removal() -> None:
     assert (state.task_count_record("c"), state.task_config_generation("c"), state.pending_fencing("c")) == (1, 1, True)
 
 
-@pytest.mark.parametrize("key", ["!!!not base64!!!", "", "A", "AA=", "AAEC/+8=="])
+@pytest.mark.parametrize("key", ["!!!not base64!!!", "", "A", "AA=", "AAEC/+8==", "+zUx=", "AAAA===="])
 def test_case_30_a_bad_session_key_stops_nothing(key: str) -> None:
     """Deliberately not as Java, where no worker of the cluster can start any more."""
     fold, events = live(
@@ -301,6 +301,14 @@ def test_case_30_a_bad_session_key_stops_nothing(key: str) -> None:
     assert session_key is not None
     assert session_key.key == b"\x00\x01\x02\xff\xef"
     assert events == [SessionKeyUpdated(session_key)]
+
+
+@pytest.mark.parametrize(
+    ("tail", "text"), [(b"\xed\xa0\x80", "\ufffd"), (b"\xed\xa0", "\ufffd"), (b"\xf4\x90", "\ufffd\ufffd")]
+)
+def test_names_that_are_not_utf_8_are_those_that_java_reads(tail: bytes, text: str) -> None:
+    record = Record("t", 0, 0, 0, b"connector-a" + tail, b'{"properties":{}}')
+    assert replay_config([record]).connectors() == {f"a{text}"}
 
 
 def test_case_31_a_session_key_without_padding() -> None:

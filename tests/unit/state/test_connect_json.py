@@ -102,6 +102,8 @@ READ = [
     (b"{} \xff\xfe", {}),
     (b'"\\ud83d\\ude00 \\u00e9"', "😀 é"),
     (b"[" * 1000 + b"]" * 1000, ...),
+    (b"0." + b"0" * 998 + b"1", 0.0),
+    (b"-" + b"0" * 5000 + b"7", -7),
 ]
 
 
@@ -111,6 +113,10 @@ def test_reader_is_tolerant_where_jackson_is(data: bytes | None, value: Any) -> 
     if value is not ...:
         assert found == value
         assert type(found) is type(value)
+
+
+def test_zero_has_no_sign_as_in_java_and_what_is_too_small_keeps_it() -> None:
+    assert str(loads(b"[-0.0,-0e5,-1e-400]")) == "[0.0, 0.0, -0.0]"
 
 
 REFUSED = [
@@ -142,6 +148,8 @@ REFUSED = [
     b"\xff",
     b'["\xff"]',
     b"1" * 1001,
+    b"0." + b"0" * 1000,
+    b"null\xff",
     b"[" * 1001 + b"]" * 1001,
 ]
 
