@@ -10,6 +10,7 @@
     ├─ RecordError                          topic, partition, offset
     │  ├─ KeyFormatError
     │  ├─ ValueFormatError                  Connect's DataException
+    │  ├─ TaskCountError                    a number of tasks in a topic is too large to act on
     │  └─ UnreadableHeadersError            the record cannot be carried whole
     ├─ TopicError                           topic
     │  ├─ TopicMissingError
@@ -101,6 +102,10 @@ class KeyFormatError(RecordError):
 
 class ValueFormatError(RecordError):
     """The value of a record, or a value to be written, is not what Connect expects (``DataException``)."""
+
+
+class TaskCountError(RecordError):
+    """A number of tasks in a topic is too large to act on: nothing was done for any of them."""
 
 
 class UnreadableHeadersError(RecordError):

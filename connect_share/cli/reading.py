@@ -23,6 +23,9 @@ from connect_share.worker_config import TOPIC_PROPERTIES, ClientSettings, Isolat
 
 CLIENT_ID: Final = "connect-share-console"
 
+MOST_GROUPS: Final = 10_000
+"""Whoever may write to a topic can invent groups, each of which takes some kilobytes here."""
+
 Group = ClusterGroupId | None
 """``None`` is the cluster with plain keys."""
 
@@ -180,6 +183,7 @@ def _fold(
 ) -> TopicReading[State_co]:
     reading: TopicReading[State_co] = TopicReading(topic)
     folds: dict[Group, _Folding[State_co]] = {}
+    beyond = 0
     for record in records:
         owner = None if record.key is None else split_key(topic_type, record.key)
         if owner is None:
@@ -190,10 +194,19 @@ def _fold(
             reading.others += 1
             continue
         if group not in folds:
+            if len(folds) == MOST_GROUPS:
+                reading.others += 1
+                beyond += 1
+                continue
             folds[group] = new_fold(group)
             reading.records[group] = 0
         folds[group].apply(record)
         reading.records[group] += 1
+    if beyond:
+        reading.notes.append(
+            f"{topic} has more than {MOST_GROUPS} groups: {beyond} record(s) of those that came last were not looked at; "
+            "--group shows any of them"
+        )
     reading.groups = {group: fold.snapshot() for group, fold in folds.items()}
     plain: object = folds.get(None)
     if isinstance(plain, StatusFold) and plain.clusters.found is not None:

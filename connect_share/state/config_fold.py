@@ -24,7 +24,7 @@ from connect_share.state.config_events import (
     TaskConfigsUpdated,
 )
 from connect_share.state.config_state import ClusterConfigState, RestartRequest, SessionKey, TargetState
-from connect_share.state.names import is_integer, key_text, parse_task_id, to_int32
+from connect_share.state.names import is_integer, key_text, parse_task_id, shown, to_int32
 from connect_share.state.skips import SkipKind
 
 _log = logging.getLogger(__name__)
@@ -226,7 +226,7 @@ class ConfigFold:
 
     def _connector(self, connector: str, value: Any, events: list[ConfigEvent]) -> None:
         if value is None:
-            _log.info("Connector %r was removed", connector)
+            _log.info("Connector %s was removed", shown(connector))
             # Target state, task count record, generation and the fencing and inconsistency marks stay, as in Java.
             self._forget(connector)
             events.append(ConnectorConfigRemoved(connector))
@@ -244,7 +244,7 @@ class ConfigFold:
     def _commit(self, connector: str, value: Any, events: list[ConfigEvent]) -> None:
         if connector not in self._connectors:
             # A late commit, or what compaction left of a removed connector.
-            _log.debug("Ignoring the commit of task configs of unknown connector %r", connector)
+            _log.debug("Ignoring the commit of task configs of unknown connector %s", shown(connector))
             self._forget(connector)
             self.skipped[SkipKind.UNKNOWN_CONNECTOR] += 1
             return
@@ -259,7 +259,7 @@ class ConfigFold:
             self._inconsistent.discard(connector)
             self._applied[connector] = self._connectors[connector]
         else:
-            _log.debug("Connector %r has no complete set of task configs", connector)
+            _log.debug("Connector %s has no complete set of task configs", shown(connector))
             self._inconsistent.add(connector)
         if deferred is not None:
             deferred.clear()
@@ -275,7 +275,7 @@ class ConfigFold:
             return
         word = _member(value, "state.v2")
         if word is not None and not isinstance(word, str):
-            _log.error("'state.v2' of the target state of connector %r is not a string", connector)
+            _log.error("'state.v2' of the target state of connector %s is not a string", shown(connector))
             word = None
         if word is None:
             word = _member(value, "state")
@@ -293,7 +293,9 @@ class ConfigFold:
             flag = _member(value, name)
             if not isinstance(flag, bool):
                 _log.warning(
-                    "%r of the restart request for connector %r is not a boolean, taken as false", name, connector
+                    "%r of the restart request for connector %s is not a boolean, taken as false",
+                    name,
+                    shown(connector),
                 )
                 flag = False
             flags[name] = flag

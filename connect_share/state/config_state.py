@@ -5,9 +5,15 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
+from connect_share.errors import TaskCountError
 from connect_share.records import ConnectorTaskId
+from connect_share.state.names import shown
+
+MOST_TASKS: Final = 10_000
+"""More tasks of one connector are not acted on: each is at least a thread in a worker, and the largest connectors have
+hundreds. Whoever may write to the topic can write any number, and 2^31 transactional ids fill memory and broker."""
 
 
 class TargetState(enum.Enum):
@@ -120,6 +126,21 @@ class ClusterConfigState:
     def task_count_records(self) -> dict[str, int]:
         """All task count records."""
         return dict(self.fencing_counts)
+
+    def tasks_to_fence(self, connector: str) -> list[ConnectorTaskId]:
+        """Return all tasks that may have a producer: of the last commit and of the last task count record.
+
+        Raises:
+            TaskCountError: there are more than :data:`MOST_TASKS`; names the records.
+        """
+        count = max(self.task_count(connector), self.task_count_record(connector) or 0)
+        if count > MOST_TASKS:
+            raise TaskCountError(
+                f"connector {shown(connector)} has {count} tasks by its commit and its tasks-fencing record; more than "
+                f"{MOST_TASKS} are not believed: find out who wrote that; its workers write both anew when the connector is "
+                "restarted"
+            )
+        return [ConnectorTaskId(connector, task) for task in range(count)]
 
     def task_config_generation(self, connector: str) -> int | None:
         """How often task configs were committed, counted from 0; ``None`` before the first."""

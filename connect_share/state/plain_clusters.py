@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Final
 
 _MOST_TURNS: Final = 64
+_LONGEST_ID: Final = 200
+"""Characters by which a worker is known: the topic decides how long its id is."""
 _CHANGES: Final = 3
 _NEXT_TO_EACH_OTHER: Final = 1
 
@@ -53,14 +55,29 @@ class PlainClusterWatch:
         """Take notice of one status."""
         if worker_id is None or self.found is not None:
             return
-        writer = (worker_id, generation)
+        writer = (worker_id[:_LONGEST_ID], generation)
         turns = self._turns.setdefault(partition, deque(maxlen=_MOST_TURNS))
         if turns and turns[-1] == writer:
             return
         turns.append(writer)
-        for other in set(turns):
-            if other[0] != worker_id and abs(other[1] - generation) > _NEXT_TO_EACH_OTHER:
-                theirs = [each for each in turns if each in (writer, other)]
-                if sum(one != two for one, two in pairwise(theirs)) >= _CHANGES:
-                    self.found = TwoClusters(other, writer)
-                    return
+        if turns.count(writer) > 1:  # else nobody has written in turns with it
+            self.found = _in_turns_with(writer, turns)
+
+
+def _in_turns_with(writer: Writer, turns: Iterable[Writer]) -> TwoClusters | None:
+    """Look once through the turns, of which the last is the writer's, for one of another cluster."""
+    own = 0
+    others: dict[Writer, tuple[int, int]] = {}
+    """Of each other writer: how often it and this one changed places, and how often this one had written by then."""
+    for turn in turns:
+        if turn == writer:
+            own += 1
+        elif turn[0] != writer[0] and abs(turn[1] - writer[1]) > _NEXT_TO_EACH_OTHER:
+            changes, before = others.get(turn, (0, 0))
+            if own > before:  # it wrote, this one wrote, and now it writes again
+                changes += 2 if turn in others else 1
+            others[turn] = (changes, own)
+    for other, (changes, _) in others.items():
+        if changes + 1 >= _CHANGES:  # this one writes last
+            return TwoClusters(other, writer)
+    return None

@@ -12,7 +12,7 @@ from connect_share.connect_json import loads
 from connect_share.errors import ValueFormatError
 from connect_share.keys import SEPARATOR, ClusterGroupId, is_original_key, split_key
 from connect_share.records import ConnectorTaskId, Record, TopicType
-from connect_share.state.names import is_integer, key_text, parse_task_id, to_int32
+from connect_share.state.names import is_integer, key_text, parse_task_id, shown, to_int32
 from connect_share.state.plain_clusters import PlainClusterWatch
 from connect_share.state.skips import SkipKind
 from connect_share.state.status_records import ConnectorStatus, State, TaskStatus, TopicStatus
@@ -131,7 +131,7 @@ class StatusFold:
         self._tasks: dict[str, dict[int, tuple[int, TaskStatus]]] = {}
         self._topics: dict[str, dict[str, TopicStatus]] = {}
         self._removed_at_ms: dict[str, int] = {}
-        self._outdone: dict[ConnectorTaskId, list[tuple[int, TaskStatus]]] = {}
+        self._outdone: dict[ConnectorTaskId, tuple[int, TaskStatus]] = {}
 
     def snapshot(self) -> StatusSnapshot:
         """Give what is believed now; later records do not change it."""
@@ -157,8 +157,7 @@ class StatusFold:
             "removed_at_ms": dict(self._removed_at_ms),
             "outdone": [
                 [task.connector, task.task, timestamp_ms, _plain(status)]
-                for task, outdone in self._outdone.items()
-                for timestamp_ms, status in outdone
+                for task, (timestamp_ms, status) in self._outdone.items()
             ],
         }
 
@@ -178,7 +177,7 @@ class StatusFold:
         self._removed_at_ms = dict(saved["removed_at_ms"])
         for name, task, timestamp_ms, plain in saved["outdone"]:
             of = ConnectorTaskId(name, task)
-            self._outdone.setdefault(of, []).append((timestamp_ms, TaskStatus(of, *_fields(plain))))
+            self._outdone[of] = (timestamp_ms, TaskStatus(of, *_fields(plain)))
 
     def connectors(self) -> frozenset[str]:
         """Names of connectors that have a status of their own."""
@@ -233,7 +232,7 @@ class StatusFold:
         except (_BadRecordError, ValueFormatError) as error:
             kind = error.kind if isinstance(error, _BadRecordError) else SkipKind.BAD_VALUE
             self.skipped[kind] += 1
-            _log.warning("Discarding record %r at %s: %s", text, _where(record), error)
+            _log.warning("Discarding record %s at %s: %s", shown(text), _where(record), error)
             return None
         self.own_records += 1
         return removed
@@ -254,8 +253,9 @@ class StatusFold:
         for task in gone:
             _drop(self._tasks, connector, task)
             # Had the tombstone been read first, what the removed status has outdone would have been taken.
-            for timestamp_ms, status in self._outdone.pop(ConnectorTaskId(connector, task), []):
-                self._take(timestamp_ms, status)
+            outdone = self._outdone.pop(ConnectorTaskId(connector, task), None)
+            if outdone is not None:
+                self._take(*outdone)
         left = self._tasks.get(connector, {})
         return StatusRemoved(
             connector, tuple(ConnectorTaskId(connector, task) for task in sorted(gone) if task not in left)
@@ -290,7 +290,7 @@ class StatusFold:
             and known.state is State.RUNNING
             and known.generation >= status.generation
         ):
-            self._outdone.setdefault(task, []).append((timestamp_ms, status))
+            self._outdone[task] = (timestamp_ms, status)  # were it believed, it would take the place of those before
             return False
         self._outdone.pop(task, None)
         if timestamp_ms <= self._removed_at_ms.get(task.connector, timestamp_ms - 1):

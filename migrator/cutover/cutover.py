@@ -207,6 +207,4 @@ def _ids_of(ready: Ready, manifest: Manifest, index: int, source: SourceCluster)
         yield f"connect-cluster-{source.group_id}"
     for name in sorted(state.connectors()):
         if source.only_connectors is None or name in source.only_connectors:
-            tasks = max(state.task_count(name), state.task_count_record(name) or 0)
-            for task in range(tasks):
-                yield f"{source.group_id}-{name}-{task}"
+            yield from (f"{source.group_id}-{task}" for task in state.tasks_to_fence(name))

@@ -232,6 +232,22 @@ def test_exactly_once_producers_are_fenced(site: Site) -> None:
         zombie.commit_transaction(30)
 
 
+def test_a_number_of_tasks_that_cannot_be_true_fences_nobody(site: Site) -> None:
+    source = small_source(site, exactly_once_source_support="enabled")
+    lay_down(
+        site,
+        "own",
+        TopicType.CONFIG,
+        [pair("connector-x", '{"properties":{}}'), pair("tasks-fencing-x", '{"task-count":2147483647}')],
+    )
+    plan = site.plan(source, shared(site))
+    apply_plan(plan)
+    code, _, err = run("cutover", plan, "--yes")
+    assert code == 1
+    assert "connector 'x' has 2147483647 tasks" in err
+    assert Manifest.load(manifest_path(plan)).status is not MigrationStatus.CUT_OVER
+
+
 def test_a_difference_stops_the_cutover_before_anything_is_sealed(site: Site) -> None:
     plan = site.plan(small_source(site), shared(site))
     apply_plan(plan)

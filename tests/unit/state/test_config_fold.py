@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from connect_share.errors import TaskCountError
 from connect_share.keys import ClusterGroupId
 from connect_share.records import ConnectorTaskId, Record
 from connect_share.state import (
@@ -28,6 +29,7 @@ from connect_share.state import (
     TaskConfigsUpdated,
     replay_config,
 )
+from connect_share.state.config_state import MOST_TASKS
 from tests.support.logs import logged
 from tests.support.records import JSON_NULL, TOMBSTONE, config_log, properties
 
@@ -522,3 +524,17 @@ def test_states_hide_secrets_in_repr() -> None:
     assert "hunter2" not in repr(state)
     assert "AAEC" not in repr(state)
     assert "\\x00" not in repr(state.session_key)
+
+
+@pytest.mark.parametrize("key", ["commit-c", "tasks-fencing-c"])
+def test_no_number_of_tasks_is_acted_on_unseen(key: str) -> None:
+    """The state is that of Java, whatever the number; whoever makes something for each task is refused."""
+    member = "tasks" if key.startswith("commit") else "task-count"
+    for number, fenced in ((3, 3), (MOST_TASKS, MOST_TASKS), (-5, 0), (-(1 << 31), 0)):
+        state = replay_config(config_log([("connector-c", A), (key, {member: number})]))
+        assert len(state.tasks_to_fence("c")) == fenced
+    state = replay_config(config_log([("connector-c", A), (key, {member: (1 << 31) - 1})]))
+    assert (state.task_count("c"), state.task_count_record("c")).count((1 << 31) - 1) == 1
+    assert state.tasks("c") == []
+    with pytest.raises(TaskCountError, match="connector 'c' has 2147483647 tasks"):
+        state.tasks_to_fence("c")

@@ -6,6 +6,8 @@ import itertools
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from connect_share.keys import ClusterGroupId
 from connect_share.records import ConnectorTaskId, Record
@@ -228,3 +230,59 @@ def test_a_late_unassigned_counts_the_same_in_any_order(late_ms: int) -> None:
         for log in ([removal, running, late], [running, removal, late], [running, late, removal]):
             seen = replay_status(log).task_status(TASK)
             assert (seen and seen.state) == remaining, (removed_ms, [each.timestamp_ms for each in log])
+
+
+class KeepsAllOutdone:
+    """One task, with every UNASSIGNED that a RUNNING has outdone since the last change."""
+
+    def __init__(self) -> None:
+        self.task: tuple[int, str, int] | None = None
+        self.removed_at = -1
+        self.outdone: list[tuple[int, str, int]] = []
+
+    def take(self, status: tuple[int, str, int]) -> None:
+        if status[1] == "UNASSIGNED" and self.task and self.task[1] == "RUNNING" and self.task[2] >= status[2]:
+            self.outdone.append(status)
+            return
+        self.outdone = []
+        self.task = status if status[0] > self.removed_at else None
+
+    def remove(self) -> None:
+        self.task, self.outdone = None, []
+
+    def remove_connector(self, at: int) -> None:
+        self.removed_at = max(at, self.removed_at)
+        if self.task is not None and self.task[0] <= self.removed_at:
+            outdone, self.task = self.outdone, None
+            for status in outdone:
+                self.take(status)
+
+
+@given(st.lists(st.tuples(st.sampled_from("RRUUUtT"), st.integers(1, 3), st.integers(1, 9)), max_size=12))
+def test_of_what_was_outdone_the_newest_is_enough(steps: list[tuple[str, int, int]]) -> None:
+    fold, every = StatusFold(), KeepsAllOutdone()
+    states = {"R": "RUNNING", "U": "UNASSIGNED"}
+    for step, generation, at in steps:
+        if step in states:
+            fold.apply(record("status-task-foo-0", status(states[step], generation), at=at))
+            every.take((at, states[step], generation))
+        elif step == "t":
+            fold.apply(record("status-task-foo-0", None, at=at))
+            every.remove()
+        else:
+            fold.apply(record("status-connector-foo", None, at=at))
+            every.remove_connector(at)
+        seen = fold.task_status(TASK)
+        assert (seen and (seen.state.value, seen.generation)) == (every.task and every.task[1:])
+        restored = StatusFold()
+        restored.restore(fold.saved())
+        assert restored.saved() == fold.saved()
+    assert len(fold.saved()["outdone"]) <= 1
+
+
+def test_a_long_key_is_cut_where_it_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
+    fold = StatusFold()
+    fold.apply(record("status-connector-" + "x" * 1_000_000, b"{"))
+    (told,) = logged(caplog)
+    assert "x... (1000017 characters) at status[0]@0" in told.getMessage()
+    assert len(told.getMessage()) < 500
