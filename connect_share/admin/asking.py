@@ -10,13 +10,14 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
-from connect_share.client import KafkaError, KafkaException, admin_client, is_unknown_topic, translate
+from connect_share.client import AdminClient, KafkaError, KafkaException, admin_client, is_unknown_topic, translate
 from connect_share.errors import AuthorizationError, BrokerError, BrokerTimeoutError, BrokerUnavailableError
 from connect_share.worker_config.client_settings import ClientSettings
 
 T = TypeVar("T")
 
 FIRST_TRY_S: Final = 3.0
+_LONGEST_TRY_S: Final = 10.0
 _RETRY_S: Final = 0.1
 _GRACE_S: Final = 0.5
 _LOOK_S: Final = 1.0
@@ -35,7 +36,8 @@ class Asking:
         self.bootstrap_servers = settings.bootstrap_servers
         self._timeout_s = timeout_s
         self._troubles: deque[KafkaError] = deque(maxlen=1)
-        self._client = admin_client(settings, client_id=client_id, on_error=self._note_trouble)
+        self._answered = False
+        self._open: AdminClient | None = admin_client(settings, client_id=client_id, on_error=self._note_trouble)
 
     def __enter__(self) -> Self:
         return self
@@ -47,13 +49,15 @@ class Asking:
 
     def close(self) -> None:
         """Let go of the connections; may be called twice."""
-        self.__dict__.pop("_client", None)
+        self._open = None
 
-    def __getattr__(self, name: str) -> Any:
-        """Only asked for what is not there: the client, once this was closed under a thread that still asks."""
-        if name == "_client":
+    @property
+    def _client(self) -> AdminClient:
+        """The client; another thread may close this at any moment."""
+        client = self._open
+        if client is None:
             raise BrokerUnavailableError(f"the admin client of {self.bootstrap_servers} was closed")
-        raise AttributeError(name)
+        return client
 
     def _note_trouble(self, error: KafkaError) -> None:
         if error.name() != "_ALL_BROKERS_DOWN":  # that one only says that all others were told before
@@ -88,30 +92,40 @@ class Asking:
             self._client.list_topics(timeout=max(0.1, min(_LOOK_S, self._timeout_s, limit_s)))
 
     def _retried(self, ask: Callable[[float], T], timeout_s: float | None = None) -> T:
-        """Repeat a call while it fails with an error that passes (leaders move, a topic is just being made).
+        """Repeat a call until its deadline while it fails with an error that passes: brokers restart, leaders move.
+
+        ``timeout_s`` is a caller's deadline. Without one, brokers of which none ever answered are given up earlier: the
+        address may be wrong. So is, with or without, who is refused twice.
 
         A first try is short, because it may wait for a broker that has died: see :meth:`_look_around`. It leaves time for a
-        second one, however short the limit is: without a look around, every call would wait for the dead one again. A broker
-        that dies with the question gets one try more as well, for another one may answer.
+        second one, however short the limit is: without a look around, every call would wait for the dead one again.
         """
-        was_cut_off = False
-        limit_s = self._timeout_s if timeout_s is None else min(timeout_s, self._timeout_s)
+        limit_s = self._timeout_s if timeout_s is None else timeout_s
         deadline_s = time.monotonic() + limit_s
         try_s = min(FIRST_TRY_S, limit_s / 2)
+        cut_off = refused = 0
         while True:
             try:
-                return ask(max(0.1, min(try_s, deadline_s - time.monotonic())))
+                answer = ask(max(0.1, min(try_s, deadline_s - time.monotonic())))
             except (BrokerTimeoutError, BrokerUnavailableError) as exc:
-                cut_off = isinstance(exc, BrokerUnavailableError)
-                if (cut_off and was_cut_off) or time.monotonic() + _RETRY_S > deadline_s:
-                    raise self._no_answer(exc) from exc
-                was_cut_off = cut_off
+                if self._open is None:
+                    raise
+                error = self._no_answer(exc)
+                refused = refused + 1 if isinstance(error, AuthorizationError) else 0
+                cut_off = cut_off + 1 if isinstance(exc, BrokerUnavailableError) else 0
+                hopeless = timeout_s is None and not self._answered and cut_off > 1
+                if refused > 1 or hopeless or time.monotonic() + _RETRY_S > deadline_s:
+                    raise error from exc
+                time.sleep(_RETRY_S)
                 self._look_around((deadline_s - time.monotonic()) / 2)
-                try_s *= 2
+                try_s = min(2 * try_s, _LONGEST_TRY_S)
             except BrokerError as exc:
                 if not exc.retriable or time.monotonic() + _RETRY_S > deadline_s:
                     raise
                 time.sleep(_RETRY_S)
+            else:
+                self._answered = True
+                return answer
 
 
 def result_of(future: Future[Any], doing: str, *, missing_ok: bool = False, timeout_s: float) -> Any:

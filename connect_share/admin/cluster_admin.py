@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -113,6 +114,7 @@ class Admin(Asking):
             return {}
 
         def ask(timeout_s: float) -> dict[tuple[str, int], LogEnd]:
+            deadline_s = time.monotonic() + timeout_s
             futures = self._client.list_offsets(
                 {TopicPartition(topic, partition): spec for topic, partition in wanted},
                 isolation_level=_ISOLATION[isolation],
@@ -126,7 +128,7 @@ class Admin(Asking):
                     epoch = told.leader_epoch
                     found[at.topic, at.partition] = LogEnd(told.offset, -1 if epoch is None else epoch)
             except BrokerError as exc:
-                raise self._explained(exc, wanted, timeout_s) from exc
+                raise self._explained(exc, wanted, max(0.1, deadline_s - time.monotonic())) from exc
             return found
 
         return self._retried(ask, timeout_s)
@@ -354,13 +356,13 @@ class Admin(Asking):
         return self._retried(ask)
 
     def _metadata(self) -> Any:
-        try:
-            return self._client.list_topics(timeout=self._timeout_s)
-        except KafkaException as exc:
-            error = translate(exc, "asking for metadata")
-            if isinstance(error, (BrokerTimeoutError, BrokerUnavailableError)):
-                raise self._no_answer(error) from exc
-            raise error from exc
+        def ask(timeout_s: float) -> Any:
+            try:
+                return self._client.list_topics(timeout=timeout_s)
+            except KafkaException as exc:
+                raise translate(exc, "asking for metadata") from exc
+
+        return self._retried(ask)
 
 
 def _values(entries: Mapping[str, ConfigEntry]) -> dict[str, str]:

@@ -9,7 +9,13 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from typing import Any
 
 from connect_share.connect_json import loads
-from connect_share.errors import ConnectShareError, StoreClosedError, StoreError, ValueFormatError
+from connect_share.errors import (
+    ConnectShareError,
+    ReadToEndTimeoutError,
+    StoreClosedError,
+    StoreError,
+    ValueFormatError,
+)
 from connect_share.keys import ClusterGroupId
 from connect_share.state import offset_key, validate_offset_map
 from connect_share.stores.offset_backing_store import OffsetBackingStore, wire_key
@@ -46,7 +52,8 @@ class OffsetStorageReader:
 
         Raises:
             StoreClosedError: the reader was closed.
-            StoreError: the store could not be read; the cause is attached.
+            ReadToEndTimeoutError: the store was not read to its end in time; ask again.
+            StoreError: the store could not be read; the cause is attached, and ``retriable`` is the cause's.
         """
         found = self.offsets([partition])
         return found[0][1] if found else None
@@ -61,7 +68,8 @@ class OffsetStorageReader:
 
         Raises:
             StoreClosedError: the reader was closed.
-            StoreError: the store could not be read; the cause is attached.
+            ReadToEndTimeoutError: the store was not read to its end in time; ask again.
+            StoreError: the store could not be read; the cause is attached, and ``retriable`` is the cause's.
         """
         keyed = self._keyed(list(partitions))
         values = self._fetch([key for key, _ in keyed])
@@ -113,10 +121,12 @@ class OffsetStorageReader:
                 pending.cancel()
                 raise self._closed_error()
             return pending.result()
-        except StoreClosedError:
+        except (StoreClosedError, ReadToEndTimeoutError):
             raise
         except ConnectShareError as error:
-            raise StoreError(f"offsets of connector {self._namespace!r} could not be fetched: {error}") from error
+            fetching = StoreError(f"offsets of connector {self._namespace!r} could not be fetched: {error}")
+            fetching.retriable = error.retriable
+            raise fetching from error
 
     def _closed_error(self) -> StoreClosedError:
         return StoreClosedError(f"the offset reader of connector {self._namespace!r} is closed; make a new one")

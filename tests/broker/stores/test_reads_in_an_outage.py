@@ -1,0 +1,78 @@
+"""Reads while the broker is away: they end with the answer, or by the caller's deadline."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from connect_share.admin import Admin
+from connect_share.embedded.broker import LocalBroker
+from connect_share.errors import BrokerUnavailableError, ConnectShareError
+from connect_share.storage import ConnectStorage
+from connect_share.stores import offsets
+from connect_share.worker_config import WorkerConfig
+
+pytestmark = [pytest.mark.broker, pytest.mark.kills_broker]
+
+FILE = {"filename": "x.txt"}
+
+
+def worker(broker: LocalBroker) -> WorkerConfig:
+    properties = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "group-a"}
+    for kind in ("config", "offset", "status"):
+        properties |= {f"{kind}.storage.topic": f"{kind}s", f"{kind}.storage.replication.factor": "1"}
+    return WorkerConfig.from_properties(
+        properties | {"offset.storage.partitions": "1", "status.storage.partitions": "1"}
+    )
+
+
+def test_reads_outlast_an_outage_shorter_than_their_deadline(
+    own_broker: LocalBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = worker(own_broker)
+    with (
+        Admin(config.admin_settings(), client_id="tests", timeout_s=5) as admin,
+        ConnectStorage(config) as storage,
+        ThreadPoolExecutor(8) as asking,
+    ):
+        storage.offsets.set({b'["foo",{"filename":"x.txt"}]': b'{"position":1}'}).result(60)
+        reader = storage.offset_reader("foo")
+        assert reader.offset(FILE) == {"position": 1}
+        assert admin.topic_names() >= {"configs", "offsets"}
+
+        reads: list[Callable[[], Any]] = [
+            lambda: storage.offsets.refresh(60),
+            lambda: storage.config.refresh(60),
+            lambda: reader.offset(FILE),
+            lambda: admin.describe_topics(["offsets"], timeout_s=60).keys(),
+            lambda: admin.end_offsets([("offsets", 0)], timeout_s=60),
+        ]
+        own_broker.kill()
+        answers = [asking.submit(read) for read in reads]
+        # Longer than two refused connections, and than the admin client's own limit.
+        threading.Event().wait(6)
+        own_broker.start()
+        found = [answer.result(90) for answer in answers]
+        assert found[2:] == [{"position": 1}, {"offsets"}, {("offsets", 0): 1}]
+
+        own_broker.kill()
+        monkeypatch.setattr(offsets, "GET_TIMEOUT_S", 3.0)
+        late: list[tuple[Callable[[], Any], type[ConnectShareError]]] = [
+            (lambda: storage.offsets.refresh(3), ConnectShareError),
+            (lambda: reader.offset(FILE), ConnectShareError),
+            (lambda: admin.describe_topics(["offsets"], timeout_s=3), BrokerUnavailableError),
+        ]
+        for read, kind in late:
+            began = time.monotonic()
+            with pytest.raises(kind) as ended:
+                read()
+            assert ended.value.retriable
+            assert time.monotonic() - began < 10
+        admin.close()
+        with pytest.raises(BrokerUnavailableError, match="was closed"):
+            admin.describe_topics(["offsets"], timeout_s=60)
