@@ -1,8 +1,8 @@
 """Files of records: Avro object files that hold Kafka records exactly, in sections; ``docs/backup-format.md``.
 
 The only module that imports fastavro. Writing and reading take the memory of a block, whatever the file's size. A file
-bears its name only when it is whole; its header says how many records it holds and the hash of all that follows, so that
-a file that was cut at a block, or changed, is told from a whole one.
+bears its name only when it is whole; its header says how many records it holds and the hash of the file, header included, so
+that a file that was cut at a block, or changed anywhere, is told from a whole one. Format 1 had no header in its hash.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import IO, Any, Final, NamedTuple, Self
 
 import fastavro
+import fastavro.schema
 import fastavro.write
 
 from connect_share.avro_encoding import encode_bytes, encode_headers, encode_long, encode_place
@@ -27,7 +28,8 @@ from connect_share.errors import RecordFileError
 from connect_share.private_file import sync_folder
 from connect_share.records import Record
 
-RECORD_FILE_FORMAT: Final = "connect-share/records/1"
+RECORD_FILE_FORMAT: Final = "connect-share/records/2"
+_FORMAT_WITHOUT_HEADER: Final = "connect-share/records/1"
 SCHEMA: Final[dict[str, Any]] = {
     "type": "record",
     "name": "Record",
@@ -60,11 +62,14 @@ ABOUT_KEY: Final = "connect-share.about"
 SUMS_KEY: Final = "connect-share.sums"
 
 _PARSED: Final = fastavro.parse_schema(SCHEMA)
+_CANONICAL: Final = fastavro.schema.to_parsing_canonical_form(SCHEMA)
 _BLOCK_BYTES: Final = 1 << 18
 # Level 1 takes a third of the time of the default and a tenth more room.
 _DEFLATE_LEVEL: Final = 1
 _CHUNK_BYTES: Final = 1 << 20
 _NUMBER_ROOM: Final = 10**19 - 1
+# Stands for the hash while it is computed, as it is part of what is hashed.
+_NO_HASH: Final = "0" * 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +122,7 @@ class RecordFileWriter:
 
     def _begin(self, about: Mapping[str, Any]) -> None:
         # The sums are known at the end only: JSON may be followed by blanks, so room for them is left in the header.
-        self._room = len(_sums([_NUMBER_ROOM] * len(self._counts), "f" * 64))
+        self._room = len(_sums([_NUMBER_ROOM] * len(self._counts), _NO_HASH))
         with self._explained():
             self._writer = fastavro.write.Writer(
                 self._file,
@@ -224,13 +229,13 @@ class RecordFileWriter:
     def _finish(self) -> None:
         self._end_block()
         self._file.flush()
-        sums = _sums(self._counts, _hash(self._file, self._header_bytes))
         self._file.seek(0)
         header = self._file.read(self._header_bytes)
-        self._file.seek(
-            header.index(SUMS_KEY.encode() + encode_long(self._room)) + len(SUMS_KEY) + len(encode_long(self._room))
-        )
-        self._file.write(sums.ljust(self._room).encode("ascii"))
+        place = _place_of_sums(header, self._room)
+        for digest in (_NO_HASH, None):
+            sums = _sums(self._counts, digest or _hash(self._file, 0))
+            self._file.seek(place)
+            self._file.write(sums.ljust(self._room).encode("ascii"))
         self._file.flush()
         os.fsync(self._file.fileno())
         whole = _hash(self._file, 0)
@@ -253,7 +258,7 @@ class RecordFileWriter:
 
 
 class RecordFile:
-    """A file of records that is there; opening reads its header only.
+    """A file of records that is there; opening reads its header only, :meth:`check` whether that is what was written.
 
     Attributes:
         about: what the writer said of it.
@@ -269,12 +274,16 @@ class RecordFile:
         with self._explained(), self.path.open("rb") as file:
             reader = fastavro.reader(file)
             metadata = reader.metadata
-            if metadata.get(FORMAT_KEY) != RECORD_FILE_FORMAT:
+            if metadata.get(FORMAT_KEY) not in (RECORD_FILE_FORMAT, _FORMAT_WITHOUT_HEADER):
                 raise RecordFileError(
                     f"{self.path} is an Avro file, but none of {RECORD_FILE_FORMAT}", path=str(self.path)
                 )
+            if fastavro.schema.to_parsing_canonical_form(reader.writer_schema) != _CANONICAL:
+                raise RecordFileError(f"{self.path} has another schema than files of records", path=str(self.path))
+            self._whole = metadata[FORMAT_KEY] == RECORD_FILE_FORMAT
             self.about: dict[str, Any] = json.loads(metadata[ABOUT_KEY])
-            sums = json.loads(metadata[SUMS_KEY])
+            self._sums: str = metadata[SUMS_KEY]
+            sums = json.loads(self._sums)
             self.sections: tuple[int, ...] = tuple(int(count) for count in sums["sections"])
             self._sha256: str = sums["sha256"]
             self._header_bytes = file.tell()
@@ -291,7 +300,12 @@ class RecordFile:
             RecordFileError: bytes are missing, added or changed.
         """
         with self._explained(), self.path.open("rb") as file:
-            if _hash(file, self._header_bytes) != self._sha256:
+            header = file.read(self._header_bytes)
+            if self._whole:
+                place = _place_of_sums(header, len(self._sums))
+                bare = self._sums.replace(self._sha256, _NO_HASH).encode()
+                header = header[:place] + bare + header[place + len(bare) :]
+            if _hash(file, self._header_bytes, header if self._whole else b"") != self._sha256:
                 raise self._damaged()
 
     def read(self) -> Iterator[Record]:
@@ -369,8 +383,15 @@ class _Block(NamedTuple):
     bytes_: io.BytesIO
 
 
-def _hash(file: IO[bytes], start: int) -> str:
-    digest = hashlib.sha256()
+def _place_of_sums(header: bytes, room: int) -> int:
+    """Return where the sums begin in a header."""
+    entry = SUMS_KEY.encode() + encode_long(room)
+    return header.index(entry) + len(entry)
+
+
+def _hash(file: IO[bytes], start: int, before: bytes = b"") -> str:
+    """Return the SHA-256 of ``before`` and all bytes of a file from ``start`` on."""
+    digest = hashlib.sha256(before)
     file.seek(start)
     while chunk := file.read(_CHUNK_BYTES):
         digest.update(chunk)

@@ -192,15 +192,39 @@ def test_a_cut_file_is_told_wherever_it_was_cut(tmp_path: Path, monkeypatch: pyt
 
 def test_a_changed_byte_is_told_before_anything_is_used(tmp_path: Path) -> None:
     path = tmp_path / "x.avro"
-    write(path, some(50, 100))
+    write(path, some(25, 100), some(25, 100), note="origin")
     data = path.read_bytes()
-    start = len(data) - 2_000
-    for at in range(start, len(data), 97):
+    header = data.index(data[-16:]) + 16  # the mark between blocks ends the header, and the file
+    for at in [*range(header), *range(len(data) - 2_000, len(data), 97)]:
         path.write_bytes(data[:at] + bytes([data[at] ^ 4]) + data[at + 1 :])
+        with pytest.raises(RecordFileError, match=r"x\.avro (is damaged|is an Avro file, but none of|has another schema)"):
+            RecordFile(path).check()
+    for old, new in (
+        (b'"note": "origin"', b'"note": "source"'),
+        (b"[25, 25]", b"[49,  1]"),
+        (b"records/2", b"records/1"),
+    ):
+        assert data.count(old) == 1
+        path.write_bytes(data.replace(old, new))
         with pytest.raises(RecordFileError, match=r"x\.avro is damaged"):
             RecordFile(path).check()
     path.write_bytes(data)
     RecordFile(path).check()
+
+
+def test_files_of_the_first_format_are_read(tmp_path: Path) -> None:
+    path = Path(__file__).parents[1] / "vectors" / "records-1.avro"
+    file = RecordFile(path)
+    file.check()
+    assert (file.about, file.sections) == ({"what": "of version 0.2.0"}, (1, 1))
+    assert list(file.read()) == [
+        Record("configs", 0, 7, 1_700_000_000_000, b"connector-a", None, (("h", None),)),
+        Record("offsets", 3, 9, -1, None, b""),
+    ]
+    data = path.read_bytes()
+    (tmp_path / "x.avro").write_bytes(data[:-20] + bytes([data[-20] ^ 1]) + data[-19:])
+    with pytest.raises(RecordFileError, match="damaged"):
+        RecordFile(tmp_path / "x.avro").check()
 
 
 def test_other_files_are_refused(tmp_path: Path) -> None:
@@ -210,7 +234,16 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
     assert "no file of records" in _complaint(path)
     with path.open("wb") as file:
         fastavro.writer(file, SCHEMA, [])
-    assert "none of connect-share/records/1" in _complaint(path)
+    assert "none of connect-share/records/2" in _complaint(path)
+    keys_as_text = json.loads(json.dumps(SCHEMA).replace('["null", "bytes"]', '"string"'))
+    header = {
+        "connect-share.format": "connect-share/records/2",
+        "connect-share.about": "{}",
+        "connect-share.sums": json.dumps({"sections": [0], "sha256": ""}),
+    }
+    with path.open("wb") as file:
+        fastavro.writer(file, keys_as_text, [], metadata=header)
+    assert "another schema" in _complaint(path)
 
 
 def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
