@@ -43,7 +43,7 @@ from connect_share.errors import (
     FencedError,
 )
 from connect_share.records import Headers, Record
-from connect_share.worker_config.client_settings import ClientSettings, Isolation
+from connect_share.worker_config.client_settings import ClientSettings, Isolation, is_secret_property
 
 __all__ = [
     "OFFSET_BEGINNING",
@@ -107,10 +107,18 @@ class _LibraryLog:
 
     @callback
     def log(self, level: int, text: str, *arguments: object) -> None:
+        if arguments and arguments[0] == "CONF":
+            # With debug=conf the library writes down its settings, and hides fewer of them than it should.
+            arguments = tuple(_SETTING.sub(_hidden, str(argument)) for argument in arguments)
         self._log.debug("[%s] " + text, logging.getLevelName(level), *arguments)
 
 
+def _hidden(setting: re.Match[str]) -> str:
+    return f"{setting[1]} = [hidden]" if is_secret_property(setting[1]) else setting[0]
+
+
 _library_log: Any = _LibraryLog()
+_SETTING: Final = re.compile(r"([a-z.]+) = .*", re.DOTALL)
 
 _TRANSACTION_TIMEOUT_MS: Final = 60_000
 _NAMED_PROPERTY: Final = re.compile(r'property:? "([^"]+)"')
@@ -323,11 +331,12 @@ def _made(
         if named is None:
             raise ConfigError(f"the Kafka client refuses its settings: {text}") from exc
         name = named.group(1)
+        # The library's own text has the value.
         if text.startswith("No such"):
             raise ConfigError(
                 f"{name} is a setting neither of Java's clients nor of librdkafka", property_name=name
-            ) from exc
-        raise ConfigError(f"{name} has a value that the Kafka client does not take", property_name=name) from exc
+            ) from None
+        raise ConfigError(f"{name} has a value that the Kafka client does not take", property_name=name) from None
 
 
 def is_end_of_partition(error: KafkaError) -> bool:

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
+import stat
 from pathlib import Path
 from typing import Any, Final
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from connect_share.private_file import write_private_file
 from connect_share.records import TopicType
@@ -34,7 +36,7 @@ class TopicCheckpoint(BaseModel):
         log_starts: first offset of each partition.
         positions: next offset to be read of each partition.
         leader_epochs: of the leaders when the positions were the ends; -1 where they do not tell.
-        state: what the store's fold gives as saved.
+        state: what the store's fold gives as saved; never shown, it holds secrets.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, hide_input_in_errors=True)
@@ -45,7 +47,7 @@ class TopicCheckpoint(BaseModel):
     log_starts: dict[int, int]
     positions: dict[int, int]
     leader_epochs: dict[int, int]
-    state: Any
+    state: Any = Field(repr=False)
 
 
 class Checkpoint(BaseModel):
@@ -85,10 +87,18 @@ def read_checkpoint(path: Path) -> Checkpoint | None:
     """Read a file, or ``None`` if there is none.
 
     Raises:
-        CheckpointRejected: it cannot be read, is damaged, or is no checkpoint of this format.
+        CheckpointRejected: it cannot be read, others could have written it, it is damaged, or no checkpoint of this format.
     """
     try:
-        data = path.read_bytes()
+        # A named pipe would hold the start up for ever.
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            found = os.fstat(file.fileno())
+            # Whoever can write it decides what is believed.
+            if not stat.S_ISREG(found.st_mode) or found.st_uid not in (0, os.geteuid()):
+                raise CheckpointRejected("it is no file of the user that runs this")
+            if found.st_mode & stat.S_IWOTH:
+                raise CheckpointRejected("everybody may write it")
+            data = file.read()
     except FileNotFoundError:
         return None
     except OSError as error:

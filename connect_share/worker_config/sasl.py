@@ -105,6 +105,11 @@ def _oauth(java: Mapping[str, str], module: LoginModule | None) -> dict[str, str
                 "sasl.oauthbearer.token.endpoint.url is missing (and sasl.jaas.config has no unsecured subject)",
                 property_name="sasl.oauthbearer.token.endpoint.url",
             )
+        if len(subject.split()) != 1:
+            raise ConfigError(
+                "sasl.jaas.config: an unsecured subject with blanks cannot be handed to this client",
+                property_name="sasl.jaas.config",
+            )
         out["enable.sasl.oauthbearer.unsecure.jwt"] = "true"
         out["sasl.oauthbearer.config"] = f"principal={subject}"
         return out

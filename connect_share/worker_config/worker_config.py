@@ -99,7 +99,7 @@ class WorkerConfig(BaseModel):
     Source: ``DistributedConfig``, ``WorkerConfig``.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     group_id: str
     bootstrap_servers: str

@@ -197,7 +197,9 @@ def test_a_changed_byte_is_told_before_anything_is_used(tmp_path: Path) -> None:
     header = data.index(data[-16:]) + 16  # the mark between blocks ends the header, and the file
     for at in [*range(header), *range(len(data) - 2_000, len(data), 97)]:
         path.write_bytes(data[:at] + bytes([data[at] ^ 4]) + data[at + 1 :])
-        with pytest.raises(RecordFileError, match=r"x\.avro (is damaged|is an Avro file, but none of|has another schema)"):
+        with pytest.raises(
+            RecordFileError, match=r"x\.avro (is damaged|is an Avro file, but none of|has another schema)"
+        ):
             RecordFile(path).check()
     for old, new in (
         (b'"note": "origin"', b'"note": "source"'),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -86,7 +86,7 @@ class Znode:
         modified_at: number of the transaction that wrote it last.
     """
 
-    data: bytes
+    data: bytes = field(repr=False)
     version: int
     modified_s: float
     created_at: int

@@ -8,7 +8,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -45,8 +45,8 @@ class ZnodeChange:
     topic: str
     path: str
     version: int
-    before: bytes
-    after: bytes
+    before: bytes = field(repr=False)
+    after: bytes = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)

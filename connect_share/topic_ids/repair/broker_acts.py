@@ -45,8 +45,8 @@ class WriteId:
     partition: int
     folder: str
     topic_id: str
-    before: bytes | None
-    after: bytes
+    before: bytes | None = field(repr=False)
+    after: bytes = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)

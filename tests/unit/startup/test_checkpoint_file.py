@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,25 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
     assert read_checkpoint(path) == WHOLE
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert [file.name for file in tmp_path.iterdir()] == ["checkpoint"]
+
+
+def test_what_others_could_have_written_is_not_believed(tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint"
+    write_checkpoint(path, WHOLE)
+    path.chmod(0o660)  # as volumes of containers have it
+    assert read_checkpoint(path) == WHOLE
+    path.chmod(0o606)
+    with pytest.raises(CheckpointRejected, match="everybody may write it"):
+        read_checkpoint(path)
+    path.chmod(0o600)
+    if os.geteuid() == 0:
+        os.chown(path, 12_345, -1)
+        with pytest.raises(CheckpointRejected, match="no file of the user that runs this"):
+            read_checkpoint(path)
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(CheckpointRejected, match="no file of the user"):
+        read_checkpoint(path)
 
 
 @given(
