@@ -113,14 +113,17 @@ def _add_common(parser: argparse.ArgumentParser, noun: str) -> None:
         metavar="ID",
         action="append",
         help=f"only this cluster group, may be repeated; {PLAIN} is the cluster with plain keys; "
-        f"with a worker file: its own group by default",
+        + ("every group by default" if noun == "groups" else "with a worker file: its own group by default"),
     )
-    what.add_argument("--all-groups", action="store_true", help="every group, also with a worker file")
+    if noun == "groups":
+        what.add_argument("--all-groups", action="store_true", help="every group, as by default")
+    else:
+        what.add_argument("--all-groups", action="store_true", help="every group, also with a worker file")
     if noun in ("connectors", "tasks", "offsets", "statuses"):
         what.add_argument("--connector", metavar="NAME", help="only this connector")
     if noun in ("connector", "statuses"):
         what.add_argument(
-            "--show-values", action="store_true", help="show values of configurations and traces; they hold secrets"
+            "--show-values", action="store_true", help="show traces, offsets, and values that may be secrets"
         )
     _add_form(parser, DEFAULT_TIMEOUT_S)
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Collection, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, Final
 
 from connect_share.cli.arguments import topic_set_of
 from connect_share.cli.output import PLAIN, Output
@@ -18,12 +18,14 @@ from connect_share.cli.rows import (
     status_members,
     task_members,
 )
+from connect_share.errors import ConnectShareError
 from connect_share.keys import ClusterGroupId
 from connect_share.records import TopicType
 from connect_share.state import ClusterConfigState, ConnectorStatus, TaskStatus
 from connect_share.worker_config import TopicSet
 
 _CONFIG, _STATUS, _OFFSET = TopicType.CONFIG, TopicType.STATUS, TopicType.OFFSET
+_SHOWN_GROUPS: Final = 20
 
 
 def _groups_wanted(arguments: argparse.Namespace, topic_set: TopicSet) -> Collection[Group] | None:
@@ -48,6 +50,8 @@ def read(
     if every_group and not arguments.groups:
         groups = None
     reading = read_topics(topic_set, wanted, groups=groups, timeout_s=arguments.timeout)
+    if arguments.groups:
+        _refuse_unknown(set(groups or ()) - set(reading.groups()), topic_set, arguments.timeout)
     for found in reading.topics().values():
         for note in found.notes:
             out.note(note)
@@ -55,6 +59,42 @@ def read(
             plural = "" if found.unrecognized == 1 else "s"
             out.note(f"{found.topic}: {found.unrecognized:,} record{plural} passed over, no key of Connect")
     return reading
+
+
+def _refuse_unknown(unknown: set[Group], topic_set: TopicSet, timeout_s: float) -> None:
+    """Refuse groups that were named and have no record in any topic; one may have none in those that were read.
+
+    Raises:
+        ConnectShareError: it says which groups there are.
+    """
+    if not unknown:
+        return
+    there = read_topics(topic_set, list(topic_set.topics), timeout_s=timeout_s).groups()
+    unknown -= set(there)
+    if unknown:
+        shown = [shown_group(group) for group in there]
+        more = f" and {len(shown) - _SHOWN_GROUPS} more" if len(shown) > _SHOWN_GROUPS else ""
+        raise ConnectShareError(
+            f"there is no group {' and no group '.join(sorted(map(shown_group, unknown)))} in "
+            f"{', '.join(topic_set.topics.values())}; there are: {', '.join(shown[:_SHOWN_GROUPS]) or 'none'}{more}"
+        )
+
+
+def _show(
+    out: Output,
+    what: str,
+    rows: Sequence[dict[str, Any]],
+    headers: Sequence[str],
+    cells: Callable[[dict[str, Any]], Sequence[object]],
+) -> int:
+    """Print rows in the form asked for; gives the exit code."""
+    if out.is_json:
+        out.json({what: rows})
+        return 0
+    out.table(headers, [cells(row) for row in rows])
+    if not rows:
+        out.note(f"no {what} were found")
+    return 0
 
 
 def get_groups(arguments: argparse.Namespace, out: Output) -> int:
@@ -108,49 +148,41 @@ def get_connectors(arguments: argparse.Namespace, out: Output) -> int:
     """``get connectors``."""
     reading = read(arguments, out, needed=(_CONFIG,), also=(_STATUS,))
     rows = [connector_members(reading, *found) for found in connectors_of(reading, arguments.connector)]
-    if out.is_json:
-        out.json({"connectors": rows})
-        return 0
-    out.table(
+    return _show(
+        out,
+        "connectors",
+        rows,
         ("GROUP", "CONNECTOR", "TARGET", "STATE", "TASKS", "WORKER"),
-        [
-            (
-                shown_group(row["group"]),
-                row["connector"],
-                row["target_state"],
-                row["state"],
-                row["task_count"] if row["consistent"] else f"{row['task_count']} (inconsistent)",
-                row["worker_id"],
-            )
-            for row in rows
-        ],
+        lambda row: (
+            shown_group(row["group"]),
+            row["connector"],
+            row["target_state"],
+            row["state"],
+            row["task_count"] if row["consistent"] else f"{row['task_count']} (inconsistent)",
+            row["worker_id"],
+        ),
     )
-    return 0
 
 
 def get_tasks(arguments: argparse.Namespace, out: Output) -> int:
     """``get tasks``: those configured, and those that only have a status."""
     reading = read(arguments, out, needed=(_CONFIG,), also=(_STATUS,))
     rows = [row for found in connectors_of(reading, arguments.connector) for row in task_members(reading, *found)]
-    if out.is_json:
-        out.json({"tasks": rows})
-        return 0
-    out.table(
+    return _show(
+        out,
+        "tasks",
+        rows,
         ("GROUP", "CONNECTOR", "TASK", "STATE", "WORKER", "GENERATION", "VERSION"),
-        [
-            (
-                shown_group(row["group"]),
-                row["connector"],
-                row["task"],
-                row["state"] if row["configured"] else f"{row['state']} (not configured)",
-                row["worker_id"],
-                row["generation"],
-                row["version"],
-            )
-            for row in rows
-        ],
+        lambda row: (
+            shown_group(row["group"]),
+            row["connector"],
+            row["task"],
+            row["state"] if row["configured"] else f"{row['state']} (not configured)",
+            row["worker_id"],
+            row["generation"],
+            row["version"],
+        ),
     )
-    return 0
 
 
 def get_offsets(arguments: argparse.Namespace, out: Output) -> int:
@@ -166,17 +198,18 @@ def get_offsets(arguments: argparse.Namespace, out: Output) -> int:
         if arguments.connector in (None, connector)
         for row in offset_members(reading, group, connector)
     ]
-    if out.is_json:
-        out.json({"offsets": rows})
-        return 0
-    out.table(
+    return _show(
+        out,
+        "offsets",
+        rows,
         ("GROUP", "CONNECTOR", "PARTITION", "OFFSET"),
-        [
-            (shown_group(row["group"]), row["connector"], json_text_of(row["partition"]), json_text_of(row["offset"]))
-            for row in rows
-        ],
+        lambda row: (
+            shown_group(row["group"]),
+            row["connector"],
+            json_text_of(row["partition"]),
+            json_text_of(row["offset"]),
+        ),
     )
-    return 0
 
 
 def get_statuses(arguments: argparse.Namespace, out: Output) -> int:
@@ -198,24 +231,19 @@ def get_statuses(arguments: argparse.Namespace, out: Output) -> int:
                 if arguments.show_values:
                     row["trace"] = status.trace
                 rows.append(row)
-    if out.is_json:
-        out.json({"statuses": rows})
-        return 0
-    headers = ["GROUP", "CONNECTOR", "TASK", "STATE", "WORKER", "GENERATION", "VERSION", "TRACE"]
-    out.table(
-        headers,
-        [
-            (
-                shown_group(row["group"]),
-                row["connector"],
-                row["task"],
-                row["state"],
-                row["worker_id"],
-                row["generation"],
-                row["version"],
-                row.get("trace") or ("yes" if row["has_trace"] else None),
-            )
-            for row in rows
-        ],
+    return _show(
+        out,
+        "statuses",
+        rows,
+        ("GROUP", "CONNECTOR", "TASK", "STATE", "WORKER", "GENERATION", "VERSION", "TRACE"),
+        lambda row: (
+            shown_group(row["group"]),
+            row["connector"],
+            row["task"],
+            row["state"],
+            row["worker_id"],
+            row["generation"],
+            row["version"],
+            row.get("trace") or ("yes" if row["has_trace"] else None),
+        ),
     )
-    return 0

@@ -22,6 +22,7 @@ from connect_share.cli.rows import (
 from connect_share.errors import ConnectShareError
 from connect_share.records import ConnectorTaskId, TopicType
 from connect_share.state import ClusterConfigState
+from connect_share.worker_config.secret_values import is_to_be_hidden
 
 
 def describe_connector(arguments: argparse.Namespace, out: Output) -> int:
@@ -51,10 +52,13 @@ def describe_connector(arguments: argparse.Namespace, out: Output) -> int:
 
 
 def _shown(config: dict[str, str] | None, show_values: bool) -> dict[str, Any] | None:
-    """Give a configuration by sorted names; values only if asked for."""
+    """Give a configuration by sorted names; what may be a secret only if asked for."""
     if config is None:
         return None
-    return {name: config[name] if show_values else HIDDEN for name in sorted(config)}
+    return {
+        name: value if show_values or not is_to_be_hidden(name, value) else HIDDEN
+        for name, value in sorted(config.items())
+    }
 
 
 def _description(

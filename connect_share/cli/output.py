@@ -23,7 +23,7 @@ PLAIN: Final = "(plain)"
 """Stands for the cluster with plain keys; no cluster group id can be written like this."""
 
 _GAP: Final = "  "
-_NARROWEST_COLUMN: Final = 6
+_NARROWEST_COLUMN: Final = 12
 
 
 def unwritable(error: OSError) -> ConnectShareError:
@@ -68,6 +68,8 @@ def truncated(text: str, width: int) -> str:
 def table(headers: Sequence[str], rows: Sequence[Sequence[object]], width: int | None = None) -> str:
     """Lay out rows under headers; cells are escaped here.
 
+    Where columns would be cut to stumps each row becomes lines of its own, one for each column, whole.
+
     Args:
         headers: titles of the columns.
         rows: cells; ``None`` shows as a dash.
@@ -77,8 +79,8 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[object]], width: int |
     widths = [
         max([text_width(title), *(text_width(row[column]) for row in cells)]) for column, title in enumerate(headers)
     ]
-    if width is not None:
-        _narrow(widths, width)
+    if width is not None and not _narrow(widths, width):
+        return _as_list(headers, cells)
     lines = []
     for row in [list(headers), *cells]:
         parts = []
@@ -89,17 +91,26 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[object]], width: int |
     return "\n".join(lines)
 
 
-def _narrow(widths: list[int], width: int) -> None:
-    """Take from the widest column first, in place; a terminal too narrow for anything gets lines that wrap."""
+def _narrow(widths: list[int], width: int) -> bool:
+    """Take from the widest column first, in place; tells whether the rest is wide enough to be read."""
     excess = sum(widths) + len(_GAP) * (len(widths) - 1) - width
     while excess > 0:
         widest = max(range(len(widths)), key=widths.__getitem__)
         if widths[widest] <= _NARROWEST_COLUMN:
-            return
+            return False
         others = max([room for column, room in enumerate(widths) if column != widest] or [_NARROWEST_COLUMN])
         take = min(excess, max(1, widths[widest] - max(others, _NARROWEST_COLUMN)))
         widths[widest] -= take
         excess -= take
+    return True
+
+
+def _as_list(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    room = max(map(text_width, headers))
+    blocks = [
+        "\n".join(f"{title:<{room}}{_GAP}{cell}" for title, cell in zip(headers, row, strict=True)) for row in rows
+    ]
+    return "\n\n".join(blocks) or _GAP.join(headers)
 
 
 def json_text(command: str, members: Mapping[str, Any]) -> str:

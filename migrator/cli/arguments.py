@@ -12,6 +12,7 @@ from migrator.cli.restoring import add_restore
 from migrator.cutover.cutover import TIMEOUT_S
 
 EXAMPLES: Final = """examples:
+  connect-share-migrate survey --source-worker-config orders.properties billing.properties
   connect-share-migrate survey --source-worker-config orders.properties \\
       --destination-worker-config orders-shared.properties
   connect-share-migrate plan --source-worker-config orders.properties \\
@@ -57,7 +58,7 @@ def _add_evidence(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_files(parser: argparse.ArgumentParser) -> None:
+def _add_files(parser: argparse.ArgumentParser, *, destination_required: bool = True) -> None:
     parser.add_argument(
         "--source-worker-config",
         dest="sources",
@@ -75,13 +76,14 @@ def _add_files(parser: argparse.ArgumentParser) -> None:
         type=Path,
         nargs="+",
         action="extend",
-        required=True,
+        default=None if destination_required else [],
+        required=destination_required,
         help="worker file of where it goes: one for all sources, or one for each in the same order",
     )
 
 
 def _add_survey(parser: argparse.ArgumentParser) -> None:
-    _add_files(parser)
+    _add_files(parser, destination_required=False)
     parser.add_argument(
         "--timeout", type=seconds, default=30.0, metavar="SECONDS", help="longest wait for each answer of a cluster"
     )

@@ -37,11 +37,12 @@ def _show(output: Output, found: Survey) -> None:
         ("group", "config topic", "side", "workers", "connectors", "tasks", "records", "bytes", "exactly once"),
         [_group_row(group) for group in found.groups],
     )
-    output.lines("", "MOVES")
-    output.table(
-        ("group.id", "becomes", "Kafka cluster", "largest record", "of at most", "already there", "workers there"),
-        [_move_row(move) for move in found.moves],
-    )
+    if found.moves:
+        output.lines("", "MOVES")
+        output.table(
+            ("group.id", "becomes", "Kafka cluster", "largest record", "of at most", "already there", "workers there"),
+            [_move_row(move) for move in found.moves],
+        )
     notes = [*_topic_notes(found.topics), *_group_notes(found.groups), *_move_notes(found.moves), *_collisions(found)]
     if notes:
         output.lines("", "TO KNOW", *notes)

@@ -20,6 +20,7 @@ from connect_share.records import OffsetRange, Record, TopicType
 from connect_share.state import ClusterConfigState
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import Isolation
+from connect_share.worker_config.secret_values import clear_text_secrets
 from migrator.copy.copying import IDLE_TIMEOUT_S
 from migrator.facts.inspection import PROGRESS_EVERY, client_id_of, load_worker_file
 from migrator.planning.advice import OWN_OFFSETS_TOPIC
@@ -39,7 +40,6 @@ from migrator.survey.found import (
     TopicSurvey,
 )
 from migrator.survey.reading import GroupCount, TopicCount
-from migrator.survey.secrets import clear_text_secrets
 from migrator.transform.canonical import canonical_config
 from migrator.transform.rules import KeyTransform
 
@@ -282,7 +282,7 @@ def _moves(surveyor: _Surveyor) -> list[MoveSurvey]:
     paired = len(destinations) == len(sources)
     return [
         _move(surveyor, source, destinations[index if paired else 0], paired=paired)
-        for index, source in enumerate(sources)
+        for index, source in enumerate(sources if destinations else ())
     ]
 
 
@@ -349,7 +349,7 @@ def _collisions(groups: Sequence[GroupSurvey]) -> list[NameCollision]:
 
 def survey(
     source_files: Sequence[Path],
-    destination_files: Sequence[Path],
+    destination_files: Sequence[Path] = (),
     *,
     progress: Progress | None = None,
     timeout_s: float = ANSWER_TIMEOUT_S,
@@ -358,7 +358,7 @@ def survey(
 
     Args:
         source_files: worker files of the clusters that may be moved.
-        destination_files: one for all sources, or one for each.
+        destination_files: one for all sources, or one for each; none: no move is looked at.
         progress: told how far the reading is.
         timeout_s: longest wait for each answer of a cluster.
 

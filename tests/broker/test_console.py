@@ -103,6 +103,14 @@ def fill(broker: TestBroker, topics: Filled) -> None:
     sender.produce(
         topics.topic("configs"), key=prefix_key("evil", evil.encode()), value=b'{"properties":{"n\\u001b":"v"}}'
     )
+    secretive = {
+        "connector.class": "X",
+        "connection.url": "jdbc:x://u:hunter2@db/x",
+        "db.password": "hunter2",
+        "db.token": "${file:/etc/secrets:token}",
+    }
+    value = json.dumps({"properties": secretive}).encode()
+    sender.produce(topics.topic("configs"), key=prefix_key("evil", b"connector-secretive"), value=value)
     sender.produce(topics.topic("configs"), key=b"\x1b[31mno key of connect", value=b"x")
     sender.produce(topics.topic("offsets"), key=b"{}", value=b"x")
     marker, _ = target_state_record("", TargetState.STARTED)
@@ -192,13 +200,26 @@ def test_statuses_of_one_connector(filled: Filled, run: Any) -> None:
     )
 
 
-def test_a_connector_is_described_without_values(filled: Filled, run: Any) -> None:
+def test_a_group_that_is_not_there_is_no_empty_answer(filled: Filled, run: Any) -> None:
+    for words in (["get", "connectors"], ["get", "groups"], ["get", "offsets"], ["describe", "connector", "x"]):
+        ran = run(*words, *filled.flags(), "--group", "nope")
+        assert (ran.code, ran.out) == (1, "")
+        assert "error: there is no group nope in " in ran.err
+        assert "; there are: (plain), evil, gone, team-b, team.a\n" in ran.err
+    # It is there, and has none.
+    ran = run("get", "offsets", *filled.flags(), "--group", "evil")
+    assert (ran.code, ran.out) == (0, "GROUP  CONNECTOR  PARTITION  OFFSET\n")
+    assert "no offsets were found" in ran.err
+
+
+def test_a_connector_is_described_without_secrets(filled: Filled, run: Any) -> None:
     words = ["describe", "connector", "my.conn", *filled.flags(), "--group", "team-b", "--output", "json"]
     (described,) = run(*words).json["connectors"]
     expected = believed("4.3.1")["connectors_expanded"]["my.conn"]["info"]["config"]
     assert set(described["config"]) == set(expected)
-    assert set(described["config"].values()) == {"[hidden]"}
-    assert {value for task in described["tasks"] for value in task["config"].values()} == {"[hidden]"}
+    assert described["config"]["connector.class"] == expected["connector.class"]
+    assert all(value in (expected[name], "[hidden]") for name, value in described["config"].items())
+    assert all(task["config"] for task in described["tasks"])
     assert [row["offset"] for row in described["offsets"]] == ["[hidden]"]
     (shown,) = run(*words, "--show-values").json["connectors"]
     assert shown["config"] == expected
@@ -206,11 +227,22 @@ def test_a_connector_is_described_without_values(filled: Filled, run: Any) -> No
     assert shown["active_topics"] == ["server1.inventory.customers"]
 
 
-def test_text_holds_no_value_unless_asked_for(filled: Filled, run: Any) -> None:
+def test_text_holds_no_secret_unless_asked_for(filled: Filled, run: Any) -> None:
     words = ["describe", "connector", "fail-task", *filled.flags(), "--group", "(plain)"]
     hidden = run(*words).out
-    assert "no-such-dir" not in hidden
+    assert "file = no-such-dir/out.txt" in hidden
+    assert "trace:\n" not in hidden
     assert "--show-values shows it" in hidden
+    evil = ["describe", "connector", "secretive", *filled.flags(), "--group", "evil"]
+    lines = run(*evil).out.splitlines()
+    assert [line.strip() for line in lines if " = " in line] == [
+        "connection.url = [hidden]",
+        "connector.class = X",
+        "db.password = [hidden]",
+        "db.token = ${file:/etc/secrets:token}",
+    ]
+    assert "hunter2" not in "".join(lines)
+    assert run(*evil, "--show-values").out.count("hunter2") == 2
     shown = run(*words, "--show-values").out
     assert "file = no-such-dir/out.txt" in shown
     assert "trace:\n" in shown

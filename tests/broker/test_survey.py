@@ -92,6 +92,8 @@ def test_facts_of_a_rich_scene(site: Site) -> None:
         found = survey([source], [destination])
         code, out, err = run("survey", "--source-worker-config", source, "--destination-worker-config", destination)
         both = survey([source, second], [destination])
+        alone = run("survey", "--source-worker-config", source, "--output", "json")
+        tables = run("survey", "--source-worker-config", source)[1]
     open_one.abort_transaction(30)
 
     topics = {topic.topic: topic for topic in found.topics}
@@ -103,6 +105,12 @@ def test_facts_of_a_rich_scene(site: Site) -> None:
     assert [(part.start, part.end) for part in own.partitions] == [(0, 14)]
     assert [part.partition for part in topics[topic].partitions if part.transaction_open] == [4]
     assert [topics[site.topic("shared", each)].exists for each in TopicType] == [True, False, False]
+
+    what_there_is = Survey.model_validate({k: v for k, v in json.loads(alone[1]).items() if k[0] != "_"})
+    assert (alone[0], what_there_is.moves, what_there_is.collisions) == (0, (), ())
+    assert what_there_is.topics == tuple(topic for topic in found.topics if topic.named_by == (str(source),))
+    assert [(group.group, group.side) for group in what_there_is.groups] == [(None, "source")]
+    assert "MOVES" not in tables
 
     groups = {group.group: group for group in found.groups}
     assert set(groups) == {None, "eu.orders", live, "third"}

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from migrator.survey.secrets import clear_text_secrets
+from connect_share.worker_config.secret_values import clear_text_secrets, is_to_be_hidden
 
 
 @pytest.mark.parametrize(
@@ -51,6 +51,40 @@ def test_names_of_secrets(name: str) -> None:
 )
 def test_what_is_none(name: str, value: object) -> None:
     assert clear_text_secrets({name: value}) == []
+
+
+SECRETS_INSIDE = [
+    "jdbc:oracle:thin:scott/tiger@//db:1521/x",
+    '{"user": "u", "password": "p"}',
+    "Login required username='u' password='p';",
+    "-----BEGIN RSA PRIVATE KEY-----",
+    "redis://:pw@host/0",
+]
+
+
+@pytest.mark.parametrize("value", SECRETS_INSIDE)
+def test_secrets_inside_values(value: str) -> None:
+    assert clear_text_secrets({"x": value}) == ["x"]
+    assert is_to_be_hidden("x", value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "hidden"),
+    [
+        ("connector.class", "org.acme.Source", False),
+        ("tasks.max", 3, False),
+        ("topics", None, False),
+        ("connection.url", "jdbc:postgresql://db:5432/x", False),
+        ("password", "${file:/etc/secrets.properties:password}", False),
+        ("password", "${file:/etc/secrets.properties:password}x", True),
+        ("sasl.jaas.config", 'Login required username="u" password="${vault:kafka}";', True),
+        ("password", "x", True),
+        ("anything", {"a": 1}, True),
+        ("key.converter", "x.StringConverter", False),
+    ],
+)
+def test_what_is_hidden(name: str, value: object, hidden: bool) -> None:
+    assert is_to_be_hidden(name, value) is hidden
 
 
 @pytest.mark.parametrize("url", ["jdbc:x://db?user=u&password=p", "mongodb://user:pw@host/db", "https://h/?sig=abc"])

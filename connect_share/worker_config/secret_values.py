@@ -1,7 +1,7 @@
 """Which properties of a connector look like secrets in clear text. Pure; gives names, never values.
 
-Judged by the name, as Connect itself has no schema here: too many rather than too few. A value that refers to a config
-provider (``${file:...}``) is what it should be.
+Judged by the name, as Connect itself has no schema here, and by what a value looks like: too many rather than too few. A
+value that refers to a config provider (``${file:...}``) is what it should be.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from connect_share.worker_config.config_providers import has_reference
+from connect_share.worker_config.config_providers import has_reference, is_reference
 
 _WORDS: Final = ("password", "passwd", "passphrase", "secret", "token", "credential", "jaas", "private")
 _KEY_AT_END: Final = re.compile(
@@ -23,7 +23,13 @@ _HARMLESS_KEYS: Final = frozenset(
 # Names that hold one of the words and say where, how or whether, not what.
 _HARMLESS_ENDINGS: Final = (".type", ".class", ".provider", ".location", ".path", ".file", ".filename", ".url", ".uri")
 _HARMLESS_VALUES: Final = frozenset({"", "true", "false", "null", "none", "[hidden]"})
-_IN_A_URL: Final = re.compile(r"://[^/\s:@?]+:[^/\s@]+@|[?&;](?:password|pwd|secret|token|sig)=", re.IGNORECASE)
+_IN_A_VALUE: Final = re.compile(
+    r"://[^/\s:@?]*:[^/\s@]+@"  # user:password@
+    r"|[:/][^/\s:@]+/[^/\s@]+@"  # Oracle's user/password@
+    r"|(?:password|passwd|pwd|secret|token|api_?key|access_?key|sig(?:nature)?)[\"']?[=:]"
+    r"|-----BEGIN [A-Z ]*PRIVATE KEY",
+    re.IGNORECASE,
+)
 
 
 def clear_text_secrets(config: Mapping[str, object]) -> list[str]:
@@ -31,10 +37,27 @@ def clear_text_secrets(config: Mapping[str, object]) -> list[str]:
     return sorted(name for name, value in config.items() if _is_clear(name, value))
 
 
+def is_to_be_hidden(name: str, value: object) -> bool:
+    """Tell whether a value is not for every eye.
+
+    More than :func:`clear_text_secrets` names: what is beside a reference may be a secret too, and of lists and objects
+    nothing is known.
+    """
+    if not isinstance(value, str):
+        return isinstance(value, (dict, list))
+    if value.strip().lower() in _HARMLESS_VALUES or is_reference(value):
+        return False
+    return _looks_secret(name, value)
+
+
 def _is_clear(name: str, value: object) -> bool:
     if not isinstance(value, str) or value.strip().lower() in _HARMLESS_VALUES or has_reference(value):
         return False
-    return _names_a_secret(name.lower()) or _IN_A_URL.search(value) is not None
+    return _looks_secret(name, value)
+
+
+def _looks_secret(name: str, value: str) -> bool:
+    return _names_a_secret(name.lower()) or _IN_A_VALUE.search(value) is not None
 
 
 def _names_a_secret(name: str) -> bool:
