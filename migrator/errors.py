@@ -13,6 +13,7 @@
     │  ├─ CopyError                      what was written is not what was read
     │  │  └─ UnacknowledgedError         acknowledgements stay away: what was written is not known
     │  └─ CutoverError                   the cut-over stopped before the source was fenced and sealed
+    │     └─ DestinationUsedError        new workers have written at the destination since the copy
     └─ UsageError
        └─ NotYetSupportedError (exit 2)  a command or direction that does not exist yet
 """
@@ -60,6 +61,10 @@ class UnacknowledgedError(CopyError):
 
 class CutoverError(MigrationError):
     """Both sides are not equal, or the source does not stand still; nothing was fenced or sealed."""
+
+
+class DestinationUsedError(CutoverError):
+    """New workers have written at the destination since the copy: the old ones must not be started, nothing was copied."""
 
 
 class NotYetSupportedError(UsageError):

@@ -7,23 +7,23 @@ positions down. A round that was killed is found at the destination by the next 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from connect_share.admin import Admin
 from connect_share.records import TopicType
-from connect_share.worker_config.client_settings import Isolation
 from migrator.apply.apply import load_manifest
 from migrator.copy.copying import CopyJob
 from migrator.copy.engine import local_engine
+from migrator.copy.evidence import SliceEvidence
 from migrator.errors import AlreadyAppliedError, PlanRejectedError
-from migrator.facts.inspection import client_id_of, read_facts, require_same_topic, require_topic
+from migrator.facts.behind import slices_behind
 from migrator.facts.manifest import Followed, Manifest, MigrationStatus
 from migrator.facts.readiness import Ready, check_all, copy_jobs, only_one
 from migrator.plan.plan import CopySlice
 from migrator.progress import Progress, Silent
+from migrator.verify.since import require_unused
 
 ROUND_S: Final = 0.5
 """Time between two looks at the source's ends."""
@@ -61,7 +61,7 @@ class Follower:
         self._ready = ready
         self._killed_before = manifest.followed is not None
         if manifest.followed is None:
-            manifest = manifest.model_copy(update={"followed": Followed(destination_ends=self._destination_ends())})
+            manifest = manifest.model_copy(update={"followed": Followed(destination_ends=_ends(manifest))})
         self.manifest = manifest
         self._save()
 
@@ -72,7 +72,7 @@ class Follower:
             TopicError: a source topic was recreated.
             BrokerError: reading or writing was refused.
         """
-        slices = self._behind()
+        slices = slices_behind(self._ready.plan, self._ready.workers, self.manifest)
         lag = sum(slice_.offset_range.end - slice_.offset_range.start for slice_ in slices)
         followed = self.manifest.followed or Followed()
         if slices:
@@ -86,7 +86,7 @@ class Follower:
             }
             followed = Followed(
                 positions={**followed.positions, **moved},
-                destination_ends=self._destination_ends(),
+                destination_ends=_ends(self.manifest, evidence),
                 written=followed.written + sum(each.written for each in evidence),
             )
             # What is behind the positions now was not compared yet.
@@ -110,36 +110,9 @@ class Follower:
             for slice_ in slices
         ]
 
-    def _behind(self) -> list[CopySlice]:
-        """Give the slices that have something behind their position."""
-        found = []
-        ends: dict[tuple[int, TopicType], dict[int, int]] = {}
-        for index, source in enumerate(self._ready.plan.sources):
-            worker = self._ready.workers[index]
-            with Admin(worker.admin_settings(), client_id=client_id_of(worker)) as admin:
-                facts = read_facts(admin, {topic.topic for topic in source.topics.values()})
-                for topic_type, topic in source.topics.items():
-                    there = require_topic(facts, topic.topic, remedy="it was deleted while it was followed")
-                    require_same_topic(there, topic.topic_id)
-                    ends[index, topic_type] = there.ends
-                    if topic.isolation is Isolation.READ_COMMITTED:
-                        partitions = [(topic.topic, number) for number in there.ends]
-                        stable = admin.end_offsets(partitions, Isolation.READ_COMMITTED)
-                        ends[index, topic_type] = {number: end for (_, number), end in stable.items()}
-        for slice_ in self._ready.plan.slices():
-            (planned,) = self.manifest.read_ranges_of(slice_.source_index, [slice_.offset_range])
-            end = ends[slice_.source_index, slice_.topic_type].get(planned.partition, planned.end)
-            if end > planned.end:
-                found.append(replace(slice_, offset_range=planned._replace(start=planned.end, end=end)))
-        return found
 
-    def _destination_ends(self) -> dict[TopicType, dict[int, int]]:
-        worker = self._ready.destinations[0]
-        with Admin(worker.admin_settings(), client_id=client_id_of(worker)) as admin:
-            facts = read_facts(admin, {topic.topic for topic in self._ready.plan.destination.topics.values()})
-        return {
-            topic_type: facts[topic.topic].ends for topic_type, topic in self._ready.plan.destination.topics.items()
-        }
+def _ends(manifest: Manifest, evidence: Sequence[SliceEvidence] = ()) -> dict[TopicType, dict[int, int]]:
+    return {topic_type: manifest.written_up_to(topic_type, evidence) for topic_type in manifest.destination}
 
 
 def follow_plan(
@@ -162,6 +135,7 @@ def follow_plan(
     Raises:
         PlanRejectedError: the plan was not made for it.
         AlreadyAppliedError: the cut-over has been, or another process has the plan.
+        DestinationUsedError: new workers have written at the destination.
         ConnectShareError: as :func:`migrator.apply.apply.apply_plan`.
     """
     plan_path = Path(plan_path)
@@ -171,6 +145,7 @@ def follow_plan(
         if not ready.plan.follow:
             raise PlanRejectedError(f"{plan_path} was made for stopped workers: make a plan with --follow")
         require_may_follow(manifest)
+        require_unused(plan_path, ready.plan, manifest, ready.workers, ready.destinations[0])
         follower = Follower(ready, manifest)
         asked = request_path(plan_path)
         asked.unlink(missing_ok=True)  # of a cut-over that was killed while it waited; one that waits asks again
@@ -190,5 +165,8 @@ def require_may_follow(manifest: Manifest) -> None:
         AlreadyAppliedError: it says what to do.
     """
     if manifest.status not in _MAY_FOLLOW:
-        remedy = "resume it first" if manifest.status is MigrationStatus.PLANNED else "there is nothing left to copy"
+        remedy = {
+            MigrationStatus.PLANNED: "resume it first",
+            MigrationStatus.ROLLED_BACK: "make a new plan",
+        }.get(manifest.status, "there is nothing left to copy; seal and unseal change the source alone")
         raise AlreadyAppliedError(f"run {manifest.run_id} is {manifest.status.value}: {remedy}")

@@ -11,7 +11,7 @@ from typing import Final
 from connect_share.cli.output import Output
 from connect_share.cli.running import run_program
 from connect_share.errors import ConnectShareError
-from migrator.cli import commands, cutting_over, restoring
+from migrator.cli import commands, cutting_over, restoring, sealing
 from migrator.cli.arguments import build_parser
 from migrator.cli.surveying import survey_command
 from migrator.facts.manifest import Manifest, MigrationStatus, manifest_path
@@ -23,6 +23,8 @@ _COMMANDS: Final[dict[str, Callable[..., int]]] = {
     "resume": commands.resume_command,
     "cutover": cutting_over.cutover_command,
     "rollback": cutting_over.rollback_command,
+    "seal": sealing.seal_command,
+    "unseal": sealing.unseal_command,
     "restore": restoring.restore_command,
     "verify": commands.verify_command,
 }

@@ -9,6 +9,7 @@ from typing import Final
 
 from connect_share.cli.running import EXIT_CODES, Parser, add_version, seconds
 from migrator.cli.restoring import add_restore
+from migrator.cli.sealing import add_seal, add_unseal
 from migrator.cutover.cutover import TIMEOUT_S
 
 EXAMPLES: Final = """examples:
@@ -44,6 +45,8 @@ def build_parser() -> argparse.ArgumentParser:
     _add_cutover(commands.add_parser("cutover", help="copy what is left, verify, fence and seal the old side"))
     _add_rollback(commands.add_parser("rollback", help="remove what a plan has written"))
     _add_verify(commands.add_parser("verify", help="compare the state on both sides; exit 1 on a difference"))
+    add_seal(commands.add_parser("seal", help="seal the old side alone: after a forgotten cutover, or in another way"))
+    add_unseal(commands.add_parser("unseal", help="put the target states back at the old side; the copies stay"))
     add_restore(commands.add_parser("restore", help="put back what a backup holds, whole or one connector"))
     return parser
 

@@ -18,8 +18,8 @@ from migrator.apply.apply import apply_plan
 from migrator.apply.following import Lag, follow_plan
 from migrator.cli.progress_line import ProgressLine
 from migrator.cli.text import cutover_lines, rollback_lines
-from migrator.cutover.cutover import cut_over, preview_cutover
-from migrator.cutover.rollback import roll_back
+from migrator.cutover.cutover import CutoverPreview, cut_over, preview_cutover
+from migrator.cutover.rollback import roll_back, used_since
 from migrator.facts.manifest import Manifest, manifest_path
 from migrator.report.evidence_folder import leaving
 
@@ -89,22 +89,25 @@ def confirmed(question: str) -> bool:
     return prompt.confirmed(question, otherwise="nothing was written: give --yes to go on without a prompt")
 
 
+def preview_json(shown: CutoverPreview) -> dict[str, object]:
+    """Return what a cut-over or a seal would do, as JSON."""
+    return {
+        "dry_run": True,
+        "live_workers": shown.live_workers,
+        "seal": shown.how,
+        "seal_records": shown.seal.topics,
+        "connectors": list(shown.seal.connectors),
+        "transactional_ids": list(shown.transactional_ids),
+    }
+
+
 def cutover_command(arguments: argparse.Namespace) -> int:
     """``cutover``: preview, ask, copy what is left, verify, fence, seal."""
     output = Output("cutover", arguments.output)
     with ProgressLine(sys.stderr) as progress:
         shown = preview_cutover(arguments.plan, arguments.seal, progress)
     if arguments.dry_run and output.is_json:
-        output.json(
-            {
-                "dry_run": True,
-                "live_workers": shown.live_workers,
-                "seal": shown.how,
-                "seal_records": shown.seal.topics,
-                "connectors": list(shown.seal.connectors),
-                "transactional_ids": list(shown.transactional_ids),
-            }
-        )
+        output.json(preview_json(shown))
         return 0
     preview = output if arguments.dry_run else Output("cutover", stdout=sys.stderr)
     preview.lines(*cutover_lines(shown))
@@ -145,6 +148,8 @@ def rollback_command(arguments: argparse.Namespace) -> int:
     if not (output.is_json and arguments.dry_run):
         shown.lines(*rollback_lines(found))
     if not arguments.dry_run:
+        if found.newer and not arguments.although_used:
+            raise used_since(found)
         if not arguments.yes and not confirmed("remove these?"):
             return 1
         with leaving(arguments.plan, arguments.evidence, "rollback"), ProgressLine(sys.stderr) as progress:
@@ -159,6 +164,7 @@ def rollback_command(arguments: argparse.Namespace) -> int:
                     for (topic_type, name), count in sorted(found.by_connector.items(), key=str)
                 ],
                 "written_since": sum(found.newer.values()),
+                "needs_although_used": bool(found.newer),
                 "unsealed": found.unsealed,
             }
         )

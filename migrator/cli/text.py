@@ -42,18 +42,23 @@ def plan_lines(plan: MigrationPlan) -> list[str]:
 def cutover_lines(shown: CutoverPreview) -> list[str]:
     """Show what a cut-over is about to do."""
     lines = [
-        f"{group}: {count} worker(s) alive{', stop them first' if count else ''}"
-        for group, count in shown.live_workers.items()
+        f"{group}: {_alive(count, same=group in shown.same_members)}" for group, count in shown.live_workers.items()
     ]
     lines += [f"fence {transactional_id}" for transactional_id in shown.transactional_ids]
     what = {
-        "stop": "target state STOPPED for each connector",
-        "remove": "a tombstone for each record that was moved",
-        "none": "nothing: a worker started at the source by mistake runs everything a second time",
+        "stop": "seal the source: target state STOPPED for each connector",
+        "remove": "remove the originals: a tombstone for each record that was moved",
+        "none": "seal nothing: a worker started at the source by mistake runs everything a second time",
     }[shown.how]
-    lines.append(f"seal the source: {what}")
+    lines.append(what)
     lines += [f"  {topic}: {count:,} record(s)" for topic, count in sorted(shown.seal.topics.items())]
     return lines
+
+
+def _alive(count: int, *, same: bool) -> str:
+    if not count:
+        return "0 worker(s) alive"
+    return f"{count} worker(s) alive, {'make sure that they are the new ones' if same else 'stop them first'}"
 
 
 def rollback_lines(found: Rollback) -> list[str]:
@@ -64,7 +69,9 @@ def rollback_lines(found: Rollback) -> list[str]:
         for (topic_type, name), count in sorted(found.by_connector.items(), key=str)
     ]
     if found.newer:
-        lines.append(f"{sum(found.newer.values()):,} key(s) were written by others since and stay:")
+        lines.append(
+            f"{sum(found.newer.values()):,} key(s) were written by others since and stay; needs --although-used:"
+        )
         lines += [
             f"  {topic_type.value:6}  {'-' if name is None else repr(name)}: {count:,}"
             for (topic_type, name), count in sorted(found.newer.items(), key=str)

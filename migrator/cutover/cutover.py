@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,15 +14,26 @@ from connect_share import client
 from connect_share.admin import Admin
 from connect_share.records import TopicType
 from connect_share.state import replay_config
-from migrator.apply.apply import load_manifest, now_ms
+from connect_share.worker_config import WorkerConfig
+from migrator.apply.apply import load_manifest
 from migrator.apply.following import Follower, request_path, require_may_follow
-from migrator.cutover.sealing import How, SealPreview, default_how, preview, require_backed_up, seal, source_records
+from migrator.cutover.sealing import (
+    How,
+    SealPreview,
+    default_how,
+    ended,
+    preview,
+    require_backed_up,
+    seal,
+    source_records,
+)
 from migrator.errors import AlreadyAppliedError, CutoverError
 from migrator.facts.inspection import client_id_of, read_facts, require_no_live_workers, require_no_open_transaction
-from migrator.facts.manifest import Manifest, MigrationStatus, Sealed
-from migrator.facts.readiness import Ready, check_all, only_one
-from migrator.plan.plan import SourceCluster
+from migrator.facts.manifest import Manifest
+from migrator.facts.readiness import Ready, check_all, load_workers, only_one
+from migrator.plan.plan import MigrationPlan, SourceCluster
 from migrator.progress import Progress, Silent
+from migrator.verify.since import require_unused
 from migrator.verify.verification import Verification, VerifyEngine, verify_plan
 
 TIMEOUT_S: Final = 120.0
@@ -38,17 +49,19 @@ class CutoverPreview:
         how: of sealing.
         seal: what sealing would write.
         transactional_ids: that would be fenced.
+        same_members: source groups of which live workers may be new ones, of a seal alone.
     """
 
     live_workers: dict[str, int]
     how: How
     seal: SealPreview
     transactional_ids: tuple[str, ...]
+    same_members: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
 class CutoverResult:
-    """What was done; no verification when a cut-over that was killed while it sealed is gone on with."""
+    """What was done; no verification when a cut-over that was killed while it sealed is gone on with, or of a seal alone."""
 
     manifest: Manifest
     verification: Verification | None
@@ -63,13 +76,19 @@ def preview_cutover(plan_path: Path, how: How | None = None, progress: Progress 
     """
     manifest = load_manifest(plan_path)
     require_may_follow(manifest)
-    ready = check_all(plan_path, progress or Silent(), create=False, resume=manifest)
+    _require_unused(plan_path, manifest)
+    ready = _checked(plan_path, manifest, progress or Silent())
     how = how or default_how(ready.plan)
-    live = {}
-    for source, worker in zip(ready.plan.sources, ready.workers, strict=True):
-        with Admin(worker.admin_settings(), client_id=client_id_of(worker)) as admin:
-            live[source.group_id] = admin.connect_groups().get(source.group_id, 0)
-    return CutoverPreview(live, how, preview(ready, manifest, how), tuple(id_ for _, id_ in _ids(ready, manifest)))
+    ids = tuple(id_ for _, id_ in transactional_ids(ready, manifest))
+    return CutoverPreview(live_workers(ready), how, preview(ready, manifest, how), ids)
+
+
+def _require_unused(plan_path: Path, manifest: Manifest) -> list[WorkerConfig]:
+    """Refuse where new workers have written since the copy. Returns the workers of the sources."""
+    plan = MigrationPlan.load(plan_path)
+    workers, destinations = load_workers(plan)
+    require_unused(plan_path, plan, manifest, workers, destinations[0])
+    return workers
 
 
 def cut_over(
@@ -94,53 +113,59 @@ def cut_over(
 
     Raises:
         LiveMembersError: workers of a source are alive.
+        DestinationUsedError: new workers have written since the copy; nothing was copied.
         CutoverError: it did not catch up in time, or both sides differ; nothing was fenced or sealed.
         ConnectShareError: as :func:`migrator.apply.apply.apply_plan`.
     """
     plan_path, progress = Path(plan_path), progress or Silent()
     deadline_s = time.monotonic() + timeout_s
-    require_may_follow(load_manifest(plan_path))
+    _require_its_time(plan_path, how)
     with _taken_over(plan_path, deadline_s):
         manifest = load_manifest(plan_path)
         require_may_follow(manifest)
-        ready = check_all(plan_path, progress, create=False, resume=manifest)
-        _require_stopped(ready)
+        ready = _checked(plan_path, manifest, progress)
+        _require_stopped(ready.plan, ready.workers)
         verification = None
         if manifest.sealed is None:
-            follower = Follower(ready, manifest)
             progress.phase("copying what is left", 0)
-            _catch_up(ready, follower, deadline_s)
-            how = how or default_how(ready.plan)
-            if how == "remove":
-                require_backed_up(follower.manifest)
+            _catch_up(ready, Follower(ready, manifest), deadline_s)
             verification = verify_plan(plan_path, engine=engine, progress=progress)
             if not verification.equal:
+                again = ", apply --follow goes on" if ready.plan.follow else ""
                 raise CutoverError(
                     f"{len(verification.differences)} difference(s) between both sides: connect-share-migrate verify "
-                    f"{plan_path} shows them; nothing was fenced or sealed, the old workers may be started again"
+                    f"{plan_path} shows them; nothing was fenced or sealed, the old workers may be started again{again}"
                 )
             manifest = load_manifest(plan_path)
+            how = how or default_how(ready.plan)
         else:
             how = manifest.sealed.how  # a cut-over that was killed while it sealed: both sides were equal then
-        _require_stopped(ready)
-        ids = _ids(ready, manifest)
-        progress.phase("fencing the old producers", len(ids))
-        for source_index, transactional_id in ids:
-            worker = ready.workers[source_index]
-            client.fence(worker.producer_settings(), transactional_id, client_id=client_id_of(worker))
-            progress.advance(1)
+        _require_stopped(ready.plan, ready.workers)
+        fenced = fence(ready, transactional_ids(ready, manifest), progress)
         progress.phase("sealing the source", 0)
-        sealed = None
-        if how != "none":
-            sealed = Sealed(how=how, records=0, at_ms=now_ms())
-            manifest = manifest.model_copy(update={"sealed": sealed})
-            manifest.save(ready.manifest_path)
-            sealed = sealed.model_copy(update={"records": seal(ready, manifest, how)})
-        manifest = manifest.model_copy(
-            update={"status": MigrationStatus.CUT_OVER, "sealed": sealed, "finished_at_ms": now_ms()}
-        )
-        manifest.save(ready.manifest_path)
-        return CutoverResult(manifest, verification, len(ids))
+        manifest = ended(ready, manifest, None) if how == "none" else seal(ready, manifest, how)
+        return CutoverResult(manifest, verification, fenced)
+
+
+def _checked(plan_path: Path, manifest: Manifest, progress: Progress) -> Ready:
+    # What a seal has written to the source is no growth of it.
+    sealing = manifest.sealed is not None
+    return check_all(plan_path, progress, create=False, resume=manifest, source_may_change=sealing)
+
+
+def _require_its_time(plan_path: Path, how: How | None) -> None:
+    """Refuse what can be refused before a run that follows is asked to end.
+
+    Raises:
+        LiveMembersError: workers of a source are alive.
+        DestinationUsedError: new workers have written since the copy.
+        PlanRejectedError: there is no backup of what would be removed.
+    """
+    manifest, plan = load_manifest(plan_path), MigrationPlan.load(plan_path)
+    require_may_follow(manifest)
+    _require_stopped(plan, _require_unused(plan_path, manifest))
+    if (how or default_how(plan)) == "remove":
+        require_backed_up(manifest)
 
 
 @contextmanager
@@ -164,10 +189,33 @@ def _taken_over(plan_path: Path, deadline_s: float) -> Iterator[None]:
         request.unlink(missing_ok=True)
 
 
-def _require_stopped(ready: Ready) -> None:
-    for source, worker in zip(ready.plan.sources, ready.workers, strict=True):
+def _require_stopped(plan: MigrationPlan, workers: Sequence[WorkerConfig]) -> None:
+    for source, worker in zip(plan.sources, workers, strict=True):
         with Admin(worker.admin_settings(), client_id=client_id_of(worker)) as admin:
             require_no_live_workers(admin, source.group_id, side="source")
+
+
+def live_workers(ready: Ready) -> dict[str, int]:
+    """Return how many workers of each source's group are alive."""
+    live = {}
+    for source, worker in zip(ready.plan.sources, ready.workers, strict=True):
+        with Admin(worker.admin_settings(), client_id=client_id_of(worker)) as admin:
+            live[source.group_id] = admin.connect_groups().get(source.group_id, 0)
+    return live
+
+
+def fence(ready: Ready, ids: Sequence[tuple[int, str]], progress: Progress) -> int:
+    """Fence old producers by the index of their source and their transactional id. Returns how many.
+
+    Raises:
+        BrokerError: the cluster refused.
+    """
+    progress.phase("fencing the old producers", len(ids))
+    for source_index, transactional_id in ids:
+        worker = ready.workers[source_index]
+        client.fence(worker.producer_settings(), transactional_id, client_id=client_id_of(worker))
+        progress.advance(1)
+    return len(ids)
 
 
 def _catch_up(ready: Ready, follower: Follower, deadline_s: float) -> None:
@@ -189,8 +237,8 @@ def _catch_up(ready: Ready, follower: Follower, deadline_s: float) -> None:
     follower.round()  # what those transactions have committed
 
 
-def _ids(ready: Ready, manifest: Manifest) -> list[tuple[int, str]]:
-    """Give the transactional ids of the sources that use exactly-once: the leader's and those of tasks (KIP-618)."""
+def transactional_ids(ready: Ready, manifest: Manifest) -> list[tuple[int, str]]:
+    """Return the transactional ids of the sources that use exactly-once: the leader's and those of tasks (KIP-618)."""
     found: list[tuple[int, str]] = []
     for index, source in enumerate(ready.plan.sources):
         if ready.workers[index].exactly_once_source_support != "disabled":

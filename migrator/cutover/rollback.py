@@ -19,7 +19,7 @@ from migrator.copy.evidence import Tally
 from migrator.copy.reading_back import identity, ranges_since
 from migrator.copy.settling import settle
 from migrator.copy.writing import CheckedWriter, Producers
-from migrator.cutover.sealing import marker, removal, unseal_records, write_to_sources
+from migrator.cutover.sealing import marker, removal, unseal
 from migrator.errors import AlreadyAppliedError, PlanRejectedError
 from migrator.facts.inspection import client_id_of, read_facts
 from migrator.facts.manifest import Manifest, MigrationStatus
@@ -82,19 +82,23 @@ def roll_back(
             _require_restored(ready)
         found = _find(ready, manifest, progress, dry_run=dry_run)
         if found.newer and not (although_used or dry_run):
-            keys = sum(found.newer.values())
-            raise PlanRejectedError(
-                f"{keys} key(s) were written at the destination since, so new workers have run there: the source does "
-                "not know what they did; --although-used removes what the plan wrote and leaves what they wrote"
-            )
+            raise used_since(found)
         if dry_run:
             return found
         _write(ready, found)
         if manifest.sealed is not None and not removed:
-            found.unsealed = write_to_sources(ready.workers, unseal_records(ready, manifest))
+            found.unsealed = unseal(ready, manifest)
         update = {"status": MigrationStatus.ROLLED_BACK, "sealed": None, "finished_at_ms": now_ms()}
         manifest.model_copy(update=update).save(ready.manifest_path)
         return found
+
+
+def used_since(found: Rollback) -> PlanRejectedError:
+    """Return the error that says that new workers have run."""
+    return PlanRejectedError(
+        f"{sum(found.newer.values())} key(s) were written at the destination since, so new workers have run there: the "
+        "source does not know what they did; --although-used removes what the plan wrote and leaves what they wrote"
+    )
 
 
 def _require_restored(ready: Ready) -> None:

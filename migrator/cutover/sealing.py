@@ -16,12 +16,13 @@ from migrator.copy.copying import IDLE_TIMEOUT_S, MARKER_KEY, MARKER_VALUE
 from migrator.copy.writing import CheckedWriter, Producers
 from migrator.errors import PlanRejectedError
 from migrator.facts.inspection import client_id_of
-from migrator.facts.manifest import Manifest
+from migrator.facts.manifest import Manifest, MigrationStatus, Sealed
 from migrator.facts.readiness import Ready
 from migrator.plan.plan import MigrationPlan, SourceCluster
 from migrator.transform.rules import KeyTransform, SkipReason
 
-How = Literal["stop", "remove", "none"]
+Way = Literal["stop", "remove"]
+How = Way | Literal["none"]
 _PREFIX_OF_PLAIN: Final = b""
 _OLDEST_MS: Final = 1
 """The client library takes 0 for now."""
@@ -41,7 +42,7 @@ class SealPreview:
         return sum(self.topics.values())
 
 
-def default_how(plan: MigrationPlan) -> How:
+def default_how(plan: MigrationPlan) -> Way:
     """Originals beside their copies are removed; topics of their own are kept, with every connector stopped."""
     in_place = any(plan.in_place(source, topic_type) for source in plan.sources for topic_type in TopicType)
     return "remove" if in_place else "stop"
@@ -87,10 +88,9 @@ def seal_records(ready: Ready, manifest: Manifest, how: How) -> Iterator[tuple[i
     Raises:
         BrokerError: reading the source was refused.
     """
-    now_ms = int(time.time() * 1000)
     for index, source in enumerate(ready.plan.sources):
         if how == "stop":
-            for record in _stops(ready, manifest, index, source, now_ms):
+            for record in _stops(ready, manifest, index, source):
                 yield index, record
         elif how == "remove":
             for topic_type in TopicType:
@@ -104,32 +104,59 @@ def preview(ready: Ready, manifest: Manifest, how: How) -> SealPreview:
     for _, record in seal_records(ready, manifest, how):
         topics[record.topic] = topics.get(record.topic, 0) + 1
     names: set[str] = set()
-    for index, source in enumerate(ready.plan.sources):
-        names.update(_moved_connectors(ready, manifest, index, source))
+    for index in range(len(ready.plan.sources)):
+        names.update(_states(ready, manifest, index))
     return SealPreview(topics, tuple(sorted(names)))
 
 
-def seal(ready: Ready, manifest: Manifest, how: How) -> int:
-    """Seal every source; may be repeated. Gives the number of records written.
+def seal(ready: Ready, manifest: Manifest, how: Way) -> Manifest:
+    """Seal every source, which ends the cut-over; may be repeated. Returns the manifest as it was saved.
+
+    Raises:
+        PlanRejectedError: originals would be removed of which there is no backup.
+        BrokerError: reading or writing was refused.
+    """
+    if how == "remove":
+        require_backed_up(manifest)
+    known = None if manifest.sealed is None else manifest.sealed.target_states
+    states = known or tuple(_states(ready, manifest, index) for index in range(len(ready.plan.sources)))
+    sealed = Sealed(how=how, records=0, at_ms=_now_ms(), target_states=states)
+    begun = manifest.model_copy(update={"sealed": sealed})
+    begun.save(ready.manifest_path)  # before the first record: what is written to the source now is no growth of it
+    records = _write_to_sources(ready.workers, seal_records(ready, manifest, how))
+    return ended(ready, begun, sealed.model_copy(update={"records": records}))
+
+
+def ended(ready: Ready, manifest: Manifest, sealed: Sealed | None) -> Manifest:
+    """Save that the cut-over has been. Returns the manifest."""
+    update = {"status": MigrationStatus.CUT_OVER, "sealed": sealed, "finished_at_ms": _now_ms()}
+    manifest = manifest.model_copy(update=update)
+    manifest.save(ready.manifest_path)
+    return manifest
+
+
+def unseal(ready: Ready, manifest: Manifest) -> int:
+    """Put the target states back that a seal by ``stop`` has replaced; may be repeated. Returns how many.
 
     Raises:
         BrokerError: reading or writing was refused.
     """
-    return write_to_sources(ready.workers, seal_records(ready, manifest, how))
+    return _write_to_sources(ready.workers, unseal_records(ready, manifest))
 
 
-def unseal_records(ready: Ready, manifest: Manifest) -> Iterator[tuple[int, Record]]:
-    """Yield the target states that a seal by ``stop`` has replaced."""
-    now_ms = int(time.time() * 1000)
+def unseal_records(ready: Ready, manifest: Manifest) -> list[tuple[int, Record]]:
+    """Return the target states that are put back, with the index of the source."""
+    known = () if manifest.sealed is None else manifest.sealed.target_states
+    found = []
     for index, source in enumerate(ready.plan.sources):
-        worker, topic = ready.workers[index], source.topics[TopicType.CONFIG]
-        before = replay_config(source_records(manifest, index, source, TopicType.CONFIG, worker), _space(source))
-        for name in _moved_connectors(ready, manifest, index, source):
-            key, value = target_state_record(name, before.target_state(name) or TargetState.STARTED)
-            yield index, Record(topic.topic, 0, 0, now_ms, _prefix(source) + key, value)
+        topic = source.topics[TopicType.CONFIG].topic
+        for name, state in (known[index] if known else _states(ready, manifest, index)).items():
+            key, value = target_state_record(name, TargetState(state))
+            found.append((index, Record(topic, 0, 0, _now_ms(), _prefix(source) + key, value)))
+    return found
 
 
-def write_to_sources(workers: list[WorkerConfig], records: Iterable[tuple[int, Record]]) -> int:
+def _write_to_sources(workers: list[WorkerConfig], records: Iterable[tuple[int, Record]]) -> int:
     """Write records to the sources they belong to, in order.
 
     Raises:
@@ -179,30 +206,39 @@ def _read(worker: WorkerConfig, ranges: Iterable[OffsetRange], isolation: Isolat
     )
 
 
-def _moved_connectors(ready: Ready, manifest: Manifest, index: int, source: SourceCluster) -> list[str]:
-    worker = ready.workers[index]
+def _states(ready: Ready, manifest: Manifest, index: int) -> dict[str, str]:
+    """Return the connectors that were moved from a source, with their target states."""
+    source, worker = ready.plan.sources[index], ready.workers[index]
     state = replay_config(source_records(manifest, index, source, TopicType.CONFIG, worker), _space(source))
     names = state.connectors()
-    return sorted(names if source.only_connectors is None else names & set(source.only_connectors))
+    moved = names if source.only_connectors is None else names & set(source.only_connectors)
+    return {name: (state.target_state(name) or TargetState.STARTED).value for name in sorted(moved)}
 
 
-def _stops(ready: Ready, manifest: Manifest, index: int, source: SourceCluster, now_ms: int) -> Iterator[Record]:
+def _stops(ready: Ready, manifest: Manifest, index: int, source: SourceCluster) -> Iterator[Record]:
     worker, topic = ready.workers[index], source.topics[TopicType.CONFIG]
     now = replay_config(_read(worker, ready.whole(index, TopicType.CONFIG), topic.isolation), _space(source))
-    for name in _moved_connectors(ready, manifest, index, source):
+    for name in _states(ready, manifest, index):
         if now.contains(name) and now.target_state(name) is not TargetState.STOPPED:
-            key, value = target_state_record(name, TargetState.STOPPED)
-            yield Record(topic.topic, 0, 0, now_ms, _prefix(source) + key, value)
+            yield Record(topic.topic, 0, 0, _now_ms(), *_stop(source, name))
+
+
+def _stop(source: SourceCluster, name: str) -> tuple[bytes, bytes | None]:
+    key, value = target_state_record(name, TargetState.STOPPED)
+    return _prefix(source) + key, value
 
 
 def _removals(
     ready: Ready, manifest: Manifest, index: int, source: SourceCluster, topic_type: TopicType
 ) -> Iterator[Record]:
-    """Yield a tombstone for each original that was moved and not written since; partition by partition."""
+    """Yield a tombstone for each original that was moved and not written since, but by an earlier seal."""
     worker, topic = ready.workers[index], source.topics[topic_type]
     transform: KeyTransform = source.transform(topic_type)
     copied = {each.partition: each.end for each in manifest.read_ranges_of(index, topic.ranges())}
     removed, whole = False, source.only_connectors is None
+    stops = set()
+    if topic_type is TopicType.CONFIG and manifest.sealed is not None:
+        stops = {_stop(source, name) for name in _states(ready, manifest, index)}
     for each in ready.whole(index, topic_type):
         newest: dict[bytes, Record] = {}
         for record in _read(worker, [each], topic.isolation):
@@ -211,7 +247,8 @@ def _removals(
             if record.key is not None and (isinstance(answer, bytes) or (whole and answer in _LEFT_BEHIND)):
                 newest[record.key] = record
         for key, record in newest.items():
-            if record.value is not None and record.offset < copied.get(record.partition, 0):
+            moved = record.offset < copied.get(record.partition, 0) or (key, record.value) in stops
+            if record.value is not None and moved:
                 removed = True
                 yield removal(topic_type, topic.topic, key)
     if topic_type is TopicType.CONFIG and removed:

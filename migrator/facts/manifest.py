@@ -53,8 +53,8 @@ class Followed(BaseModel):
 
     Attributes:
         positions: per source topic partition (``Manifest.place``) the next offset to be read.
-        destination_ends: per topic type and partition the destination's end when this was written: what a run that was
-            killed has left lies behind it.
+        destination_ends: per topic type and partition the end of what the plan has written at the destination: what a run
+            that was killed has left lies behind it, and what new workers have written.
         written: records written while following.
     """
 
@@ -71,6 +71,7 @@ class Sealed(BaseModel):
     Attributes:
         how: ``stop`` wrote the target state STOPPED, ``remove`` removed the records that were moved.
         records: how many were written.
+        target_states: per source the target state that each connector had before ``stop``; the cleaner takes the records.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -78,6 +79,7 @@ class Sealed(BaseModel):
     how: Literal["stop", "remove"]
     records: int
     at_ms: int
+    target_states: tuple[dict[str, str], ...] = ()
 
 
 class BackupFile(BaseModel):
@@ -152,6 +154,23 @@ class Manifest(BaseModel):
             each._replace(end=positions.get(self.place(source_index, each.topic, each.partition), each.end))
             for each in planned
         )
+
+    def written_up_to(self, topic_type: TopicType, evidence: Iterable[SliceEvidence] = ()) -> dict[int, int]:
+        """Return per partition the end of what the plan has written to a topic, or else the end there was before.
+
+        Args:
+            topic_type: of the topic.
+            evidence: of what was mirrored and is not noted yet.
+        """
+        ends = dict(self.destination[topic_type].end_offsets)
+        if self.followed is not None:
+            for number, end in self.followed.destination_ends.get(topic_type, {}).items():
+                ends[number] = max(ends.get(number, 0), end)
+        for each in (*self.evidence, *evidence):
+            if each.topic_type is topic_type:
+                for number, (_, offset) in each.destination_offsets.items():
+                    ends[number] = max(ends.get(number, 0), offset + 1)
+        return ends
 
     def save(self, path: Path) -> None:
         """Replace the file as one step, mode 0600."""

@@ -226,6 +226,7 @@ def check_all(
     create: bool,
     resume: Manifest | None = None,
     source_may_change: bool = False,
+    new_workers_may_live: bool = False,
 ) -> Ready:
     """Check a plan against both clusters; with ``create`` make sure of the destination's topics.
 
@@ -235,6 +236,7 @@ def check_all(
         create: create what the plan says is to be created.
         resume: the manifest of an interrupted run that is gone on with: its records are expected.
         source_may_change: the source's workers may be alive, and its topics hold more than was planned.
+        new_workers_may_live: nothing is written at the destination.
 
     Raises:
         ConnectShareError: something is not as planned; nothing was written.
@@ -248,7 +250,9 @@ def check_all(
     for source, worker in zip(plan.sources, destinations, strict=True):
         with Admin(worker.admin_settings(), client_id=client_id_of(worker)) as admin:
             require_same_cluster(admin, plan.destination.kafka_cluster_id, source.destination_worker_config_file)
-            _look_for_new_workers(plan, source, worker, admin)
+            if not (new_workers_may_live or (plan.follow and same_members(plan, source, worker))):
+                group_id = source.cluster_group_id or worker.group_id
+                require_no_live_workers(admin, group_id, side="destination")
     shared = destinations[0]
     with Admin(shared.admin_settings(), client_id=client_id_of(shared)) as admin:
         opened = _open_destination(plan, shared, admin, create=create and resume is None)
@@ -260,11 +264,10 @@ def check_all(
     return Ready(plan, path, workers, destinations, opened)
 
 
-def _look_for_new_workers(plan: MigrationPlan, source: SourceCluster, worker: WorkerConfig, admin: Admin) -> None:
-    group_id = source.cluster_group_id or worker.group_id
-    same = source.kafka_cluster_id == plan.destination.kafka_cluster_id and group_id == source.group_id
-    if not (plan.follow and same):  # then the members are those of the source
-        require_no_live_workers(admin, group_id, side="destination")
+def same_members(plan: MigrationPlan, source: SourceCluster, destination: WorkerConfig) -> bool:
+    """Return whether Kafka cannot tell old workers from new ones: one Kafka cluster, one ``group.id``."""
+    group_id = source.cluster_group_id or destination.group_id
+    return source.kafka_cluster_id == plan.destination.kafka_cluster_id and group_id == source.group_id
 
 
 def copy_jobs(ready: Ready, starts: Mapping[TopicType, Mapping[int, int]], *, resumed: bool) -> list[CopyJob]:

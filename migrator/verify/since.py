@@ -1,58 +1,120 @@
-"""What has happened since the cut-over: differences that are no fault of the move.
+"""What new workers have written since the copy.
 
-New workers write from then on, so a connector of which they wrote something differs from the source by right. What they
-did not touch is compared as before.
+Before the cut-over nothing may be copied over it. After it, a connector of which they wrote something differs from the
+source by right; what they did not touch is compared as before.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
 
 from connect_share.admin import Admin
+from connect_share.keys import split_key
 from connect_share.log.ranges import read_ranges
 from connect_share.records import TopicType
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import Isolation
-from migrator.copy.copying import IDLE_TIMEOUT_S
-from migrator.copy.reading_back import ranges_since
-from migrator.facts.inspection import client_id_of, read_facts
+from migrator.copy.copying import IDLE_TIMEOUT_S, read_slice, rewritten
+from migrator.copy.evidence import Tally
+from migrator.copy.reading_back import identity, ranges_since
+from migrator.errors import DestinationUsedError
+from migrator.facts.behind import slices_behind
+from migrator.facts.inspection import client_id_of, read_facts, require_topic
+from migrator.facts.isolation import Others
 from migrator.facts.manifest import Manifest, MigrationStatus
-from migrator.plan.plan import MigrationPlan
+from migrator.facts.readiness import wanted_of
+from migrator.plan.plan import CopySlice, MigrationPlan
 from migrator.transform.connector_keys import connector_of
 from migrator.verify.equality import Difference, Problem
 
+_NAMED: Final = 3
 Written = set[tuple[TopicType, str | None, str | None]]
 """Topic type, cluster group (``None``: plain keys) and connector."""
 
 
-def written_since(plan: MigrationPlan, manifest: Manifest, worker: WorkerConfig) -> Written:
-    """Give the connectors of which something was written at the destination since the cut-over; empty before one.
+def written_since(
+    plan: MigrationPlan, manifest: Manifest, workers: Sequence[WorkerConfig], destination: WorkerConfig
+) -> Written:
+    """Return the connectors of which others have written something at the destination since the plan has.
+
+    Args:
+        plan: copied to its end.
+        manifest: of its apply; a run that follows may be ahead of it, or may have been killed.
+        workers: of the sources.
+        destination: worker of the destination.
 
     Raises:
+        TopicError: a topic is gone.
         BrokerError: reading was refused.
     """
     written: Written = set()
-    if manifest.status is not MigrationStatus.CUT_OVER or manifest.followed is None:
-        return written
-    with Admin(worker.admin_settings(), client_id=client_id_of(worker)) as admin:
-        facts = read_facts(admin, {topic.topic for topic in plan.destination.topics.values()})
-    for topic_type, topic in plan.destination.topics.items():
-        starts = manifest.followed.destination_ends.get(topic_type, {})
-        backs = {source.transform(topic_type).at_destination() for source in plan.sources}
+    mirrored: set[bytes] | None = None
+    if manifest.followed is None or manifest.status is MigrationStatus.CUT_OVER:
+        mirrored = set()
+    with Admin(destination.admin_settings(), client_id=client_id_of(destination)) as admin:
+        facts = read_facts(admin, {topic.topic for topic in manifest.destination.values()})
+    wanted = wanted_of(plan)
+    for topic_type, topic in manifest.destination.items():
+        found, others = require_topic(facts, topic.topic, remedy="what was copied is gone"), Others(topic_type, wanted)
         records = read_ranges(
-            worker.consumer_settings(),
-            ranges_since(topic.topic, starts, facts[topic.topic].ends),
+            destination.consumer_settings(),
+            ranges_since(topic.topic, manifest.written_up_to(topic_type), found.ends),
             isolation=Isolation.READ_UNCOMMITTED,
-            client_id=client_id_of(worker),
+            client_id=client_id_of(destination),
             idle_timeout_s=IDLE_TIMEOUT_S,
         )
         for record in records:
-            for back in backs:
-                original = back.original_key(record.key)
-                if isinstance(original, bytes):
-                    group = None if back.plain else next(iter(back.groups or ()), None)
-                    written.add((topic_type, group, connector_of(topic_type, original)))
+            parts = None if record.key is None else split_key(topic_type, record.key)
+            if parts is None or others.owner(record.key) is not None or others.is_marker(record.key):
+                continue
+            if mirrored is None:  # the sources' ends are asked for later than the destination's
+                mirrored = _identities(slices_behind(plan, workers, manifest), workers)
+            if identity(record) not in mirrored:
+                space = None if parts[0] is None else str(parts[0])
+                written.add((topic_type, space, connector_of(topic_type, parts[1])))
     return written
+
+
+def _identities(slices: Sequence[CopySlice], workers: Sequence[WorkerConfig]) -> set[bytes]:
+    """Return how the records are recognised that mirroring these slices writes."""
+    found: set[bytes] = set()
+    for slice_ in slices:
+        worker = workers[slice_.source_index]
+        records = read_slice(slice_, worker.consumer_settings(), client_id=client_id_of(worker))
+        found.update(identity(record) for record in rewritten(slice_, records, Tally()))
+    return found
+
+
+def require_unused(
+    plan_path: Path,
+    plan: MigrationPlan,
+    manifest: Manifest,
+    workers: Sequence[WorkerConfig],
+    destination: WorkerConfig,
+) -> None:
+    """Refuse to go on copying where new workers have written: old records would lie on top of theirs.
+
+    Raises:
+        DestinationUsedError: it says what to do.
+    """
+    written = written_since(plan, manifest, workers, destination)
+    if written:
+        groups = ", ".join(dict.fromkeys(source.becomes for source in plan.sources))
+        raise DestinationUsedError(
+            f"new workers have written since: {describe_written(written)} under {groups}. Do not start the old ones, they "
+            "would do the same work again. Nothing was copied, fenced or sealed; connect-share-migrate seal "
+            f"{plan_path} fences and seals the source now, verify shows what differs, rollback --although-used takes "
+            "back what the plan wrote"
+        )
+
+
+def describe_written(written: Written) -> str:
+    """Return what was written, for people."""
+    names = sorted({name for _, _, name in written if name is not None})
+    shown = ", ".join(map(repr, names[:_NAMED])) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+    return f"records of {shown}" if names else "records that belong to no connector"
 
 
 def without_what_came_since(

@@ -29,7 +29,7 @@ from migrator.second_process import SecondProcess, is_worth_it, second_process
 from migrator.transform.rules import PLAIN_KEYS
 from migrator.verify.comparing import Side, VerifyJob, run_together
 from migrator.verify.equality import Difference
-from migrator.verify.since import without_what_came_since, written_since
+from migrator.verify.since import describe_written, without_what_came_since, written_since
 
 
 class Verification(BaseModel):
@@ -45,6 +45,7 @@ class Verification(BaseModel):
 
 
 _NAMED: Final = 3
+_COPIED: Final = (MigrationStatus.COPIED, MigrationStatus.VERIFIED, MigrationStatus.CUT_OVER)
 
 VerifyEngine = Callable[[Sequence[VerifyJob]], Iterable[list[Difference]]]
 """Runs every job once and gives the differences of each, in any order."""
@@ -193,10 +194,17 @@ def _verify(plan_path: Path, plan: MigrationPlan, engine: VerifyEngine) -> Verif
         warnings.append(f"the manifest {path} says that apply did not end")
     jobs = _jobs(plan, manifest, warnings)
     differences = [difference for found in engine(jobs) for difference in found]
-    if differences and manifest is not None:
-        written = written_since(plan, manifest, load_workers(plan)[1][0])
-        differences, notes = without_what_came_since(differences, written, stopped=_is_sealed(manifest))
-        warnings += notes
+    if differences and manifest is not None and manifest.status in _COPIED:
+        sources, destinations = load_workers(plan)
+        written = written_since(plan, manifest, sources, destinations[0])
+        if manifest.status is MigrationStatus.CUT_OVER:
+            differences, notes = without_what_came_since(differences, written, stopped=_is_sealed(manifest))
+            warnings += notes
+        elif written:
+            warnings.append(
+                f"new workers have written since: {describe_written(written)}; do not start the old ones, "
+                f"connect-share-migrate seal {plan_path} seals the source"
+            )
     equal = not differences
     if equal and manifest is not None and manifest.status is MigrationStatus.COPIED:
         manifest.model_copy(update={"status": MigrationStatus.VERIFIED}).save(path)

@@ -1,0 +1,42 @@
+"""What a source holds behind what was copied of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from connect_share.admin import Admin
+from connect_share.records import TopicType
+from connect_share.worker_config import WorkerConfig
+from connect_share.worker_config.client_settings import Isolation
+from migrator.facts.inspection import client_id_of, read_facts, require_same_topic, require_topic
+from migrator.facts.manifest import Manifest
+from migrator.plan.plan import CopySlice, MigrationPlan
+
+
+def slices_behind(plan: MigrationPlan, workers: Sequence[WorkerConfig], manifest: Manifest) -> list[CopySlice]:
+    """Return the slices that have something behind their position, up to the end its own worker would read.
+
+    Raises:
+        TopicError: a source topic is gone or was recreated.
+        BrokerError: the cluster refused.
+    """
+    found = []
+    ends: dict[tuple[int, TopicType], dict[int, int]] = {}
+    for index, (source, worker) in enumerate(zip(plan.sources, workers, strict=True)):
+        with Admin(worker.admin_settings(), client_id=client_id_of(worker)) as admin:
+            facts = read_facts(admin, {topic.topic for topic in source.topics.values()})
+            for topic_type, topic in source.topics.items():
+                there = require_topic(facts, topic.topic, remedy="it was deleted while it was followed")
+                require_same_topic(there, topic.topic_id)
+                ends[index, topic_type] = there.ends
+                if topic.isolation is Isolation.READ_COMMITTED:
+                    partitions = [(topic.topic, number) for number in there.ends]
+                    stable = admin.end_offsets(partitions, Isolation.READ_COMMITTED)
+                    ends[index, topic_type] = {number: end for (_, number), end in stable.items()}
+    for slice_ in plan.slices():
+        (planned,) = manifest.read_ranges_of(slice_.source_index, [slice_.offset_range])
+        end = ends[slice_.source_index, slice_.topic_type].get(planned.partition, planned.end)
+        if end > planned.end:
+            found.append(replace(slice_, offset_range=planned._replace(start=planned.end, end=end)))
+    return found

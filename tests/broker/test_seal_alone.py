@@ -1,0 +1,171 @@
+"""A cut-over that was forgotten, and sealing and unsealing as steps of their own, on a real broker."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from connect_share.errors import LiveMembersError
+from connect_share.records import TopicType
+from connect_share.state import TargetState, replay_config, replay_offsets
+from connect_share.storage import ConnectStorage
+from connect_share.worker_config import WorkerConfig
+from migrator.apply.apply import apply_plan
+from migrator.apply.following import follow_plan
+from migrator.cutover.cutover import cut_over, preview_cutover
+from migrator.cutover.seal_alone import preview_seal, seal_plan
+from migrator.errors import AlreadyAppliedError, DestinationUsedError, PlanRejectedError
+from migrator.facts.manifest import Manifest, MigrationStatus, manifest_path
+from migrator.planning.moves import Intent
+from tests.support.connect_member import ConnectMember
+from tests.support.migration_site import GROUP, SHARED_PARTITIONS, Site, lay_down, pair, run, shared, small_source
+
+pytestmark = pytest.mark.broker
+FILE = {"filename": "x.txt"}
+
+
+def work(worker_file: Path, position: int) -> None:
+    """Do what new workers do: go on with the source connector."""
+    with ConnectStorage(WorkerConfig.from_file(worker_file)) as storage:
+        writer = storage.offset_writer("a.b")
+        writer.offset(FILE, {"position": position})
+        assert writer.begin_flush(10)
+        flushed = writer.do_flush()
+        assert flushed is not None
+        flushed.result(30)
+
+
+def states(site: Site) -> dict[str, TargetState | None]:
+    state = replay_config(site.read(site.topic("own", TopicType.CONFIG)))
+    return {name: state.target_state(name) for name in state.connectors()}
+
+
+def position(site: Site) -> object:
+    offsets = replay_offsets(site.read(site.topic("shared", TopicType.OFFSET)), GROUP)
+    return offsets.offset("a.b", FILE)
+
+
+def test_a_forgotten_cutover_starts_no_old_worker(site: Site) -> None:
+    source = small_source(site, exactly_once_source_support="enabled")
+    lay_down(
+        site,
+        "own",
+        TopicType.CONFIG,
+        [
+            pair("connector-second", '{"properties":{}}'),
+            pair("target-state-second", '{"state":"PAUSED"}'),
+            pair("connector-third", '{"properties":{}}'),
+        ],
+    )
+    before = {"a.b": TargetState.STOPPED, "second": TargetState.PAUSED, "third": TargetState.STARTED}
+    plan = site.plan(source, shared(site))
+    apply_plan(plan)
+    with pytest.raises(PlanRejectedError, match=r"no new worker has written since the copy: .* cutover"):
+        preview_seal(plan)
+    assert "is not sealed" in run("unseal", plan, "--yes")[2]
+    work(shared(site), 99)
+    for verb in (("cutover", plan, "--yes"), ("cutover", plan, "--dry-run")):
+        code, _, said = run(*verb)
+        assert code == 1
+        assert "new workers have written since: records of 'a.b' under com.acme.orders. Do not start the old" in said
+        assert f"connect-share-migrate seal {plan}" in said
+        assert "may be started" not in said
+    with ConnectMember(site.bootstrap_servers, GROUP):
+        assert "Do not start the old ones" in run("cutover", plan, "--yes")[2]
+    code, said, _ = run("verify", plan)
+    assert code == 1
+    assert "warning: new workers have written since: records of 'a.b'; do not start the old ones" in said
+    assert states(site) == before
+
+    # Sealed at last, while the new ones run; an old one that runs is found.
+    with ConnectMember(site.bootstrap_servers, "orders"), pytest.raises(LiveMembersError):
+        seal_plan(plan)
+    with ConnectMember(site.bootstrap_servers, GROUP):
+        code, said, _ = run("seal", plan, "--yes", "--output", "json")
+    assert code == 0
+    assert json.loads(said)["fenced"] == 2
+    assert set(states(site).values()) == {TargetState.STOPPED}
+    assert Manifest.load(manifest_path(plan)).status is MigrationStatus.CUT_OVER
+    assert position(site) == {"position": 99}
+    code, said, _ = run("verify", plan)
+    assert (code, "'a.b' was not judged" in said) == (0, True)
+
+    # And back, by whoever knows what was done meanwhile.
+    code, said, _ = run("unseal", plan, "--dry-run")
+    assert (code, "3 connector(s)" in said, "needs --although-used" in said) == (0, True, True)
+    assert "--although-used" in run("unseal", plan, "--yes")[2]
+    assert run("unseal", plan, "--yes", "--although-used")[0] == 0
+    assert states(site) == before
+    assert "needs --although-used" in run("rollback", plan, "--dry-run")[1]
+    assert json.loads(run("rollback", plan, "--dry-run", "--output", "json")[1])["needs_although_used"] is True
+    assert run("rollback", plan, "--although-used", "--yes")[0] == 0
+    assert "nothing to seal" in run("seal", plan, "--yes")[2]
+
+
+def test_nothing_is_mirrored_over_what_new_workers_wrote(site: Site) -> None:
+    source = small_source(site, configs={"segment.ms": "3000000000000"})
+    site.create("shared", SHARED_PARTITIONS)
+    plan = site.plan(source, shared(site), intent=Intent(follow=True))
+    apply_plan(plan)
+    follow_plan(plan, stopped=lambda: True, report=lambda _: None)
+    lay_down(site, "own", TopicType.OFFSET, [pair('["a.b",{"filename":"x.txt"}]', '{"position":50}')])
+    noted = Manifest.load(manifest_path(plan))
+    follow_plan(plan, stopped=lambda: True, report=lambda _: None)
+    noted.save(manifest_path(plan))  # killed before the round was written down: those records are the plan's own
+    assert preview_cutover(plan).how == "stop"
+    lay_down(site, "own", TopicType.OFFSET, [pair('["a.b",{"filename":"x.txt"}]', '{"position":51}')])
+    work(shared(site), 99)
+    with pytest.raises(DestinationUsedError):
+        cut_over(plan)
+    with pytest.raises(DestinationUsedError):
+        follow_plan(plan, stopped=lambda: True, report=lambda _: None)
+    assert position(site) == {"position": 99}
+
+
+def test_what_an_exit_left_is_removed_later_while_new_workers_run(site: Site) -> None:
+    site.create("shared", SHARED_PARTITIONS)
+    source = small_source(site)
+    there = site.plan(source, shared(site), "there.json")
+    apply_plan(there)
+    cut_over(there)
+    lay_down(site, "shared", TopicType.CONFIG, [pair(f"{GROUP}.session-key", "{}"), pair("other.connector-z", "{}")])
+    plain = site.worker_file("fresh", GROUP, sharing=False)
+    out = site.plan(shared(site), plain, "out.json")
+    apply_plan(out)
+    cut_over(out)
+    before = site.read(site.topic("fresh", TopicType.CONFIG))
+    with ConnectMember(site.bootstrap_servers, GROUP):
+        code, said, _ = run("seal", out, "--seal", "remove", "--dry-run")
+        assert (code, "make sure that they are the new ones" in said) == (0, True)
+        assert "a tombstone for each record" in said
+        assert run("seal", out, "--seal", "remove", "--yes")[0] == 0
+    for topic_type in TopicType:
+        newest = {record.key: record.value for record in site.read(site.topic("shared", topic_type))}
+        living = {key for key, value in newest.items() if value not in {None, b"null"}}
+        assert living == ({b"other.connector-z"} if topic_type is TopicType.CONFIG else set())
+    assert site.read(site.topic("fresh", TopicType.CONFIG)) == before
+    with pytest.raises(AlreadyAppliedError, match="nothing is left to be stopped"):
+        seal_plan(out, "stop")
+    assert "restore BACKUP" in run("unseal", out, "--yes")[2]
+    assert "seal and unseal" in run("cutover", out, "--yes")[2]
+    # Sealing once more changes nothing, and one may come in again.
+    assert seal_plan(out).manifest.sealed is not None
+    apply_plan(site.plan(plain, shared(site), "again.json"))
+
+
+def test_a_cutover_that_was_killed_while_it_sealed_is_repeated(site: Site) -> None:
+    """Of workers that were stopped before: what it had written is no growth of the source."""
+    source = small_source(site)
+    lay_down(site, "own", TopicType.CONFIG, [pair("connector-second", '{"properties":{}}')])
+    plan = site.plan(source, shared(site))
+    apply_plan(plan)
+    done = cut_over(plan).manifest
+    assert done.sealed is not None
+    assert done.sealed.target_states == ({"a.b": "STOPPED", "second": "STARTED"},)
+    killed = {"status": MigrationStatus.VERIFIED, "finished_at_ms": None}
+    done.model_copy(update=killed).save(manifest_path(plan))
+    assert run("cutover", plan, "--yes")[0] == 0
+    assert set(states(site).values()) == {TargetState.STOPPED}
+    assert Manifest.load(manifest_path(plan)).status is MigrationStatus.CUT_OVER
