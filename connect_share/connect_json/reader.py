@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
+from itertools import accumulate
 from json import decoder
 from typing import Any, Final
 
@@ -14,6 +15,10 @@ _BOM: Final = b"\xef\xbb\xbf"
 _SPACE: Final = " \t\r\n"
 _SKIP: Final = re.compile(r"[ \t\r\n]*")
 _MAX_DEPTH: Final = 1000
+_SHALLOW: Final = _MAX_DEPTH // 2
+_STRING: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_BRACKET: Final = re.compile(r"[\[\]{}]")
+_STEPS: Final = {"[": 1, "{": 1, "]": -1, "}": -1}
 _MAX_NUMBER_DIGITS: Final = 1000
 _NUMBER: Final = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _NOT_ZERO: Final = re.compile(r"[-.0]*[1-9]")
@@ -101,12 +106,20 @@ def _parse(text: str) -> tuple[Any, int]:
     start = _skip(text, 0)
     if start == len(text):
         return None, start
-    if text[start] in '{["' and text.count("[") + text.count("{") < _MAX_DEPTH // 2:
+    if text[start] in '{["' and _is_shallow(text):
         try:
             return _fast.raw_decode(text, start)
         except (ValueError, RecursionError, _SyntaxError):
             pass  # The slow way knows leading zeros and deep nesting, and says where the error is.
     return _parse_slowly(text, start)
+
+
+def _is_shallow(text: str) -> bool:
+    """Tell whether the quick way can neither overflow nor read deeper than Jackson; what is only wide is taken by it."""
+    if text.count("[") + text.count("{") < _SHALLOW:
+        return True
+    steps = map(_STEPS.get, _BRACKET.findall(_STRING.sub("", text)))
+    return _SHALLOW not in accumulate(steps)  # each step is of one level
 
 
 def _skip(text: str, position: int) -> int:
