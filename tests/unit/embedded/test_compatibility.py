@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from connect_share.embedded.artifacts import locked_sets
-from connect_share.embedded.broker import broker_versions
+from connect_share.embedded.broker import DEFAULT_VERSION, broker_versions
 from connect_share.embedded.compatibility import __main__ as command
 from connect_share.embedded.compatibility.cells import Cell, JavaKind, Plugin, planned
 from connect_share.embedded.compatibility.page import page
@@ -75,9 +75,9 @@ def test_every_broker_has_python_alone_each_worker_both_ways_and_old_beside_new(
 
 
 def test_there_is_a_worker_and_a_broker_of_every_version_of_the_matrix() -> None:
-    assert broker_versions() == ("3.9.2", "4.1.2", "4.3.1")
+    assert broker_versions() == ("3.9.2", "4.1.2", "4.3.1", "4.4.0")
     assert command.worker_versions() == ("2.8.2", "3.9.2", "4.3.1")
-    for version in broker_versions()[:-1]:
+    for version in set(broker_versions()) - {DEFAULT_VERSION}:
         assert any(jar.parts[1] == "kafka_2.13" for jar in locked_sets()[f"kafka-broker-{version}"])
 
 
@@ -194,7 +194,7 @@ def test_a_broker_of_ones_own_has_one_name_and_workers_may_be_ones_own(tmp_path:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--brokers", "3.9.2,0.8"], "--brokers 0.8: there are 3.9.2, 4.1.2, 4.3.1; or give your own broker"),
+        (["--brokers", "3.9.2,0.8"], "--brokers 0.8: there are 3.9.2, 4.1.2, 4.3.1, 4.4.0; or give your own broker"),
         (["--workers", "3.6.1"], "or give the jars of your own: --libs"),
         (["--plugin", "both"], "there are plain, jar"),
         (["--bootstrap", "host:1", "--brokers", "3.9.2,4.1.2"], "one broker"),
