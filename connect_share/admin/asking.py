@@ -10,6 +10,7 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
+from connect_share.admin.listener import wrong_protocol
 from connect_share.client import AdminClient, KafkaError, KafkaException, admin_client, is_unknown_topic, translate
 from connect_share.errors import AuthorizationError, BrokerError, BrokerTimeoutError, BrokerUnavailableError
 from connect_share.worker_config.client_settings import ClientSettings
@@ -21,6 +22,7 @@ _LONGEST_TRY_S: Final = 10.0
 _RETRY_S: Final = 0.1
 _GRACE_S: Final = 0.5
 _LOOK_S: Final = 1.0
+_WRONG_PROTOCOL: Final = "WRONG_SECURITY_PROTOCOL"
 
 
 class Asking:
@@ -34,6 +36,7 @@ class Asking:
 
     def __init__(self, settings: ClientSettings, *, client_id: str, timeout_s: float = 30.0) -> None:
         self.bootstrap_servers = settings.bootstrap_servers
+        self._settings = settings
         self._timeout_s = timeout_s
         self._troubles: deque[KafkaError] = deque(maxlen=1)
         self._answered = False
@@ -68,6 +71,11 @@ class Asking:
         self._troubles.clear()
         self._client.poll(0)
         troubles = tuple(self._troubles)  # another thread may begin to ask for the reason at any moment
+        mistake = None if self._answered else wrong_protocol(self._settings)
+        if mistake is not None:
+            return BrokerUnavailableError(
+                f"no answer from {self.bootstrap_servers}: {mistake}", code=error.code, name=_WRONG_PROTOCOL
+            )
         if not troubles:
             return type(error)(
                 f"no answer from {self.bootstrap_servers}: {error}", code=error.code, name=error.name, retriable=True
@@ -95,7 +103,7 @@ class Asking:
         """Repeat a call until its deadline while it fails with an error that passes: brokers restart, leaders move.
 
         ``timeout_s`` is a caller's deadline. Without one, brokers of which none ever answered are given up earlier: the
-        address may be wrong. So is, with or without, who is refused twice.
+        address may be wrong. So is, with or without, who is refused twice, or speaks another protocol than the listener.
 
         A first try is short, because it may wait for a broker that has died: see :meth:`_look_around`. It leaves time for a
         second one, however short the limit is: without a look around, every call would wait for the dead one again.
@@ -114,7 +122,8 @@ class Asking:
                 refused = refused + 1 if isinstance(error, AuthorizationError) else 0
                 cut_off = cut_off + 1 if isinstance(exc, BrokerUnavailableError) else 0
                 hopeless = timeout_s is None and not self._answered and cut_off > 1
-                if refused > 1 or hopeless or time.monotonic() + _RETRY_S > deadline_s:
+                wrong = error.name == _WRONG_PROTOCOL
+                if refused > 1 or hopeless or wrong or time.monotonic() + _RETRY_S > deadline_s:
                     raise error from exc
                 time.sleep(_RETRY_S)
                 self._look_around((deadline_s - time.monotonic()) / 2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -29,11 +30,28 @@ def load_properties(path: str | Path, encoding: str = "latin-1") -> dict[str, st
     except OSError as exc:
         raise ConfigError(f"cannot read {path}: {exc.strerror or exc}; give the worker's properties file") from exc
     try:
-        return parse_properties(data.decode(encoding))
+        return parse_properties(_without_bom(data).decode(encoding))
     except UnicodeDecodeError as exc:
         raise ConfigError(f"{path} is not {encoding} text at byte {exc.start}; save it as {encoding}") from None
     except ConfigError as exc:
         raise ConfigError(f"{path}: {exc}", property_name=exc.property_name) from exc
+
+
+def _without_bom(data: bytes) -> bytes:
+    """Take a byte order mark away that does no harm.
+
+    Raises:
+        ConfigError: Java would read it as a part of the first property's name.
+    """
+    if not data.startswith(BOM_UTF8):
+        return data
+    first = data.removeprefix(BOM_UTF8).splitlines()[:1]
+    if first and first[0].strip() and not first[0].lstrip().startswith((b"#", b"!")):
+        raise ConfigError(
+            "line 1: a byte order mark (BOM) stands before the first property, and Java takes it for a part of that name; "
+            "save the file without it, as ISO-8859-1 or plain ASCII"
+        )
+    return data.removeprefix(BOM_UTF8)
 
 
 def parse_properties(text: str) -> dict[str, str]:

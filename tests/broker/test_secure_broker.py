@@ -7,6 +7,7 @@ import select
 import socket
 import socketserver
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -23,6 +24,7 @@ from confluent_kafka.admin import (
 )
 
 from connect_share.admin import Admin, NewTopicRequest
+from connect_share.admin.listener import wrong_protocol
 from connect_share.cli.__main__ import main
 from connect_share.embedded.secure_broker import SecureBroker
 from connect_share.errors import (
@@ -34,7 +36,8 @@ from connect_share.errors import (
     TopicMissingError,
 )
 from connect_share.storage import ConnectStorage
-from connect_share.worker_config import WorkerConfig
+from connect_share.worker_config import ClientSettings, WorkerConfig
+from migrator.survey.survey import survey
 from tests.support.topics import create_known
 from tests.support.waiting import await_that
 
@@ -290,3 +293,49 @@ def ask(path: Path) -> str:
     # A busy machine was not done with the first handshake.
     with closing(Admin(settings, client_id="tests", timeout_s=60)) as admin:
         return admin.cluster_id()
+
+
+@pytest.mark.parametrize(
+    "words", [["get", "groups"], ["check", "topics"], ["create", "topics", "--dry-run"], ["check", "startup"]]
+)
+def test_plaintext_at_a_tls_listener_is_named(
+    secure: SecureBroker, tmp_path: Path, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = worker_file(tmp_path, secure, "owner", security_protocol="SASL_PLAINTEXT")
+    began_s = time.monotonic()
+    assert main([*words, "-w", str(path)]) == 1
+    assert time.monotonic() - began_s < 12
+    host = secure.bootstrap_servers
+    expected = f"security.protocol is SASL_PLAINTEXT and {host} speaks TLS; set security.protocol to SSL, or SASL_SSL"
+    assert expected in capsys.readouterr().err
+
+
+def test_a_survey_names_the_wrong_protocol_in_either_direction(
+    secure: SecureBroker, broker: Any, tmp_path: Path
+) -> None:
+    plain = worker_file(tmp_path, secure, "owner", security_protocol="PLAINTEXT")
+    other = tmp_path / "other.properties"
+    words = [
+        line for line in plain.read_text("ascii").splitlines() if not line.startswith(("bootstrap", "security", "sasl"))
+    ]
+    other.write_text("\n".join([*words, f"bootstrap.servers={broker.bootstrap_servers}", "security.protocol=SSL"]))
+    began_s = time.monotonic()
+    found = survey([plain, other])
+    assert time.monotonic() - began_s < 25
+    assert [part for text in found.unanswered for part in ("speaks TLS", "speaks plaintext") if part in text] == [
+        "speaks TLS",
+        "speaks plaintext",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("servers", "protocol"),
+    [
+        ("127.0.0.1:1", "ssl"),
+        ("no-such-host.invalid:9092", "plaintext"),
+        ("x:port", "ssl"),
+        ("[::1]:1,127.0.0.1:1", "ssl"),
+    ],
+)
+def test_where_nobody_listens_nothing_is_said_of_the_protocol(servers: str, protocol: str) -> None:
+    assert wrong_protocol(ClientSettings({"bootstrap.servers": servers, "security.protocol": protocol})) is None

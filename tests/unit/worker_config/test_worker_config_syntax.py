@@ -233,3 +233,18 @@ def test_long_texts_from_a_topic_are_read_in_linear_time(text: str) -> None:
             common_settings({**java, "sasl.jaas.config": JAAS, name: text})
     # Quadratic time takes seconds for these.
     assert time.process_time() - began_s < 2
+
+
+@pytest.mark.parametrize("first", ["group.id=a", "  group.id=a"])
+def test_a_byte_order_mark_before_a_property_is_named(tmp_path: Path, first: str) -> None:
+    path = tmp_path / "w.properties"
+    path.write_text(f"\ufeff{first}\nbootstrap.servers=b\n", "utf-8")
+    with pytest.raises(ConfigError, match=r"w\.properties: line 1: a byte order mark"):
+        load_properties(path)
+
+
+@pytest.mark.parametrize("first", ["# a comment", "! a comment", "", "  "])
+def test_a_byte_order_mark_elsewhere_does_no_harm(tmp_path: Path, first: str) -> None:
+    path = tmp_path / "w.properties"
+    path.write_text(f"\ufeff{first}\ngroup.id=a\n", "utf-8")
+    assert load_properties(path) == {"group.id": "a"}
