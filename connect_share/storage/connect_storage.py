@@ -11,11 +11,11 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Literal, Self
 
 from connect_share.admin import Admin
 from connect_share.checkpoint import CheckpointRejected
-from connect_share.errors import BrokerError, ConfigError, NotStartedError, PlainTopicsError
+from connect_share.errors import BrokerError, ConfigError, NotStartedError, PlainTopicsError, UsageError
 from connect_share.keys import ClusterGroupId
 from connect_share.log import KafkaBasedLog
 from connect_share.log.protocol import CompactedLog, RecordSink
@@ -155,36 +155,58 @@ class ConnectStorage:
         store = self._running.connector_offsets.store_of(connector)
         return OffsetStorageReader(store, connector, cluster_group_id=self._group)
 
-    def offset_writer(self, connector: str) -> OffsetStorageWriter:
-        """Make a writer of a connector's offsets, into the connector's own offsets topic if it has one."""
+    def offset_writer(self, connector: str, *, transactional: Literal[False] | None = None) -> OffsetStorageWriter:
+        """Make a writer of a connector's offsets, into the connector's own offsets topic if it has one.
+
+        Args:
+            connector: the connector's name.
+            transactional: ``False`` has to be said where ``exactly.once.source.support`` is ``enabled``: this writer joins no
+                transaction, so its offsets and the records of a task may not go together.
+
+        Raises:
+            UsageError: exactly-once is enabled, and ``transactional=False`` was not said.
+        """
+        if self._worker_config.exactly_once_source_support == "enabled" and transactional is not False:
+            raise UsageError(
+                f"exactly.once.source.support is enabled, but an offset writer of connector {connector!r} would write "
+                "outside of the transaction in which a task writes its records: write offsets with the task's own "
+                "transactional producer, or say transactional=False where at least once is enough"
+            )
         store = self._running.connector_offsets.store_of(connector)
         return OffsetStorageWriter(store, connector, cluster_group_id=self._group)
 
-    def alter_offsets(self, connector: str, offsets: Iterable[OffsetPair]) -> int:
-        """Set offsets of a connector that does not run, ``None`` to forget one, wherever it keeps them.
+    def alter_offsets(self, connector: str, offsets: Iterable[OffsetPair], *, force: bool = False) -> int:
+        """Set offsets of a connector that is stopped, ``None`` to forget one, wherever it keeps them.
 
-        With exactly-once in one transaction of its first task, which fences that task if it runs after all.
+        With exactly-once in one transaction of its first task; all its tasks are fenced first, whoever runs them.
 
         Args:
             connector: the connector's name.
             offsets: pairs (source partition, source offset).
+            force: do not ask whether the connector is stopped; a task that runs may write over the new offsets.
 
         Returns:
             How many records were written.
 
         Raises:
+            UsageError: the connector is not stopped; nothing was written or fenced.
             ValueFormatError: a partition or offset is not a map Connect can write; nothing was written.
             LiveMembersError: Java workers of the group are alive; nothing was written or fenced.
+            TaskCountError: the config topic speaks of more tasks than can be fenced; nothing was written or fenced.
             StoreError: not written, or not known to be; read them again.
         """
         stores = self._running.connector_offsets
-        writer = stores.first_task_writer(connector)
+        if not force:
+            stores.check_stopped(connector)
+        writer = stores.tasks_writer(connector)
         return alter_offsets(stores.store_of(connector), connector, offsets, transactional_writer=writer)
 
-    def reset_offsets(self, connector: str) -> int:
-        """Forget all offsets of a connector that does not run; else as :meth:`alter_offsets`."""
+    def reset_offsets(self, connector: str, *, force: bool = False) -> int:
+        """Forget all offsets of a connector that is stopped; else as :meth:`alter_offsets`."""
         stores = self._running.connector_offsets
-        writer = stores.first_task_writer(connector)
+        if not force:
+            stores.check_stopped(connector)
+        writer = stores.tasks_writer(connector)
         return reset_offsets(stores.store_of(connector), connector, transactional_writer=writer)
 
     @property

@@ -12,7 +12,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from connect_share.errors import ConnectShareError, StoreClosedError
+from connect_share.errors import ConnectShareError, StoreClosedError, UsageError
+from connect_share.records import ConnectorTaskId
+from connect_share.state import TargetState
+from connect_share.state.names import shown
 from connect_share.stores.config import KafkaConfigBackingStore
 from connect_share.stores.connector_offsets import ConnectorOffsetBackingStore
 from connect_share.stores.offsets import KafkaOffsetBackingStore
@@ -98,20 +101,44 @@ class ConnectorOffsetStores:
                 raise
         return own.store.result()
 
-    def first_task_writer(self, connector: str) -> TransactionalWriter | None:
-        """Make what writes a connector's offsets as its first task does; ``None`` without exactly-once.
+    def check_stopped(self, connector: str) -> None:
+        """Refuse where tasks of a connector may run, by what the config topic says now.
 
-        Source: ``Worker.modifyConnectorOffsets``, ``Worker.taskTransactionalId``.
+        Raises:
+            UsageError: the connector is not STOPPED, or still has tasks.
+
+        Source: ``DistributedHerder.modifyConnectorOffsetsChecks``.
+        """
+        self._config.refresh()
+        state = self._config.snapshot()
+        target, tasks = state.target_state(connector), state.task_count(connector)
+        if state.contains(connector) and (target is not TargetState.STOPPED or tasks):
+            raise UsageError(
+                f"connector {shown(connector)} is not stopped (target state {'STARTED' if target is None else target.name}, "
+                f"{tasks} tasks): its tasks would go on from what they know. Write target state STOPPED and an empty list of "
+                "task configurations first, or say force=True if nothing of it runs"
+            )
+
+    def tasks_writer(self, connector: str) -> TransactionalWriter | None:
+        """Make what writes a connector's offsets as its first task does, and fences all; ``None`` without exactly-once.
+
+        Raises:
+            TaskCountError: more tasks would have to be fenced than a connector can have.
+
+        Source: ``Worker.modifyConnectorOffsets``, ``Worker.fenceZombies``, ``Worker.taskTransactionalId``.
         """
         if self._worker_config.exactly_once_source_support != "enabled":
             return None
-        own = own_offsets_worker_config(self._worker_config, connector, self._connector_config(connector))
+        state = self._config.snapshot()
+        own = own_offsets_worker_config(self._worker_config, connector, state.connector_config(connector) or {})
         worker = own or self._worker_config
+        first, *others = state.tasks_to_fence(connector) or [ConnectorTaskId(connector, 0)]
         return TransactionalWriter(
             worker.producer_settings(),
             client_id=worker.client_id("offsets-leader"),
-            transactional_id=f"{worker.group_id}-{connector}-0",
+            transactional_id=f"{worker.group_id}-{first}",
             topic=worker.offset_storage_topic,
+            fences=[f"{worker.group_id}-{task}" for task in others],
         )
 
     def _connector_config(self, connector: str) -> Mapping[str, Any]:

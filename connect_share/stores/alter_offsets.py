@@ -41,8 +41,9 @@ def alter_offsets(
         connector: the connector's name.
         offsets: pairs (source partition, source offset).
         transactional_writer: in exactly-once mode: write in one transaction of task 0's transactional id
-            (``<group.id>-<connector>-0``), which fences a task that still runs. It must write to the topic
-            of ``store``; of a pair, to the connector's own, the worker's is written without a transaction.
+            (``<group.id>-<connector>-0``), which fences that task if it still runs, and others if it was made so. It
+            must write to the topic of ``store``; of a pair, to the connector's own, the worker's is written without
+            a transaction.
         timeout_s: for reading, and again for the acknowledgements.
 
     Returns:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from connect_share.errors import ConfigError
 from connect_share.records import TopicType
+from connect_share.state.names import shown
 from connect_share.worker_config import ClientSettings, Isolation, WorkerConfig, common_settings
 from connect_share.worker_config.client_translation import consumer_tuning, producer_tuning
 from connect_share.worker_config.config_providers import has_reference
@@ -205,7 +206,7 @@ def _translated(connector: str, client: str, java: Mapping[str, str], overrides:
     except ConfigError as error:
         if not overrides:
             raise ConfigError(
-                f"the {client} client of connector {_shown(connector)}: {error}", property_name=error.property_name
+                f"the {client} client of connector {shown(connector)}: {error}", property_name=error.property_name
             ) from error
         # Its text may hold what the connector wrote.
         name = f"{client}.override.{error.property_name or _WHERE}"
@@ -218,9 +219,4 @@ def _translated(connector: str, client: str, java: Mapping[str, str], overrides:
 
 
 def _refused(connector: str, name: str, why: str) -> ConfigError:
-    return ConfigError(f"{_shown(name)} of connector {_shown(connector)} {why}", property_name=name[:_SHOWN])
-
-
-def _shown(text: str) -> str:
-    """Return text from a topic for a message: escaped, and not longer than a line of it."""
-    return ascii(text[:_SHOWN]) + ("…" if len(text) > _SHOWN else "")
+    return ConfigError(f"{shown(name)} of connector {shown(connector)} {why}", property_name=name[:_SHOWN])

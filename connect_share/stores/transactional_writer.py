@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
+import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final, cast
 
 from connect_share import client
-from connect_share.errors import BrokerError, PrivilegedWriteError, StoreError
+from connect_share.errors import BrokerError, BrokerTimeoutError, PrivilegedWriteError, StoreError
 from connect_share.log.protocol import RecordMetadata
 from connect_share.worker_config import ClientSettings
 
@@ -24,8 +26,11 @@ LEADER_PRODUCER: Final = {
 # Java's default; librdkafka demands that the message time-out is not above it.
 TRANSACTION_TIMEOUT_MS: Final = "60000"
 CLAIM_TIMEOUT_S: Final = 60.0
+FENCE_TIMEOUT_S: Final = 60.0
 COMMIT_TIMEOUT_S: Final = 60.0
 ABORT_TIMEOUT_S: Final = 5.0
+# Each takes a client of its own, and a fifth of a second of waiting.
+_FENCED_AT_ONCE: Final = 8
 
 
 class TransactionalWriter:
@@ -39,15 +44,25 @@ class TransactionalWriter:
         client_id: client id of the producer.
         transactional_id: who is fenced by whom.
         topic: where records go.
+        fences: further transactional ids whose producers may write no more once this is claimed.
 
     Source: the leader's part of ``KafkaConfigBackingStore`` (``claimWritePrivileges``, ``sendPrivileged``).
     """
 
-    def __init__(self, settings: ClientSettings, *, client_id: str, transactional_id: str, topic: str) -> None:
+    def __init__(
+        self,
+        settings: ClientSettings,
+        *,
+        client_id: str,
+        transactional_id: str,
+        topic: str,
+        fences: Sequence[str] = (),
+    ) -> None:
         self._settings = settings
         self._client_id = client_id
         self._transactional_id = transactional_id
         self._topic = topic
+        self._fences = fences
         self._lock = threading.Lock()
         self._producer: client.Producer | None = None
 
@@ -65,11 +80,12 @@ class TransactionalWriter:
         """Make the producer and fence earlier ones; nothing happens if it is there already.
 
         Raises:
-            StoreError: the claim failed, the cause is attached; nothing is held afterwards.
+            StoreError: the claim or a fencing failed, the cause is attached; nothing is held afterwards.
         """
         with self._lock:
             if self._producer is not None:
                 return
+            self._fence_others()
             timeout_ms = self._settings.properties.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)
             self._producer = client.producer(
                 self._settings,
@@ -86,6 +102,25 @@ class TransactionalWriter:
                 raise StoreError(
                     f"{failure}; write privileges with transactional.id {self._transactional_id} are not held"
                 ) from failure
+
+    def _fence_others(self) -> None:
+        deadline_s = time.monotonic() + FENCE_TIMEOUT_S
+
+        def fence(transactional_id: str) -> None:
+            left_s = deadline_s - time.monotonic()
+            if left_s <= 0:
+                raise BrokerTimeoutError(f"no time was left for {transactional_id}", retriable=True)
+            client.fence(self._settings, transactional_id, client_id=self._client_id, timeout_s=left_s)
+
+        try:
+            with ThreadPoolExecutor(_FENCED_AT_ONCE, thread_name_prefix="fence") as pool:
+                for _ in pool.map(fence, self._fences):
+                    pass
+        except BrokerError as error:
+            raise StoreError(
+                f"not all of {len(self._fences) + 1} producers were fenced within {FENCE_TIMEOUT_S:g} s: {error}; nothing "
+                f"was written to {self._topic}, try again"
+            ) from error
 
     def write(self, records: Sequence[tuple[bytes, bytes | None]]) -> list[RecordMetadata]:
         """Write all records in one transaction.

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from connect_share.errors import LiveMembersError, PrivilegedWriteError, UsageError
+from connect_share.errors import LiveMembersError, PrivilegedWriteError, TaskCountError, UsageError
 from connect_share.murmur2 import partition_for
 from connect_share.records import TopicType
+from connect_share.state import TargetState
 from connect_share.storage import ConnectStorage
 from connect_share.stores import alter_offsets, reset_offsets
 from connect_share.stores.connector_offsets import ConnectorOffsetBackingStore
@@ -27,11 +28,11 @@ def exactly_once(shared: Any, **more: str) -> WorkerConfig:
     return WorkerConfig.from_properties({**properties, "connect.management.topic.sharing.support": "enabled"})
 
 
-def first_task(worker: WorkerConfig) -> TransactionalWriter:
+def first_task(worker: WorkerConfig, number: int = 0) -> TransactionalWriter:
     return TransactionalWriter(
         worker.producer_settings(),
         client_id="tests",
-        transactional_id=f"{worker.group_id}-foo-0",
+        transactional_id=f"{worker.group_id}-foo-{number}",
         topic=worker.topic(TopicType.OFFSET),
     )
 
@@ -96,7 +97,7 @@ def test_a_storage_finds_where_offsets_are(shared: Any, until: Any, mode: str) -
         assert storage.offset_reader("foo").offset(FILE) == {"position": 1}
         # From now on a topic of its own; with exactly-once each change leaves the marker of a transaction there.
         storage.config.claim_write_privileges()
-        storage.config.put_connector_config("foo", {"offsets.storage.topic": own_topic})
+        storage.config.put_connector_config("foo", {"offsets.storage.topic": own_topic}, TargetState.STOPPED)
         assert storage.alter_offsets("foo", [(FILE, {"position": 2})]) == 1
         until(lambda: storage.offset_reader("foo").offset(FILE) == {"position": 2})
         assert storage.reset_offsets("foo") == 1
@@ -110,3 +111,61 @@ def test_a_storage_finds_where_offsets_are(shared: Any, until: Any, mode: str) -
     partition = partition_for(KEY, 3)
     markers = 2 if mode == "enabled" else 0
     until(lambda: shared.admin.end_offsets([(own_topic, partition)])[own_topic, partition] == 2 + markers)
+
+
+def test_every_task_is_fenced_before_offsets_change(shared: Any) -> None:
+    worker = exactly_once(shared)
+    key = f"{worker.group_id}.".encode() + KEY
+    with ConnectStorage(worker) as storage:
+        storage.config.claim_write_privileges()
+        storage.config.put_connector_config("foo", {}, TargetState.STOPPED)
+        storage.config.put_task_count_record("foo", 3)
+        tasks = [first_task(worker, number) for number in range(4)]
+        for task in tasks:
+            task.claim()
+        assert storage.alter_offsets("foo", [(FILE, {"position": 5})]) == 1
+        for task in tasks[:3]:
+            with pytest.raises(PrivilegedWriteError):
+                task.write([(key, b'{"position":99}')])
+        assert storage.offset_reader("foo").offset(FILE) == {"position": 5}
+        # No task of this connector, by the last count.
+        tasks[3].write([(b"somebody.else", b"{}")])
+        tasks[3].close()
+        # Whoever may write to the topic can write any number.
+        record = f"{worker.group_id}.tasks-fencing-foo".encode()
+        shared.write("config", [(record, b'{"task-count":2147483647}')])
+        with pytest.raises(TaskCountError, match="tasks-fencing"):
+            storage.alter_offsets("foo", [(FILE, {"position": 6})])
+
+
+@pytest.mark.parametrize("mode", ["disabled", "enabled"])
+def test_a_connector_has_to_be_stopped(shared: Any, mode: str) -> None:
+    worker = exactly_once(shared, exactly_once_source_support=mode)
+    with ConnectStorage(worker) as storage:
+        storage.config.claim_write_privileges()
+        storage.config.put_connector_config("foo", {})
+        for target, tasks in ((None, 0), (TargetState.PAUSED, 0), (TargetState.STOPPED, 2)):
+            if target is not None:
+                storage.config.put_target_state("foo", target)
+            storage.config.put_task_configs("foo", [{"n": str(task)} for task in range(tasks)])
+            with pytest.raises(UsageError, match=r"connector 'foo' is not stopped .* force=True"):
+                storage.alter_offsets("foo", [(FILE, {"position": 1})])
+            with pytest.raises(UsageError, match="is not stopped"):
+                storage.reset_offsets("foo")
+        assert shared.read("offset") == []
+        assert storage.alter_offsets("foo", [(FILE, {"position": 1})], force=True) == 1
+        storage.config.put_task_configs("foo", [])
+        assert storage.reset_offsets("foo") == 1
+
+
+def test_an_offset_writer_says_that_it_joins_no_transaction(shared: Any) -> None:
+    with ConnectStorage(exactly_once(shared)) as storage:
+        with pytest.raises(UsageError, match=r"'foo' would write outside of the transaction .* transactional=False"):
+            storage.offset_writer("foo")
+        writer = storage.offset_writer("foo", transactional=False)
+        writer.offset(FILE, {"position": 1})
+        assert writer.begin_flush()
+        flush = writer.do_flush()
+        assert flush is not None
+        flush.result(30)
+        assert storage.offset_reader("foo").offset(FILE) == {"position": 1}

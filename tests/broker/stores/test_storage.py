@@ -63,7 +63,7 @@ def fill(storage: Any, name: Any = "foo") -> None:
     storage.status.put(TaskStatus(ConnectorTaskId(name, 0), State.PAUSED, "w:1", 1))
     storage.status.flush()
     storage.status.refresh()
-    writer = storage.offset_writer(name)
+    writer = storage.offset_writer(name, transactional=False)  # no task of it writes records
     writer.offset(FILE, {"position": 1})
     assert writer.begin_flush()
     done(writer.do_flush())
