@@ -33,7 +33,7 @@ _LOOK_S: Final = 5.0
 class _OwnStore:
     """A connector's own store, being started or started; ``made_of`` is what its configuration says of it."""
 
-    made_of: dict[str, Any]
+    made_of: dict[str, Any] = field(repr=False)  # overrides may hold passwords
     store: Future[ConnectorOffsetBackingStore] = field(default_factory=Future)
 
 
