@@ -149,12 +149,14 @@ class ConnectorOffsetStores:
         own = own_offsets_worker_config(self._worker_config, connector, connector_config)
         assert own is not None  # noqa: S101 - the caller has looked
         group = self._worker_config.cluster_group_id
-        if own.is_the_workers:
-            primary = KafkaOffsetBackingStore(own, cluster_group_id=group, write_guard=self._write_guard)
-            store = ConnectorOffsetBackingStore(primary, cluster_group_id=group)
-        else:
-            primary = KafkaOffsetBackingStore(own, write_guard=self._write_guard)
-            store = ConnectorOffsetBackingStore(primary, self._offsets, cluster_group_id=group)
+        # By its name, as the jar decides: it may be the worker's even where the brokers have another address.
+        shared = own.offset_storage_topic == self._worker_config.offset_storage_topic
+        primary = KafkaOffsetBackingStore(
+            own, cluster_group_id=group if shared else None, write_guard=self._write_guard
+        )
+        store = ConnectorOffsetBackingStore(
+            primary, None if own.is_the_workers else self._offsets, cluster_group_id=group
+        )
         with self._lock:
             if self._closed:
                 raise StoreClosedError(f"the storage was closed; it has no offsets of connector {connector!r} any more")

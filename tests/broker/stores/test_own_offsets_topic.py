@@ -80,6 +80,10 @@ def test_the_workers_topic_named_by_a_connector_is_read_by_clients_of_the_connec
         assert flush is not None
         flush.result(30)
         until(lambda: storage.offset_reader("foo").offset(FILE) == {"position": 2})
+        # By another address, too.
+        elsewhere = everywhere(bootstrap_servers=f"{shared.bootstrap_servers},127.0.0.1:1")
+        storage.config.put_connector_config("foo", {"offsets.storage.topic": shared.topics["offset"], **elsewhere})
+        assert storage.offset_reader("foo").offset(FILE) == {"position": 2}
     # Once, and under the group's prefix: this topic is shared.
     assert [pair for pair in shared.read("offset") if b"99" not in (pair[1] or b"")] == [
         (prefixed, b'{"position":1}'),
