@@ -163,12 +163,19 @@ def load_workers(plan: MigrationPlan) -> tuple[list[WorkerConfig], list[WorkerCo
     """Read the worker files of a plan again: sources, and for each its destination.
 
     Raises:
-        ConfigError: a file is gone or wrong.
+        PlanFileError: a file is gone.
+        ConfigError: a file is wrong.
         PlanRejectedError: a file says something else than when the plan was made.
     """
     sources, destinations = [], []
     shared = {topic_type: topic.topic for topic_type, topic in plan.destination.topics.items()}
     for source in plan.sources:
+        for file in map(Path, (source.worker_config_file, source.destination_worker_config_file)):
+            if not file.exists():
+                raise PlanFileError(
+                    f"the worker file {file} that the plan names is not there; put it there, or as {file.name} beside "
+                    "the plan"
+                )
         worker = load_worker_file(source.worker_config_file)
         require_worker_file_as_planned(
             worker,

@@ -90,13 +90,13 @@ class SourceCluster(_Part):
     """One Connect cluster, and where it goes.
 
     Attributes:
-        worker_config_file: absolute path of its worker file.
+        worker_config_file: path of its worker file, absolute or from the plan's folder.
         group_id: its ``group.id``.
         sharing: its topics are shared: only the keys under its own prefix are its own.
         kafka_cluster_id: id of the Kafka cluster that holds its topics.
         cluster_group_id: the prefix its records get; ``None`` gives them plain keys.
         only_connectors: exact names of the connectors that are moved; ``None`` moves the whole cluster.
-        destination_worker_config_file: absolute path of the worker file used for writing.
+        destination_worker_config_file: path of the worker file used for writing, likewise.
         connectors: how many connectors of its config topic are moved.
     """
 
@@ -225,12 +225,22 @@ class MigrationPlan(_Part):
 
     @classmethod
     def load(cls, path: Path | str) -> MigrationPlan:
-        """Read and check a plan file.
+        """Read and check a plan file. A worker file that is not where it was is looked for beside the plan.
 
         Raises:
             PlanFileError: missing, not JSON, of another format, or inconsistent; it says where.
         """
-        return load_model(cls, Path(path), "plan")
+        plan, folder = load_model(cls, Path(path), "plan"), Path(path).parent
+        sources = tuple(
+            source.model_copy(
+                update={
+                    "worker_config_file": _found(source.worker_config_file, folder),
+                    "destination_worker_config_file": _found(source.destination_worker_config_file, folder),
+                }
+            )
+            for source in plan.sources
+        )
+        return plan.model_copy(update={"sources": sources})
 
     def save(self, path: Path | str) -> None:
         """Write the plan as one step, mode 0600."""
@@ -260,6 +270,13 @@ class MigrationPlan(_Part):
             for index, source in enumerate(self.sources)
             for offset_range in source.topics[topic_type].ranges()
         ]
+
+
+def _found(file: str, folder: Path) -> str:
+    """Give where a worker file is: a plan may be carried to another machine together with its files."""
+    planned = folder / file
+    beside = folder / planned.name
+    return str(beside if not planned.exists() and beside.exists() else planned)
 
 
 def plan_fingerprint(sources: tuple[SourceCluster, ...], mode: str) -> str:

@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -318,6 +319,36 @@ def test_apply_creates_the_shared_topics_with_the_settings_of_create_topics(
         assert ("is not as create topics would make it: segment.bytes is 1073741824" in noted) is not as_wanted
 
 
+def test_a_plan_is_carried_to_another_machine(site: Site, tmp_path: Path) -> None:
+    """Together with the worker files: they lie beside it there, or where an edited plan says."""
+    source, destination = small_source(site), shared(site)
+    plan = site.plan(source, destination)
+    there = tmp_path / "there"
+    there.mkdir()
+    moved = plan.rename(there / plan.name)
+    destination.rename(there / destination.name)
+    source.rename(there / "elsewhere")
+    code, _, said = run("apply", moved, "--yes")
+    assert code == 1
+    assert (
+        f"the worker file {source} that the plan names is not there; put it there, or as {source.name} beside" in said
+    )
+    moved.write_text(moved.read_text("utf-8").replace(f'"{source}"', '"elsewhere"'), "utf-8")
+    commands: list[list[str | Path]] = [
+        ["apply", moved, "--yes"],
+        ["verify", moved],
+        ["cutover", moved, "--yes"],
+        ["rollback", moved, "--dry-run"],
+    ]
+    for words in commands:
+        code, _, said = run(*words)
+        assert code == 0, said
+    (there / destination.name).write_text((there / destination.name).read_text().replace("group.id=", "group.id=x"))
+    code, _, said = run("verify", moved)
+    assert code == 1
+    assert "was changed since the plan was made (group.id)" in said
+
+
 def test_several_sources_keep_their_names(site: Site) -> None:
     first, second = small_source(site, "one", "orders"), small_source(site, "two", "billing")
     site.create("shared", SHARED_PARTITIONS)
@@ -408,7 +439,9 @@ def test_a_destination_that_holds_the_group_is_refused(site: Site) -> None:
     site.produce([Record(topic, 0, 0, 1, f"{GROUP}.x.status-connector-a".encode(), b"{}")])
     plan_path = site.plan(source, shared(site))  # com.acme.orders.x is another group
     site.produce([Record(topic, 0, 0, 1, f"{GROUP}.status-connector-a".encode(), None)])
-    with pytest.raises(DestinationNotEmptyError, match=r"1 record\(s\) of group com\.acme\.orders"):
+    site.plan(source, shared(site), "removed.json")  # what was removed holds nothing up
+    site.produce([Record(topic, 0, 0, 1, f"{GROUP}.status-connector-a".encode(), b"{}")])
+    with pytest.raises(DestinationNotEmptyError, match=r"1 living key\(s\) of group com\.acme\.orders"):
         site.plan(source, shared(site), "second.json")
     with pytest.raises(DestinationNotEmptyError):
         apply_plan(plan_path)
