@@ -12,6 +12,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -68,6 +69,8 @@ _BLOCK_BYTES: Final = 1 << 18
 _DEFLATE_LEVEL: Final = 1
 _CHUNK_BYTES: Final = 1 << 20
 _NUMBER_ROOM: Final = 10**19 - 1
+_RANDOM: Final = re.compile(r"[a-z0-9_]{8}")
+"""What ``tempfile.mkstemp`` puts behind its prefix; the name of another file may begin with the same prefix."""
 # Stands for the hash while it is computed, as it is part of what is hashed.
 _NO_HASH: Final = "0" * 64
 
@@ -255,6 +258,13 @@ class RecordFileWriter:
         return RecordFileError(
             f"{self.path} cannot be written ({error.strerror}): make room or choose another place", path=str(self.path)
         )
+
+
+def half_written(path: Path) -> list[Path]:
+    """Return what writers of this file that were killed have left, and what one that is under way has so far."""
+    begin = f".{path.name}."
+    names = [each for each in path.parent.iterdir() if each.name.startswith(begin)]
+    return [each for each in names if _RANDOM.fullmatch(each.name, len(begin))]
 
 
 class RecordFile:

@@ -170,7 +170,10 @@ def load_manifest(plan_path: Path) -> Manifest:
     """
     path = manifest_path(plan_path)
     if not path.exists():
-        raise PlanFileError(f"there is no manifest {path}: this plan was not applied from here")
+        raise PlanFileError(
+            f"there is no manifest {path}: nothing was written to Kafka with this plan from here; begin with "
+            f"connect-share-migrate apply {plan_path}"
+        )
     manifest = Manifest.load(path)
     found = hashlib.sha256(plan_path.read_bytes()).hexdigest()
     if manifest.plan_sha256 != found or manifest.run_id != MigrationPlan.load(plan_path).run_id:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -28,8 +28,9 @@ from connect_share.worker_config.client_settings import ClientSettings, Isolatio
 from migrator.copy.copying import IDLE_TIMEOUT_S, MARKER_KEY
 from migrator.errors import AlreadyAppliedError
 from migrator.facts.inspection import Wanted, client_id_of
-from migrator.facts.manifest import BackupFile
+from migrator.facts.manifest import BackupFile, backup_path
 from migrator.facts.readiness import Ready, wanted_of
+from migrator.plan.plan import SourceCluster
 from migrator.progress import Progress
 from migrator.transform.connector_keys import connector_of
 from migrator.transform.rules import KeyTransform
@@ -92,11 +93,6 @@ class BackupContents(BaseModel):
     origins: tuple[Origin, ...]
 
 
-def backup_path(plan_path: Path) -> Path:
-    """Where the backup of a plan is: ``move.json`` has ``move.backup.avro``."""
-    return plan_path.with_name(f"{plan_path.stem}.backup.avro")
-
-
 def read_contents(file: RecordFile) -> BackupContents:
     """Read what a backup is.
 
@@ -119,7 +115,7 @@ class _Section:
     client_id: str
     isolation: Isolation
     ranges: dict[tuple[str, int], OffsetRange] = field(default_factory=dict)
-    taken: dict[str, Callable[[bytes | None], bool]] = field(default_factory=dict)
+    taken: dict[str, list[Callable[[bytes | None], bool]]] = field(default_factory=dict)
     moved: dict[str, list[KeyTransform]] = field(default_factory=dict)
 
     def add(self, offset_range: OffsetRange) -> None:
@@ -140,9 +136,7 @@ class _Section:
 
     def wanted(self, batch: list[Message]) -> list[Message]:
         """Leave out of a batch what is not to be kept."""
-        if not self.taken:
-            return batch
-        return [message for message in batch if self.taken[message.topic() or ""](message.key())]
+        return [message for message in batch if any(take(message.key()) for take in self.taken[message.topic() or ""])]
 
     def must_hold(self, topic: str, key: bytes | None) -> bool:
         """Tell a record that is moved or written over from what lies beside it in a shared source topic."""
@@ -177,7 +171,7 @@ class _Layout:
         client_id: str,
         isolation: Isolation,
         ranges: Sequence[OffsetRange],
-        taken: Callable[[bytes | None], bool] | None = None,
+        taken: Callable[[bytes | None], bool],
         moved: KeyTransform | None = None,
     ) -> int:
         """Add what is to be read of a topic; gives the topic's number."""
@@ -189,8 +183,7 @@ class _Layout:
         section = self.sections[self.topics[number][0]]
         for offset_range in ranges:
             section.add(offset_range)
-        if taken is not None:
-            section.taken[topic] = taken
+        section.taken.setdefault(topic, []).append(taken)
         if moved is not None:
             section.moved.setdefault(topic, []).append(moved)
         return number
@@ -237,6 +230,7 @@ def _lay_out(ready: Ready) -> _Layout:
                 client_id=client_id_of(worker),
                 isolation=topic.isolation,
                 ranges=topic.ranges(),
+                taken=_own_keys(source, topic_type),
                 moved=source.transform(topic_type),
             )
             for topic_type, topic in source.topics.items()
@@ -276,6 +270,24 @@ def _lay_out(ready: Ready) -> _Layout:
     return layout
 
 
+def _own_keys(source: SourceCluster, topic_type: TopicType) -> Callable[[bytes | None], bool]:
+    """Return what tells the keys of a source from those of other groups; with plain keys, illegal ones are its own too."""
+    group = source.group_id if source.sharing else None
+    beginnings, _ = replace(source.transform(topic_type), connectors=None).sure_beginnings
+
+    def is_own(key: bytes | None) -> bool:
+        if key is None:
+            return group is None
+        if key.startswith(beginnings):
+            return True
+        parts = split_key(topic_type, key)
+        if parts is None:
+            return group is None
+        return parts[0] == group
+
+    return is_own
+
+
 def _will_be_written(topic_type: TopicType, wanted: Wanted, key: bytes | None) -> bool:
     """Tell whether a record at the destination lies under a key that the plan may write."""
     parts = None if key is None else split_key(topic_type, key)
@@ -289,7 +301,9 @@ def _will_be_written(topic_type: TopicType, wanted: Wanted, key: bytes | None) -
 
 
 def back_up(ready: Ready, plan_path: Path, progress: Progress) -> BackupFile:
-    """Write everything that a plan reads, and whatever the destination holds under the keys it writes, into one file.
+    """Write what the sources of a plan hold, and what the destination holds under the keys it writes, into one file.
+
+    Records of other groups on the same topics are not in it.
 
     Returns:
         What is noted in the manifest.

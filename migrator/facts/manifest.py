@@ -90,7 +90,7 @@ class BackupFile(BaseModel):
         topics: how many records of each topic are in it.
         sha256: of the file's bytes.
         seconds: what it took.
-        left_out: by topic: records of others that could not be carried whole; nothing of them is moved.
+        left_out: by topic: records of its groups that are not moved and could not be carried whole.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -189,3 +189,8 @@ class Manifest(BaseModel):
 def manifest_path(plan_path: Path) -> Path:
     """Where the manifest of a plan is: ``move.json`` has ``move.manifest.json``."""
     return plan_path.with_name(f"{plan_path.stem}.manifest.json")
+
+
+def backup_path(plan_path: Path) -> Path:
+    """Return where the backup of a plan is: ``move.json`` has ``move.backup.avro``."""
+    return plan_path.with_name(f"{plan_path.stem}.backup.avro")

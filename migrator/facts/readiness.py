@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import time
 from collections.abc import Iterator, Mapping
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from connect_share.admin import Admin
+from connect_share.record_file import half_written
 from connect_share.records import OffsetRange, TopicType
 from connect_share.topics import check_cleanup_policy, check_partition_count, topic_spec
 from connect_share.topics.shared_set import create_missing
@@ -31,7 +33,7 @@ from migrator.facts.inspection import (
     require_topic,
     require_worker_file_as_planned,
 )
-from migrator.facts.manifest import Manifest, MigrationStatus, manifest_path
+from migrator.facts.manifest import Manifest, MigrationStatus, backup_path, manifest_path
 from migrator.plan.plan import MigrationPlan, SourceCluster
 from migrator.progress import Progress
 
@@ -41,7 +43,10 @@ _LEAVING_S: Final = 1.0
 
 @contextmanager
 def only_one(path: Path) -> Iterator[None]:
-    """Hold the plan, so that two runs never write at once; the system lets go when the process ends."""
+    """Hold the plan, so that two runs never write at once; the system lets go when the process ends.
+
+    What a run that was killed has left of a backup is removed first: it holds secrets.
+    """
     try:
         file = path.open("rb")
     except OSError as error:
@@ -52,6 +57,9 @@ def only_one(path: Path) -> Iterator[None]:
             if time.monotonic() > until_s:
                 raise AlreadyAppliedError(f"another process is applying {path} right now")
             time.sleep(0.02)
+        with contextlib.suppress(OSError):
+            for left in half_written(backup_path(path)):
+                left.unlink()
         yield
 
 

@@ -17,13 +17,14 @@ import pytest
 
 from connect_share.embedded.broker import LocalBroker
 from connect_share.errors import BrokerError, TopicRecreatedError
+from connect_share.record_file import half_written
 from connect_share.records import TopicType
 from migrator.apply.apply import apply_plan, resume_plan
 from migrator.copy.copying import CopyJob
 from migrator.copy.engine import copy_one, local_engine
 from migrator.copy.evidence import SliceEvidence
 from migrator.errors import PlanFileError
-from migrator.facts.manifest import Manifest, MigrationStatus, manifest_path
+from migrator.facts.manifest import Manifest, MigrationStatus, backup_path, manifest_path
 from migrator.progress import Silent
 from migrator.verify.verification import verify_plan
 from tests.support.kafka import TOPIC_PREFIX
@@ -93,6 +94,44 @@ def test_the_process_is_killed_and_the_one_that_goes_on_too(busy: Busy) -> None:
     busy.check(cell)
     assert Manifest.load(manifest_path(plan)).resumed == 2
     assert subprocess.run(verify, capture_output=True, check=False).returncode == 0
+
+
+def kill_in_the_backup(plan: Path, number: signal.Signals) -> list[Path]:
+    """Kill an apply that writes its backup; gives the files it has left.
+
+    Raises:
+        TooLate: the backup was whole by then.
+    """
+    command = [sys.executable, "-m", "migrator", "apply", str(plan), "--yes"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        await_that(
+            lambda: half_written(backup_path(plan)) or process.poll() is not None, what="a backup begun", timeout_s=120
+        )
+        process.send_signal(number)
+    if manifest_path(plan).exists() or backup_path(plan).exists():
+        raise TooLate
+    return half_written(backup_path(plan))
+
+
+def test_a_kill_in_the_backup_is_gone_on_from(busy: Busy) -> None:
+    def killed(_: str, plan: Path) -> None:
+        assert kill_in_the_backup(plan, signal.SIGKILL)
+        beside = plan.with_name(f".{backup_path(plan).name}.json.backup.avro.abcd_123")
+        beside.touch()  # of a plan whose name begins alike
+        code, _, said = run("resume", plan)
+        assert code == 1
+        assert (
+            f"nothing was written to Kafka with this plan from here; begin with connect-share-migrate apply {plan}"
+            in said
+        )
+        assert list(plan.parent.glob(f".{backup_path(plan).name}.*")) == [beside]
+        kill_in_the_backup(plan, signal.SIGTERM)
+        assert run("apply", plan, "--yes")[0] == 0
+        assert list(plan.parent.glob(f".{backup_path(plan).name}.*")) == [beside]
+
+    cell, plan = busy.in_time("backup", killed)
+    busy.check(cell)
+    assert Manifest.load(manifest_path(plan)).backup is not None
 
 
 @pytest.mark.parametrize("command", [["-c", COMMAND], ["-m", "migrator"]], ids=["two processes", "one process"])
