@@ -21,6 +21,7 @@ from typing import Final
 from connect_share.embedded.artifacts import class_path, ensure_artifacts
 from connect_share.embedded.java import java_command
 from connect_share.errors import EmbeddedError
+from connect_share.worker_config.override_policy import POLICY_CLASS
 from connect_share.worker_plugin import JAVA_SOURCES, jar_path
 
 OLDEST_KAFKA: Final = "2.8.2"
@@ -28,6 +29,7 @@ OLDEST_KAFKA: Final = "2.8.2"
 
 _COMPILE_S: Final = 180
 _DATE: Final = (1980, 1, 1, 0, 0, 0)
+_POLICY_KIND: Final = "org.apache.kafka.connect.connector.policy.ConnectorClientConfigOverridePolicy"
 _REMEDY: Final = "build it with: make jar"
 
 
@@ -62,7 +64,8 @@ def build_jar() -> bytes:
     """
     sources = sorted(JAVA_SOURCES.rglob("*.java"))
     kafka = ensure_artifacts(f"kafka-{OLDEST_KAFKA}")
-    libraries = [kafka / f"kafka-clients-{OLDEST_KAFKA}.jar", *kafka.glob("slf4j-api-*.jar")]
+    names = (f"kafka-clients-{OLDEST_KAFKA}", f"connect-api-{OLDEST_KAFKA}", "slf4j-api-*")
+    libraries = [jar for name in names for jar in kafka.glob(f"{name}.jar")]
     number = version("connect-share")
     with tempfile.TemporaryDirectory() as temporary:
         classes = Path(temporary)
@@ -80,6 +83,7 @@ def build_jar() -> bytes:
         )
         entries = {path.relative_to(classes).as_posix(): path.read_bytes() for path in classes.rglob("*.class")}
     entries["connectshare/version.properties"] = f"version={number}\n".encode()
+    entries[f"META-INF/services/{_POLICY_KIND}"] = f"{POLICY_CLASS}\n".encode()
     manifest = (
         f"Manifest-Version: 1.0\r\nImplementation-Title: connect-share\r\nImplementation-Version: {number}\r\n\r\n"
     )

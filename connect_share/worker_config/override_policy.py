@@ -10,6 +10,12 @@ from connect_share.errors import ConfigError
 
 POLICY_PROPERTY: Final = "connector.client.config.override.policy"
 ALLOWLIST_PROPERTY: Final = "connector.client.config.override.allowlist"
+POLICY_CLASS: Final = "connectshare.TopicSharingOverridePolicy"
+"""Of the worker's jar: it gives the clients of source connectors the interceptor, and leaves the rules to another policy."""
+
+RULES_PROPERTY: Final = "connectshare.override.policy"
+"""Names that other policy."""
+
 _DEFAULT: Final = "All"
 _PRINCIPAL: Final = frozenset({"sasl.jaas.config", "sasl.mechanism", "security.protocol"})
 _ENDING: Final = "ConnectorClientConfigOverridePolicy"
@@ -44,6 +50,8 @@ class OverridePolicy:
         Source: ``ConnectorClientConfigOverridePolicy`` and its classes, KIP-458 and KIP-1188.
         """
         given = properties.get(POLICY_PROPERTY, _DEFAULT).strip()
+        if given == POLICY_CLASS:
+            given = properties.get(RULES_PROPERTY, "").strip() or _DEFAULT
         name = _NAMES.get(given)
         if name is None:
             raise ConfigError(

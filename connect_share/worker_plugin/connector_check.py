@@ -25,6 +25,7 @@ from connect_share.worker_plugin.worker_file_check import (
     Finding,
     Severity,
     class_names,
+    has_policy_of_jar,
     refuses_overrides,
 )
 
@@ -69,7 +70,7 @@ class _Connector:
                 )
         names_workers = topic == self._config.offset_storage_topic
         if names_workers or (self._exactly_once and not topic):
-            if names_workers:
+            if names_workers and not has_policy_of_jar(self._config.originals):
                 yield from self._missing_lines()
             if not refuses_overrides(self._config.originals):
                 for kind in CLIENT_KINDS:

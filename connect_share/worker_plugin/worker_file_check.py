@@ -16,7 +16,7 @@ from connect_share.errors import ConfigError, InvalidClusterGroupIdError
 from connect_share.records import TopicType
 from connect_share.worker_config import SHARING_PROPERTY, TOPIC_PROPERTIES, WorkerConfig
 from connect_share.worker_config.config_providers import has_reference, is_reference, resolve_variables
-from connect_share.worker_config.override_policy import POLICY_PROPERTY, OverridePolicy
+from connect_share.worker_config.override_policy import POLICY_CLASS, POLICY_PROPERTY, OverridePolicy
 from connect_share.worker_plugin import INTERCEPTOR_CLASS
 
 INTERCEPTORS: Final = "interceptor.classes"
@@ -105,8 +105,15 @@ def worker_lines(*, exactly_once: bool) -> tuple[str, ...]:
     return (_SHARING_LINE, *(f"{name}={INTERCEPTOR_CLASS}" for name in names))
 
 
+def has_policy_of_jar(properties: Mapping[str, str]) -> bool:
+    """Tell whether the policy of the jar gives the interceptor to the clients of source connectors."""
+    return properties.get(POLICY_PROPERTY, "").strip() == POLICY_CLASS
+
+
 def refuses_overrides(properties: Mapping[str, str]) -> bool:
     """Tell whether the worker lets no connector replace an interceptor."""
+    if has_policy_of_jar(properties):
+        return True
     try:
         policy = OverridePolicy.of(properties)
     except ConfigError:
@@ -190,7 +197,9 @@ def _interceptors(raw: Mapping[str, str], given: Mapping[str, str], exactly_once
     yield from _neighbours(given)
     for kind in CLIENT_KINDS:
         name = f"{kind}.{INTERCEPTORS}"
-        if exactly_once == "enabled":
+        if has_policy_of_jar(given):
+            yield from _one_list(name, raw, given, None, "")
+        elif exactly_once == "enabled":
             does = "write" if kind == "producer" else "read"
             why = f"with {EXACTLY_ONCE}=enabled the {kind}s of connectors {does} offsets in the worker's topic"
             yield from _one_list(name, raw, given, Severity.ERROR, why)

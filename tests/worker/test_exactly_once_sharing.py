@@ -13,7 +13,8 @@ from connect_share import TopicType, replay_offsets
 from connect_share.admin import Admin
 from connect_share.embedded.rest import RestError, when_possible
 from connect_share.embedded.worker import ConnectWorker
-from connect_share.worker_config import Isolation
+from connect_share.worker_config import SHARING_PROPERTY, TOPIC_PROPERTIES, Isolation
+from connect_share.worker_config.override_policy import POLICY_CLASS, POLICY_PROPERTY
 from connect_share.worker_plugin import INTERCEPTOR_CLASS
 from tests.support.java_groups import EXACTLY_ONCE, JAR, LogLines, SharedTopics, delete, put, write
 from tests.support.kafka import TestBroker
@@ -132,6 +133,47 @@ def test_offsets_are_prefixed_and_nothing_is_read_twice(
     assert replay_offsets(records, group).raw.keys() == {key}
     assert log.about_foreign() == []
     assert log.count("Topic sharing stopped") == 0
+
+
+def test_a_policy_gives_the_interceptor_where_the_file_cannot_have_the_lines(
+    topics: SharedTopics, worker_factory: Callable[..., ConnectWorker], tmp_path: Path
+) -> None:
+    group = topics.group("com.acme.exact")
+    without_lines = {name: value for name, value in EXACTLY_ONCE.items() if not name.endswith(".interceptor.classes")}
+    worker = worker_factory(
+        {**topics.properties(group), **without_lines, POLICY_PROPERTY: POLICY_CLASS},
+        class_path=JAR,
+    )
+    log = LogLines(worker, from_start=True)
+    data, file, other = topics.create_data_topic("data"), tmp_path / "in.txt", tmp_path / "other.txt"
+    for each in (file, other):
+        append(each, 20)
+    put(worker, "my.conn", source(file, data))
+    put(worker, "bypasses", source(other, data, **{"producer.override.interceptor.classes": ""}))
+    for name in (TOPIC_PROPERTIES[TopicType.CONFIG], SHARING_PROPERTY):
+        with pytest.raises(RestError, match="is the worker's own with topic sharing"):
+            worker.rest.put_config("hostile", source(file, data, **{f"producer.override.{name}": "x"}))
+    await_position(worker, "my.conn", file)
+    await_position(worker, "bypasses", other)
+
+    # What has been committed is found again, and altered, by clients of the same kind.
+    worker.kill()
+    append(file, 10)
+    worker.start()
+    await_position(worker, "my.conn", file)
+    assert committed(topics, data) == 50
+    when_possible(lambda: worker.rest.stop("my.conn"))
+    await_that(
+        lambda: worker.rest.status("my.conn")["connector"]["state"], lambda state: state == "STOPPED", what="stopped"
+    )
+    when_possible(lambda: worker.rest.reset_offsets("my.conn"))
+    await_that(lambda: worker.rest.offsets("my.conn"), lambda found: found == [], what="reset")
+
+    assert topics.plain_keys() == []
+    records = topics.records(topics.topic(TopicType.OFFSET), isolation=Isolation.READ_COMMITTED)
+    assert replay_offsets(records, group).connectors() == {"bypasses"}
+    assert log.about_foreign() == []
+    assert "Connector 'bypasses'" not in log.text()
 
 
 def test_connectors_that_bypass_the_interceptor_are_named_in_the_log(

@@ -14,6 +14,12 @@ import pytest
 
 from connect_share.errors import ConfigError, WorkerPluginError
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig, parse_properties
+from connect_share.worker_config.override_policy import (
+    POLICY_CLASS,
+    POLICY_PROPERTY,
+    RULES_PROPERTY,
+    OverridePolicy,
+)
 from connect_share.worker_plugin import INTERCEPTOR_CLASS, JAR_NAME, jar_path
 from connect_share.worker_plugin.connector_check import check_connectors
 from connect_share.worker_plugin.jar_check import JarSearch, check_jars
@@ -257,6 +263,22 @@ def test_exactly_once_connectors_that_replace_the_interceptor(name: str) -> None
     assert of_connector({**SOURCE, name: OTHER}, CLIENT_LINES) == []
     assert of_connector({**SOURCE, name: OTHER}, {**worker, **STRICT}) == []
     assert of_connector({**SOURCE, name: OTHER, "offsets.storage.topic": "mine"}, worker) == []
+
+
+@pytest.mark.parametrize("name", OVERRIDES)
+def test_the_policy_of_the_jar_stands_for_the_lines_of_exactly_once(name: str) -> None:
+    policy = {POLICY_PROPERTY: POLICY_CLASS}
+    assert check_properties({**RIGHT, **EOS, **policy}).findings == ()
+    twice = f"{INTERCEPTOR_CLASS},{INTERCEPTOR_CLASS}"
+    found = check_properties({**RIGHT, **EOS, **policy, name.replace(".override", ""): twice}).findings
+    assert [(finding.severity, finding.property_name) for finding in found] == [
+        (Severity.ERROR, name.replace(".override", ""))
+    ]
+    # No connector gets rid of the interceptor, and what it may override is another policy's to say.
+    for properties in ({name: OTHER}, {name: ""}, {"offsets.storage.topic": "shared-offsets"}):
+        assert of_connector({**SOURCE, **properties}, {**EOS, **policy}) == []
+    assert OverridePolicy.of(policy).allows("acks")
+    assert not OverridePolicy.of({**policy, RULES_PROPERTY: "None"}).allows("acks")
 
 
 def test_sinks_may_replace_it_and_what_may_be_one_is_a_warning() -> None:

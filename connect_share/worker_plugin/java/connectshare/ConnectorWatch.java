@@ -41,7 +41,7 @@ final class ConnectorWatch {
         }
         boolean sink = property(json, "topics") != null || property(json, "topics.regex") != null;
         boolean writesToWorkersTopic = offsets == null || offsets.isEmpty() ? settings.exactlyOnce : internal == TopicType.OFFSET;
-        if (sink || !writesToWorkersTopic || !settings.reachesConnectors) {
+        if (sink || !writesToWorkersTopic || !settings.reachesConnectors || settings.staysInConnectors) {
             return;
         }
         for (String property : OVERRIDES) {

@@ -13,6 +13,7 @@ import org.apache.kafka.common.config.ConfigException;
 final class Settings {
     static final String SHARING = "connect.management.topic.sharing.support";
     static final String INTERCEPTORS = "interceptor.classes";
+    static final String POLICY = "connector.client.config.override.policy";
     private static final String EXACTLY_ONCE = "exactly.once.source.support";
     private static final String[] TOPICS = {"config.storage.topic", "status.storage.topic", "offset.storage.topic"};
     private static final TopicType[] TYPES = {TopicType.CONFIG, TopicType.STATUS, TopicType.OFFSET};
@@ -26,14 +27,18 @@ final class Settings {
     final boolean exactlyOnce;
     /** Clients of connectors have the interceptor too. */
     final boolean reachesConnectors;
+    /** No connector can take it out of its clients. */
+    final boolean staysInConnectors;
 
     private Settings(
-            boolean enabled, String group, Map<String, TopicType> topics, boolean exactlyOnce, boolean reachesConnectors) {
+            boolean enabled, String group, Map<String, TopicType> topics, boolean exactlyOnce, boolean reachesConnectors,
+            boolean staysInConnectors) {
         this.enabled = enabled;
         this.group = group;
         this.topics = topics;
         this.exactlyOnce = exactlyOnce;
         this.reachesConnectors = reachesConnectors;
+        this.staysInConnectors = staysInConnectors;
     }
 
     /**
@@ -57,7 +62,7 @@ final class Settings {
      */
     static Settings of(Map<String, ?> properties) {
         if (!flag(properties)) {
-            return new Settings(false, "", new LinkedHashMap<>(), false, false);
+            return new Settings(false, "", new LinkedHashMap<>(), false, false, false);
         }
         String group = text(properties, "group.id");
         if (group.isEmpty()) {
@@ -85,18 +90,19 @@ final class Settings {
         }
         requireOnce(properties, INTERCEPTORS);
         boolean exactlyOnce = text(properties, EXACTLY_ONCE).toLowerCase(Locale.ROOT).equals("enabled");
+        boolean byPolicy = text(properties, POLICY).equals(TopicSharingOverridePolicy.NAME);
         boolean reachesConnectors = true;
         for (String clients : CONNECTOR_CLIENTS) {
             int times = times(properties, clients + INTERCEPTORS);
-            if (times > 1 || exactlyOnce && times == 0) {
+            if (times > 1 || exactlyOnce && times == 0 && !byPolicy) {
                 requireOnce(properties, clients + INTERCEPTORS);
             }
-            reachesConnectors &= times == 1;
+            reachesConnectors &= times == 1 || byPolicy;
         }
-        return new Settings(true, group, topics, exactlyOnce, reachesConnectors);
+        return new Settings(true, group, topics, exactlyOnce, reachesConnectors, byPolicy);
     }
 
-    private static boolean flag(Map<String, ?> properties) {
+    static boolean flag(Map<String, ?> properties) {
         String word = text(properties, SHARING).toLowerCase(Locale.ROOT);
         if (word.isEmpty() || word.equals("disabled")) {
             return false;
@@ -111,7 +117,8 @@ final class Settings {
         int times = times(properties, name);
         if (times == 0) {
             throw new ConfigException(name + " does not have " + TopicSharingInterceptor.NAME + "; add the line " + name + "="
-                + TopicSharingInterceptor.NAME + " to the worker file, else keys would be written without the group's prefix");
+                + TopicSharingInterceptor.NAME + " to the worker file, else keys would be written without the group's prefix"
+                + (name.equals(INTERCEPTORS) ? "" : "; where such a line cannot be had: " + POLICY + "=" + TopicSharingOverridePolicy.NAME));
         }
         if (times > 1) {
             throw new ConfigException(name + " has " + TopicSharingInterceptor.NAME + " " + times
@@ -119,7 +126,7 @@ final class Settings {
         }
     }
 
-    private static int times(Map<String, ?> properties, String name) {
+    static int times(Map<String, ?> properties, String name) {
         int times = 0;
         for (String entry : list(properties.get(name))) {
             if (entry.equals(TopicSharingInterceptor.NAME)) {
@@ -143,7 +150,7 @@ final class Settings {
         return found;
     }
 
-    private static String text(Map<String, ?> properties, String name) {
+    static String text(Map<String, ?> properties, String name) {
         Object value = properties.get(name);
         return value == null ? "" : value.toString().trim();
     }
@@ -155,7 +162,8 @@ final class Settings {
         }
         Settings that = (Settings) other;
         return enabled == that.enabled && group.equals(that.group) && topics.equals(that.topics)
-            && exactlyOnce == that.exactlyOnce && reachesConnectors == that.reachesConnectors;
+            && exactlyOnce == that.exactlyOnce && reachesConnectors == that.reachesConnectors
+            && staysInConnectors == that.staysInConnectors;
     }
 
     @Override
