@@ -302,21 +302,20 @@ class Admin(Asking):
         """Names of all topics one may see, Kafka's own included."""
         return frozenset(self._metadata().topics)
 
-    def connect_groups(self) -> dict[str, int]:
-        """Give the Connect groups the cluster knows, with the number of their live members.
+    def connect_groups(self, group_id: str | None = None, *, timeout_s: float | None = None) -> dict[str, int]:
+        """Give the Connect groups the cluster knows, or just this one, with the number of their live members.
 
         Java workers form groups of protocol type ``connect``; calls about *consumer* groups hide them.
+        ``timeout_s`` may be given where a caller has a deadline of its own.
 
         Raises:
             BrokerError: not reachable, or a coordinator did not answer: then nobody can be said to be dead.
         """
 
         def ask(timeout_s: float) -> list[Any]:
+            named = {} if group_id is None else {"group": group_id}
             try:
-                with warnings.catch_warnings():
-                    # The calls it recommends instead know consumer groups only.
-                    warnings.filterwarnings("ignore", "list_groups", DeprecationWarning)
-                    groups = list(self._client.list_groups(timeout=timeout_s))
+                groups = list(self._list_groups(timeout=timeout_s, **named))
             except KafkaException as exc:
                 raise translate(exc, "listing Connect groups") from exc
             for group in groups:
@@ -324,8 +323,18 @@ class Admin(Asking):
                     raise translate(group.error, f"describing group {group.id}")
             return groups
 
-        groups = self._retried(ask)
+        groups = self._retried(ask, timeout_s)
         return {str(group.id): len(group.members) for group in groups if group.protocol_type == "connect"}
+
+    def _list_groups(self, **arguments: Any) -> Any:
+        try:
+            return self._client.list_groups(**arguments)
+        except (DeprecationWarning, ImportError):
+            # The calls it recommends instead know consumer groups only. Where such a warning is an error it is silenced, but
+            # not before: that is for all threads.
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "list_groups", DeprecationWarning)
+                return self._client.list_groups(**arguments)
 
     def broker_count(self) -> int:
         """Number of brokers that are up."""

@@ -25,7 +25,7 @@ from connect_share.client import (
     to_record,
     translate,
 )
-from connect_share.errors import ReadToEndTimeoutError
+from connect_share.errors import BrokerError, ReadToEndTimeoutError
 from connect_share.log.protocol import RecordSink
 from connect_share.records import Record
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
@@ -310,15 +310,25 @@ def raise_unless_passing(error: KafkaError, topic: str) -> None:
 
 
 def not_at_end(
-    topic: str, waiting: Mapping[int, int], positions: Mapping[int, int], timeout_s: float, isolation: Isolation
+    topic: str,
+    waiting: Mapping[int, int],
+    positions: Mapping[int, int],
+    timeout_s: float,
+    isolation: Isolation,
+    *,
+    trouble: BrokerError | None = None,
 ) -> ReadToEndTimeoutError:
-    """Say which partition is behind and why that may be."""
+    """Say which partition is behind and why that may be; ``trouble``: what the reader met since it moved last."""
     partition = min(waiting)
     position, end = positions.get(partition, 0), waiting[partition]
     why = (
-        "a transaction may be open there: wait for it to end or find its producer"
-        if isolation is Isolation.READ_COMMITTED
-        else "check the brokers, or allow more time"
+        str(trouble)
+        if trouble
+        else (
+            "a transaction may be open there: wait for it to end or find its producer"
+            if isolation is Isolation.READ_COMMITTED
+            else "check the brokers, or allow more time"
+        )
     )
     others = f" and {len(waiting) - 1} more partitions" if len(waiting) > 1 else ""
     return ReadToEndTimeoutError(

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
-from connect_share.client import Consumer, TopicPartition, is_end_of_partition, to_record
-from connect_share.log.catch_up import raise_unless_passing
+from connect_share.client import Consumer, KafkaError, TopicPartition, is_end_of_partition, to_record
 from connect_share.log.protocol import RecordSink
 
 _IDLE_S: Final = 0.2  # how late a marker that nobody waits for is noticed
@@ -15,19 +14,23 @@ _BATCH: Final = 500
 
 
 def take_next(
-    reader: Consumer, topic: str, sink: RecordSink, partitions: Sequence[int], *, awaited: bool
+    reader: Consumer,
+    topic: str,
+    sink: RecordSink,
+    partitions: Sequence[int],
+    *,
+    awaited: bool,
+    on_error: Callable[[KafkaError], None],
 ) -> dict[int, int]:
     """Wait for one message, hand all that are there to the sink, give the positions that were reached.
 
     Args:
         reader: assigned to the partitions.
-        topic: for messages.
+        topic: its name.
         sink: takes the records.
         partitions: all that are followed.
         awaited: somebody waits for the end: positions are asked for in any case.
-
-    Raises:
-        BrokerError: a partition cannot be read.
+        on_error: given what the client says instead of a record; raises what ends the log.
     """
     first = reader.poll(_AWAITED_S if awaited else _IDLE_S)
     messages = [] if first is None else [first, *reader.consume(_BATCH, 0)]
@@ -41,7 +44,7 @@ def take_next(
             if is_end_of_partition(error):
                 reached[partition] = max(offset, reached.get(partition, 0))
             else:
-                raise_unless_passing(error, topic)
+                on_error(error)
             continue
         reached[partition] = offset + 1
         key = message.key()

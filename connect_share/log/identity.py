@@ -14,7 +14,14 @@ from concurrent.futures import Future
 from typing import Final
 
 from connect_share.admin import Admin
-from connect_share.errors import BrokerError, ConnectShareError, StoreClosedError, StoreError, TopicRecreatedError
+from connect_share.errors import (
+    BrokerError,
+    BrokerTimeoutError,
+    ConnectShareError,
+    StoreClosedError,
+    StoreError,
+    TopicRecreatedError,
+)
 from connect_share.log.protocol import RecordMetadata
 from connect_share.log.writer import remaining_s
 
@@ -55,15 +62,24 @@ class TopicIdentity:
             TopicRecreatedError: it is gone, or another one.
             BrokerError: that could not be learnt.
         """
-        with self._asking:
-            if self.topic_id is None or (not at_once and self.is_fresh()):
+        deadline_s = time.monotonic() + timeout_s
+        if self.topic_id is None or (not at_once and self.is_fresh()):
+            return
+        if not self._asking.acquire(timeout=max(timeout_s, 0.0)):
+            raise BrokerTimeoutError(
+                f"the id of topic {self._topic} is being asked for without an answer", retriable=True
+            )
+        try:
+            if not at_once and self.is_fresh():
                 return
             asked_s = time.monotonic()
-            description = self._admin.describe_topics([self._topic], timeout_s=timeout_s).get(self._topic)
+            description = self._admin.describe_topics([self._topic], timeout_s=remaining_s(deadline_s)).get(self._topic)
             new_id = None if description is None else description.topic_id
             if description is not None and (new_id is None or new_id == self.topic_id):
                 self.seen_s = asked_s
                 return
+        finally:
+            self._asking.release()
         raise TopicRecreatedError(
             f"topic {self._topic} was deleted"
             + ("" if description is None else f" and created again (id {self.topic_id}, now {new_id})")
@@ -103,9 +119,22 @@ class IdentityWatch:
         self._busy = 0
         self._passed: list[RecordMetadata] = []
         self._error: ConnectShareError | None = None
+        self._due = False
         self._stopping = False
         self._ended = False
         self._thread: threading.Thread | None = None
+
+    @property
+    def thread(self) -> threading.Thread | None:
+        """Asks, and hands out acknowledgements; ``None`` where the brokers give no ids."""
+        return self._thread
+
+    def look_now(self) -> bool:
+        """Ask soon: there is a sign that the topic is gone. Give whether that can be known."""
+        with self._changed:
+            self._due = True
+            self._changed.notify_all()
+            return self._thread is not None
 
     def start(self) -> None:
         """Begin to watch, unless the brokers give no ids."""
@@ -116,7 +145,7 @@ class IdentityWatch:
             thread.start()
             self._thread = thread
 
-    def stop(self) -> None:
+    def stop(self, timeout_s: float) -> None:
         """Hand out what is still waiting, then end; may be called twice."""
         with self._changed:
             self._stopping = True
@@ -124,7 +153,7 @@ class IdentityWatch:
             nobody_waits, thread = not self._waiting and not self._busy, self._thread
         if thread is not None and thread is not threading.current_thread():
             # It may be asking a broker that is gone, which is not worth a wait if nobody wants to know.
-            thread.join(_RETRY_S if nobody_waits else 2 * _ASK_S)
+            thread.join(_RETRY_S if nobody_waits else max(timeout_s, _RETRY_S))
 
     def acknowledged(self, future: Future[RecordMetadata], record: RecordMetadata, before: Mapping[int, int]) -> None:
         """Complete a write's future, now if the topic was seen a moment ago, else when it was seen again.
@@ -172,8 +201,9 @@ class IdentityWatch:
     def _run(self) -> None:
         while True:
             with self._changed:
-                if not self._waiting and not self._stopping:
+                if not self._waiting and not self._stopping and not self._due:
                     self._changed.wait(_WATCH_S)
+                self._due = False
                 waiting, self._waiting = self._waiting, []
                 self._busy = len(waiting)
                 stopping = self._stopping

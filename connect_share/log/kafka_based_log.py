@@ -23,11 +23,11 @@ from connect_share.errors import (
     BrokerError,
     BrokerTimeoutError,
     ConnectShareError,
-    LogFailedError,
     NotStartedError,
     ReadToEndTimeoutError,
     StoreClosedError,
     TopicRecreatedError,
+    UsageError,
     WriteError,
 )
 from connect_share.log.catch_up import (
@@ -42,10 +42,12 @@ from connect_share.log.errands import Errands
 from connect_share.log.facts import TopicFacts
 from connect_share.log.first_look import FirstLook
 from connect_share.log.following import take_next
+from connect_share.log.health import Health, OnFailed, told
 from connect_share.log.identity import IdentityWatch, TopicIdentity
 from connect_share.log.open_transactions import OpenTransactions
-from connect_share.log.protocol import RecordMetadata, RecordSink
+from connect_share.log.protocol import STOP_TIMEOUT_S, RecordMetadata, RecordSink
 from connect_share.log.together import CommonReader
+from connect_share.log.troubles import Troubles
 from connect_share.log.writer import LogWriter, remaining_s
 from connect_share.topics import CREATE_TIMEOUT_S, TopicSpec, check_partition_count
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
@@ -63,8 +65,11 @@ _TAIL_SETTINGS: Final[Mapping[str, str]] = {
     "queued.max.messages.kbytes": "16384",
 }
 _HELD_S: Final = 0.005
-_STOP_S: Final = 10.0
+_JOIN_S: Final = 10.0
+_RETRY_S: Final = 0.1
 _EXPLAIN_S: Final = 3.0
+_PROBE_S: Final = 0.3
+_QUESTION_S: Final = 3.0
 
 
 class KafkaBasedLog:
@@ -82,11 +87,12 @@ class KafkaBasedLog:
         common: reads this topic together with others, if it covers it.
         hold_tail: until it is set, or somebody waits for the end, nothing is followed: making another client takes time
             from the first reads of others.
+        on_failed: called once with what every later call raises, by the thread that noticed.
         start_timeout_s: limit of the first read to the end.
         create_timeout_s: limit of creating the topic.
 
     Source: ``KafkaBasedLog``. Unlike Java's it gives up at a deadline and says so, and after its thread has failed every
-    call fails (decision 3).
+    call fails (decision 3). Errors of the broker that Java's logs and survives do not end it.
     """
 
     def __init__(
@@ -102,6 +108,7 @@ class KafkaBasedLog:
         facts: TopicFacts | None = None,
         common: CommonReader | None = None,
         hold_tail: threading.Event | None = None,
+        on_failed: OnFailed | None = None,
         start_timeout_s: float = START_TIMEOUT_S,
         create_timeout_s: float = CREATE_TIMEOUT_S,
     ) -> None:
@@ -114,6 +121,7 @@ class KafkaBasedLog:
         self._facts = facts
         self._common = common if common is not None and common.covers(spec.topic, isolation) else None
         self._hold_tail = hold_tail
+        self._health = Health(spec.topic, on_failed)
         self._start_timeout_s = start_timeout_s
         self._identity = TopicIdentity(admin, spec.topic)
         self._watch = IdentityWatch(spec.topic, self._identity, fail=self._fail)
@@ -126,7 +134,7 @@ class KafkaBasedLog:
         self._positions: dict[int, int] = {}
         self._awaited = 0
         self._errands = Errands(spec.topic)
-        self._failure: BaseException | None = None
+        self._troubles = Troubles(spec.topic, self._watch.look_now)
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._reader: Consumer | None = None
@@ -207,7 +215,7 @@ class KafkaBasedLog:
         self._thread = follower
         if self._stopping.is_set():
             # Whoever stopped this log meanwhile saw no thread to wait for.
-            follower.join(_STOP_S)
+            follower.join(_JOIN_S)
             self._check_not_stopped()
 
     def _read_alone(self, reading: Reading, timeout_s: float) -> CatchUp:
@@ -224,27 +232,44 @@ class KafkaBasedLog:
             self._reader = None
             raise
 
-    def stop(self) -> None:
-        """End the thread and close the clients; may be called twice."""
+    def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
+        """Send what is under way, within ``timeout_s``, then end the thread and close the clients; may be called twice."""
+        if self._health.forked:
+            return  # threads and clients are the other process's
+        deadline_s = time.monotonic() + timeout_s
         self._stopping.set()
         with self._changed:
             self._changed.notify_all()
         try:
             if self._writer is not None:
-                self._writer.close()
+                self._writer.close(timeout_s)
         finally:
-            self._watch.stop()
+            self._watch.stop(remaining_s(deadline_s))
             if self._thread is not None and self._thread is not threading.current_thread():
-                self._thread.join(_STOP_S)
+                self._thread.join(_JOIN_S)
 
     def check_topic(self) -> None:
-        """Refuse to go on with what was read of a topic that is gone.
+        """Refuse to believe what was read if the topic is gone, or is not followed any more.
 
         Raises:
-            TopicRecreatedError: that was noticed.
+            TopicRecreatedError: it was deleted, or created again.
+            LogFailedError: the thread that follows it died.
+            StoreClosedError: it is followed by another process, from which this one was forked.
         """
-        if isinstance(self._failure, TopicRecreatedError):
-            raise self._failure
+        self._health.check()
+
+    def check_may_wait(self) -> None:
+        """Refuse a wait by a thread that it would wait for, such as one that tells a listener.
+
+        Raises:
+            UsageError: it is one.
+        """
+        writing = None if self._writer is None else self._writer.thread
+        if threading.current_thread() in (self._thread, self._watch.thread, writing):
+            raise UsageError(
+                f"a listener or callback of topic {self.topic} waits for the thread that it runs on, for ever: "
+                "take note, return, and wait in a thread of your own"
+            )
 
     def send(self, key: bytes, value: bytes | None) -> Future[RecordMetadata]:
         """Write one record; the future ends with the acknowledgement or a ``ConnectShareError``.
@@ -266,6 +291,7 @@ class KafkaBasedLog:
         """
         if self._writer is None:
             return
+        self.check_may_wait()
         deadline_s = time.monotonic() + timeout_s
         self._writer.flush(timeout_s)
         if not self._watch.flush(remaining_s(deadline_s)):
@@ -287,16 +313,9 @@ class KafkaBasedLog:
             BrokerError: the ends could not be learnt.
         """
         self._check_running()
+        self.check_may_wait()
         deadline_s = time.monotonic() + timeout_s
-        self.flush(max(timeout_s, 0.001))
-        self._confirm_identity(remaining_s(deadline_s))
-        try:
-            ends = self._end_offsets.ask(list(self._positions), remaining_s(deadline_s))
-        except BrokerError as exc:
-            if is_unknown_topic(exc):
-                # The reader never tells that its topic is gone.
-                self._confirm_identity(remaining_s(deadline_s), at_once=True)
-            raise
+        ends = self._ends_now(timeout_s, deadline_s)
         with self._changed:
             self._awaited += 1
             try:
@@ -307,9 +326,40 @@ class KafkaBasedLog:
             positions = dict(self._positions)
         if behind:
             self._check_running()
-            raise self._open_transactions.explained(
-                not_at_end(self.topic, behind, positions, timeout_s, self._isolation)
-            )
+            late = not_at_end(self.topic, behind, positions, timeout_s, self._isolation, trouble=self._troubles.newest)
+            raise self._explained_in_time(late)
+
+    def _explained_in_time(self, late: ReadToEndTimeoutError) -> ReadToEndTimeoutError:
+        """Say whose transaction is in the way, if there is a broker that would know: the deadline has passed."""
+        try:
+            self._confirm_identity(_PROBE_S, at_once=True)
+        except BrokerError:
+            return late
+        return self._open_transactions.explained(late)
+
+    def _ends_now(self, timeout_s: float, deadline_s: float) -> dict[int, int]:
+        """Ask for the ends once all that was sent is acknowledged, again while the brokers may come back in time."""
+        while True:
+            try:
+                self.flush(max(remaining_s(deadline_s), 0.001))
+                # A stop is noticed between two questions.
+                self._confirm_identity(min(remaining_s(deadline_s), _QUESTION_S))
+                return self._end_offsets.ask(list(self._positions), min(remaining_s(deadline_s), _QUESTION_S))
+            except BrokerError as exc:
+                passes = exc.retriable
+                if is_unknown_topic(exc):
+                    # The reader never tells that its topic is gone; or a broker that starts has not heard of it yet.
+                    self._confirm_identity(remaining_s(deadline_s), at_once=True)
+                    passes = self._identity.topic_id is not None
+                if not passes:
+                    raise
+                if remaining_s(deadline_s) <= _RETRY_S:
+                    raise ReadToEndTimeoutError(
+                        f"where topic {self.topic} ends could not be learnt within {timeout_s:g} s: {exc}",
+                        topic=self.topic,
+                    ) from exc
+            self._stopping.wait(_RETRY_S)
+            self._check_running()
 
     def between_batches(self, look: Callable[[Mapping[int, int]], T], timeout_s: float) -> T:
         """Read to the end, then give what ``look`` says of the positions while nothing is being applied.
@@ -330,7 +380,7 @@ class KafkaBasedLog:
                 self._awaited -= 1
 
     def _stopped_or_at(self, ends: Mapping[int, int]) -> bool:
-        if self._failure is not None or self._stopping.is_set():
+        if self._health.failure is not None or self._stopping.is_set():
             return True
         return all(self._positions[partition] >= end for partition, end in ends.items())
 
@@ -342,12 +392,7 @@ class KafkaBasedLog:
             raise
 
     def _check_running(self) -> None:
-        if self._failure is not None:
-            if isinstance(self._failure, TopicRecreatedError):
-                raise self._failure
-            raise LogFailedError(
-                f"the log of topic {self.topic} has failed and must be started again: {_told(self._failure)}"
-            ) from self._failure
+        self.check_topic()
         if self._stopping.is_set():
             raise StoreClosedError(f"the log of topic {self.topic} was stopped")
         if self._thread is None:
@@ -362,10 +407,8 @@ class KafkaBasedLog:
             raise StoreClosedError(f"the log of topic {self.topic} was stopped while it was read for the first time")
 
     def _fail(self, error: BaseException) -> None:
+        self._health.fail(error)
         with self._changed:
-            # What is known of the topic itself explains everything else.
-            if self._failure is None or isinstance(error, TopicRecreatedError):
-                self._failure = error
             self._changed.notify_all()
 
     def _follow(self) -> None:
@@ -392,7 +435,7 @@ class KafkaBasedLog:
                 )
             )
         except BaseException as exc:  # noqa: BLE001 - whatever ends this thread has to reach every later caller
-            _log.error("The log of topic %s has failed: %s", self.topic, _told(exc))
+            _log.error("The log of topic %s has failed: %s", self.topic, told(exc))
             self._fail(exc)
         finally:
             self._close_catch_up_reader()
@@ -417,13 +460,13 @@ class KafkaBasedLog:
             self._reader = None
 
     def _take_next(self, reader: Consumer) -> None:
-        reached = take_next(reader, self.topic, self._sink, list(self._positions), awaited=self._awaited > 0)
+        partitions, awaited = list(self._positions), self._awaited > 0
+        reached = take_next(
+            reader, self.topic, self._sink, partitions, awaited=awaited, on_error=self._troubles.survive
+        )
         with self._changed:
+            if reached != self._positions:
+                self._troubles.passed()
             for partition, position in reached.items():
                 self._positions[partition] = max(position, self._positions.get(partition, 0))
             self._changed.notify_all()
-
-
-def _told(error: BaseException) -> str:
-    """Our own messages are free of record contents; of anything else only the type is told."""
-    return str(error) if isinstance(error, ConnectShareError) else type(error).__name__

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from connect_share.records import Record
 
 T = TypeVar("T")
+
+STOP_TIMEOUT_S: Final = 10.0
+"""How long what is under way may take at a stop, unless the caller says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +66,15 @@ class CompactedLog(Protocol):
             BrokerError: the cluster refused.
         """
 
-    def stop(self) -> None:
-        """End the thread and close the clients; may be called twice."""
+    def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
+        """Send what is under way, within ``timeout_s``, then end the thread and close the clients; may be called twice."""
+
+    def check_may_wait(self) -> None:
+        """Refuse a wait by a thread that it would wait for, such as one that tells a listener.
+
+        Raises:
+            UsageError: it is one.
+        """
 
     def read_to_end(self, timeout_s: float) -> None:
         """Return once every record that is in the topic at the time of the call was applied.
@@ -81,10 +91,12 @@ class CompactedLog(Protocol):
         """Wait until every record sent so far is acknowledged or failed."""
 
     def check_topic(self) -> None:
-        """Refuse to go on with what was read of a topic that is gone.
+        """Refuse to believe what was read if the topic is gone, or is not followed any more.
 
         Raises:
-            TopicRecreatedError: that was noticed.
+            TopicRecreatedError: it was deleted, or created again.
+            LogFailedError: the thread that follows it died.
+            StoreClosedError: it is followed by another process, from which this one was forked.
         """
 
     def positions(self) -> Mapping[int, int]:

@@ -17,7 +17,6 @@ from connect_share.worker_config.client_settings import ClientSettings
 _log = logging.getLogger(__name__)
 
 _POLL_S: Final = 0.1
-_CLOSE_S: Final = 5.0
 _QUEUE_FULL_S: Final = 0.05
 _PURGED_S: Final = 5.0  # returns at once; but nobody else tells the futures, however slow the machine is
 
@@ -92,14 +91,19 @@ class LogWriter:
                 retriable=True,
             )
 
-    def close(self) -> None:
-        """Give what is under way a moment, then let go; futures that are still open fail."""
+    @property
+    def thread(self) -> threading.Thread | None:
+        """Hands out acknowledgements; ``None`` before the first record."""
+        return self._thread
+
+    def close(self, timeout_s: float) -> None:
+        """Give what is under way so much time, then let go; futures that are still open fail."""
         self._stopping.set()
         with self._lock:
             sender, self._producer = self._producer, None
             thread, self._thread = self._thread, None
         if sender is not None:
-            left = sender.flush(_CLOSE_S)
+            left = sender.flush(timeout_s)
             if left:
                 _log.warning(
                     "%d records for topic %s were not acknowledged before the log was stopped", left, self._topic

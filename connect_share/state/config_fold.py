@@ -23,7 +23,7 @@ from connect_share.state.config_events import (
     TargetStateChanged,
     TaskConfigsUpdated,
 )
-from connect_share.state.config_state import ClusterConfigState, RestartRequest, SessionKey, TargetState
+from connect_share.state.config_state import ClusterConfigState, Properties, RestartRequest, SessionKey, TargetState
 from connect_share.state.names import is_integer, key_text, parse_task_id, shown, to_int32
 from connect_share.state.skips import SkipKind
 
@@ -105,6 +105,10 @@ class ConfigFold:
             inconsistent=frozenset(self._inconsistent),
         )
 
+    def contains(self, connector: str) -> bool:
+        """Tell whether a connector of this name is configured."""
+        return connector in self._connectors
+
     def saved(self) -> dict[str, Any]:
         """Give all that is believed as plain values for JSON, secrets included; counts of records are left out.
 
@@ -139,14 +143,14 @@ class ConfigFold:
         self._offset = int(saved["offset"])
         self.newest_own_is_tombstone = bool(saved["newest_own_is_tombstone"])
         self._session_key = None if key is None else SessionKey(base64.b64decode(key[0]), key[1], key[2])
-        self._connectors = dict(saved["connectors"])
+        self._connectors = {name: Properties(config) for name, config in saved["connectors"].items()}
         self._committed = _with_task_numbers(saved["committed"])
         self._deferred = _with_task_numbers(saved["deferred"])
         self._task_counts = dict(saved["task_counts"])
         self._target_states = {name: TargetState(state) for name, state in saved["target_states"].items()}
         self._task_count_records = dict(saved["task_count_records"])
         self._generations = dict(saved["generations"])
-        self._applied = dict(saved["applied"])
+        self._applied = {name: Properties(config) for name, config in saved["applied"].items()}
         self._pending_fencing = set(saved["pending_fencing"])
         self._inconsistent = set(saved["inconsistent"])
 
@@ -337,7 +341,9 @@ def _with_text_keys(tasks: Mapping[str, Mapping[int, Any]]) -> dict[str, dict[st
 
 
 def _with_task_numbers(tasks: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[int, Any]]:
-    return {name: {int(task): config for task, config in configs.items()} for name, configs in tasks.items()}
+    return {
+        name: {int(task): Properties(config) for task, config in configs.items()} for name, configs in tasks.items()
+    }
 
 
 def _member(value: Any, name: str) -> Any:
@@ -350,7 +356,7 @@ def _properties(value: Any) -> dict[str, Any]:
     properties = _member(value, "properties")
     if not isinstance(properties, Mapping):
         raise _BadValueError("'properties' is not an object")
-    return dict(properties)
+    return Properties(properties)
 
 
 def _integer_member(value: Any, name: str) -> int:

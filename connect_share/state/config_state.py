@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from connect_share.errors import TaskCountError
 from connect_share.records import ConnectorTaskId
@@ -48,6 +48,21 @@ class RestartRequest:
     include_tasks: bool = False
 
 
+class Properties(dict[str, Any]):
+    """A configuration as it was read; snapshots share it, so it refuses to be changed."""
+
+    __slots__ = ()
+
+    def _refuse(self, *_arguments: object, **_named: object) -> NoReturn:
+        raise TypeError("a snapshot never changes; change a copy: dict(properties)")
+
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    clear = pop = popitem = setdefault = update = _refuse
+
+    def __reduce__(self) -> tuple[type[Properties], tuple[dict[str, Any]]]:
+        return Properties, (dict(self),)
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ClusterConfigState:
     """Immutable snapshot of the config topic for one cluster group.
@@ -82,8 +97,11 @@ class ClusterConfigState:
         """Tell whether the connector is configured."""
         return connector in self.configs
 
-    def connector_config(self, connector: str) -> dict[str, str] | None:
-        """Configuration of a connector (holds secrets), ``None`` if there is no such connector."""
+    def connector_config(self, connector: str) -> dict[str, Any] | None:
+        """Configuration of a connector (holds secrets), ``None`` if there is no such connector.
+
+        Values are text where Connect wrote them; a record of another writer may hold anything JSON has.
+        """
         config = self.configs.get(connector)
         return None if config is None else dict(config)
 
@@ -97,12 +115,12 @@ class ClusterConfigState:
             return []
         return [ConnectorTaskId(connector, task) for task in range(self.task_count(connector))]
 
-    def task_config(self, task: ConnectorTaskId) -> dict[str, str] | None:
+    def task_config(self, task: ConnectorTaskId) -> dict[str, Any] | None:
         """Committed configuration of a task, ``None`` if unknown."""
         config = self.task_configs.get(task.connector, {}).get(task.task)
         return None if config is None else dict(config)
 
-    def all_task_configs(self, connector: str) -> dict[ConnectorTaskId, dict[str, str]]:
+    def all_task_configs(self, connector: str) -> dict[ConnectorTaskId, dict[str, Any]]:
         """Every committed task configuration, those above the current count included."""
         configs = self.task_configs.get(connector, {})
         return {ConnectorTaskId(connector, task): dict(configs[task]) for task in sorted(configs)}
@@ -146,7 +164,7 @@ class ClusterConfigState:
         """How often task configs were committed, counted from 0; ``None`` before the first."""
         return self.generations.get(connector)
 
-    def applied_connector_config(self, connector: str) -> dict[str, str] | None:
+    def applied_connector_config(self, connector: str) -> dict[str, Any] | None:
         """Configuration for which the current tasks were made."""
         config = self.applied_configs.get(connector)
         return None if config is None else dict(config)

@@ -155,12 +155,13 @@ class CheckpointWriter:
         """Write the first version now and others later, in a thread."""
         self._thread.start()
 
-    def stop(self) -> None:
-        """End the thread and write the last version; what goes wrong is logged, the file of before stays."""
+    def stop(self, timeout_s: float) -> None:
+        """Write the last version and end the thread, within ``timeout_s``: if not, the file of before stays."""
         self._stopping.set()
         if self._thread.ident is not None:
-            self._thread.join(2 * _SAVE_TIMEOUT_S)
-        self._try_to_save()
+            self._thread.join(timeout_s)
+            if self._thread.is_alive():
+                _logger.warning("Checkpoint %s was not written again: no time was left", self._path)
 
     def save(self) -> None:
         """Write a version of all that is in the topics now.
@@ -220,6 +221,7 @@ class CheckpointWriter:
         self._try_to_save()
         while not self._stopping.wait(self._every_s):
             self._try_to_save()
+        self._try_to_save()
 
     def _try_to_save(self) -> None:
         try:

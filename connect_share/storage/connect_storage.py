@@ -18,12 +18,14 @@ from connect_share.checkpoint import CheckpointRejected
 from connect_share.errors import BrokerError, ConfigError, NotStartedError, PlainTopicsError, UsageError
 from connect_share.keys import ClusterGroupId
 from connect_share.log import KafkaBasedLog
-from connect_share.log.protocol import CompactedLog, RecordSink
+from connect_share.log.health import OnFailed
+from connect_share.log.protocol import STOP_TIMEOUT_S, CompactedLog, RecordSink
 from connect_share.records import TopicType
 from connect_share.storage.beginning import Beginning, at_a_checkpoint, at_the_beginning
 from connect_share.storage.checkpointing import SAVE_EVERY_S, CheckpointWriter
 from connect_share.storage.connector_offset_stores import ConnectorOffsetStores
 from connect_share.storage.counting import CountingSink, KeyWatch
+from connect_share.storage.life import StorageLife
 from connect_share.storage.live_members import LiveMembersGuard
 from connect_share.storage.side_by_side import side_by_side
 from connect_share.storage.startup import StorageStartup, store_startup
@@ -34,7 +36,7 @@ from connect_share.stores.offset_reader import OffsetStorageReader
 from connect_share.stores.offset_writer import OffsetStorageWriter
 from connect_share.stores.offsets import KafkaOffsetBackingStore
 from connect_share.stores.status import KafkaStatusBackingStore
-from connect_share.stores.topic_based import kafka_based_log
+from connect_share.stores.topic_based import KafkaTopicBasedBackingStore, WriteGuard, kafka_based_log
 from connect_share.topics import check_told_policy, topic_spec
 from connect_share.worker_config import WorkerConfig
 
@@ -55,6 +57,7 @@ class ConnectStorage:
         allow_live_members: write although Java workers of the same Connect group are alive. By default that
             is refused: two writers would overwrite each other.
         update_listener: told of changes on the config topic after the start.
+        on_failed: called once with :attr:`failed`, on a thread of its own; it may close this storage.
         checkpoint: file to go on from, where that is provably as good as reading everything (see
             ``docs/start-up.md``), and to write while this runs and on leaving. Holds secrets, mode 0600.
         checkpoint_every_s: time between two versions of it.
@@ -73,6 +76,7 @@ class ConnectStorage:
         allow_empty: bool = False,
         allow_live_members: bool = False,
         update_listener: ConfigUpdateListener | None = None,
+        on_failed: OnFailed | None = None,
         checkpoint: Path | str | None = None,
         checkpoint_every_s: float = SAVE_EVERY_S,
     ) -> None:
@@ -85,11 +89,10 @@ class ConnectStorage:
         self._checkpoint_every_s = checkpoint_every_s
         self._stack: ExitStack | None = None
         self._parts: _Parts | None = None
+        self._life = StorageLife(on_failed)
 
     def __enter__(self) -> Self:
-        if self._stack is not None:
-            raise NotStartedError("this ConnectStorage was entered before; make a new one")
-        with ExitStack() as stack:
+        with self._life.starting(), ExitStack() as stack:
             parts = self._start(stack)
             parts.connector_offsets = ConnectorOffsetStores(
                 self._worker_config,
@@ -98,7 +101,8 @@ class ConnectStorage:
                 write_guard=parts.write_guard,
                 stack=stack.enter_context(ExitStack()),
             )
-            self._parts, self._stack = parts, stack.pop_all()
+            self._life.check_not_closed()
+            self._stack, self._parts = stack.pop_all(), parts
         return self
 
     def __exit__(
@@ -106,11 +110,24 @@ class ConnectStorage:
     ) -> None:
         self.close()
 
-    def close(self) -> None:
-        """Stop the stores and close every client; may be called twice."""
-        self._parts = None
-        if self._stack is not None:
-            self._stack.close()
+    def close(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
+        """Send what was put, stop the stores and close every client; may be called twice, and from any thread.
+
+        A start that is under way ends with ``StoreClosedError``.
+
+        Args:
+            timeout_s: how long what was put may take to be acknowledged; without brokers that long is waited.
+        """
+        if self._life.close(timeout_s):
+            self._parts = None
+            stack, self._stack = self._stack, None
+            if stack is not None:
+                stack.close()
+
+    @property
+    def failed(self) -> BaseException | None:
+        """What ended the log of a store, so that every call of that store raises it; ``None`` while all is well."""
+        return self._life.failure
 
     @property
     def config(self) -> KafkaConfigBackingStore:
@@ -211,6 +228,7 @@ class ConnectStorage:
 
     @property
     def _running(self) -> _Parts:
+        self._life.check_process()
         parts = self._parts  # another thread may close at any moment
         if parts is None:
             raise NotStartedError("ConnectStorage is not running; use it in a with statement")
@@ -220,6 +238,7 @@ class ConnectStorage:
         began = time.monotonic()
         worker = self._worker_config
         admin = stack.enter_context(Admin(worker.admin_settings(), client_id=worker.client_id("shared-admin")))
+        self._life.on_abort(admin.close)
         reason = None
         if self._checkpoint is not None:
             parts, reason = self._go_on(stack, admin, self._checkpoint, began)
@@ -263,6 +282,8 @@ class ConnectStorage:
         policies: Future[None] = Future()
         all_ready = threading.Event()
         stack.callback(all_ready.set)
+        if live_members is not None:
+            stack.callback(live_members.stop)
 
         def check_policies() -> None:
             """Runs beside the reads; a topic that is made now needs no look."""
@@ -276,10 +297,10 @@ class ConnectStorage:
                 raise
             policies.set_result(None)
 
-        def guard() -> None:
+        def guard(within_s: float = 0.0, *, at_once: bool = False) -> None:
             policies.result()  # nothing is written to a topic that will be refused
             if live_members is not None:
-                live_members()
+                live_members(within_s, at_once=at_once)
 
         def log_of(topic_type: TopicType) -> Callable[[RecordSink], CompactedLog]:
             def make(sink: RecordSink) -> CompactedLog:
@@ -292,6 +313,7 @@ class ConnectStorage:
                     facts=found.get(worker.topic(topic_type)),
                     common=common,
                     hold_tail=all_ready,
+                    on_failed=self._life.fail,
                 )
                 return log
 
@@ -320,7 +342,7 @@ class ConnectStorage:
             TopicType.OFFSET: parts.offsets,
         }
         for topic_type, store in stores.items():
-            stack.callback(store.stop)
+            stack.callback(partial(self._stop, store))
             if start.checkpoint is not None:
                 store.restore(start.checkpoint.of(topic_type).state)
 
@@ -335,9 +357,15 @@ class ConnectStorage:
             with ExitStack() as each:
                 for store in stores.values():
                     each.callback(store.stop)
+                if live_members is not None:
+                    each.callback(live_members.stop)
 
+        self._life.on_abort(stop_all)
         # The check first: a store may wait for it, and whether all of them begin is not certain.
-        side_by_side([check_policies, *(partial(start_store, topic_type) for topic_type in TopicType)], stop=stop_all)
+        tasks: list[Callable[[], None]] = [check_policies, *(partial(start_store, each) for each in TopicType)]
+        if live_members is not None:
+            tasks.append(live_members.start)
+        side_by_side(tasks, stop=stop_all)
         if watch is not None:
             self._refuse_plain_topics(watch)
         facts = {
@@ -359,7 +387,7 @@ class ConnectStorage:
             writer = parts.checkpoint_writer = CheckpointWriter(
                 self._checkpoint, worker, admin, stores, ids, every_s=self._checkpoint_every_s
             )
-            stack.callback(writer.stop)
+            stack.callback(lambda: writer.stop(self._life.left_s()))
             writer.start()
         if common is not None:
             closing = threading.Thread(target=common.close, name="connect-storage-close", daemon=True)
@@ -368,6 +396,9 @@ class ConnectStorage:
         # Last: those who follow make their clients now, and each keeps this thread waiting for a millisecond or two.
         all_ready.set()
         return parts
+
+    def _stop(self, store: KafkaTopicBasedBackingStore) -> None:
+        store.stop(self._life.left_s())
 
     def _refuse_plain_topics(self, watch: KeyWatch) -> None:
         if watch.prefixed_seen or not watch.plain_topics:
@@ -395,7 +426,7 @@ class _Parts:
         config: KafkaConfigBackingStore,
         status: KafkaStatusBackingStore,
         offsets: KafkaOffsetBackingStore,
-        write_guard: Callable[[], None],
+        write_guard: WriteGuard,
     ) -> None:
         self.config = config
         self.status = status

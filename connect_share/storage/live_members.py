@@ -2,43 +2,105 @@
 
 from __future__ import annotations
 
+import logging
+import math
 import threading
 import time
 from typing import Final
 
 from connect_share.admin import Admin
-from connect_share.errors import LiveMembersError
+from connect_share.errors import BrokerError, BrokerUnavailableError, LiveMembersError
+
+_logger = logging.getLogger(__name__)
 
 # Asking for every write would double its round trips. What is written this long after a worker has joined may still come
 # through; the worker reads it like any other record.
 LIVE_MEMBERS_CACHE_S: Final = 5.0
+_ASK_S: Final = 3.0
+_RETRY_S: Final = 0.2
+_FIRST_ANSWER_S: Final = 10.0
 
 
 class LiveMembersGuard:
-    """Called before each write; what it knows is a few seconds old at most."""
+    """Called before each write; a thread of its own asks the cluster, and one answer serves all who write.
+
+    While the cluster does not answer, the last answer counts for those who do not wait: what Java would queue is queued.
+
+    Args:
+        admin: of the cluster, left open.
+        group_id: the worker's ``group.id``.
+    """
 
     def __init__(self, admin: Admin, group_id: str) -> None:
         self._admin = admin
         self._group_id = group_id
-        self._lock = threading.Lock()
-        self._asked_at: float | None = None
+        self._changed = threading.Condition()
         self._members = 0
+        self._asked_s = -math.inf  # when the newest answer was asked for, by the monotonic clock
+        self._needed_s = -math.inf  # an answer that was asked for later than this is waited for
+        self._error: BrokerError | None = None
+        self._stopping = False
 
-    def __call__(self) -> None:
+    def start(self) -> None:
+        """Begin to ask, and wait for the first answer for a while."""
+        threading.Thread(target=self._run, name="connect-storage-live-members", daemon=True).start()
+        try:
+            self._await_answer(_FIRST_ANSWER_S, time.monotonic())
+        except BrokerError as error:
+            _logger.warning("Writes of group %s are not refused until it is known: %s", self._group_id, error)
+
+    def stop(self) -> None:
+        """End the thread; it may be asking a broker that is gone, so it is not waited for."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify_all()
+
+    def __call__(self, within_s: float = 0.0, *, at_once: bool = False) -> None:
         """Refuse if workers are alive.
+
+        Args:
+            within_s: how long to wait for an answer that is a few seconds old at most; 0: what is known counts.
+            at_once: only a question that is asked now will do.
 
         Raises:
             LiveMembersError: they are.
-            BrokerError: that could not be learnt.
+            BrokerError: that could not be learnt within ``within_s``.
         """
-        with self._lock:
-            now = time.monotonic()
-            if self._asked_at is None or now - self._asked_at >= LIVE_MEMBERS_CACHE_S:
-                self._members = self._admin.connect_groups().get(self._group_id, 0)
-                self._asked_at = now
-            members = self._members
+        if within_s > 0:
+            self._await_answer(within_s, time.monotonic() - (0.0 if at_once else LIVE_MEMBERS_CACHE_S))
+        members = self._members
         if members:
             raise LiveMembersError(
                 f"{members} live Connect workers are members of group {self._group_id!r}: two writers would "
                 "overwrite each other. Stop the workers, or use allow_live_members=True if you know better"
             )
+
+    def _await_answer(self, within_s: float, later_than_s: float) -> None:
+        with self._changed:
+            self._needed_s = max(self._needed_s, later_than_s)
+            self._changed.notify_all()
+            if not self._changed.wait_for(lambda: self._stopping or self._asked_s > later_than_s, within_s):
+                raise BrokerUnavailableError(
+                    f"whether Java workers of group {self._group_id!r} are alive could not be learnt within "
+                    f"{within_s:g} s: {self._error or 'the cluster did not answer'}",
+                    retriable=True,
+                )
+
+    def _run(self) -> None:
+        while not self._stopping:
+            asked_s, members, error = time.monotonic(), 0, None
+            try:
+                members = self._admin.connect_groups(self._group_id, timeout_s=_ASK_S).get(self._group_id, 0)
+            except BrokerError as exc:
+                error = exc
+            with self._changed:
+                self._error = error
+                if error is None:
+                    self._members, self._asked_s = members, asked_s
+                    self._changed.notify_all()
+                    self._changed.wait_for(self._is_wanted, LIVE_MEMBERS_CACHE_S)
+                else:
+                    self._changed.wait_for(lambda: self._stopping, _RETRY_S)
+
+    def _is_wanted(self) -> bool:
+        return self._stopping or self._asked_s <= self._needed_s

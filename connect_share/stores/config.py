@@ -11,6 +11,7 @@ from typing import Final
 
 from connect_share.admin import Admin
 from connect_share.errors import (
+    BrokerError,
     ConnectShareError,
     LiveMembersError,
     LogFailedError,
@@ -22,7 +23,7 @@ from connect_share.errors import (
     UsageError,
     WriteError,
 )
-from connect_share.log.protocol import RecordMetadata
+from connect_share.log.protocol import STOP_TIMEOUT_S, RecordMetadata
 from connect_share.records import Record, TopicType
 from connect_share.state import (
     ClusterConfigState,
@@ -35,7 +36,7 @@ from connect_share.state import writable as wire
 from connect_share.state.config_records import target_state_key
 from connect_share.stores.config_listener import ConfigUpdateListener, tell
 from connect_share.stores.topic_based import (
-    REFRESH_TIMEOUT_S,
+    FENCE_GUARD_S,
     KafkaTopicBasedBackingStore,
     LogFactory,
     WriteGuard,
@@ -69,6 +70,9 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
         write_guard: called before anything is written; what it raises is raised by the write.
         clock: seconds, for the write budget.
 
+    Attributes:
+        listener_failures: how often the listener raised; that is logged, and the log goes on.
+
     Source: ``KafkaConfigBackingStore``.
     """
 
@@ -92,6 +96,7 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
             write_guard=write_guard,
         )
         self._listener = update_listener
+        self.listener_failures = 0
         self._clock = clock
         self._state_lock = threading.Lock()
         self._fold: ConfigFold = ConfigFold(self._group)
@@ -137,15 +142,15 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
             self._started = True
         _logger.info("Started config store on %s at position %d", self.topic, self._fold.offset)
 
-    def stop(self) -> None:
-        """Give up write privileges, end the log's thread and close the clients; may be called twice."""
+    def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
+        """Give up write privileges, send what is under way, within ``timeout_s``, and end; may be called twice."""
         with self._lifecycle:
             self._stopped = True  # whoever claims at this moment sees it, or is seen
         try:
             if self._leader is not None:
                 self._leader.close()
         finally:
-            super().stop()
+            super().stop(timeout_s)
 
     def snapshot(self) -> ClusterConfigState:
         """Give what the cluster is configured to be, as read so far; never changes afterwards."""
@@ -155,16 +160,9 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
 
     def contains(self, connector: str) -> bool:
         """Tell whether a connector of this name is configured."""
-        return self.snapshot().contains(connector)
-
-    def refresh(self, timeout_s: float = REFRESH_TIMEOUT_S) -> None:
-        """Return once everything that is in the topic now was applied.
-
-        Raises:
-            ReadToEndTimeoutError: the end was not reached in time; a later call goes on from there.
-            LogFailedError: the log died; stop this store and start another.
-        """
-        self._log.read_to_end(timeout_s)
+        self._check_topic()
+        with self._state_lock:
+            return self._fold.contains(connector)
 
     def put_connector_config(
         self, connector: str, properties: Mapping[str, str | None], target_state: TargetState | None = None
@@ -208,7 +206,7 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
         """
         tasks = wire.task_config_records(connector, configs)
         what = f"the task configurations of connector {connector!r}"
-        budget = self._begin_write()
+        budget = self._begin_write(what, reads_back=True)
         self._read_back(what, budget, written=None)
         if tasks:
             self._read_back(what, budget, self._write_privileged(what, tasks, budget))
@@ -294,7 +292,7 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
         """
         if self._leader is not None:
             self._check_not_stopped()
-            self._check_write_allowed()
+            self._check_write_allowed(FENCE_GUARD_S, at_once=True)
             self._leader.claim()
             if self._stopped:  # meanwhile: whoever did that saw nothing to give up
                 self._leader.close()
@@ -303,7 +301,7 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
     def _write_marker(self) -> None:
         what = "the marker behind a tombstone"
         try:
-            budget = self._begin_write()
+            budget = self._begin_write(what, reads_back=True)
             marker = [(target_state_key(""), JSON_NULL)]
             self._read_back(what, budget, self._send_all(what, marker, budget))
         except LiveMembersError:
@@ -314,16 +312,22 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
                 self.topic,
             )
 
-    def _begin_write(self) -> _Budget:
-        self._check_write_allowed()
-        return _Budget(self._clock)
+    def _begin_write(self, what: str, *, reads_back: bool) -> _Budget:
+        budget = _Budget(self._clock)
+        if reads_back:
+            self._log.check_may_wait()
+        try:
+            self._check_write_allowed(budget.remaining_s())
+        except BrokerError as error:
+            raise WriteError(f"{what} was not written to {self.topic}: {error}") from error
+        return budget
 
     def _write_and_read_back(self, what: str, records: Sequence[_Write]) -> None:
-        budget = self._begin_write()
+        budget = self._begin_write(what, reads_back=True)
         self._read_back(what, budget, self._write_privileged(what, records, budget))
 
     def _write_ordinary(self, what: str, records: Sequence[_Write]) -> None:
-        self._send_all(what, records, self._begin_write())
+        self._send_all(what, records, self._begin_write(what, reads_back=False))
 
     def _write_privileged(self, what: str, records: Sequence[_Write], budget: _Budget) -> int:
         """Write through the transactional leader in exactly-once mode; give the last offset written."""
@@ -377,7 +381,7 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
                 events = self._fold.apply(record, started=self._started)
             if self._listener is not None:
                 for event in events:
-                    tell(self._listener, event)
+                    self.listener_failures += not tell(self._listener, event)
 
 
 class _Budget:

@@ -25,8 +25,8 @@ _logger = logging.getLogger(__name__)
 class ConfigUpdateListener(Protocol):
     """Who wants to know of changes. Source: ``ConfigBackingStore.UpdateListener``.
 
-    Called on the thread that follows the topic, never before the store has started. A method must not
-    write to or refresh the store: the read-back would wait for the thread it blocks.
+    Called on the thread that follows the topic, never before the store has started. A refresh of the store from here, or
+    a write that is read back, raises at once: it would wait for the thread it blocks.
     """
 
     def on_connector_config_update(self, connector: str) -> None:
@@ -51,13 +51,14 @@ class ConfigUpdateListener(Protocol):
         """The level of a logger changes in the whole cluster."""
 
 
-def tell(listener: ConfigUpdateListener, event: ConfigEvent) -> None:
-    """Call the method that belongs to an event; what the listener raises is logged, no more."""
+def tell(listener: ConfigUpdateListener, event: ConfigEvent) -> bool:
+    """Call the method that belongs to an event; give whether it went well: what the listener raises is logged, no more."""
     try:
         _call(listener, event)
-    except Exception:
-        # One listener's mistake must not stop the log for everybody.
+    except BaseException:  # also sys.exit(): one mistake in a listener must not stop the log for everybody
         _logger.exception("The update listener failed on %s", type(event).__name__)
+        return False
+    return True
 
 
 def _call(listener: ConfigUpdateListener, event: ConfigEvent) -> None:

@@ -11,11 +11,12 @@ from typing import Any, Final
 from connect_share.admin import Admin
 from connect_share.errors import ConnectShareError, KeyFormatError, StoreClosedError
 from connect_share.keys import own_key
-from connect_share.log.protocol import RecordMetadata
+from connect_share.log.protocol import STOP_TIMEOUT_S, RecordMetadata
 from connect_share.records import Record, TopicType
 from connect_share.state import OffsetFold, OffsetSnapshot
 from connect_share.stores.offset_backing_store import SetCallback, failed
 from connect_share.stores.topic_based import (
+    FENCE_GUARD_S,
     KafkaTopicBasedBackingStore,
     LogFactory,
     WriteGuard,
@@ -76,14 +77,15 @@ class KafkaOffsetBackingStore(KafkaTopicBasedBackingStore):
         self._start_log()
         _logger.info("Started offset store on %s", self.topic)
 
-    def stop(self) -> None:
-        """End threads and clients; waiting reads fail. May be called twice."""
+    def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
+        """Send what is under way, within ``timeout_s``, end threads and clients; waiting reads fail. May be called twice."""
         try:
-            super().stop()
+            super().stop(timeout_s)
         finally:
             readers, self._readers = self._readers, None
             if readers is not None:
-                readers.shutdown(wait=True)  # cancels nothing: reads that have not begun fail at once, too
+                # Cancels nothing: reads that have not begun fail at once, too, and those that ask a broker fail soon.
+                readers.shutdown(wait=False)
 
     def get(self, keys: Collection[bytes]) -> Future[dict[bytes, bytes | None]]:
         """Read to the end, then look up each wire key; a key without a value is there with ``None``."""
@@ -120,7 +122,9 @@ class KafkaOffsetBackingStore(KafkaTopicBasedBackingStore):
             callback: called exactly once with the error or ``None``, before the future ends.
         """
         try:
-            self._check_write(values)
+            self._check_keys(values)
+            if values:
+                self._check_write_allowed()
         except ConnectShareError as error:
             return failed(error, callback)
         write = _SetWrite(len(values), callback)
@@ -141,7 +145,8 @@ class KafkaOffsetBackingStore(KafkaTopicBasedBackingStore):
             LiveMembersError: Java workers of the group are alive; the same.
             StoreError: the claim or the write failed.
         """
-        self._check_write(values)
+        self._check_keys(values)
+        self._check_write_allowed(FENCE_GUARD_S, at_once=True)
         writer.claim()
         try:
             writer.write(list(values.items()))
@@ -167,13 +172,11 @@ class KafkaOffsetBackingStore(KafkaTopicBasedBackingStore):
         with self._state_lock:
             return self._fold.snapshot()
 
-    def _check_write(self, values: Mapping[bytes, bytes | None]) -> None:
+    def _check_keys(self, values: Mapping[bytes, bytes | None]) -> None:
         for key in values:
             if own_key(TopicType.OFFSET, key, self._group) is None:
                 whose = "a plain key" if self._group is None else f"a key of cluster group {self._group!r}"
                 raise KeyFormatError(f"an offset key for {self.topic} is not {whose}", topic=self.topic)
-        if values:
-            self._check_write_allowed()
 
     def _value(self, values: Mapping[bytes, bytes], key: bytes) -> bytes | None:
         original = own_key(TopicType.OFFSET, key, self._group)

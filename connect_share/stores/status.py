@@ -8,13 +8,16 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, overload
 
 from connect_share.admin import Admin
-from connect_share.errors import ConnectShareError
+from connect_share.client import is_unknown_topic
+from connect_share.errors import AuthorizationError, BrokerError, ConnectShareError
 from connect_share.keys import own_key
-from connect_share.log.protocol import RecordMetadata
+from connect_share.log.protocol import STOP_TIMEOUT_S, RecordMetadata
+from connect_share.log.writer import remaining_s
 from connect_share.records import ConnectorTaskId, Record, TopicType
 from connect_share.state import (
     ConnectorStatus,
@@ -34,9 +37,9 @@ from connect_share.worker_config import WorkerConfig
 _logger = logging.getLogger(__name__)
 
 FLUSH_TIMEOUT_S: Final = 30.0
-STOP_TIMEOUT_S: Final = 10.0
 # Connect resends at once; a broker that is away would be asked thousands of times a second.
 RETRY_BACKOFF_S: Final = 0.1
+SAID_EVERY_S: Final = 30.0
 AHEAD_MS: Final = 60_000
 
 _CONNECTOR_KEY: Final = b"status-connector-"
@@ -45,8 +48,8 @@ _CONNECTOR_KEY: Final = b"status-connector-"
 class KafkaStatusBackingStore(KafkaTopicBasedBackingStore):
     """Statuses in a compacted topic.
 
-    What is put becomes visible only when it is read back. ``put`` does not wait: a failure that may pass is
-    retried from a thread of the store's own, other failures are logged. Thread-safe.
+    What is put becomes visible only when it is read back. ``put`` does not wait: after a failure that may pass, the newest
+    status of each key is sent again from a thread of the store's own; other failures are logged. Thread-safe.
 
     Args:
         worker_config: names the topic (``status.storage.topic``) and how to reach it.
@@ -78,6 +81,9 @@ class KafkaStatusBackingStore(KafkaTopicBasedBackingStore):
         self._state_lock = threading.RLock()
         self._fold: StatusFold = StatusFold(self._group)
         self._entries: dict[bytes, _Entry] = {}
+        self._unwritten: dict[bytes, object] = {}
+        self._writes_ended = threading.Condition(self._state_lock)
+        self._refusal_said_s = -SAID_EVERY_S
         self._last_generation_sent: int | None = None
         self._told_of_two_clusters = False
         self._told_of_clocks = False
@@ -95,12 +101,16 @@ class KafkaStatusBackingStore(KafkaTopicBasedBackingStore):
         self._start_log()
         _logger.info("Started status store on %s", self.topic)
 
-    def stop(self) -> None:
-        """End the log, then the retries (10 s at most); may be called twice."""
+    def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
+        """Send what was put, again where that failed, within ``timeout_s``; then end log and retries. May be called twice."""
+        deadline_s = time.monotonic() + timeout_s
+        with self._lifecycle:
+            self._stopped = True  # nothing new is put
         try:
-            super().stop()
+            self._finish_writes(timeout_s)
+            super().stop(remaining_s(deadline_s))
         finally:
-            self._retries.stop(STOP_TIMEOUT_S)
+            self._retries.stop()
 
     def put(self, status: ConnectorStatus | TaskStatus | TopicStatus) -> None:
         """Write a status whatever was written before; ``DESTROYED`` is written as a tombstone.
@@ -113,7 +123,7 @@ class KafkaStatusBackingStore(KafkaTopicBasedBackingStore):
         """
         self._check_write_allowed()
         if isinstance(status, TopicStatus):
-            self._send_until_done(*wire.status_record(status))
+            self._send_with_retries(*wire.status_record(status))
         else:
             self._send_status(status, safe=False)
 
@@ -134,15 +144,24 @@ class KafkaStatusBackingStore(KafkaTopicBasedBackingStore):
             ValueFormatError: one of the names cannot be part of a key.
         """
         self._check_write_allowed()
-        self._send_until_done(wire.topic_key(connector, topic), None)
+        self._send_with_retries(wire.topic_key(connector, topic), None)
+
+    @overload
+    def get(self, subject: str) -> ConnectorStatus | None: ...
+
+    @overload
+    def get(self, subject: ConnectorTaskId) -> TaskStatus | None: ...
 
     def get(self, subject: str | ConnectorTaskId) -> ConnectorStatus | TaskStatus | None:
         """Give the status of a connector (its name) or of a task, as last read."""
         self._check_topic()
         with self._state_lock:
-            if isinstance(subject, ConnectorTaskId):
-                return self._fold.task_status(subject)
-            return self._fold.connector_status(subject)
+            return self._known(subject)
+
+    def _known(self, subject: str | ConnectorTaskId) -> ConnectorStatus | TaskStatus | None:
+        if isinstance(subject, ConnectorTaskId):
+            return self._fold.task_status(subject)
+        return self._fold.connector_status(subject)
 
     def get_all(self, connector: str) -> list[TaskStatus]:
         """Give the statuses of all tasks of a connector, as last read."""
@@ -188,44 +207,72 @@ class KafkaStatusBackingStore(KafkaTopicBasedBackingStore):
             entry = self._entries.setdefault(key, _Entry(connector, is_connector))
             if safe and not self._may_replace(status):
                 return
-            entry.sequence += 1
-            sequence = entry.sequence
 
         def still_wanted() -> bool:
-            with self._state_lock:
-                if entry.deleted or status.generation != self._last_generation_sent:
-                    return False
-                return not safe or (entry.sequence == sequence and self._may_replace(status))
+            if entry.deleted or status.generation != self._last_generation_sent:
+                return False
+            return not safe or self._may_replace(status)
 
         self._send_with_retries(key, value, still_wanted)
 
     def _may_replace(self, status: ConnectorStatus | TaskStatus) -> bool:
-        subject = status.task_id if isinstance(status, TaskStatus) else status.connector
-        cached = self.get(subject)
+        cached = self._known(status.task_id if isinstance(status, TaskStatus) else status.connector)
         return cached is None or cached.worker_id == status.worker_id or cached.generation <= status.generation
 
-    def _send_until_done(self, key: bytes, value: bytes | None) -> None:
-        self._send_with_retries(key, value, lambda: True)
+    def _send_with_retries(
+        self, key: bytes, value: bytes | None, still_wanted: Callable[[], bool] = lambda: True
+    ) -> None:
+        """Send, and again while that may help and nothing newer was put under the same key."""
+        mine = object()
 
-    def _send_with_retries(self, key: bytes, value: bytes | None, still_wanted: Callable[[], bool]) -> None:
         def on_acknowledged(sent: Future[RecordMetadata]) -> None:
             error = sent.exception()
             if error is None:
-                return
-            if isinstance(error, ConnectShareError) and error.retriable:
+                self._ended(key, mine)
+            elif _may_pass(error):
+                self._note_retry(error)
                 self._retries.submit(retry)
             else:
                 _logger.error("Failed to write a status to %s: %s", self.topic, error)
+                self._ended(key, mine)
 
         def retry() -> None:
-            if still_wanted():
+            with self._state_lock:
+                wanted = self._unwritten.get(key) is mine and still_wanted()
+            if wanted:
                 send()
+            else:
+                self._ended(key, mine)
 
         def send() -> None:
             self._send(self._wire_key(key), value).add_done_callback(on_acknowledged)
 
-        _ = self._log  # a stopped or not started store says so itself
-        send()
+        with self._writes_ended:
+            self._unwritten[key] = mine
+        try:
+            send()
+        except BaseException:
+            self._ended(key, mine)
+            raise
+
+    def _ended(self, key: bytes, write: object) -> None:
+        """Forget a write that was acknowledged or given up, unless a newer one has taken its place."""
+        with self._writes_ended:
+            if self._unwritten.get(key) is write:
+                del self._unwritten[key]
+                self._writes_ended.notify_all()
+
+    def _note_retry(self, error: BaseException) -> None:
+        if isinstance(error, AuthorizationError) and time.monotonic() - self._refusal_said_s > SAID_EVERY_S:
+            self._refusal_said_s = time.monotonic()
+            _logger.warning("Statuses wait, and are sent again: %s", error)
+
+    def _finish_writes(self, timeout_s: float) -> None:
+        with self._writes_ended:
+            if not self._writes_ended.wait_for(lambda: not self._unwritten, timeout_s):
+                _logger.warning(
+                    "%d statuses were not written to %s before the store was stopped", len(self._unwritten), self.topic
+                )
 
     def _apply(self, records: Sequence[Record]) -> None:
         with self._state_lock:
@@ -272,13 +319,24 @@ class KafkaStatusBackingStore(KafkaTopicBasedBackingStore):
                 entry.deleted = True
 
 
+def _may_pass(error: BaseException) -> bool:
+    """Tell whether it may help to send again: Java's retriable errors, and a right that was taken away for a while."""
+    if not isinstance(error, BrokerError):
+        return isinstance(error, ConnectShareError) and error.retriable
+    return (
+        error.retriable
+        or is_unknown_topic(error)
+        or error.name == "INVALID_MSG"  # damaged on the way
+        or isinstance(error, AuthorizationError)
+    )
+
+
 @dataclass(slots=True)
 class _Entry:
     """What was sent about one connector or task."""
 
     connector: str
     is_connector: bool
-    sequence: int = 0
     deleted: bool = False
 
 
@@ -301,16 +359,23 @@ class _RetryThread:
                 self._thread = thread
         self._jobs.put(job)
 
-    def stop(self, timeout_s: float) -> None:
+    def stop(self) -> None:
         with self._lock:
             self._stopping.set()
             thread = self._thread
         self._jobs.put(None)
         if thread is not None and thread is not threading.current_thread():
-            thread.join(timeout_s)
+            thread.join()
 
     def _run(self) -> None:
-        while (job := self._jobs.get()) is not None:
+        while True:
+            jobs = [self._jobs.get()]
             if self._stopping.wait(RETRY_BACKOFF_S):
                 return
-            job()
+            with suppress(queue.Empty):  # one wait for all that failed meanwhile
+                while True:
+                    jobs.append(self._jobs.get_nowait())
+            for job in jobs:
+                if job is None:
+                    return
+                job()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +15,9 @@ from connect_share.admin import Admin
 from connect_share.errors import ConnectShareError, NotStartedError, StoreClosedError
 from connect_share.keys import ClusterGroupId, prefix_key
 from connect_share.log import CommonReader, KafkaBasedLog, TopicFacts
-from connect_share.log.protocol import CompactedLog, RecordMetadata, RecordSink
+from connect_share.log.health import OnFailed
+from connect_share.log.protocol import STOP_TIMEOUT_S, CompactedLog, RecordMetadata, RecordSink
+from connect_share.log.writer import remaining_s
 from connect_share.records import Record, TopicType
 from connect_share.state import SkipKind
 from connect_share.stores.offset_backing_store import wire_key
@@ -22,9 +25,10 @@ from connect_share.topics import topic_spec
 from connect_share.worker_config import ClientSettings, WorkerConfig
 
 LogFactory = Callable[[RecordSink], CompactedLog]
-WriteGuard = Callable[[], None]
 
 REFRESH_TIMEOUT_S: Final = 30.0
+FENCE_GUARD_S: Final = 30.0
+"""How long a claim or a fencing waits for the write guard: those it would fence may be alive."""
 # Connect sets delivery.timeout.ms of the config and offset producers to the largest int: a write waits as
 # long as its caller does, and is never given up behind the caller's back. 0 is librdkafka's "no limit".
 _ENDLESS_DELIVERY: Final = {"message.timeout.ms": "0"}
@@ -52,6 +56,7 @@ def kafka_based_log(
     facts: TopicFacts | None = None,
     common: CommonReader | None = None,
     hold_tail: threading.Event | None = None,
+    on_failed: OnFailed | None = None,
 ) -> KafkaBasedLog:
     """Make the log of one of the three topics, with the client settings Connect gives it.
 
@@ -72,7 +77,20 @@ def kafka_based_log(
         facts=facts,
         common=common,
         hold_tail=hold_tail,
+        on_failed=on_failed,
     )
+
+
+class WriteGuard(Protocol):
+    """Called before anything is written; what it raises is raised by the write."""
+
+    def __call__(self, within_s: float = 0.0, *, at_once: bool = False) -> None:
+        """Refuse, or return.
+
+        Args:
+            within_s: how long it may ask; 0: what it knows counts, as for a write that is queued while brokers are away.
+            at_once: only what it learns now will do, as before others are fenced.
+        """
 
 
 class Fold(Protocol):
@@ -142,6 +160,7 @@ class KafkaTopicBasedBackingStore(ABC):
 
     def skipped(self) -> dict[SkipKind, int]:
         """Count the records that changed nothing, by reason; those of other groups are ``SkipKind.FOREIGN``."""
+        self._check_topic()
         counts = {SkipKind.FOREIGN: self._foreign_records}
         with self._state_lock:
             of_the_fold = dict(self._fold.skipped)
@@ -186,15 +205,16 @@ class KafkaTopicBasedBackingStore(ABC):
 
         return self._log.between_batches(look, timeout_s)
 
-    def stop(self) -> None:
-        """End the log's thread and close the clients; may be called twice."""
+    def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
+        """Send what is under way, within ``timeout_s``, end the log's thread, close the clients; may be called twice."""
+        deadline_s = time.monotonic() + timeout_s
         with self._lifecycle:
             self._stopped = True
             compacted_log, admin = self._compacted_log, self._own_admin
             self._own_admin = None
         try:
             if compacted_log is not None:
-                compacted_log.stop()
+                compacted_log.stop(remaining_s(deadline_s))
         finally:
             if admin is not None:
                 admin.close()
@@ -208,13 +228,16 @@ class KafkaTopicBasedBackingStore(ABC):
         self._check_not_stopped()
         if self._compacted_log is None:
             raise NotStartedError(f"the {self._topic_type.value} store on {self.topic} was not started; call start()")
+        self._compacted_log.check_topic()
         return self._compacted_log
 
     def _check_topic(self) -> None:
-        """Nothing is served of a topic that was deleted or created again.
+        """Nothing is served of a topic that is gone, or not followed any more.
 
         Raises:
-            TopicRecreatedError: that was noticed.
+            TopicRecreatedError: it was deleted, or created again.
+            LogFailedError: the log died.
+            StoreClosedError: this process was forked from the one that follows it.
         """
         if self._compacted_log is not None:
             self._compacted_log.check_topic()
@@ -252,9 +275,10 @@ class KafkaTopicBasedBackingStore(ABC):
     def _kafka_based_log(self, sink: RecordSink) -> CompactedLog:
         return kafka_based_log(self._worker_config, self._topic_type, sink=sink, admin=self._admin())
 
-    def _check_write_allowed(self) -> None:
+    def _check_write_allowed(self, within_s: float = 0.0, *, at_once: bool = False) -> None:
+        _ = self._log  # a store that does not run says so itself
         if self._write_guard is not None:
-            self._write_guard()
+            self._write_guard(within_s, at_once=at_once)
 
     def _wire_key(self, original: bytes) -> bytes:
         return wire_key(original, self._group)
@@ -262,7 +286,7 @@ class KafkaTopicBasedBackingStore(ABC):
     def _send(self, key: bytes, value: bytes | None) -> Future[RecordMetadata]:
         """Send one record under a wire key; every failure ends up in the future."""
         try:
-            return self._log.send(key, value)
+            return (self._compacted_log or self._log).send(key, value)
         except ConnectShareError as error:
             future: Future[RecordMetadata] = Future()
             future.set_exception(error)

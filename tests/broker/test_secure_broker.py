@@ -33,8 +33,10 @@ from connect_share.errors import (
     BrokerUnavailableError,
     ConfigError,
     ConnectShareError,
+    ReadToEndTimeoutError,
     TopicMissingError,
 )
+from connect_share.state import ConnectorStatus, State
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import ClientSettings, WorkerConfig
 from migrator.survey.survey import survey
@@ -339,3 +341,63 @@ def test_a_survey_names_the_wrong_protocol_in_either_direction(
 )
 def test_where_nobody_listens_nothing_is_said_of_the_protocol(servers: str, protocol: str) -> None:
     assert wrong_protocol(ClientSettings({"bootstrap.servers": servers, "security.protocol": protocol})) is None
+
+
+@contextmanager
+def denied(broker: SecureBroker, user: str, rights: Sequence[str]) -> Iterator[None]:
+    """Take rights on the shared topics away for a while."""
+    deny = [
+        AclBinding(
+            ResourceType.TOPIC,
+            "shared-",
+            ResourcePatternType.PREFIXED,
+            f"User:{user}",
+            "*",
+            AclOperation[right],
+            AclPermissionType.DENY,
+        )
+        for right in rights
+    ]
+    with closing(broker.admin(timeout_s=20)) as admin:
+        for future in admin._client.create_acls(deny).values():
+            future.result(60)
+        try:
+            yield
+        finally:
+            whose = AclBindingFilter(
+                ResourceType.TOPIC,
+                "shared-",
+                ResourcePatternType.PREFIXED,
+                f"User:{user}",
+                "*",
+                AclOperation.ANY,
+                AclPermissionType.DENY,
+            )
+            for future in admin._client.delete_acls([whose]).values():
+                future.result(60)
+
+
+@pytest.mark.parametrize("rights", [("READ", "WRITE"), ("READ", "WRITE", "DESCRIBE")], ids=["kept-describe", "all"])
+@pytest.mark.usefixtures("topics")
+def test_a_right_taken_away_for_a_while(
+    secure: SecureBroker, tmp_path: Path, caplog: pytest.LogCaptureFixture, rights: Sequence[str]
+) -> None:
+    """Java's log survives it; its status store drops what was refused, ours sends it again."""
+    refused = ConnectorStatus("c.1", State.FAILED, "w:1", 1)
+    with ConnectStorage(WorkerConfig.from_file(worker_file(tmp_path, secure, "owner"))) as storage:
+        storage.status.put(ConnectorStatus("c.1", State.RUNNING, "w:1", 1))
+        storage.config.put_connector_config("c.1", {"n": "1"})
+        storage.status.refresh(30)
+        with denied(secure, "owner", rights):
+            await_that(lambda: "lacks a right" in caplog.text or "needs the right READ" in caplog.text, what="noticed")
+            storage.status.put(refused)
+            await_that(lambda: "Statuses wait, and are sent again" in caplog.text, what="refused")
+            if "DESCRIBE" in rights:
+                with pytest.raises((AuthorizationError, ReadToEndTimeoutError), match="shared-status"):
+                    storage.status.refresh(1)
+        await_that(lambda: storage.status.get("c.1"), lambda status: status == refused, what="sent again")
+        for store in (storage.config, storage.status, storage.offsets):
+            store.refresh(30)
+        storage.config.put_connector_config("c.1", {"n": "2"})
+        assert storage.config.snapshot().connector_config("c.1") == {"n": "2"}
+        assert storage.failed is None

@@ -210,8 +210,8 @@ def test_interrupted_stop_lets_go_of_everything(shared: Any, monkeypatch: Any) -
     admin, writer = store._own_admin, store._compacted_log._writer
     close = writer.close
 
-    def interrupted() -> None:
-        close()
+    def interrupted(timeout_s: float) -> None:
+        close(timeout_s)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(writer, "close", interrupted)

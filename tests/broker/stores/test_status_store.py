@@ -165,7 +165,7 @@ def test_no_thread_for_the_retries(monkeypatch: pytest.MonkeyPatch) -> None:
             retries.submit(resent.set)
     retries.submit(resent.set)
     assert resent.wait(30)
-    retries.stop(30)
+    retries.stop()
 
 
 def test_order_of_life(shared: Any) -> None:

@@ -286,16 +286,16 @@ def test_second_interrupt_of_a_start(shared: Any, monkeypatch: Any) -> None:
     def start(_store: KafkaOffsetBackingStore) -> None:
         stopped_in_time.append(stopped.wait(30))
 
-    def interrupted(stop: Callable[[Any], None]) -> Callable[[Any], None]:
-        def interrupted_stop(store: Any) -> None:
-            stop(store)
+    def interrupted(stop: Callable[..., None]) -> Callable[..., None]:
+        def interrupted_stop(store: Any, *timeout_s: float) -> None:
+            stop(store, *timeout_s)
             raise KeyboardInterrupt
 
         return interrupted_stop
 
     shared.create(shared.topics["config"], cleanup_policy="delete")
     monkeypatch.setattr(KafkaOffsetBackingStore, "start", start)
-    monkeypatch.setattr(KafkaOffsetBackingStore, "stop", lambda _store: stopped.set())
+    monkeypatch.setattr(KafkaOffsetBackingStore, "stop", lambda *_arguments: stopped.set())
     for stopped_before in (KafkaConfigBackingStore, KafkaStatusBackingStore):
         monkeypatch.setattr(stopped_before, "stop", interrupted(stopped_before.stop))
     with pytest.raises(KeyboardInterrupt):

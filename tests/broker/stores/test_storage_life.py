@@ -1,0 +1,306 @@
+"""A storage that is closed at any moment, fails, is forked, or is used from its own threads."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from connect_share.errors import LogFailedError, NotStartedError, StoreClosedError, TopicRecreatedError, UsageError
+from connect_share.log import with_ends
+from connect_share.records import ConnectorTaskId
+from connect_share.state import ConnectorStatus, State, TargetState, TaskStatus
+from connect_share.storage import ConnectStorage, beginning
+from connect_share.stores.config import KafkaConfigBackingStore
+from connect_share.stores.offsets import KafkaOffsetBackingStore
+from tests.broker.stores.conftest import Listener
+from tests.broker.stores.test_storage import fill, worker
+from tests.support.waiting import await_that
+
+pytestmark = pytest.mark.broker
+
+
+def reads(storage: ConnectStorage) -> list[Callable[[], object]]:
+    """What answers from what was read before."""
+    config, status, offsets = storage.config, storage.status, storage.offsets
+    return [
+        config.snapshot,
+        lambda: config.contains("foo"),
+        status.snapshot,
+        status.connectors,
+        lambda: status.get("foo"),
+        lambda: status.get_all("foo"),
+        lambda: status.get_all_topics("foo"),
+        offsets.snapshot,
+        lambda: offsets.connector_partitions("foo"),
+    ]
+
+
+def test_a_log_that_has_failed_is_told_and_believed_no_more(shared: Any) -> None:
+    told: list[BaseException] = []
+
+    def on_failed(error: BaseException) -> None:
+        told.append(error)
+        storage.close()  # as one does before starting again
+        told.append(error)
+
+    storage = ConnectStorage(worker(shared), on_failed=on_failed)
+    with storage:
+        fill(storage)
+        stores = (storage.config, storage.status, storage.offsets)
+        answers = reads(storage)
+        for store in stores:
+            store._compacted_log._fail(MemoryError())  # type: ignore[union-attr]
+        for answer in [*answers, *(store.refresh for store in stores)]:
+            with pytest.raises((LogFailedError, StoreClosedError), match=r"has failed|stopped"):
+                answer()
+        failure = storage.failed
+        assert isinstance(failure, LogFailedError)
+        assert isinstance(failure.__cause__, MemoryError)
+        await_that(lambda: len(told), lambda count: count == 2, what="closed by who was told")
+    assert told == [failure] * 2  # once, whatever fails afterwards
+
+
+def test_a_topic_that_is_gone_is_told(shared: Any) -> None:
+    told: list[BaseException] = []
+    with ConnectStorage(worker(shared), on_failed=told.append) as storage:
+        shared.admin.delete_topics([shared.topics["status"]])
+        error = await_that(lambda: told, what="told")[0]
+        assert isinstance(error, TopicRecreatedError)
+        assert storage.failed is error
+        with pytest.raises(TopicRecreatedError):
+            storage.status.get("foo")
+        assert storage.config.snapshot().connectors() == frozenset()
+
+
+@pytest.mark.parametrize("where", ["facts", "reading", "end"])
+def test_closed_while_it_starts(shared: Any, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+    """Whatever the start is doing then: it ends, with nothing left behind."""
+    reached, go_on, before = threading.Event(), threading.Event(), threading.active_count()
+
+    def held(call: Callable[..., Any]) -> Callable[..., Any]:
+        def wait_and_call(*arguments: Any, **named: Any) -> Any:
+            reached.set()
+            assert go_on.wait(30)
+            return call(*arguments, **named)
+
+        return wait_and_call
+
+    if where == "facts":
+        monkeypatch.setattr(beginning, "with_ends", held(with_ends))
+    elif where == "reading":
+        monkeypatch.setattr(KafkaOffsetBackingStore, "start", held(KafkaOffsetBackingStore.start))
+    else:
+        monkeypatch.setattr(ConnectStorage, "_refuse_plain_topics", held(ConnectStorage._refuse_plain_topics))
+    storage = ConnectStorage(worker(shared))
+    with ThreadPoolExecutor(2) as threads:
+        starting = threads.submit(storage.__enter__)
+        assert reached.wait(30)
+        closing = threads.submit(storage.close, 30.0)
+        await_that(lambda: storage._life._close_by_s, what="being closed")
+        go_on.set()
+        closing.result(60)
+        assert isinstance(starting.exception(0), StoreClosedError)  # close() has waited for it
+    with pytest.raises(NotStartedError):
+        _ = storage.config
+    await_that(threading.active_count, lambda now: now <= before, what="no thread left")
+
+
+def test_closed_while_no_broker_answers(shared: Any) -> None:
+    storage = ConnectStorage(worker(shared, bootstrap_servers="127.0.0.1:1"))
+    with ThreadPoolExecutor(1) as threads:
+        starting = threads.submit(storage.__enter__)
+        await_that(lambda: storage._life._aborts, what="asking")
+        began = time.monotonic()
+        storage.close(10.0)
+        assert isinstance(starting.exception(30), StoreClosedError)
+    assert time.monotonic() - began < 10
+    storage.close()
+
+
+def test_closing_what_was_never_started(shared: Any) -> None:
+    storage = ConnectStorage(worker(shared))
+    storage.close()
+    with storage:
+        fill(storage)
+    storage.close()
+
+
+def test_after_a_fork_every_call_says_so(shared: Any) -> None:
+    with ConnectStorage(worker(shared)) as storage:
+        fill(storage)
+        config, status, offsets = storage.config, storage.status, storage.offsets
+        reader, writer = storage.offset_reader("foo"), storage.offset_writer("foo")
+        calls: list[Callable[[], object]] = [
+            *reads(storage),
+            *(store.refresh for store in (config, status, offsets)),
+            *(store.positions for store in (config, status, offsets)),
+            *(store.skipped for store in (config, status, offsets)),
+            lambda: config.put_connector_config("c", {}),
+            lambda: status.put(ConnectorStatus("c", State.RUNNING, "w:1", 1)),
+            status.flush,
+            lambda: offsets.set({b'group-a.["c",{}]': b"{}"}).result(30),
+            lambda: reader.offset({"filename": "x.txt"}),
+            lambda: storage.offset_writer("c"),
+            lambda: storage.startup,
+            ConnectStorage.__enter__.__get__(storage),
+        ]
+        storage.offsets.get([]).result(30)
+        child = os.fork()
+        if child == 0:  # no test is in here: whatever happens, it has to end
+            silent = len(calls)
+            try:
+                for number, call in enumerate(calls):
+                    silent = number
+                    try:
+                        call()
+                    except StoreClosedError as error:
+                        if "forked" in str(error):
+                            continue
+                    except BaseException as error:  # noqa: BLE001 - seen by the exit code only
+                        print(number, repr(error), file=sys.stderr)
+                    break
+                else:
+                    silent = 200 if isinstance(storage.failed, StoreClosedError) else 100
+                config.stop()
+                storage.close()
+            finally:
+                os._exit(silent)
+        waited = await_that(lambda: os.waitpid(child, os.WNOHANG), lambda ended: ended[0] > 0, what="ended")
+        assert os.waitstatus_to_exitcode(waited[1]) == 200
+        assert writer.will_flush() is False
+        storage.config.put_connector_config("still", {})  # nothing was taken from this process
+
+
+class Meddling(Listener):
+    """Does in its methods what it must not."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.store: Any = None
+        self.refused: list[BaseException] = []
+
+    def on_connector_config_update(self, connector: str) -> None:
+        super().on_connector_config_update(connector)
+        store = self.store
+        for call in (
+            store.refresh,
+            lambda: store.put_connector_config("from-a-listener", {}),
+            lambda: store.put_task_configs(connector, [{}]),
+            lambda: store.save(30),
+        ):
+            try:
+                call()
+            except UsageError as error:
+                self.refused.append(error)
+        store.put_target_state(connector, TargetState.PAUSED)  # is not read back, and so waits for other threads
+        sys.exit("a listener ends its program")
+
+
+def test_a_listener_that_waits_for_its_own_thread_or_exits(shared: Any) -> None:
+    listener = Meddling()
+    listener.store = store = shared.config_store(update_listener=listener)
+    began = time.monotonic()
+    store.put_connector_config("c", {})
+    assert time.monotonic() - began < 20  # the calls' own limits are 30 s
+    await_that(lambda: store.listener_failures, lambda count: count == 1, what="counted")
+    store.refresh(30)
+    assert len(listener.refused) == 4
+    assert "a thread of your own" in str(listener.refused[0])
+    state = store.snapshot()
+    assert (state.connectors(), state.target_state("c")) == ({"c"}, TargetState.PAUSED)
+    store.put_target_state("c", TargetState.STARTED)
+    store.refresh(30)
+    assert store.listener_failures == 1
+
+
+def test_a_callback_that_waits_for_its_own_thread(shared: Any) -> None:
+    store, seen = shared.offset_store(), []
+
+    def refresh(_error: object) -> None:
+        try:
+            store.refresh(30)
+        except UsageError as error:
+            seen.append(error)
+
+    store.set({b'group-a.["c",{}]': b"{}"}, refresh).result(30)
+    assert len(seen) == 1
+
+
+def test_statuses_of_the_last_moment_are_sent(shared: Any) -> None:
+    """Also where the first try fails: what a worker says last is that its tasks are not assigned."""
+    tasks = [ConnectorTaskId("c", number) for number in range(100)]
+    store = shared.status_store()
+    send, failed = store._compacted_log.send, set()
+
+    def fails_once(key: bytes, value: bytes | None) -> Any:
+        if key not in failed:
+            failed.add(key)
+            return send(key, b"x" * 20_000_000)  # whatever the reason is
+        return send(key, value)
+
+    store._compacted_log.send = fails_once
+    store_module = sys.modules["connect_share.stores.status"]
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(store_module, "_may_pass", lambda _error: True)
+        for task in tasks:
+            store.put(TaskStatus(task, State.UNASSIGNED, "w:1", 1))
+        began = time.monotonic()
+        store.stop(30.0)
+        assert time.monotonic() - began < 8  # one wait for all, not one for each
+    again = shared.status_store()
+    assert {status.state for status in again.get_all("c")} == {State.UNASSIGNED}
+    assert len(again.get_all("c")) == len(tasks)
+
+
+def test_an_older_status_never_follows_a_newer_one(shared: Any) -> None:
+    """The first try of the older fails, the newer one is written meanwhile."""
+    store = shared.status_store()
+    send, begun = store._compacted_log.send, []
+
+    def first_fails(key: bytes, value: bytes | None) -> Any:
+        begun.append(key)
+        return send(key, b"x" * 20_000_000 if len(begun) == 1 else value)
+
+    store._compacted_log.send = first_fails
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(sys.modules["connect_share.stores.status"], "_may_pass", lambda _error: True)
+        for state in (State.RUNNING, State.FAILED):
+            store.put(ConnectorStatus("c", state, "w:1", 1))
+        store.flush()
+        await_that(lambda: store._unwritten, lambda left: not left, what="written")
+        store.stop(30.0)
+    assert len(begun) == 2
+    assert shared.status_store().get("c").state is State.FAILED
+
+
+def test_what_cannot_be_sent_is_waited_for_as_long_as_the_caller_says(shared: Any, caplog: Any) -> None:
+    store = KafkaConfigBackingStore(shared.worker(bootstrap_servers="127.0.0.1:1"))
+    began = time.monotonic()
+    store.stop(30.0)  # nothing was put
+    assert time.monotonic() - began < 5
+
+
+def test_snapshots_cannot_be_changed(shared: Any) -> None:
+    store = shared.config_store()
+    store.put_connector_config("c", {"n": "1"})
+    store.put_task_configs("c", [{"t": "0"}])
+    state = store.snapshot()
+    live: Any
+    for live in (state.configs["c"], state.task_configs["c"][0], state.applied_configs["c"]):
+        with pytest.raises(TypeError, match="change a copy"):
+            live["n"] = "2"
+        with pytest.raises(TypeError):
+            live.clear()
+    copied = state.connector_config("c")
+    copied["n"] = "2"
+    assert store.snapshot().connector_config("c") == {"n": "1"} == pickle.loads(pickle.dumps(state.configs["c"]))
+    assert store.contains("c")
+    assert not store.contains("d")
