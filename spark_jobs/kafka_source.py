@@ -20,6 +20,7 @@ from connect_share.records import Headers, OffsetRange
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
 from spark_jobs.arrow_batches import arrow_batches
 from spark_jobs.schemas import KAFKA_SOURCE
+from spark_jobs.session import warn_of_missing_protection
 
 _log = logging.getLogger(__name__)
 
@@ -121,6 +122,7 @@ def read_kafka(
     Columns:
         out: :data:`KAFKA_SOURCE`.
     """
+    warn_of_missing_protection(spark)
     spark.dataSource.register(KafkaSource)
     secret = base64.b64encode(json.dumps(dict(settings.properties)).encode()).decode("ascii")
     return (

@@ -6,7 +6,7 @@ import atexit
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -28,6 +28,42 @@ appender.err.target = SYSTEM_ERR
 appender.err.layout.type = PatternLayout
 appender.err.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
 """
+
+
+_NETWORK: Final = ("spark.network.crypto.enabled", "spark.ssl.rpc.enabled")
+_PROTECTION: Final = (("spark.authenticate",), _NETWORK, ("spark.io.encryption.enabled",))
+_warned: Final[set[str]] = set()
+
+
+def missing_protection(settings: Callable[[str], str | None]) -> tuple[str, ...]:
+    """Return what is off of what keeps the credentials in tasks from others; nothing for a session without a cluster.
+
+    Args:
+        settings: gives a setting of Spark, ``None`` for one that is not set.
+    """
+    master = settings("spark.master") or "local"
+    if master == "local" or master.startswith("local["):
+        return ()
+    return tuple(
+        names[0] for names in _PROTECTION if not any((settings(name) or "").strip().lower() == "true" for name in names)
+    )
+
+
+def warn_of_missing_protection(session: SparkSession) -> None:
+    """Say once for each application that others may read the credentials that its tasks carry."""
+
+    def setting(name: str) -> str | None:
+        return session.conf.get(name, None)
+
+    missing, application = missing_protection(setting), setting("spark.app.id") or ""
+    if missing and application not in _warned:
+        _warned.add(application)
+        print(
+            f"warning: the tasks carry the credentials of the worker files, and {', '.join(missing)} "
+            f"{'is' if len(missing) == 1 else 'are'} off: who reaches Spark's ports or disks can take them; start with "
+            f"{' '.join(f'--conf {name}=true' for name in missing)} (docs/migrating.md, Spark on a cluster)",
+            file=sys.stderr,
+        )
 
 
 def under_spark_submit() -> bool:

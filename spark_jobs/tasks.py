@@ -22,6 +22,7 @@ from migrator.copy.evidence import SliceEvidence
 from migrator.progress import Progress
 from migrator.verify.comparing import VerifyJob
 from migrator.verify.equality import Difference
+from spark_jobs.session import warn_of_missing_protection
 
 J = TypeVar("J")
 R = TypeVar("R")
@@ -59,6 +60,7 @@ def run_as_tasks(
     """
     if not jobs:
         return []
+    warn_of_missing_protection(spark)
     context: SparkContext = spark.sparkContext
     with _reported(context, len(jobs), progress, what):
         return list(context.parallelize(list(jobs), len(jobs)).map(function).collect())

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -18,13 +20,20 @@ from connect_share.embedded.java import java_home_for_spark
 from connect_share.embedded.worker import worker_properties, write_properties
 from connect_share.worker_config import SHARING_PROPERTY
 from connect_share.worker_plugin import JAR_NAME, jar_path
+from spark_jobs.session import missing_protection
 from tests.support.kafka import TestBroker
 
 CHECKOUT = Path(__file__).parents[2]
 JOB = """
-import json, sys
+import json, os, sys
+from connect_share.cli.profiling import CountJob
+from connect_share.records import OffsetRange, TopicType
+from connect_share.worker_config import Isolation, WorkerConfig
+from migrator.progress import Silent
 from spark_jobs import generate_workload, profile_topics
+from spark_jobs.kafka_source import read_kafka
 from spark_jobs.session import spark_session
+from spark_jobs.tasks import count_in_task, run_as_tasks
 
 def where(_):
     import connect_share, os
@@ -34,9 +43,24 @@ with spark_session("cluster test") as spark:
     found = spark.sparkContext.parallelize(range(8), 8).map(where).collect()
     code = generate_workload.main(sys.argv[2:])
     code = code or profile_topics.main([*sys.argv[2:4], "--result", sys.argv[1] + ".profile"])
+    worker = WorkerConfig.from_file(sys.argv[3])
+    secret = os.environ["NOT_TO_BE_SHOWN"]
+    settings = worker.client_settings().overlaid({"sasl.password": secret, "sasl.oauthbearer.extensions": "a=" + secret})
+    topic = [OffsetRange(worker.config_storage_topic, 0, 0, 40)]
+    job = CountJob(TopicType.CONFIG, settings, topic, Isolation.READ_COMMITTED, 60.0, True)
+    counted = run_as_tasks(spark, [job], count_in_task, progress=Silent(), what="counting")
+    frame = read_kafka(spark, settings, topic, isolation=Isolation.READ_COMMITTED, client_id="test")
+    frame.explain(True)
+    counts = [counted[0][0].total().records, frame.groupBy("topic").count().collect()[0]["count"]]
     with open(sys.argv[1], "w") as file:
-        json.dump({"master": spark.sparkContext.master, "found": found, "code": code}, file)
+        context = spark.sparkContext
+        result = {"master": context.master, "found": found, "code": code, "counts": counts}
+        json.dump({**result, "application": context.applicationId}, file)
 """
+SECRET = "hunter2-canary"
+# As it is, and as it is inside of something in base64, wherever it begins there.
+IN_ALL_FORMS = [SECRET, *(base64.b64encode(b" " * at + SECRET.encode())[4 : 4 + 8].decode() for at in range(3))]
+PROTECTION = ("spark.authenticate", "spark.network.crypto.enabled", "spark.io.encryption.enabled")
 
 
 def _told(log: str) -> str:
@@ -86,6 +110,7 @@ def test_the_wheel_holds_the_jar_for_java_workers(wheel: Path) -> None:
 def test_a_job_runs_on_executors_that_have_only_the_wheel(
     broker: TestBroker, unique: str, tmp_path: Path, wheel: Path, bare_python: Path
 ) -> None:
+    """What the tasks carry is in none of Spark's logs; what would keep it from others and is off is said once."""
     properties = {**worker_properties(broker.bootstrap_servers, unique), SHARING_PROPERTY: "enabled"}
     worker_file = write_properties(tmp_path / "worker.properties", properties)
     job, result = tmp_path / "job.py", tmp_path / "result.json"
@@ -99,19 +124,26 @@ def test_a_job_runs_on_executors_that_have_only_the_wheel(
         "PYSPARK_PYTHON": str(bare_python),
         "PYSPARK_DRIVER_PYTHON": str(bare_python),
         "SPARK_LOCAL_IP": "127.0.0.1",
+        "NOT_TO_BE_SHOWN": SECRET,
     }
     java_home = java_home_for_spark()
     if java_home is not None:
         environment["JAVA_HOME"] = str(java_home)
     command = [str(home / "bin" / "spark-submit"), "--master", "local-cluster[2,1,512]"]
     command += ["--conf", "spark.executor.memory=512m", "--conf", "spark.ui.enabled=false"]
+    events = tmp_path / "events"
+    events.mkdir()
+    on = [f"{name} true" for name in PROTECTION[:2]]
+    log = ["spark.eventLog.enabled true", "spark.eventLog.compress false", f"spark.eventLog.dir {events.as_uri()}"]
+    (tmp_path / "spark.conf").write_text("\n".join([*on, "spark.authenticate.secret for-this-test", *log]))
+    command += ["--properties-file", str(tmp_path / "spark.conf")]
     command += ["--conf", f"spark.local.dir={tmp_path / 'spark'}", "--py-files", str(wheel), str(job), str(result)]
     command += ["-w", str(worker_file), "--groups", "4", "--jobs", "1", "--config-records", "40"]
     command += ["--status-records", "20", "--offset-records", "20", "--config-bytes", "20000"]
     done = subprocess.run(
         command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=800, check=False
     )
-    assert done.returncode == 0, _told(done.stderr)
+    assert done.returncode == 0, _told(done.stdout + done.stderr)
     report = json.loads(result.read_text())
     assert report["master"] == "local-cluster[2,1,512]"
     assert report["code"] == 0
@@ -121,3 +153,30 @@ def test_a_job_runs_on_executors_that_have_only_the_wheel(
     profile = json.loads(result.with_name("result.json.profile").read_text())
     assert sum(topic["records"] for topic in profile["topics"]) == 80
     assert len(profile["groups"]) == 4
+    assert report["counts"] == [40, 40]
+    warnings = [line for line in (done.stdout + done.stderr).splitlines() if "carry the credentials" in line]
+    assert len(warnings) == 1
+    assert warnings[0].startswith("warning: ")
+    assert "spark.io.encryption.enabled is off" in warnings[0]
+    # Where Spark puts what executors say, in this mode.
+    executors = home / "work" / report["application"]
+    written = [path for folder in (events, executors) for path in folder.rglob("*") if path.is_file()]
+    assert {"stdout", "stderr"} <= {path.name for path in written}
+    texts = {path.name: path.read_text("utf-8", "replace") for path in written if path.suffix != ".zip"}
+    assert any('"SparkListenerTaskEnd"' in text for text in texts.values())
+    for text in (*texts.values(), done.stdout, done.stderr):
+        assert not [secret for secret in IN_ALL_FORMS if secret in text]
+    shutil.rmtree(executors)
+
+
+def test_what_is_off_is_named() -> None:
+    def missing(**settings: str) -> tuple[str, ...]:
+        return missing_protection({name.replace("_", "."): value for name, value in settings.items()}.get)
+
+    assert missing() == missing(spark_master="local") == missing(spark_master="local[*,3]") == ()
+    for master in ("yarn", "k8s://https://h", "spark://h:7077", "local-cluster[2,1,512]"):
+        assert missing(spark_master=master) == PROTECTION
+        on = {"spark_authenticate": "TRUE", "spark_io_encryption_enabled": "true"}
+        assert missing(spark_master=master, **on) == (PROTECTION[1],)
+        assert missing(spark_master=master, spark_ssl_rpc_enabled="true", **on) == ()
+        assert missing(spark_master=master, spark_network_crypto_enabled="false", **on) == (PROTECTION[1],)
