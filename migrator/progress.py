@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, Protocol, TypeVar
+
+T = TypeVar("T")
+
+_EVERY: Final = 1_000
+"""Records between two words: one for each would take longer than the work."""
 
 
 class Progress(Protocol):
@@ -23,3 +29,14 @@ class Silent:
 
     def advance(self, records: int) -> None:
         """Say nothing."""
+
+
+def counted(items: Iterable[T], advance: Callable[[int], None] | None) -> Iterator[T]:
+    """Pass items on and report how many, now and then and at the end."""
+    seen = 0
+    for seen, item in enumerate(items, 1):
+        if advance is not None and seen % _EVERY == 0:
+            advance(_EVERY)
+        yield item
+    if advance is not None:
+        advance(seen % _EVERY)

@@ -28,7 +28,6 @@ from migrator.copy.copying import IDLE_TIMEOUT_S, MARKER_VALUE
 from migrator.copy.writing import CheckedWriter, Producers
 from migrator.errors import RestoreRejectedError
 from migrator.facts.inspection import (
-    PROGRESS_EVERY,
     client_id_of,
     load_worker_file,
     read_facts,
@@ -36,7 +35,7 @@ from migrator.facts.inspection import (
 )
 from migrator.planning.counting import Counting
 from migrator.planning.planning import DEFAULT_MAX_MESSAGE_BYTES
-from migrator.progress import Progress, Silent
+from migrator.progress import Progress, Silent, counted
 from migrator.transform.rules import PLAIN_KEYS, KeyTransform, Skipped, SkipReason
 
 # With sharing, a tombstone of the config topic is written as JSON null: config-position rule, decision 2.
@@ -175,9 +174,7 @@ class Restoring:
 
     def _records(self, progress: Progress) -> Iterator[tuple[TopicType, Record]]:
         """Yield the records of the origin's topics, those of others included, in the order of the file."""
-        for seen, (section, record) in enumerate(self.file.read_sections(), 1):
-            if seen % PROGRESS_EVERY == 0:
-                progress.advance(PROGRESS_EVERY)
+        for section, record in counted(self.file.read_sections(), progress.advance):
             topic_type = self._places.get((section, record.topic))
             if topic_type is not None:
                 yield topic_type, record
@@ -256,9 +253,7 @@ class Restoring:
         progress.phase(
             f"comparing with {self.worker.topic(newest.topic_type)}", sum(part.end - part.start for part in ranges)
         )
-        for seen, record in enumerate(records, 1):
-            if seen % PROGRESS_EVERY == 0:
-                progress.advance(PROGRESS_EVERY)
+        for record in counted(records, progress.advance):
             original = back.original_key(record.key)
             if isinstance(original, bytes):
                 newest.see(original, record.value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import suppress
 from typing import Final, TextIO
 
 _BAR_WIDTH: Final = 24
@@ -26,8 +27,11 @@ class ProgressLine:
     def __enter__(self) -> ProgressLine:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._close()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self._close()
+        elif self._what and self._terminal:
+            self._print("", end="\n")  # an error leaves the bar where it was
 
     def phase(self, what: str, total: int) -> None:
         """Begin a phase of ``total`` offsets; fewer records may come."""
@@ -60,11 +64,18 @@ class ProgressLine:
                 "elapsed_s": round(elapsed_s, 3),
                 "ended": ended,
             }
-            print(json.dumps(line), file=self._stream, flush=True)
+            self._print(json.dumps(line), end="\n")
+            return
+        if not self._total:
+            self._print(f"\r\x1b[K{self._what}", end="\n" if ended else "")
             return
         share = 1.0 if ended or not self._total else min(self._done / self._total, 1.0)
         filled = round(share * _BAR_WIDTH)
         left = "" if ended or not rate else f", {max(self._total - self._done, 0) / rate:.0f} s left"
         bar = f"[{'#' * filled}{'.' * (_BAR_WIDTH - filled)}] {self._done:,} records, {rate:,.0f}/s{left}"
         end = "\n" if ended else ""
-        print(f"\r\x1b[K{self._what} {bar}", end=end, file=self._stream, flush=True)
+        self._print(f"\r\x1b[K{self._what} {bar}", end=end)
+
+    def _print(self, text: str, *, end: str) -> None:
+        with suppress(OSError):  # that nobody can be shown it must not end the work
+            print(text, end=end, file=self._stream, flush=True)

@@ -14,9 +14,9 @@ from connect_share.client import Message
 from connect_share.records import Record, TopicType
 from migrator.copy.writing import Outgoing
 from migrator.plan.plan import CopySlice
+from migrator.progress import counted
 from migrator.transform.rules import SkipReason
 
-PROGRESS_EVERY: Final = 1_000
 _AT_ONCE: Final = 4_000
 """Keys and values that are hashed together: a call for each costs more than the hashing."""
 
@@ -94,18 +94,12 @@ class Tally:
 
     def reading(self, records: Iterable[Record], on_progress: Callable[[int], None] | None = None) -> Iterator[Record]:
         """Pass records on, counted."""
-        reported = 0
-        for record in records:
+        for record in counted(records, on_progress):
             self.read += 1
             self.last_offset = record.offset
             if self.first_offset is None:
                 self.first_offset = record.offset
-            if on_progress is not None and self.read - reported >= PROGRESS_EVERY:
-                on_progress(self.read - reported)
-                reported = self.read
             yield record
-        if on_progress is not None:
-            on_progress(self.read - reported)
 
     def carried(self, record: Record) -> None:
         """Count a record that is at the destination now, or will be."""

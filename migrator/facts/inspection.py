@@ -24,12 +24,11 @@ from connect_share.worker_config.client_settings import ClientSettings, Isolatio
 from migrator.copy.copying import IDLE_TIMEOUT_S
 from migrator.errors import DestinationNotEmptyError, PlanRejectedError, SourceChangedError
 from migrator.plan.plan import SourceTopic
-from migrator.progress import Progress
+from migrator.progress import Progress, counted
 from migrator.transform.connector_keys import connector_of
 from migrator.transform.rules import PLAIN_KEYS, KeyTransform, is_removal, left_behind_as
 
 CLIENT_ID_SUFFIX: Final = "migrate"
-PROGRESS_EVERY: Final = 1_000
 BUSY_TOPIC_WAIT_S: Final = 30.0
 """How long the transactions of others on a busy topic are waited for; those of a healthy worker last a second."""
 _ASK_AGAIN_S: Final = 0.2
@@ -195,9 +194,7 @@ def count_living(
         client_id=client_id,
         idle_timeout_s=IDLE_TIMEOUT_S,
     )
-    for seen, record in enumerate(records, 1):
-        if on_progress is not None and seen % PROGRESS_EVERY == 0:
-            on_progress(PROGRESS_EVERY)
+    for record in counted(records, on_progress):
         parts = None if record.key is None else split_key(topic_type, record.key)
         if parts is None or left_behind_as(topic_type, parts[1]) is not None:
             continue

@@ -10,11 +10,11 @@ from connect_share.client import Message, headers_of, to_record
 from connect_share.errors import UnreadableHeadersError
 from connect_share.records import Record, TopicType
 from migrator.errors import PlanRejectedError
-from migrator.facts.inspection import PROGRESS_EVERY
 from migrator.plan.plan import RecordCounts
 from migrator.transform.connector_keys import connector_of
 from migrator.transform.rules import KeyTransform, SkipReason
 
+_REPORT_EVERY: Final = 1_000
 RECORD_OVERHEAD_BYTES: Final = 61 + 70
 """A batch header and the lengths and deltas of one record, rounded up."""
 
@@ -28,7 +28,7 @@ class Counting:
         self._limit_bytes = limit_bytes
         self._advance = advance
         self._skipped: Counter[SkipReason] = Counter()
-        self._read = self._to_write = self._tombstones = self._bytes = 0
+        self._read = self._to_write = self._tombstones = self._bytes = self._reported = 0
         self.undated = 0
         self.connectors: set[str] = set()
         self._known: set[bytes] = set()
@@ -57,7 +57,7 @@ class Counting:
         self._read += taken
         self._to_write += taken
         self._bytes += size + taken * len(self._prefix)
-        self._advance(taken)
+        self._report()
 
     def _known_part(self, original: bytes) -> bytes:
         """Give the part of a key by which its connector is known: the whole, or ``["name",`` of an offset's."""
@@ -78,8 +78,8 @@ class Counting:
             PlanRejectedError: with its new key it does not fit into the destination's topic, or it cannot be carried whole.
         """
         self._read += 1
-        if self._read % PROGRESS_EVERY == 0:
-            self._advance(PROGRESS_EVERY)
+        if self._read - self._reported >= _REPORT_EVERY:
+            self._report()
         original = self._transform.original_key(record.key)
         if isinstance(original, SkipReason):
             self._skipped[original] += 1
@@ -107,8 +107,13 @@ class Counting:
             )
         return original
 
+    def _report(self) -> None:
+        self._advance(self._read - self._reported)
+        self._reported = self._read
+
     def counts(self) -> RecordCounts:
         """Give the figures so far."""
+        self._report()
         return RecordCounts(
             read=self._read,
             to_write=self._to_write,

@@ -22,11 +22,11 @@ from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import Isolation
 from connect_share.worker_config.secret_values import clear_text_secrets
 from migrator.copy.copying import IDLE_TIMEOUT_S
-from migrator.facts.inspection import PROGRESS_EVERY, client_id_of, load_worker_file
+from migrator.facts.inspection import client_id_of, load_worker_file
 from migrator.planning.advice import OWN_OFFSETS_TOPIC
 from migrator.planning.counting import RECORD_OVERHEAD_BYTES
 from migrator.planning.planning import DEFAULT_MAX_MESSAGE_BYTES
-from migrator.progress import Progress, Silent
+from migrator.progress import Progress, Silent, counted
 from migrator.survey.found import (
     TOPIC_CONFIGS,
     ConnectorSurvey,
@@ -175,10 +175,7 @@ class _Surveyor:
             idle_timeout_s=IDLE_TIMEOUT_S,
             with_headers=True,
         )
-        for seen, record in enumerate(records, 1):
-            if seen % PROGRESS_EVERY == 0:
-                self.progress.advance(PROGRESS_EVERY)
-            yield record
+        yield from counted(records, self.progress.advance)
 
     def gather_groups(self) -> None:
         """Fold the groups of each set of topics; a set that several files name is told once."""

@@ -12,7 +12,7 @@ from connect_share.records import OffsetRange, Record, TopicType
 from connect_share.state import replay_config
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
 from migrator.copy.copying import IDLE_TIMEOUT_S
-from migrator.facts.inspection import PROGRESS_EVERY
+from migrator.progress import counted
 from migrator.second_process import SecondProcess
 from migrator.transform.canonical import canonical_config
 from migrator.transform.connector_keys import connector_of
@@ -54,10 +54,7 @@ class Side:
             client_id=self.client_id,
             idle_timeout_s=IDLE_TIMEOUT_S,
         )
-        for seen, record in enumerate(records, 1):
-            if on_progress is not None and seen % PROGRESS_EVERY == 0:
-                on_progress(PROGRESS_EVERY)
-            yield record
+        yield from counted(records, on_progress)
 
     def batches(self, on_progress: Callable[[int], None] | None = None) -> Iterator[list[Message]]:
         """Read them as the client's own messages."""

@@ -106,6 +106,8 @@ def test_facts_of_a_rich_scene(site: Site) -> None:
     assert [part.partition for part in topics[topic].partitions if part.transaction_open] == [4]
     assert [topics[site.topic("shared", each)].exists for each in TopicType] == [True, False, False]
 
+    phases = [json.loads(line) for line in err.splitlines() if line.startswith('{"phase"')]
+    assert all(phase["records"] > 0 for phase in phases if phase["ended"] and phase["of_at_most"] > 0)
     what_there_is = Survey.model_validate({k: v for k, v in json.loads(alone[1]).items() if k[0] != "_"})
     assert (alone[0], what_there_is.moves, what_there_is.collisions) == (0, (), ())
     assert what_there_is.topics == tuple(topic for topic in found.topics if topic.named_by == (str(source),))

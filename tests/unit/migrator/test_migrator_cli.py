@@ -1,5 +1,6 @@
 """What the console refuses before it talks to anybody, and how it says so."""
 
+import errno
 import json
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from migrator.cli import progress_line
 from migrator.cli.__main__ import main
 from migrator.cli.progress_line import ProgressLine
+from migrator.progress import counted
 
 PLAN = ["plan", "--source-worker-config", "s", "--destination-worker-config", "d", "-o", "p.json"]
 
@@ -95,3 +97,35 @@ def test_progress_is_a_bar_on_a_terminal() -> None:
     last = stream.text.rsplit("\r", 1)[1]
     assert last.startswith("\x1b[Kcopying [########################] 10 records, ")
     assert last.endswith("/s\n")
+
+
+def test_an_error_leaves_the_bar_where_it_was() -> None:
+    stream = Terminal(terminal=True)
+
+    def fail() -> None:
+        with ProgressLine(stream) as progress:  # type: ignore[arg-type]
+            progress.phase("copying", 10)
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+    assert stream.text.endswith("[........................] 0 records, 0/s\n")
+
+
+def test_a_stream_that_takes_nothing_does_not_end_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = Terminal(terminal=False)
+
+    def full(_: str) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(stream, "write", full)
+    with ProgressLine(stream) as progress:  # type: ignore[arg-type]
+        progress.phase("copying", 10)
+        progress.advance(10)
+
+
+@pytest.mark.parametrize(("number", "reported"), [(0, [0]), (7, [7]), (1_000, [1_000, 0]), (2_001, [1_000, 1_000, 1])])
+def test_all_that_was_read_is_reported(number: int, reported: list[int]) -> None:
+    seen: list[int] = []
+    assert list(counted(range(number), seen.append)) == list(range(number))
+    assert seen == reported
