@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import Any, Final, TextIO
 
+from connect_share.connect_json import dumps
 from connect_share.errors import ConnectShareError
 
 ELLIPSIS: Final = "…"
@@ -22,6 +23,8 @@ HIDDEN: Final = "[hidden]"
 PLAIN: Final = "(plain)"
 """Stands for the cluster with plain keys; no cluster group id can be written like this."""
 
+_DEEPEST: Final = 8
+"""Levels of results as JSON: two more than a result has, for each costs every line of it two blanks."""
 _GAP: Final = "  "
 _NARROWEST_COLUMN: Final = 12
 
@@ -119,14 +122,16 @@ def json_text(command: str, members: Mapping[str, Any]) -> str:
     return json.dumps(_finite(told), indent=2, sort_keys=True, allow_nan=False)
 
 
-def _finite(value: Any) -> Any:
-    """Give numbers that JSON does not have as texts."""
+def _finite(value: Any, depth: int = 0) -> Any:
+    """Return numbers that JSON does not have as texts, and as the text of its JSON what a stranger has nested deeper."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
+    if isinstance(value, (Mapping, list, tuple)) and depth == _DEEPEST:
+        return dumps(value).decode("utf-8", "surrogatepass")
     if isinstance(value, Mapping):
-        return {str(name): _finite(item) for name, item in value.items()}
+        return {str(name): _finite(item, depth + 1) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_finite(item) for item in value]
+        return [_finite(item, depth + 1) for item in value]
     return value
 
 

@@ -214,8 +214,8 @@ class ConfigFold:
         self.skipped[SkipKind.BAD_VALUE] += 1
         # Connect itself removes connectors and target states only; other keys are removed by tools, on purpose.
         level = logging.DEBUG if record.value in {None, JSON_NULL} else logging.ERROR
-        place = (key, record.topic, record.partition, record.offset)
-        _log.log(level, "Discarding record %r at %s[%d]@%d: %s", *place, reason)
+        place = (shown(key), record.topic, record.partition, record.offset)
+        _log.log(level, "Discarding record %s at %s[%d]@%d: %s", *place, reason)
 
     def _dispatch(self, key: str, value: Any, events: list[ConfigEvent]) -> None:
         for prefix, handle in self._HANDLERS:

@@ -23,6 +23,11 @@ def shown(text: str) -> str:
     return quoted if whole else f"{quoted[: _LONGEST_SHOWN + 1]}... ({len(text)} characters)"
 
 
+def encodable(text: str) -> str:
+    """Return text that UTF-8 and any JSON can hold: half a surrogate pair, which JSON can spell, becomes its escape."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
 def key_text(key: bytes) -> str:
     """Decode a key as Java's string deserializer does: invalid UTF-8 becomes U+FFFD, never an error."""
     # Java puts one such character for the two or three bytes of a surrogate, Python one for each.

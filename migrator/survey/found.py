@@ -7,6 +7,7 @@ from typing import Final
 from pydantic import BaseModel, ConfigDict
 
 from connect_share.records import TopicType
+from migrator.transform.connector_keys import TopicText
 
 TOPIC_CONFIGS: Final = (
     "cleanup.policy",
@@ -89,8 +90,8 @@ class TopicSurvey(_Fact):
 class SecretPlace(_Fact):
     """Where a secret stands in clear text."""
 
-    connector: str
-    property: str
+    connector: TopicText
+    property: TopicText
 
 
 class ConnectorSurvey(_Fact):
@@ -115,7 +116,7 @@ class ConnectorSurvey(_Fact):
     state_mode: str | None
     fenced_tasks: int | None
     offset_records: int
-    worker_ids: tuple[str, ...] = ()
+    worker_ids: tuple[TopicText, ...] = ()
 
 
 class GroupSurvey(_Fact):

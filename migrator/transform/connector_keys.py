@@ -6,12 +6,17 @@ The text is taken apart as Java takes it apart, so that ``orders`` and ``orders-
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, Final
+
+from pydantic import AfterValidator
 
 from connect_share import connect_json
 from connect_share.errors import ValueFormatError
 from connect_share.records import TopicType
-from connect_share.state.names import key_text, parse_task_id
+from connect_share.state.names import encodable, key_text, parse_task_id
+
+TopicText = Annotated[str, AfterValidator(encodable)]
+"""A text from a topic as a member of what is written as JSON."""
 
 _CONFIG_PREFIXES: Final = ("target-state-", "connector-", "commit-", "restart-connector-", "tasks-fencing-")
 _TASK: Final = "task-"
@@ -51,7 +56,7 @@ def _connector_of_offset_key(key: bytes) -> str | None:
         return None
     if not isinstance(parsed, list) or not parsed:
         return None
-    return parsed[0] if isinstance(parsed[0], str) else None
+    return encodable(parsed[0]) if isinstance(parsed[0], str) else None
 
 
 def connector_of(topic_type: TopicType, original_key: bytes) -> str | None:

@@ -23,7 +23,7 @@ from connect_share.state import (
     replay_offsets,
     replay_status,
 )
-from migrator.transform.connector_keys import connector_of
+from migrator.transform.connector_keys import TopicText, connector_of
 from migrator.transform.rules import PLAIN_KEYS
 
 STATUS_FIELDS: Final = ("state", "worker_id", "generation", "trace", "version")
@@ -53,9 +53,9 @@ class Difference(BaseModel):
     cluster_group_id: str | None
     topic_type: TopicType
     kind: str
-    connector: str | None
-    item: str | None = None
-    field: str | None = None
+    connector: TopicText | None
+    item: TopicText | None = None
+    field: TopicText | None = None
     problem: Problem
 
     def __str__(self) -> str:
