@@ -69,7 +69,8 @@ def plan_command(arguments: argparse.Namespace) -> int:
         return 0
     output.lines(*plan_lines(plan))
     if not arguments.dry_run:
-        output.lines("", f"written to {arguments.plan}; next: connect-share-migrate apply {arguments.plan}")
+        follow = " --follow" if plan.follow else ""
+        output.lines("", f"written to {arguments.plan}; next: connect-share-migrate apply {arguments.plan}{follow}")
     return 0
 
 

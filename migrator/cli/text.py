@@ -6,6 +6,7 @@ from connect_share.records import TopicType
 from migrator.cutover.cutover import CutoverPreview
 from migrator.cutover.rollback import Rollback
 from migrator.plan.plan import MigrationPlan
+from migrator.planning.advice import named_connectors
 from migrator.verify.verification import Verification
 
 
@@ -13,12 +14,11 @@ def plan_lines(plan: MigrationPlan) -> list[str]:
     """Show a plan: what goes where, what stays behind, warnings, steps."""
     lines = [f"run {plan.run_id}, mode {plan.mode}"]
     for source in plan.sources:
-        count = source.connectors
-        lines.append("")
-        lines.append(
-            f"{source.group_id} becomes {source.cluster_group_id} "
-            f"({count} connector{'' if count == 1 else 's'}), {source.worker_config_file}"
-        )
+        whose = f"{source.connectors} connector{'' if source.connectors == 1 else 's'}"
+        if source.only_connectors is not None:
+            whose = f"only {named_connectors(source.only_connectors)}"
+        keys = "gets plain keys" if source.cluster_group_id is None else f"becomes {source.cluster_group_id}"
+        lines += ["", f"{source.group_id} {keys} ({whose}), {source.worker_config_file}"]
         for topic_type in TopicType:
             topic, shared = source.topics[topic_type], plan.destination.topics[topic_type]
             counts = topic.counts

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from migrator.errors import PlanRejectedError
@@ -10,6 +10,7 @@ from migrator.plan.plan import Destination, Step
 from migrator.planning.moves import Intent, Move
 
 OWN_OFFSETS_TOPIC: Final = "offsets.storage.topic"
+_NAMED: Final = 5
 
 
 def warn_about(move: Move, destination_cluster: str | None, mode: str) -> list[str]:
@@ -126,36 +127,63 @@ def _refuse_unassigned(moves: Sequence[Move]) -> list[str]:
 
 
 def steps_of(moves: Sequence[Move], destination: Destination, intent: Intent) -> tuple[Step, ...]:
-    """Tell who does what, in order, from here to workers that run on the destination."""
-    sources = ", ".join(dict.fromkeys(move.source.group_id for move in moves))
-    groups = ", ".join(dict.fromkeys(move.destination_group_id for move in moves))
-    stop = f"stop all workers of {sources} and keep them stopped"
-    steps = [] if intent.follow else [_you(stop)]
+    """Return who does what, in order, from here to workers that run on the destination."""
+    sources, groups = ([*dict.fromkeys(each)] for each in _groups_of(moves))
+    new = [group for group in groups if group not in sources]
+    steps = []
+    if not intent.follow:
+        steps.append(_stop([*sources, *new]))
+    elif new:
+        steps.append(_stop(new))
     steps.append(_tool("apply: check that nothing changed since this plan was made, back up what is read and replaced"))
     create = [topic.topic for topic in destination.topics.values() if topic.create]
     if create:
         steps.append(_tool(f"apply: create {', '.join(create)} as a worker of the destination would"))
     what = "the folded state" if intent.mode == "state" else "the records"
     for move in moves:
-        whose = what if move.only_connectors is None else f"{what} of {len(move.only_connectors)} connector(s)"
+        whose = what if move.only_connectors is None else f"{what} of {named_connectors(move.only_connectors)}"
         steps.append(_tool(f"apply: copy {whose} of {move.source.group_id} as {_keys_of(move)}"))
     if intent.follow:
         steps.append(_tool("apply --follow: mirror what the workers write meanwhile, showing how far it is behind"))
-        steps.append(_you(stop))
+        steps.append(_stop(sources))
     steps.append(_tool("verify: fold both sides and compare the states"))
-    steps.append(
-        _tool(
-            f"cutover: copy what is left, verify, fence the producers of {sources}, and seal the source, so that a worker "
-            "that is started there by mistake runs nothing"
-        )
-    )
+    steps.append(_tool(f"cutover: copy what is left, verify, {_end_of(moves, destination)}"))
     sharing = "with sharing enabled" if moves[0].group is not None else "with sharing disabled"
-    steps.append(_you(f"start the workers of {groups} on the destination's topics, {sharing}"))
+    steps.append(_you(f"start the workers of {', '.join(groups)} on the destination's topics, {sharing}"))
     return tuple(steps)
+
+
+def _groups_of(moves: Sequence[Move]) -> tuple[list[str], list[str]]:
+    return [move.source.group_id for move in moves], [move.destination_group_id for move in moves]
+
+
+def _end_of(moves: Sequence[Move], destination: Destination) -> str:
+    """Return what is done to the old side; ``migrator.cutover.sealing.default_how`` decides on the same."""
+    exactly_once = [move.source.group_id for move in moves if move.source.exactly_once_source_support != "disabled"]
+    fence = f"fence the producers of {', '.join(dict.fromkeys(exactly_once))}, and " if exactly_once else "and "
+    topics = {topic_type: topic.topic for topic_type, topic in destination.topics.items()}
+    if any(
+        move.kafka_cluster_id == destination.kafka_cluster_id and move.source.topic(topic_type) == topic
+        for move in moves
+        for topic_type, topic in topics.items()
+    ):
+        return f"{fence}remove the originals, which lie beside their copies"
+    return f"{fence}seal the source, so that a worker that is started there by mistake runs nothing"
+
+
+def named_connectors(names: Collection[str]) -> str:
+    """Return the connectors that are moved, for people."""
+    shown = ", ".join(map(repr, sorted(names)[:_NAMED]))
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"connector{'' if len(names) == 1 else 's'} {shown}{more}" if names else "no connector"
 
 
 def _keys_of(move: Move) -> str:
     return "plain keys" if move.group is None else f"keys under the prefix {move.group}."
+
+
+def _stop(groups: Sequence[str]) -> Step:
+    return _you(f"stop all workers of {', '.join(groups)} and keep them stopped")
 
 
 def _you(what: str) -> Step:

@@ -24,6 +24,7 @@ from migrator.cutover.cutover import cut_over, preview_cutover
 from migrator.cutover.rollback import roll_back
 from migrator.errors import AlreadyAppliedError, CutoverError, PlanRejectedError
 from migrator.facts.manifest import Manifest, MigrationStatus, manifest_path
+from migrator.plan.plan import MigrationPlan
 from migrator.planning.moves import Intent
 from migrator.verify.verification import verify_plan
 from tests.support.connect_member import ConnectMember
@@ -220,6 +221,11 @@ def test_exactly_once_producers_are_fenced(site: Site) -> None:
     overrides = {"transactional.id": f"{group}-a.b-0", "transaction.timeout.ms": "60000"}
     zombie = client.producer(site.settings, client_id="test", overrides=overrides)
     zombie.init_transactions(30)
+    steps = [step.what for step in MigrationPlan.load(plan).steps]
+    assert f"cutover: copy what is left, verify, fence the producers of {group}, and seal" in " ".join(steps)
+    assert [step for step in steps if step.startswith("stop")] == [
+        f"stop all workers of {each} and keep them stopped" for each in (GROUP, group)
+    ]
     apply_plan(plan)
     assert set(preview_cutover(plan).transactional_ids) == {f"connect-cluster-{group}", f"{group}-a.b-0"}
     assert cut_over(plan).fenced == 2
@@ -326,7 +332,11 @@ def test_an_apply_that_did_not_end_is_rolled_back(site: Site) -> None:
 
 
 def test_following_needs_a_plan_made_for_it(site: Site) -> None:
-    plan = site.plan(small_source(site), shared(site))
+    source = small_source(site)
+    files = ("--source-worker-config", source, "--destination-worker-config", shared(site))
+    followed = site.folder / "followed.json"
+    assert run("plan", *files, "--follow", "-o", followed)[1].endswith(f"apply {followed} --follow\n")
+    plan = site.plan(source, shared(site))
     assert "make a plan with --follow" in run("apply", plan, "--follow", "--yes")[2]
     apply_plan(plan)
     with pytest.raises(PlanRejectedError, match="--follow"):

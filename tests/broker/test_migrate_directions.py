@@ -11,6 +11,7 @@ from connect_share.errors import ConfigError, InvalidClusterGroupIdError
 from connect_share.records import Record, TopicType
 from connect_share.state import TargetState, replay_config, replay_offsets, replay_status
 from migrator.apply.apply import apply_plan
+from migrator.cli.text import plan_lines
 from migrator.errors import DestinationNotEmptyError, PlanRejectedError
 from migrator.plan.plan import MigrationPlan
 from migrator.planning.moves import Intent
@@ -68,6 +69,10 @@ def fill(site: Site, who: str, names: list[str], prefix: str = "") -> None:
             lay_down(site, who, topic_type, [(f"{prefix}{key}", value, None) for key, value, _ in pairs])
 
 
+def said(plan: MigrationPlan) -> str:
+    return "\n".join(plan_lines(plan))
+
+
 def test_there_and_back_again(site: Site) -> None:
     """Dedicated to shared, shared to dedicated: every byte is what it was."""
     source = small_source(site)
@@ -75,7 +80,9 @@ def test_there_and_back_again(site: Site) -> None:
     carry_out(site.plan(source, shared(site)))
     exit_file = site.worker_file("fresh", "orders", sharing=False)
     plan = carry_out(site.plan(shared(site), exit_file, "exit.json"))
-    assert plan.sources[0].becomes == "plain keys"
+    assert "com.acme.orders gets plain keys (1 connector)" in said(plan)
+    assert "1. you: stop all workers of com.acme.orders, orders and keep them stopped" in said(plan)
+    assert "cutover: copy what is left, verify, and seal the source" in said(plan)
     for topic_type in TopicType:
         before, after = site.read(site.topic("own", topic_type)), site.read(site.topic("fresh", topic_type))
         kept = [r for r in before if r.key != b"session-key" and not (r.key or b"").startswith(b"restart-")]
@@ -134,6 +141,7 @@ def test_a_rename_in_place(site: Site) -> None:
     old, new = (site.worker_file("shared", group, sharing=True) for group in ("old.name", "new"))
     plan = carry_out(site.plan(old, new))
     assert all(plan.in_place(plan.sources[0], topic_type) for topic_type in TopicType)
+    assert "cutover: copy what is left, verify, and remove the originals, which lie beside" in said(plan)
     for topic_type in TopicType:
         after = site.read(site.topic("shared", topic_type))
         old_ones = [r for r in before[topic_type] if (r.key or b"").startswith(b"old.name.")]
@@ -230,6 +238,8 @@ def test_one_job_among_names_that_look_like_it(site: Site, job: str) -> None:
     path = site.plan(source, target, intent=Intent(job=job))
     plan = carry_out(path)
     assert plan.sources[0].connectors == 1
+    assert f"orders becomes new.home (only connector {job!r})" in said(plan)
+    assert f"copy the records of connector {job!r} of orders" in said(plan)
     state = replay_config(site.read(site.topic("shared", TopicType.CONFIG)), "new.home")
     assert state.connectors() == {job}
     assert state.task_count(job) == 1
