@@ -58,7 +58,8 @@ class FirstLook:
         """
         topic = self._spec.topic
         asked_s = time.monotonic()
-        known = self._admin.describe_topics([topic]).get(topic)
+        # With a deadline of one's own: brokers may be away just now, as Connect's start allows for.
+        known = self._admin.describe_topics([topic], timeout_s=self._create_timeout_s).get(topic)
         made = ensure_topic(
             self._admin, self._spec, timeout_s=self._create_timeout_s, known=known, stopping=self._stopping
         )

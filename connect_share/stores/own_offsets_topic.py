@@ -195,7 +195,7 @@ def _isolation(worker_config: WorkerConfig, connector: str, java: Mapping[str, s
         return Isolation(java.get("isolation.level", Isolation.READ_COMMITTED.value).strip().lower())
     except ValueError:
         words = " or ".join(level.value for level in Isolation)
-        raise _refused(connector, "consumer.override.isolation.level", f"has to be {words}") from None
+        raise _refused(connector, "isolation.level of the consumer", f"has to be {words}") from None
 
 
 def _translated(connector: str, client: str, java: Mapping[str, str], overrides: Mapping[str, str]) -> ClientSettings:
