@@ -73,24 +73,25 @@ def parse_properties(text: str) -> dict[str, str]:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    pending: str | None = None
+    begun: list[str] = []
     first = 0
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     for number, raw in enumerate(lines, 1):
         line = raw.lstrip(_BLANK)
-        if pending is None:
+        if not begun:
             if not line or line[0] in "#!":
                 continue
-            first, pending = number, ""
+            first = number
         backslashes = len(line) - len(line.rstrip("\\"))
         if backslashes % 2:
             # A line of nothing but a backslash has not begun anything: a comment or blank line may follow.
-            pending = pending + line[:-1] or None
+            if len(line) > 1:
+                begun.append(line[:-1])
             continue
-        yield first, pending + line
-        pending = None
-    if pending:
-        yield first, pending
+        yield first, "".join([*begun, line])
+        begun = []
+    if begun:
+        yield first, "".join(begun)
 
 
 def _split(line: str) -> tuple[str, str]:

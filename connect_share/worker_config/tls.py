@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import stat
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -81,6 +82,9 @@ def _host_name_check(algorithm: str) -> str:
 def _store_kind(name: str, location: str) -> str:
     """Look at the bytes: ``ssl.truststore.type`` is often left at Java's default, JKS, which reads PKCS12 too."""
     try:
+        # A named pipe would hold everything up; a connector's configuration may say where the store is.
+        if not stat.S_ISREG(Path(location).stat().st_mode):
+            raise ConfigError(f"{name}: {location} is no regular file", property_name=name)
         with Path(location).open("rb") as file:
             content = file.read(_STORE_LIMIT_BYTES)
     except OSError as exc:

@@ -152,19 +152,19 @@ def parse_properties(data: bytes) -> dict[str, str]:
 
 
 def _logical_lines(text: str) -> Iterator[str]:
-    whole = ""
+    begun: list[str] = []
     for raw in _LINE_END.split(text):
         line = raw.lstrip(" \t\f")
-        if not whole and line[:1] in ("", "#", "!"):
+        if not begun and line[:1] in ("", "#", "!"):
             continue
-        whole += line
-        if (len(whole) - len(whole.rstrip("\\"))) % 2:
-            whole = whole[:-1]
+        if (len(line) - len(line.rstrip("\\"))) % 2:
+            if len(line) > 1:
+                begun.append(line[:-1])
             continue
-        yield whole
-        whole = ""
-    if whole:
-        yield whole
+        yield "".join([*begun, line])
+        begun = []
+    if begun:
+        yield "".join(begun)
 
 
 def _unescaped(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from collections.abc import Mapping
@@ -469,6 +470,14 @@ def test_a_store_of_another_kind_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x").write_text("not a store")
     with pytest.raises(ConfigError, match="neither PEM nor PKCS12 nor JKS"):
         translated({"security.protocol": "SSL", "ssl.truststore.location": str(tmp_path / "x")})
+
+
+@pytest.mark.parametrize("name", ["ssl.truststore.location", "ssl.keystore.location"])
+def test_a_store_that_is_no_file_is_refused_at_once(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / "x")
+    for path in ("/dev/zero", str(tmp_path / "x"), str(tmp_path)):
+        with pytest.raises(ConfigError, match=f"{name}: .* is no regular file"):
+            translated({"security.protocol": "SSL", name: path})
 
 
 def test_the_library_refuses_by_name_and_without_the_value() -> None:
