@@ -156,17 +156,14 @@ def _overrides(
     found: dict[str, dict[str, str]] = {client: {} for client in _CLIENTS}
     policy: OverridePolicy | None = None
     for name, value in connector_config.items():
-        prefix = next((prefix for prefix in _OVERRIDE_PREFIXES if name.startswith(prefix)), None)
-        if prefix is None:
+        client, is_override, setting = name.partition(".override.")
+        if not is_override or client not in found:
             continue
         policy = policy or OverridePolicy.of(worker_config.originals)
-        setting = name.removeprefix(prefix)
         if not policy.allows(setting):
-            raise _refused(
-                connector, name, f"is not allowed by the worker's {POLICY_PROPERTY}={policy.name}; remove it"
-            )
+            raise _refused(connector, name, f"is not allowed by the worker's {POLICY_PROPERTY}={policy.name}; remove it")
         if value is not None and setting not in _NOT_FOR_THE_STORE:
-            found[prefix.partition(".")[0]][setting] = _text(connector, name, value)
+            found[client][setting] = _text(connector, name, value)
     return found
 
 
