@@ -161,7 +161,9 @@ def _overrides(
             continue
         policy = policy or OverridePolicy.of(worker_config.originals)
         if not policy.allows(setting):
-            raise _refused(connector, name, f"is not allowed by the worker's {POLICY_PROPERTY}={policy.name}; remove it")
+            raise _refused(
+                connector, name, f"is not allowed by the worker's {POLICY_PROPERTY}={policy.name}; remove it"
+            )
         if value is not None and setting not in _NOT_FOR_THE_STORE:
             found[client][setting] = _text(connector, name, value)
     return found
