@@ -80,13 +80,12 @@ def rollback_lines(found: Rollback) -> list[str]:
 
 
 def verification_lines(verification: Verification, shown: int) -> list[str]:
-    """Show whether both sides are equal, and the first ``shown`` differences."""
+    """Show the first ``shown`` differences, and in the last line whether both sides are equal."""
     lines = [f"warning: {warning}" for warning in verification.warnings]
     if verification.equal:
         return [*lines, f"equal: {verification.compared} comparisons, no difference"]
     total = len(verification.differences)
-    lines += [f"different: {total} difference{'' if total == 1 else 's'}"]
     lines += [f"  {difference}" for difference in verification.differences[:shown]]
     if total > shown:
         lines.append(f"  and {total - shown} more: --output json shows all")
-    return lines
+    return [*lines, f"different: {total} difference{'' if total == 1 else 's'}"]

@@ -516,6 +516,13 @@ def test_verify_finds_what_was_changed_at_the_destination(site: Site) -> None:
     assert told["_version"]
     assert len(told["differences"]) == 2
     assert "4711002" not in out
+    code, out, err = run("verify", plan_path)
+    assert (code, out.splitlines()[-1], "error" in err) == (1, "different: 2 differences", False)
+    # What could not be compared is not different.
+    (site.folder / f"shared-{GROUP}-sharing.properties").unlink()
+    code, out, err = run("verify", plan_path)
+    assert (code, out) == (1, "")
+    assert err.splitlines()[-1].startswith("connect-share-migrate: error: the worker file ")
 
 
 def test_live_workers_are_refused(site: Site) -> None:
