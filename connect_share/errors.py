@@ -221,8 +221,9 @@ class ReadToEndTimeoutError(StoreError):
     """The log was not read to the end in time; nothing was lost, a later read goes on from ``position``.
 
     Attributes:
-        blocked_by: cluster group whose open transaction is in the way, ``None`` if there is none or it is not known.
-        transactional_id: what Connect gives the producer of that transaction, if the key of its first record tells.
+        blocked_by: cluster group of which the open transaction in the way claims to be, ``None`` if it claims none.
+            Whoever may write to the topic can claim any: the broker knows the producer.
+        transactional_id: what Connect gives the producer of such a transaction, if the key of its first record tells.
     """
 
     retriable: bool = True

@@ -5,6 +5,7 @@ A file that is damaged, of another format or somebody else's is told from a good
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -75,10 +76,13 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     """Replace the file as one step, mode 0600.
 
     Raises:
-        OSError: it cannot be written; what was there before is untouched.
+        OSError: it cannot be written, or a configuration is nested too deeply; what was there before is untouched.
     """
     # Not pydantic's own JSON: numbers in configurations have to come back exactly as they were.
-    body = json.dumps(checkpoint.model_dump(), separators=(",", ":")).encode()
+    try:
+        body = json.dumps(checkpoint.model_dump(), separators=(",", ":")).encode()
+    except RecursionError as error:  # which a record of the group may be made for
+        raise OSError(errno.EOVERFLOW, "a configuration is nested too deeply for a checkpoint") from error
     head = f"{FORMAT} bytes={len(body)} sha256={hashlib.sha256(body).hexdigest()}\n"
     write_private_file(path, head.encode() + body)
 
@@ -113,7 +117,7 @@ def read_checkpoint(path: Path) -> Checkpoint | None:
         raise CheckpointRejected("it is damaged: its checksum does not fit")
     try:
         return Checkpoint.model_validate(_with_numbers(json.loads(body)))
-    except (ValidationError, ValueError, TypeError, AttributeError, KeyError):
+    except (ValidationError, ValueError, TypeError, AttributeError, KeyError, RecursionError):
         # The parser's own words would quote what is in the file.
         raise CheckpointRejected("it is not as this version writes checkpoints") from None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 from collections.abc import Collection
@@ -10,10 +9,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from connect_share.admin import Admin
-from connect_share.errors import ConnectShareError, ReadToEndTimeoutError
+from connect_share.connect_json import loads
+from connect_share.errors import ConnectShareError, ReadToEndTimeoutError, ValueFormatError
 from connect_share.keys import ClusterGroupId, split_key
 from connect_share.log.ranges import read_ranges
 from connect_share.records import OffsetRange, TopicType
+from connect_share.state.names import shown
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
 
 _log = logging.getLogger(__name__)
@@ -27,11 +28,12 @@ TELL_AFTER_S: Final = 5.0
 class OpenTransaction:
     """A transaction that readers of committed records have to wait for.
 
-    Clients of this language cannot list transactions, so all that is known comes from the key of its first record.
+    Clients of this language cannot list transactions, so all that is known comes from the key of its first record, which
+    its writer has chosen: a claim.
 
     Attributes:
         start_offset: of its first record, the last stable offset.
-        cluster_group_id: who wrote that record; ``None`` if the key is plain or not one of Connect's.
+        cluster_group_id: who claims to have written that record; ``None`` if the key is plain or not one of Connect's.
         plain: the key is one of Connect's, without a prefix.
         transactional_id: what Connect gives the producer of such a record; ``None`` if the key does not tell, as on the
             offset topic, where tasks write too.
@@ -47,31 +49,29 @@ class OpenTransaction:
     connector: str | None = None
 
     def told(self, bootstrap_servers: str) -> str:
-        """Say whose it is and what to do."""
-        group = self.cluster_group_id
-        if group is None:
-            known = (
-                "a cluster with plain keys"
-                if self.plain
-                else "an unknown producer: its first record is no record of Connect"
-            )
-            whose, whom = f"{known}, transactional id unknown", "its producer"
-        else:
-            leader = f"connect-cluster-{group}"
-            task = (
-                ""
-                if self.connector is None
-                else f"{ascii(f'{group}-{self.connector}-')[1:-1]}<task> of a source task or "
-            )
-            whose = f"cluster group {str(group)!r}, transactional id {self.transactional_id or task + leader}"
-            whom = f"the workers of {str(group)!r}"
+        """Say whose it claims to be and what to do."""
+        tool = f"kafka-transactions.sh --bootstrap-server {bootstrap_servers}"
+        place = f"--topic {self.topic} --partition {self.partition}"
         return (
-            f"a transaction is open at {self.topic}[{self.partition}]@{self.start_offset}, of {whose}. It ends when it is "
-            f"committed or aborted, at the latest after its transaction.timeout.ms (a minute by default), also if its "
-            f"producer is dead: wait. If it stays for longer, it hangs: stop {whom}, then kafka-transactions.sh "
-            f"--bootstrap-server {bootstrap_servers} abort --topic {self.topic} --partition {self.partition} "
+            f"a transaction is open at {self.topic}[{self.partition}]@{self.start_offset}. {self._claim()}. It ends when it "
+            f"is committed or aborted, at the latest after its transaction.timeout.ms (a minute by default), also if its "
+            f"producer is dead: wait. If it stays for longer, it hangs. Who it is says the broker, by producer id and epoch: "
+            f"{tool} describe-producers {place}; stop that producer, then {tool} abort {place} "
             f"--start-offset {self.start_offset}"
         )
+
+    def _claim(self) -> str:
+        """Say what the key of the first record says; anybody who may write to the topic can choose it."""
+        if self.plain:
+            return (
+                "By the key of its first record it claims to be of a cluster with plain keys, transactional id unknown"
+            )
+        if self.cluster_group_id is None:
+            return "Its first record is no record of Connect, transactional id unknown"
+        group, leader = str(self.cluster_group_id), shown(f"connect-cluster-{self.cluster_group_id}")
+        task = "" if self.connector is None else f"{shown(f'{group}-{self.connector}-<task>')} of a source task or "
+        claim = f"it claims to be of cluster group {shown(group)}, transactional id {task}{leader}"
+        return f"By the key of its first record {claim}"
 
 
 def find_open_transactions(
@@ -124,10 +124,10 @@ def _described(topic: str, partition: int, offset: int, key: bytes | None) -> Op
 
 def _connector(original: bytes) -> str | None:
     try:
-        name = json.loads(original)[0]
-    except (ValueError, IndexError, RecursionError):
+        found = loads(original)
+    except ValueFormatError:
         return None
-    return name if isinstance(name, str) else None
+    return found[0] if isinstance(found, list) and found and isinstance(found[0], str) else None
 
 
 class OpenTransactions:

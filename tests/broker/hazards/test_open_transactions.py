@@ -34,16 +34,22 @@ EXACTLY_ONCE = {
             (b"com.acme.connector-my.conn", b"{}"),
             "com.acme",
             "connect-cluster-com.acme",
-            "of cluster group 'com.acme', transactional id connect-cluster-com.acme. It ends",
+            "claims to be of cluster group 'com.acme', transactional id 'connect-cluster-com.acme'. It ends",
         ),
         (
             "offset",
             (b'com.acme.["my\\u001b[31m",{}]', b"{}"),
             "com.acme",
             None,
-            r"transactional id com.acme-my\x1b[31m-<task> of a source task or connect-cluster-com.acme. It ends",
+            r"transactional id 'com.acme-my\x1b[31m-<task>' of a source task or 'connect-cluster-com.acme'. It ends",
         ),
-        ("config", (b"commit-x", b"{}"), None, None, "of a cluster with plain keys, transactional id unknown"),
+        (
+            "config",
+            (b"commit-x", b"{}"),
+            None,
+            None,
+            "claims to be of a cluster with plain keys, transactional id unknown",
+        ),
         ("config", (b"garbage", b"{}"), None, None, "no record of Connect, transactional id unknown"),
     ],
 )
@@ -70,15 +76,16 @@ def test_a_start_says_what_it_waits_for_and_the_remedy_is_one(
         starting = threads.submit(storage.__enter__)
         found = await_that(lambda: re.search(r"waits: a transaction is open .*", caplog.text), what="told")
         assert found is not None
-        assert "cluster group 'B', transactional id connect-cluster-B" in found[0]
+        assert "claims to be of cluster group 'B', transactional id 'connect-cluster-B'" in found[0]
         assert not starting.done()
-        tool = shlex.split(found[0].split("kafka-transactions.sh ")[1])
-        run_tool(tool, tmp_path)
+        who, ends_it = found[0].split("kafka-transactions.sh ")[1:]
+        assert "ProducerEpoch" in run_tool(shlex.split(who.split(";")[0]), tmp_path)
+        run_tool(shlex.split(ends_it), tmp_path)
         with closing(starting.result(60)):
             assert storage.config.snapshot().connectors() == frozenset()
 
 
-def run_tool(arguments: list[str], folder: Path) -> None:
+def run_tool(arguments: list[str], folder: Path) -> str:
     command = java_arguments(
         ensure_artifacts(f"kafka-{DEFAULT_VERSION}"),
         "org.apache.kafka.tools.TransactionsCommand",
@@ -88,3 +95,4 @@ def run_tool(arguments: list[str], folder: Path) -> None:
     )
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout

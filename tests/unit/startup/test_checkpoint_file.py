@@ -46,6 +46,17 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
     assert [file.name for file in tmp_path.iterdir()] == ["checkpoint"]
 
 
+def test_a_configuration_nested_too_deeply_is_no_reason_to_die(tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint"
+    write_checkpoint(path, WHOLE)
+    nested: Any = "x"
+    for _ in range(5_000):
+        nested = [nested]
+    with pytest.raises(OSError, match="nested too deeply"):
+        write_checkpoint(path, WHOLE.model_copy(update={"config": PART.model_copy(update={"state": nested})}))
+    assert read_checkpoint(path) == WHOLE
+
+
 def test_what_others_could_have_written_is_not_believed(tmp_path: Path) -> None:
     path = tmp_path / "checkpoint"
     write_checkpoint(path, WHOLE)
