@@ -35,6 +35,7 @@ _TRIES: Final = 3
 _PAUSE_S: Final = 2.0
 """Between tries: first this, then twice as long."""
 _IVY_AT_ONCE: Final = 4  # Ivy fetches one file after another
+_ALONE: Final = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
 _DEPENDENCY_PLUGIN: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
 
 
@@ -162,8 +163,7 @@ def _with_maven(artifacts: Sequence[Artifact], jars: Path) -> None:
         extra = f"<classifier>{escape(classifier)}</classifier>" if classifier else ""
         entries.append(
             f"<dependency><groupId>{escape(group)}</groupId><artifactId>{escape(name)}</artifactId>"
-            f"<version>{escape(version)}</version>{extra}<exclusions><exclusion><groupId>*</groupId>"
-            f"<artifactId>*</artifactId></exclusion></exclusions></dependency>"
+            f"<version>{escape(version)}</version>{extra}{_ALONE}</dependency>"
         )
     pom = jars.parent / "pom.xml"
     pom.write_text(
@@ -231,7 +231,11 @@ def _run(command: Sequence[str]) -> None:
 
 
 def relock(name: str, roots: Sequence[str]) -> None:
-    """Resolve roots with Maven, transitively, and write the set into the lock file.
+    """Resolve roots with Maven, and write the set into the lock file.
+
+    Args:
+        name: of the set.
+        roots: coordinates; with what they depend on, unless they end with ``!``.
 
     Raises:
         EmbeddedError: Maven is not there or cannot resolve them.
@@ -242,8 +246,8 @@ def relock(name: str, roots: Sequence[str]) -> None:
     with tempfile.TemporaryDirectory() as temporary:
         pom, listing = Path(temporary) / "pom.xml", Path(temporary) / "list.txt"
         dependencies = "".join(
-            "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>".format(
-                *root.split(":")[:3]
+            "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version>{}</dependency>".format(
+                *root.removesuffix("!").split(":")[:3], _ALONE if root.endswith("!") else ""
             )
             for root in roots
         )
