@@ -59,6 +59,10 @@ class Properties(dict[str, Any]):
     __setitem__ = __delitem__ = __ior__ = _refuse
     clear = pop = popitem = setdefault = update = _refuse
 
+    def __repr__(self) -> str:
+        """Show names only: values may be secrets, and where a snapshot is shown these are, too."""
+        return f"<Properties {sorted(self)}>"
+
     def __reduce__(self) -> tuple[type[Properties], tuple[dict[str, Any]]]:
         return Properties, (dict(self),)
 

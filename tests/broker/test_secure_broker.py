@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import select
 import socket
 import socketserver
 import threading
 import time
+import traceback
+from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -36,7 +39,7 @@ from connect_share.errors import (
     ReadToEndTimeoutError,
     TopicMissingError,
 )
-from connect_share.state import ConnectorStatus, State
+from connect_share.state import ConnectorStatus, SessionKey, State
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import ClientSettings, WorkerConfig
 from migrator.survey.survey import survey
@@ -145,6 +148,58 @@ def test_a_worker_file_is_enough(
         captured = capsys.readouterr()
         assert captured.out.splitlines()[1].split()[:2] == ["shared-owner", "c.1"]
         assert USERS["owner"] not in captured.out + captured.err
+    finally:
+        with closing(secure.admin(timeout_s=20)) as admin:
+            remove(admin, [f"shared-{kind}" for kind in ("config", "offset", "status")])
+
+
+CANARY = "hunter2-canary"
+
+
+def live_objects() -> Iterator[object]:
+    """Whatever of the product lives now, and what it says of itself."""
+    for one in gc.get_objects():
+        module = getattr(type(one), "__module__", "")
+        if isinstance(module, str) and module.startswith(("connect_share", "migrator")):
+            yield one
+
+
+def test_secrets_are_in_no_log_line_and_no_repr(
+    secure: SecureBroker, tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Everything is logged, the C library's own lines too, while a group writes secrets, restarts, and fails."""
+    path = worker_file(tmp_path, secure, "owner")
+    worker = WorkerConfig.from_file(path)
+    chatty = worker.client_settings().overlaid({"debug": "all"})
+    object.__setattr__(worker, "_common", chatty)
+    hidden = (CANARY, b64encode(CANARY.encode()).decode(), USERS["owner"])
+    shown: list[str] = []
+    caplog.set_level(0)
+    try:
+        for _ in range(2):
+            with ConnectStorage(worker, checkpoint=tmp_path / "checkpoint") as storage:
+                storage.config.put_connector_config("c", {"name": "c", "password": CANARY})
+                storage.config.put_task_configs("c", [{"password": CANARY}])
+                storage.config.put_session_key(SessionKey(CANARY.encode(), "HmacSHA256", 1))
+                storage.status.put(ConnectorStatus("c", State.FAILED, "w:1", 1, CANARY))
+                writer = storage.offset_writer("c", transactional=False)
+                writer.offset({"file": "a"}, {"position": CANARY})
+                assert writer.begin_flush()
+                flushed = writer.do_flush()
+                assert flushed is not None
+                flushed.result(30)
+                writer.offset({"file": "a"}, {"position": CANARY})
+                with pytest.raises(ConnectShareError) as caught:
+                    storage.config.put_connector_config("c", {"password": [CANARY]})  # type: ignore[dict-item]
+                shown += traceback.format_exception(caught.value)
+                assert storage.offset_reader("c").offset({"file": "a"}) == {"position": CANARY}
+                snapshots = [storage.config.snapshot(), storage.status.snapshot(), storage.offsets.snapshot()]
+                shown += [f"{one!r} {one}" for one in (*live_objects(), *snapshots)]
+        assert len(shown) > 500
+        assert "connect_share.client.librdkafka" in caplog.text
+        out = capsys.readouterr()
+        lines = [*caplog.text.splitlines(), *out.out.splitlines(), *out.err.splitlines(), *shown]
+        assert not [line for line in lines if any(secret in line for secret in hidden)]
     finally:
         with closing(secure.admin(timeout_s=20)) as admin:
             remove(admin, [f"shared-{kind}" for kind in ("config", "offset", "status")])
