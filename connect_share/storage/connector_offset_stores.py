@@ -81,7 +81,7 @@ class ConnectorOffsetStores:
             StoreClosedError: the storage was closed.
         """
         connector_config = self._connector_config(connector)
-        made_of = own_offsets_properties(connector_config)
+        made_of = own_offsets_properties(self._worker_config, connector_config)
         if not made_of:
             return self._offsets
         with self._lock:
@@ -190,7 +190,8 @@ class ConnectorOffsetStores:
             return  # whoever uses the config store hears of it
         with self._lock:
             for connector, own in list(self._own.items()):
-                if own.store.done() and own_offsets_properties(state.connector_config(connector) or {}) != own.made_of:
+                now = own_offsets_properties(self._worker_config, state.connector_config(connector) or {})
+                if own.store.done() and now != own.made_of:
                     del self._own[connector]
 
     def _close(self) -> None:

@@ -64,15 +64,19 @@ class OwnOffsetsConfig(WorkerConfig):
         return self.producer_client
 
 
-def own_offsets_properties(connector_config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the part of a connector's configuration that says where its offsets are; empty: in the worker's topic."""
-    if connector_config.get(OWN_TOPIC_PROPERTY) is None:
-        return {}
-    return {
-        name: value
-        for name, value in connector_config.items()
-        if name == OWN_TOPIC_PROPERTY or name.startswith(_OVERRIDE_PREFIXES)
-    }
+def own_offsets_properties(worker_config: WorkerConfig, connector_config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the part of a connector's configuration that says where its offsets are; empty: in the worker's topic.
+
+    With exactly-once a source without a topic of its own has its offsets where its records go, which may be another
+    cluster: in a topic named as the worker's.
+    """
+    found = {name: value for name, value in connector_config.items() if name.startswith(_OVERRIDE_PREFIXES)}
+    topic = connector_config.get(OWN_TOPIC_PROPERTY)
+    if topic is None and worker_config.exactly_once_source_support == "enabled":
+        moved = any(f"{prefix}{_WHERE}" in found for prefix in _OVERRIDE_PREFIXES)
+        if moved or any(f"{prefix}{_WHERE}" in worker_config.originals for prefix in _CLIENT_PREFIXES):
+            topic = worker_config.offset_storage_topic
+    return {} if topic is None else {**found, OWN_TOPIC_PROPERTY: topic}
 
 
 def own_offsets_worker_config(
@@ -89,7 +93,7 @@ def own_offsets_worker_config(
         connector_config: as it was read from the config topic; ``offsets.storage.topic`` names the topic.
 
     Returns:
-        ``None`` where the connector names no topic.
+        ``None`` where the offsets are in the worker's topic, and the worker's own clients reach it.
 
     Raises:
         ConfigError: a value is no text, the worker's policy does not allow an override, or a client cannot be made of
@@ -98,11 +102,12 @@ def own_offsets_worker_config(
     Source: ``Worker.offsetStoreForRegularSourceTask``, ``baseProducerConfigs``, ``regularSourceOffsetsConsumerConfigs``,
     ``adminConfigs``.
     """
-    if connector_config.get(OWN_TOPIC_PROPERTY) is None:
+    properties = own_offsets_properties(worker_config, connector_config)
+    if not properties:
         return None
-    topic = _text(connector, OWN_TOPIC_PROPERTY, connector_config[OWN_TOPIC_PROPERTY]).strip()
+    topic = _text(connector, OWN_TOPIC_PROPERTY, properties[OWN_TOPIC_PROPERTY]).strip()
     _check_topic(worker_config, connector, topic)
-    overrides = _overrides(worker_config, connector, connector_config)
+    overrides = _overrides(worker_config, connector, properties)
     java = {client: _laid_over(_of_the_worker(worker_config, client), overrides[client]) for client in _CLIENTS}
     servers = {client: _servers(java[client][_WHERE]) for client in _CLIENTS}
     for client in _CLIENTS:

@@ -111,6 +111,27 @@ def test_which_records_are_read() -> None:
         own({"consumer.override.isolation.level": "serializable"})
 
 
+def test_with_exactly_once_offsets_are_where_the_records_go() -> None:
+    """``Worker.offsetStoreForExactlyOnceSourceTask``: without a topic of its own the worker's, in the producer's cluster."""
+    elsewhere = {f"{client}.override.bootstrap.servers": "other:9092" for client in ("admin", "consumer", "producer")}
+    workers = {f"{client}.bootstrap.servers": "other:9092" for client in ("admin", "consumer", "producer")}
+    for mode, connector_config, more in (
+        ("enabled", elsewhere, {}),
+        ("enabled", {}, workers),
+        ("disabled", elsewhere, workers),
+        ("enabled", {"producer.override.linger.ms": "1"}, {}),
+    ):
+        worker = WorkerConfig.from_properties({**WORKER, **more, "exactly.once.source.support": mode})
+        made = own_offsets_worker_config(worker, "foo", connector_config)
+        if mode == "disabled" or not (more or connector_config is elsewhere):
+            assert made is None
+        else:
+            assert made is not None
+            assert made.offset_storage_topic == "offsets"
+            assert not made.is_the_workers
+            assert made.consumer_settings().bootstrap_servers == "other:9092"
+
+
 @pytest.mark.parametrize(
     "overrides",
     [
