@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -66,6 +67,34 @@ def compacted(topics: SharedTopics, gone: Callable[[list[tuple[bytes | None, byt
         return [(record.key, record.value) for record in topics.records(topic)]
 
     await_that(rest, gone, what="compacted", timeout_s=120)
+
+
+@pytest.mark.skipif("CONNECT_SHARE_LONG" not in os.environ, reason="three starts of a worker: CONNECT_SHARE_LONG=1")
+def test_a_forged_session_key_stops_java_until_the_cleaner_has_taken_it(
+    topics: SharedTopics, sink: dict[str, str], worker_factory: Start
+) -> None:
+    """What a writer of the topic can do to Java's workers, and the way out that hazards.md gives."""
+    forged = b'{"key":"%%%","algorithm":"HmacSHA256","creation-timestamp":1}'
+    properties = topics.properties(group_of(topics))
+    first = worker_factory(properties, class_path=JAR)
+    put(first, "keep", sink)
+    first.rest.await_state("keep", "RUNNING", tasks=1)
+    write(topics.settings, topics.topic(TopicType.CONFIG), [(own(topics, "session-key"), forged)])
+    # The thread that reads the topic ends: a worker that runs goes on with what it knew.
+    await_that(first.log, lambda log: "Unexpected exception in Thread[KafkaBasedLog Work Thread" in log, what="blind")
+    assert first.rest.status("keep")["connector"]["state"] == "RUNNING"
+    first.kill()
+
+    late = worker_factory(properties, class_path=JAR, wait=False)
+    await_that(late.log, lambda log: "Uncaught exception in herder work thread, exiting" in log, what="given up")
+    assert "Illegal base64 character" in late.log()
+    late.kill()
+
+    # A newer record alone is no remedy: the forged one is read first, until the cleaner has taken it.
+    write(topics.settings, topics.topic(TopicType.CONFIG), [(own(topics, "session-key"), b"null")])
+    compacted(topics, lambda records: forged not in [value for _, value in records])
+    again = worker_factory(properties, class_path=JAR)
+    again.rest.await_state("keep", "RUNNING", tasks=1)
 
 
 def group_of(topics: SharedTopics) -> str:
