@@ -27,7 +27,8 @@ from connect_share.records import OffsetRange, TopicType
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
 from migrator.copy.copying import IDLE_TIMEOUT_S, MARKER_KEY
 from migrator.errors import AlreadyAppliedError
-from migrator.facts.inspection import Wanted, client_id_of
+from migrator.facts.inspection import client_id_of
+from migrator.facts.living import Wanted
 from migrator.facts.manifest import BackupFile, backup_path
 from migrator.facts.readiness import Ready, wanted_of
 from migrator.plan.plan import SourceCluster

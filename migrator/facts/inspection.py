@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -16,24 +15,21 @@ from connect_share.errors import (
     TopicMissingError,
     TopicRecreatedError,
 )
-from connect_share.keys import split_key
 from connect_share.log.ranges import read_ranges
 from connect_share.records import OffsetRange, TopicType
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
 from migrator.copy.copying import IDLE_TIMEOUT_S
 from migrator.errors import DestinationNotEmptyError, PlanRejectedError, SourceChangedError
+from migrator.facts.living import Living, Wanted
 from migrator.plan.plan import SourceTopic
 from migrator.progress import Progress, counted
-from migrator.transform.connector_keys import connector_of
-from migrator.transform.rules import PLAIN_KEYS, KeyTransform, is_removal, left_behind_as
+from migrator.transform.rules import PLAIN_KEYS, KeyTransform
 
 CLIENT_ID_SUFFIX: Final = "migrate"
 BUSY_TOPIC_WAIT_S: Final = 30.0
 """How long the transactions of others on a busy topic are waited for; those of a healthy worker last a second."""
 _ASK_AGAIN_S: Final = 0.2
-Wanted = Mapping[str | None, frozenset[str] | None]
-"""Key spaces (``None``: plain keys), and which of their connectors; ``None`` is everything in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,41 +169,6 @@ def require_no_live_workers(admin: Admin, group_id: str, *, side: str) -> None:
         )
 
 
-def count_living(
-    settings: ClientSettings,
-    topic_type: TopicType,
-    ranges: Sequence[OffsetRange],
-    wanted: Wanted,
-    *,
-    client_id: str,
-    on_progress: Callable[[int], None] | None = None,
-) -> Counter[str | None]:
-    """Count the keys of each key space whose newest record in these ranges is no removal.
-
-    Session keys and restart requests do not count: they say nothing of any connector, and a move leaves them behind.
-    """
-    living: dict[str | None, set[int]] = {}
-    records = read_ranges(
-        settings,
-        ranges,
-        isolation=Isolation.READ_UNCOMMITTED,
-        client_id=client_id,
-        idle_timeout_s=IDLE_TIMEOUT_S,
-    )
-    for record in counted(records, on_progress):
-        parts = None if record.key is None else split_key(topic_type, record.key)
-        if parts is None or left_behind_as(topic_type, parts[1]) is not None:
-            continue
-        space = None if parts[0] is None else str(parts[0])
-        if space not in wanted:
-            continue
-        connectors = wanted[space]
-        if connectors is None or connector_of(topic_type, parts[1]) in connectors:
-            keys, key = living.setdefault(space, set()), hash((record.partition, record.key))
-            (keys.discard if is_removal(topic_type, record.value) else keys.add)(key)
-    return Counter({space: len(keys) for space, keys in living.items() if keys})
-
-
 def refuse_present(
     settings: ClientSettings,
     topic_type: TopicType,
@@ -226,7 +187,17 @@ def refuse_present(
     """
     ranges = facts.ranges()
     progress.phase(f"looking for the groups in {facts.topic}", sum(part.end - part.start for part in ranges))
-    counts = count_living(settings, topic_type, ranges, wanted, client_id=client_id, on_progress=progress.advance)
+    living = Living(topic_type, wanted)
+    records = read_ranges(
+        settings,
+        ranges,
+        isolation=Isolation.READ_UNCOMMITTED,
+        client_id=client_id,
+        idle_timeout_s=IDLE_TIMEOUT_S,
+    )
+    for record in counted(records, progress.advance):
+        living.take(record)
+    counts = living.counts()
     for space, count in sorted(counts.items(), key=str):
         connectors = wanted[space]
         whose = PLAIN_KEYS if space is None else f"group {space}"

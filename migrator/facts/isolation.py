@@ -24,7 +24,8 @@ from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import Isolation
 from migrator.copy.copying import IDLE_TIMEOUT_S
 from migrator.copy.settling import SETTLING
-from migrator.facts.inspection import TopicFacts, Wanted, client_id_of
+from migrator.facts.inspection import TopicFacts, client_id_of
+from migrator.facts.living import Wanted
 from migrator.progress import Progress
 from migrator.transform.connector_keys import connector_of
 from migrator.transform.rules import PLAIN_KEYS

@@ -10,11 +10,12 @@ from typing import Final
 from pydantic import BaseModel, ConfigDict
 
 from connect_share.admin import Admin
-from connect_share.records import TopicType
+from connect_share.records import OffsetRange, TopicType
 from connect_share.worker_config.client_settings import Isolation
 from migrator.errors import PlanRejectedError
 from migrator.facts.inspection import (
     BUSY_TOPIC_WAIT_S,
+    TopicFacts,
     client_id_of,
     read_facts,
     require_no_open_transaction,
@@ -128,7 +129,7 @@ def _jobs(plan: MigrationPlan, manifest: Manifest | None, warnings: list[str]) -
                             client_id=client_id_of(worker),
                         ),
                         destination=Side(
-                            ranges=tuple(copy.ranges()),
+                            ranges=_compared(topic_type, copy, manifest),
                             isolation=isolation,
                             settings=destination.consumer_settings(),
                             client_id=client_id_of(destination),
@@ -138,6 +139,20 @@ def _jobs(plan: MigrationPlan, manifest: Manifest | None, warnings: list[str]) -
                     )
                 )
     return jobs
+
+
+def _compared(topic_type: TopicType, copy: TopicFacts, manifest: Manifest | None) -> tuple[OffsetRange, ...]:
+    """Return what is compared of a destination topic: of statuses what came since the copy began.
+
+    A removal from before, of the same connector, would take away statuses that keep their older timestamps. Nothing that
+    is moved lived there then.
+    """
+    if topic_type is not TopicType.STATUS or manifest is None:
+        return tuple(copy.ranges())
+    starts = manifest.destination[topic_type].end_offsets
+    return tuple(
+        part._replace(start=min(max(part.start, starts.get(part.partition, 0)), part.end)) for part in copy.ranges()
+    )
 
 
 def _is_sealed(manifest: Manifest | None) -> bool:

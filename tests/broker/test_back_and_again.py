@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
 
-from connect_share.records import TopicType
-from connect_share.state import replay_config, replay_offsets, replay_status
+from connect_share.records import ConnectorTaskId, TopicType
+from connect_share.state import (
+    ConnectorStatus,
+    State,
+    TaskStatus,
+    replay_config,
+    replay_offsets,
+    replay_status,
+)
+from connect_share.storage import ConnectStorage
+from connect_share.worker_config import WorkerConfig
 from migrator.apply.apply import apply_plan
 from migrator.cutover.cutover import cut_over
 from migrator.cutover.rollback import roll_back
@@ -110,3 +120,30 @@ def test_a_group_is_renamed_in_place_and_gets_its_old_name_back(site: Site) -> N
     assert believed(site, "own", "renamed") == before
     assert is_empty(site, "own")
     assert is_empty(site, "own", "orders")
+
+
+def test_a_connector_that_its_new_workers_removed_comes_again(site: Site) -> None:
+    """Connect leaves task configurations and commits behind, and the tombstones of statuses are new."""
+    source = small_source(site)
+    site.create("shared", SHARED_PARTITIONS)
+    first = site.plan(source, shared(site), "first.json")
+    carry_out(first)
+    before = believed(site, "shared", GROUP)
+    with ConnectStorage(WorkerConfig.from_file(shared(site))) as storage:
+        storage.config.remove_connector_config("a.b")
+        for status in (storage.status.get("a.b"), storage.status.get(ConnectorTaskId("a.b", 0))):
+            assert isinstance(status, ConnectorStatus | TaskStatus)
+            storage.status.put(dataclasses.replace(status, state=State.DESTROYED))
+        storage.status.flush()
+    with pytest.raises(DestinationNotEmptyError, match=r"offset already holds 1 living key\(s\)"):
+        site.plan(source, shared(site), "second.json")
+    with ConnectStorage(WorkerConfig.from_file(shared(site))) as storage:
+        writer = storage.offset_writer("a.b")
+        writer.offset({"filename": "x.txt"}, None)
+        assert writer.begin_flush(10)
+        flushed = writer.do_flush()
+        assert flushed is not None
+        flushed.result(30)
+    assert is_empty(site, "shared", GROUP)
+    carry_out(site.plan(source, shared(site), "second.json"))
+    assert believed(site, "shared", GROUP)[0] == before[0]
