@@ -11,6 +11,7 @@ from typing import Final
 
 from connect_share.cli.output import Output
 from connect_share.cli.prompt import confirmed
+from connect_share.cli.running import InterruptionError
 from migrator.apply.apply import apply_plan, check_plan, now_ms, resume_plan
 from migrator.cli.cutting_over import apply_and_follow
 from migrator.cli.isolating import isolation_command
@@ -34,12 +35,15 @@ def _spark(job: str, arguments: list[str]) -> int:
 
     Raises:
         NotYetSupportedError: the extra is not installed.
+        KeyboardInterrupt: the job was interrupted.
     """
     if importlib.util.find_spec("pyspark") is None or importlib.util.find_spec("spark_jobs") is None:
         raise NotYetSupportedError(
             "--engine spark needs Spark: pip install 'connect-share[spark]', or use --engine local"
         )
     code: int = importlib.import_module(f"spark_jobs.{job}").main(arguments)
+    if code == InterruptionError.exit_code:
+        raise KeyboardInterrupt
     return code
 
 

@@ -9,6 +9,7 @@ import math
 import os
 import pty
 import re
+import signal
 import subprocess
 import sys
 from importlib.metadata import version
@@ -262,3 +263,25 @@ sys.exit(run_program(parser, None, {body}, words=lambda _: "", goes_on=say))
     assert process.returncode == code
     assert ("nothing was done" in shown) is (code != 0)
     assert "Traceback" not in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "ours"),
+    [(["-m", "connect_share"], True), (["-m", "migrator.cli"], True), (["-c", "import connect_share"], False)],
+)
+def test_ctrl_c_while_a_program_is_imported(words: list[str], ours: bool, tmp_path: Path) -> None:
+    """A program of ours ends with a sentence; whoever imports the library keeps Python's own ways."""
+    slow = "import time; print('importing', flush=True); time.sleep(60)"
+    (tmp_path / "confluent_kafka.py").write_text(slow)
+    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    with subprocess.Popen(
+        [sys.executable, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "importing\n"
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+    if ours:
+        assert (process.returncode, said) == (130, "interrupted: nothing was done\n")
+    else:
+        assert (process.returncode, said.splitlines()[-1]) == (-signal.SIGINT, "KeyboardInterrupt")

@@ -1,0 +1,24 @@
+"""Lets Ctrl-C end our own programs with a sentence while they are still being imported; nothing in any other process."""
+
+import os
+import signal
+import sys
+
+_PROGRAMS = ("connect-share", "connect-share-migrate")
+_MODULES = ("connect_share", "connect_share.cli", "migrator", "migrator.cli")
+
+
+def _is_ours() -> bool:
+    if sys.argv[:1] != ["-m"]:  # what Python says while it imports a package that is to be run
+        return bool(sys.argv) and os.path.basename(sys.argv[0]) in _PROGRAMS  # noqa: PTH119 - pathlib is an import more
+    given = sys.orig_argv
+    return "-m" in given[:-1] and given[given.index("-m") + 1] in _MODULES
+
+
+def _end(*_: object) -> None:
+    os.write(2, b"interrupted: nothing was done\n")
+    os._exit(130)
+
+
+if signal.getsignal(signal.SIGINT) is signal.default_int_handler and _is_ours():
+    signal.signal(signal.SIGINT, _end)
