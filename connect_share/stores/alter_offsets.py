@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from connect_share.connect_json import dumps, loads
-from connect_share.errors import UsageError, WriteError
+from connect_share.errors import ReadToEndTimeoutError, UsageError, WriteError
 from connect_share.state import offset_key, offset_value, validate_offset_map
 from connect_share.stores.offset_backing_store import OffsetBackingStore, wire_key
 from connect_share.stores.transactional_writer import TransactionalWriter
@@ -51,13 +51,54 @@ def alter_offsets(
 
     Raises:
         ValueFormatError: a partition or offset is not a map Connect can write; nothing was written.
+        ReadToEndTimeoutError: the end was not reached in time, perhaps for an open transaction; nothing was written.
         WriteError: not acknowledged in time; whether something was written shows when it is read again.
         LiveMembersError: Java workers of the group are alive; nothing was written, and no task fenced.
         UsageError: ``transactional_writer`` writes to another topic.
 
     Source: ``Worker.modifyConnectorOffsets``.
     """
-    store.get(()).result(timeout_s)  # reads to the end: the keys of all partitions are known then
+    _read_to_end(store, connector, timeout_s)
+    return _write(store, connector, offsets, transactional_writer, timeout_s)
+
+
+def reset_offsets(
+    store: OffsetBackingStore,
+    connector: str,
+    *,
+    transactional_writer: TransactionalWriter | None = None,
+    timeout_s: float = ALTER_TIMEOUT_S,
+) -> int:
+    """Forget all offsets of a connector: a tombstone for each key of each of its source partitions.
+
+    Reads to the end first. Arguments, result and errors as for :func:`alter_offsets`.
+    """
+    _read_to_end(store, connector, timeout_s)
+    partitions: list[Mapping[str, Any] | None] = [*store.connector_partitions(connector)]
+    if store.wire_keys(connector, None):
+        partitions.append(None)  # never listed, but an offset all the same
+    return _write(store, connector, [(each, None) for each in partitions], transactional_writer, timeout_s)
+
+
+def _read_to_end(store: OffsetBackingStore, connector: str, timeout_s: float) -> None:
+    """Make sure that the keys of all partitions are known."""
+    try:
+        store.get(()).result(timeout_s)
+    except TimeoutError as error:
+        raise ReadToEndTimeoutError(
+            f"{store.topic} was not read to its end within {timeout_s:g} s, so offsets of connector {connector!r} were not "
+            "changed; a transaction may be open there, or the brokers away: try again",
+            topic=store.topic,
+        ) from error
+
+
+def _write(
+    store: OffsetBackingStore,
+    connector: str,
+    offsets: Iterable[OffsetPair],
+    transactional_writer: TransactionalWriter | None,
+    timeout_s: float,
+) -> int:
     values: dict[bytes, bytes | None] = {}
     for partition, offset in offsets:
         validate_offset_map(partition, "partition")
@@ -85,27 +126,3 @@ def alter_offsets(
             ) from error
     _logger.info("Wrote %d offset records of connector %r", len(values), connector)
     return len(values)
-
-
-def reset_offsets(
-    store: OffsetBackingStore,
-    connector: str,
-    *,
-    transactional_writer: TransactionalWriter | None = None,
-    timeout_s: float = ALTER_TIMEOUT_S,
-) -> int:
-    """Forget all offsets of a connector: a tombstone for each key of each of its source partitions.
-
-    Reads to the end first. Arguments, result and errors as for :func:`alter_offsets`.
-    """
-    store.get(()).result(timeout_s)
-    partitions: list[Mapping[str, Any] | None] = [*store.connector_partitions(connector)]
-    if store.wire_keys(connector, None):
-        partitions.append(None)  # never listed, but an offset all the same
-    return alter_offsets(
-        store,
-        connector,
-        [(partition, None) for partition in partitions],
-        transactional_writer=transactional_writer,
-        timeout_s=timeout_s,
-    )

@@ -6,7 +6,13 @@ from typing import Any
 
 import pytest
 
-from connect_share.errors import LiveMembersError, PrivilegedWriteError, TaskCountError, UsageError
+from connect_share.errors import (
+    LiveMembersError,
+    PrivilegedWriteError,
+    ReadToEndTimeoutError,
+    TaskCountError,
+    UsageError,
+)
 from connect_share.murmur2 import partition_for
 from connect_share.records import TopicType
 from connect_share.state import TargetState
@@ -156,6 +162,16 @@ def test_a_connector_has_to_be_stopped(shared: Any, mode: str) -> None:
         assert storage.alter_offsets("foo", [(FILE, {"position": 1})], force=True) == 1
         storage.config.put_task_configs("foo", [])
         assert storage.reset_offsets("foo") == 1
+
+
+def test_an_open_transaction_ends_a_change_by_its_deadline(shared: Any) -> None:
+    with ConnectStorage(exactly_once(shared)) as storage:
+        with shared.open_transaction("offset", [(b"group-b.[]", b"{}")]):
+            for change in (alter_offsets, reset_offsets):
+                more: list[Any] = [[(FILE, {"position": 1})]] if change is alter_offsets else []
+                with pytest.raises(ReadToEndTimeoutError, match="'foo' were not changed"):
+                    change(storage.offsets, "foo", *more, timeout_s=0.5)
+        assert storage.alter_offsets("foo", [(FILE, {"position": 1})]) == 1
 
 
 def test_an_offset_writer_says_that_it_joins_no_transaction(shared: Any) -> None:
