@@ -14,6 +14,8 @@ from typing import Any, Final
 
 from connect_share.errors import TopicIdRepairError, UsageError
 from connect_share.private_file import sync_folder, write_private_file
+from connect_share.topic_ids.authority.znodes import with_id
+from connect_share.topic_ids.scan.scanner import ZERO_ID, directory_names, id_bytes
 
 _FORMAT: Final = 1
 INDEX: Final = "backup.json"
@@ -209,10 +211,14 @@ def _change(folder: Path, found: dict[str, Any]) -> ZnodeChange:
         data[name] = (folder / Path(str(found[name])).name).read_bytes()
         if checksum(data[name]) != found[f"{name}_sha256"]:
             raise UsageError(f"{folder / found[name]} has another checksum than backup.json says: it was changed")
-    path = f"/brokers/topics/{found['topic']}"
-    if found["path"] != path or "/" in str(found["topic"]):
+    topic, path = str(found["topic"]), f"/brokers/topics/{found['topic']}"
+    named = directory_names(f"{topic}-0")
+    if found["path"] != path or named is None or named[0] != topic or topic in (".", ".."):
         raise UsageError(f"{folder}: backup.json names a znode that is no topic's")
-    return ZnodeChange(str(found["topic"]), path, int(found["version"]), data["before"], data["after"])
+    topic_id = json.loads(data["after"])["topic_id"]
+    if id_bytes(topic_id) in (None, ZERO_ID) or with_id(data["before"].decode(), topic_id).encode() != data["after"]:
+        raise UsageError(f"{folder}: more than the id of {topic} would be written: it was changed")
+    return ZnodeChange(topic, path, int(found["version"]), data["before"], data["after"])
 
 
 def checksum(data: bytes) -> str:

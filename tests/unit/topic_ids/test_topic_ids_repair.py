@@ -16,7 +16,10 @@ import pytest
 
 from connect_share.cli import topic_ids_repair
 from connect_share.cli.__main__ import main
+from connect_share.errors import UsageError
+from connect_share.topic_ids.authority.znodes import with_id
 from connect_share.topic_ids.authority.zookeeper import ZooKeeper
+from connect_share.topic_ids.repair.backup import Backup, ZnodeChange, checksum, find_backup
 from connect_share.topic_ids.scan import scanner
 from tests.support.topic_id_trees import Tree
 from tests.support.zookeeper import zookeeper_client
@@ -263,3 +266,34 @@ def test_the_early_alarm_needs_no_new_controller(site: Site, capsys: pytest.Capt
     assert main(["repair", "topic-ids", "--undo", str(backup), "--zookeeper", site.hosts, "--yes"]) == 0
     assert (site.texts(), site.controller()) == (stripped, controller)
     capsys.readouterr()
+
+
+def test_a_backup_of_znodes_that_was_changed_is_refused(tmp_path: Path) -> None:
+    """Whatever it says, nothing but the id of a topic is written."""
+    before, topic_id = b'{"version":3,"partitions":{"0":[1]}}', "VFikBPGgTFa4tSj3PZTVgw"
+    after = with_id(before.decode(), topic_id).encode()
+    change = ZnodeChange("orders", "/brokers/topics/orders", 4, before, after)
+    backup = Backup(tmp_path / "backup", None, False, (change,))
+    backup.write()
+    assert find_backup(backup.folder) == backup
+    index = json.loads((backup.folder / "backup.json").read_text())
+
+    def reason(text: bytes = after, more: str = "", **members: object) -> str:
+        (backup.folder / "1.after").write_bytes(text)
+        znode = {**index["znodes"][0], "after_sha256": checksum(text), **members}
+        (backup.folder / "backup.json").write_text(json.dumps({**index, "znodes": [znode]}) + more)
+        with pytest.raises(UsageError) as caught:
+            find_backup(backup.folder)
+        return str(caught.value)
+
+    assert "more than the id of orders" in reason(with_id('{"partitions":{}}', topic_id).encode())
+    assert "more than the id of orders" in reason(with_id(before.decode(), "A" * 22).encode())
+    assert "more than the id of orders" in reason(with_id(before.decode(), "../x").encode())
+    for topic in ("..", ".", "", "a/b", "a\n", "x" * 250):
+        assert "no topic's" in reason(topic=topic, path=f"/brokers/topics/{topic}")
+    assert "no topic's" in reason(path="/config/topics/orders")
+    for text in (b"", b"[]", b"{}", b"\xff", b"[" * 100_000):
+        assert "is damaged" in reason(text)
+    for version in (1e400, None, "x"):
+        assert "is damaged" in reason(version=version)
+    assert "is damaged" in reason(more="]")
