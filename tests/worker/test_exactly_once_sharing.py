@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -135,13 +136,15 @@ def test_offsets_are_prefixed_and_nothing_is_read_twice(
     assert log.count("Topic sharing stopped") == 0
 
 
+@pytest.mark.parametrize("version", ["4.3.1", *(["3.9.2"] if "CONNECT_SHARE_LONG" in os.environ else [])])
 def test_a_policy_gives_the_interceptor_where_the_file_cannot_have_the_lines(
-    topics: SharedTopics, worker_factory: Callable[..., ConnectWorker], tmp_path: Path
+    topics: SharedTopics, worker_factory: Callable[..., ConnectWorker], tmp_path: Path, version: str
 ) -> None:
     group = topics.group("com.acme.exact")
     without_lines = {name: value for name, value in EXACTLY_ONCE.items() if not name.endswith(".interceptor.classes")}
     worker = worker_factory(
         {**topics.properties(group), **without_lines, POLICY_PROPERTY: POLICY_CLASS},
+        version=version,
         class_path=JAR,
     )
     log = LogLines(worker, from_start=True)
