@@ -11,9 +11,12 @@ import pytest
 
 from connect_share import ConnectStorage, WorkerConfig
 from connect_share.cli.__main__ import main
+from connect_share.connect_json import dumps
 from connect_share.embedded.worker import worker_properties, write_properties
+from connect_share.keys import prefix_key
 from connect_share.worker_config import SHARING_PROPERTY
 from connect_share.worker_plugin import INTERCEPTOR_CLASS, jar_path
+from tests.support.java_groups import write
 from tests.support.kafka import TestBroker
 
 LIST = "interceptor.classes"
@@ -32,6 +35,7 @@ class Cluster:
 
     def __init__(self, broker: TestBroker, topics: str, group: str, folder: Path, capsys: Any) -> None:
         self._properties = worker_properties(broker.bootstrap_servers, group, topics)
+        self._settings = broker.client_settings
         self._file = folder / f"{group}.properties"
         self._capsys = capsys
 
@@ -39,7 +43,11 @@ class Cluster:
         given = {**self._properties, SHARING_PROPERTY: "enabled" if sharing else "disabled"}
         with ConnectStorage(WorkerConfig.from_properties(given), allow_empty=True) as storage:
             for name, config in connectors.items():
-                storage.config.put_connector_config(name, config)
+                if name == EVIL:  # the store refuses such a name, a topic does not
+                    key = prefix_key(given["group.id"], f"connector-{name}".encode())
+                    write(self._settings, given["config.storage.topic"], [(key, dumps({"properties": config}))])
+                else:
+                    storage.config.put_connector_config(name, config)
             if fenced:
                 storage.config.put_task_count_record(fenced, 1)
 
