@@ -96,7 +96,7 @@ def apply_plan(
             producers.get(settings, client_id)
         ready = check_all(plan_path, progress, create=True)
         # Before there is a manifest: who is interrupted here has written nothing, and applies again.
-        backed_up = back_up(ready, plan_path, progress) if backup else None
+        backed_up = back_up(ready, progress) if backup else None
         manifest = Manifest(
             run_id=ready.plan.run_id,
             plan_sha256=hashlib.sha256(plan_path.read_bytes()).hexdigest(),

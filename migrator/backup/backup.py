@@ -29,9 +29,9 @@ from migrator.copy.copying import IDLE_TIMEOUT_S, MARKER_KEY
 from migrator.errors import AlreadyAppliedError
 from migrator.facts.inspection import client_id_of
 from migrator.facts.living import Wanted
-from migrator.facts.manifest import BackupFile, backup_path
+from migrator.facts.manifest import BackupFile, Manifest, backup_path, mirrored_backup_path
 from migrator.facts.readiness import Ready, wanted_of
-from migrator.plan.plan import SourceCluster
+from migrator.plan.plan import SourceCluster, SourceTopic
 from migrator.progress import Progress
 from migrator.transform.connector_keys import connector_of
 from migrator.transform.rules import KeyTransform
@@ -145,6 +145,10 @@ class _Section:
         return moved is None or any(isinstance(transform.original_key(key), bytes) for transform in moved)
 
 
+Ranges = Callable[[int, SourceTopic], Sequence[OffsetRange]]
+"""What is read of a topic of the source with that index."""
+
+
 class _Layout:
     """Which topic is read how, each record once: several sources may share topics, and one may be the destination."""
 
@@ -218,9 +222,9 @@ class _Layout:
         return ends
 
 
-def _lay_out(ready: Ready) -> _Layout:
-    layout, plan = _Layout(), ready.plan
-    for source, worker in zip(plan.sources, ready.workers, strict=True):
+def _lay_out_sources(ready: Ready, ranges: Ranges) -> _Layout:
+    layout = _Layout()
+    for index, (source, worker) in enumerate(zip(ready.plan.sources, ready.workers, strict=True)):
         topics = {
             topic_type: layout.topic(
                 "source",
@@ -230,7 +234,7 @@ def _lay_out(ready: Ready) -> _Layout:
                 settings=worker.consumer_settings(),
                 client_id=client_id_of(worker),
                 isolation=topic.isolation,
-                ranges=topic.ranges(),
+                ranges=ranges(index, topic),
                 taken=_own_keys(source, topic_type),
                 moved=source.transform(topic_type),
             )
@@ -246,6 +250,11 @@ def _lay_out(ready: Ready) -> _Layout:
                 topics=topics,
             )
         )
+    return layout
+
+
+def _lay_out(ready: Ready) -> _Layout:
+    layout, plan = _lay_out_sources(ready, lambda _, topic: topic.ranges()), ready.plan
     wanted, worker, cluster = wanted_of(plan), ready.destinations[0], plan.destination.kafka_cluster_id
     replaced: dict[TopicType, int] = {}
     for topic_type, (facts, created) in ready.opened.items():
@@ -301,7 +310,7 @@ def _will_be_written(topic_type: TopicType, wanted: Wanted, key: bytes | None) -
     return connectors is None or original == MARKER_KEY or connector_of(topic_type, original) in connectors
 
 
-def back_up(ready: Ready, plan_path: Path, progress: Progress) -> BackupFile:
+def back_up(ready: Ready, progress: Progress) -> BackupFile:
     """Write what the sources of a plan hold, and what the destination holds under the keys it writes, into one file.
 
     Records of other groups on the same topics are not in it.
@@ -316,12 +325,30 @@ def back_up(ready: Ready, plan_path: Path, progress: Progress) -> BackupFile:
         ReadToEndTimeoutError: the end of a range was not reached.
         UnreadableHeadersError: a record that is moved or written over cannot be kept whole.
     """
-    path = backup_path(plan_path)
-    _refuse_another(path, ready.plan.run_id)
+    return _write_file(backup_path(ready.plan_path), _lay_out(ready), ready.plan.run_id, progress)
+
+
+def back_up_mirrored(ready: Ready, manifest: Manifest, progress: Progress) -> BackupFile:
+    """Write what was mirrored behind the planned ranges, and is still at the sources, into a file of its own.
+
+    Raises:
+        ConnectShareError: as :func:`back_up`.
+    """
+
+    def behind(index: int, topic: SourceTopic) -> list[OffsetRange]:
+        planned = topic.ranges()
+        copied = manifest.read_ranges_of(index, planned)
+        return [each._replace(start=part.end) for part, each in zip(planned, copied, strict=True)]
+
+    path = mirrored_backup_path(ready.plan_path)
+    return _write_file(path, _lay_out_sources(ready, behind), ready.plan.run_id, progress)
+
+
+def _write_file(path: Path, layout: _Layout, run_id: str, progress: Progress) -> BackupFile:
+    _refuse_another(path, run_id)
     began_s = time.monotonic()
-    layout = _lay_out(ready)
     contents = BackupContents(
-        run_id=ready.plan.run_id,
+        run_id=run_id,
         made_at_ms=int(time.time() * 1000),
         version=version("connect-share"),
         topics=layout.described(),

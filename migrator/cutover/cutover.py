@@ -142,8 +142,7 @@ def cut_over(
             how = manifest.sealed.how  # a cut-over that was killed while it sealed: both sides were equal then
         _require_stopped(ready.plan, ready.workers)
         fenced = fence(ready, transactional_ids(ready, manifest), progress)
-        progress.phase("sealing the source", 0)
-        manifest = ended(ready, manifest, None) if how == "none" else seal(ready, manifest, how)
+        manifest = ended(ready, manifest, None) if how == "none" else seal(ready, manifest, how, progress)
         return CutoverResult(manifest, verification, fenced)
 
 

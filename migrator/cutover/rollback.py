@@ -19,7 +19,7 @@ from migrator.copy.evidence import Tally
 from migrator.copy.reading_back import identity, ranges_since
 from migrator.copy.settling import settle
 from migrator.copy.writing import CheckedWriter, Producers
-from migrator.cutover.sealing import marker, removal, unseal
+from migrator.cutover.sealing import how_to_restore, marker, removal, unseal
 from migrator.errors import AlreadyAppliedError, PlanRejectedError
 from migrator.facts.inspection import client_id_of, read_facts
 from migrator.facts.manifest import Manifest, MigrationStatus
@@ -79,7 +79,7 @@ def roll_back(
         ready = check_all(plan_path, progress, create=False, resume=manifest, source_may_change=True)
         removed = manifest.sealed is not None and manifest.sealed.how == "remove"
         if removed:
-            _require_restored(ready)
+            _require_restored(ready, manifest)
         found = _find(ready, manifest, progress, dry_run=dry_run)
         if found.newer and not (although_used or dry_run):
             raise used_since(found)
@@ -101,12 +101,13 @@ def used_since(found: Rollback) -> PlanRejectedError:
     )
 
 
-def _require_restored(ready: Ready) -> None:
-    """Refuse while the source is empty after a cut-over that has removed the originals.
+def _require_restored(ready: Ready, manifest: Manifest) -> None:
+    """Refuse while the source lacks what a seal has removed: the copies would be the last there is.
 
     Raises:
-        PlanRejectedError: it says how to put them back.
+        PlanRejectedError: it says how to put the originals back.
     """
+    removed = () if manifest.sealed is None else manifest.sealed.target_states
     for index, source in enumerate(ready.plan.sources):
         worker, topic = ready.workers[index], source.topics[TopicType.CONFIG]
         records = read_ranges(
@@ -116,10 +117,11 @@ def _require_restored(ready: Ready) -> None:
             client_id=client_id_of(worker),
             idle_timeout_s=IDLE_TIMEOUT_S,
         )
-        if source.connectors and not replay_config(records, source.group_id if source.sharing else None).connectors():
+        there = replay_config(records, source.group_id if source.sharing else None).connectors()
+        missing = removed[index].keys() - there if removed else source.connectors and not there
+        if missing:
             raise PlanRejectedError(
-                f"the cut-over has removed the originals of {source.group_id}: put them back first, "
-                f"connect-share-migrate restore BACKUP --destination-worker-config {source.worker_config_file}"
+                f"the originals of {source.group_id} were removed; {how_to_restore(ready, manifest)}"
             )
 
 
@@ -142,9 +144,10 @@ def _originals(folder: Path, manifest: Manifest, job: CopyJob, slice_: CopySlice
         yield from read_slice(slice_, job.consumer_settings, client_id=job.client_id)
         return
     topic, partition, start, end = slice_.offset_range
-    for record in RecordFile(folder / manifest.backup.file).read():
-        if record.topic == topic and record.partition == partition and start <= record.offset < end:
-            yield record
+    for backup in (manifest.backup, manifest.mirrored_backup):
+        for record in () if backup is None else RecordFile(folder / backup.file).read():
+            if record.topic == topic and record.partition == partition and start <= record.offset < end:
+                yield record
 
 
 def _settle(jobs: list[CopyJob], topic_type: TopicType) -> None:

@@ -9,7 +9,16 @@ from pathlib import Path
 from connect_share.admin import Admin
 from migrator.apply.apply import load_manifest
 from migrator.cutover.cutover import CutoverPreview, CutoverResult, fence, live_workers, transactional_ids
-from migrator.cutover.sealing import Way, default_how, preview, require_backed_up, seal, unseal, unseal_records
+from migrator.cutover.sealing import (
+    Way,
+    default_how,
+    how_to_restore,
+    preview,
+    require_backed_up,
+    seal,
+    unseal,
+    unseal_records,
+)
 from migrator.errors import AlreadyAppliedError, PlanRejectedError
 from migrator.facts.inspection import client_id_of, require_no_live_workers
 from migrator.facts.manifest import Manifest, MigrationStatus
@@ -55,8 +64,7 @@ def seal_plan(plan_path: Path, how: Way | None = None, progress: Progress | None
         ready, manifest, how = _ready_to_seal(plan_path, how, progress)
         _require_stopped(ready, except_for=_same(ready))
         fenced = fence(ready, _not_fenced(ready, manifest), progress)
-        progress.phase("sealing the source", 0)
-        return CutoverResult(seal(ready, manifest, how), None, fenced)
+        return CutoverResult(seal(ready, manifest, how, progress), None, fenced)
 
 
 def _ready_to_seal(plan_path: Path, how: Way | None, progress: Progress) -> tuple[Ready, Manifest, Way]:
@@ -142,11 +150,7 @@ def unseal_plan(
             raise AlreadyAppliedError(f"the source of {plan_path} is not sealed: there is nothing to put back")
         ready = check_all(plan_path, progress or Silent(), create=False, resume=manifest, source_may_change=True)
         if manifest.sealed.how == "remove":
-            files = " ".join(source.worker_config_file for source in ready.plan.sources)
-            raise PlanRejectedError(
-                "the originals were removed: connect-share-migrate restore BACKUP --destination-worker-config "
-                f"{files} puts them back"
-            )
+            raise PlanRejectedError(f"the originals were removed; {how_to_restore(ready, manifest)}")
         _require_stopped(ready)
         written = written_since(ready.plan, manifest, ready.workers, ready.destinations[0])
         found = Unsealing(len(unseal_records(ready, manifest)), describe_written(written) if written else None)

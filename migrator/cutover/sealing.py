@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from connect_share.records import OffsetRange, Record, TopicType
 from connect_share.state import TargetState, replay_config, target_state_record
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import Isolation
+from migrator.backup.backup import back_up_mirrored
 from migrator.copy.copying import IDLE_TIMEOUT_S, MARKER_KEY, MARKER_VALUE
 from migrator.copy.writing import CheckedWriter, Producers
 from migrator.errors import PlanRejectedError
@@ -19,6 +21,7 @@ from migrator.facts.inspection import client_id_of
 from migrator.facts.manifest import Manifest, MigrationStatus, Sealed
 from migrator.facts.readiness import Ready
 from migrator.plan.plan import MigrationPlan, SourceCluster
+from migrator.progress import Progress
 from migrator.transform.rules import KeyTransform, SkipReason
 
 Way = Literal["stop", "remove"]
@@ -58,10 +61,6 @@ def require_backed_up(manifest: Manifest) -> None:
         raise PlanRejectedError(
             "the originals would be removed without a backup (--no-backup): use --seal stop or none"
         )
-    if manifest.followed is not None and manifest.followed.written:
-        raise PlanRejectedError(
-            "the backup does not hold what was mirrored while the source was followed: use --seal stop or none"
-        )
 
 
 def removal(topic_type: TopicType, topic: str, key: bytes) -> Record:
@@ -80,6 +79,18 @@ def marker(topic: str, prefix: bytes) -> Record:
 
 def _now_ms() -> int:
     return int(time.time() * 1000)
+
+
+def how_to_restore(ready: Ready, manifest: Manifest) -> str:
+    """Return the commands that put removed originals back, in their order."""
+    files = [each.file for each in (manifest.backup, manifest.mirrored_backup) if each is not None] or ["BACKUP"]
+    commands = [
+        f"connect-share-migrate restore {shlex.quote(str(ready.plan_path.with_name(file)))} --destination-worker-config "
+        f"{shlex.quote(source.worker_config_file)}"
+        for source in ready.plan.sources
+        for file in files
+    ]
+    return f"put them back first: {', then '.join(commands)}"
 
 
 def seal_records(ready: Ready, manifest: Manifest, how: How) -> Iterator[tuple[int, Record]]:
@@ -109,8 +120,10 @@ def preview(ready: Ready, manifest: Manifest, how: How) -> SealPreview:
     return SealPreview(topics, tuple(sorted(names)))
 
 
-def seal(ready: Ready, manifest: Manifest, how: Way) -> Manifest:
+def seal(ready: Ready, manifest: Manifest, how: Way, progress: Progress) -> Manifest:
     """Seal every source, which ends the cut-over; may be repeated. Returns the manifest as it was saved.
+
+    What was mirrored is backed up before originals are removed; the backup of the plan does not hold it.
 
     Raises:
         PlanRejectedError: originals would be removed of which there is no backup.
@@ -118,6 +131,10 @@ def seal(ready: Ready, manifest: Manifest, how: Way) -> Manifest:
     """
     if how == "remove":
         require_backed_up(manifest)
+        if manifest.followed is not None and manifest.followed.written and manifest.mirrored_backup is None:
+            update = {"mirrored_backup": back_up_mirrored(ready, manifest, progress)}
+            manifest = manifest.model_copy(update=update)
+    progress.phase("sealing the source", 0)
     known = None if manifest.sealed is None else manifest.sealed.target_states
     states = known or tuple(_states(ready, manifest, index) for index in range(len(ready.plan.sources)))
     sealed = Sealed(how=how, records=0, at_ms=_now_ms(), target_states=states)

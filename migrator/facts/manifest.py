@@ -116,6 +116,7 @@ class Manifest(BaseModel):
         sealed: what was done to the source after the cut-over.
         isolation: what the destination held of others before the first write, if that was asked for.
         backup: the file that holds what was read and replaced; ``None``: none was wanted.
+        mirrored_backup: the one that holds what was mirrored behind it, made before originals are removed.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -136,6 +137,7 @@ class Manifest(BaseModel):
     sealed: Sealed | None = None
     isolation: dict[TopicType, TopicBaseline] | None = None
     backup: BackupFile | None = None
+    mirrored_backup: BackupFile | None = None
 
     @property
     def records_written(self) -> int:
@@ -194,3 +196,8 @@ def manifest_path(plan_path: Path) -> Path:
 def backup_path(plan_path: Path) -> Path:
     """Return where the backup of a plan is: ``move.json`` has ``move.backup.avro``."""
     return plan_path.with_name(f"{plan_path.stem}.backup.avro")
+
+
+def mirrored_backup_path(plan_path: Path) -> Path:
+    """Return where the backup of what was mirrored is: ``move.json`` has ``move.mirrored.avro``."""
+    return plan_path.with_name(f"{plan_path.stem}.mirrored.avro")

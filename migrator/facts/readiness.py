@@ -33,7 +33,7 @@ from migrator.facts.inspection import (
     require_topic,
     require_worker_file_as_planned,
 )
-from migrator.facts.manifest import Manifest, MigrationStatus, backup_path, manifest_path
+from migrator.facts.manifest import Manifest, MigrationStatus, backup_path, manifest_path, mirrored_backup_path
 from migrator.plan.plan import MigrationPlan, SourceCluster
 from migrator.progress import Progress
 
@@ -58,7 +58,7 @@ def only_one(path: Path) -> Iterator[None]:
                 raise AlreadyAppliedError(f"another process is applying {path} right now")
             time.sleep(0.02)
         with contextlib.suppress(OSError):
-            for left in half_written(backup_path(path)):
+            for left in (*half_written(backup_path(path)), *half_written(mirrored_backup_path(path))):
                 left.unlink()
         yield
 
@@ -222,6 +222,7 @@ class Ready:
     """A plan that was checked against the clusters."""
 
     plan: MigrationPlan
+    plan_path: Path
     manifest_path: Path
     workers: list[WorkerConfig]
     destinations: list[WorkerConfig]
@@ -276,7 +277,7 @@ def check_all(
     else:
         for topic_type, written in resume.destination.items():
             require_same_topic(opened[topic_type][0], written.topic_id)
-    return Ready(plan, path, workers, destinations, opened)
+    return Ready(plan, plan_path, path, workers, destinations, opened)
 
 
 def same_members(plan: MigrationPlan, source: SourceCluster, destination: WorkerConfig) -> bool:

@@ -234,6 +234,9 @@ def _backup(manifest: Manifest | None) -> str:
         ("seconds taken", f"{backup.seconds:,.1f}"),
         *((f"records of {topic}", count) for topic, count in backup.topics.items()),
     ]
+    if manifest.mirrored_backup is not None:
+        mirrored = manifest.mirrored_backup
+        lines.append(("what was mirrored", f"{mirrored.file}, {mirrored.records:,} records, sha256 {mirrored.sha256}"))
     return table(("what", "is"), lines) + paragraph("The file holds secrets; this page does not.", dim=True)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -148,7 +149,7 @@ def test_what_an_exit_left_is_removed_later_while_new_workers_run(site: Site) ->
     assert site.read(site.topic("fresh", TopicType.CONFIG)) == before
     with pytest.raises(AlreadyAppliedError, match="nothing is left to be stopped"):
         seal_plan(out, "stop")
-    assert "restore BACKUP" in run("unseal", out, "--yes")[2]
+    assert f"restore {out.with_name('out.backup.avro')}" in run("unseal", out, "--yes")[2]
     assert "seal and unseal" in run("cutover", out, "--yes")[2]
     # Sealing once more changes nothing, and one may come in again.
     assert seal_plan(out).manifest.sealed is not None
@@ -169,3 +170,30 @@ def test_a_cutover_that_was_killed_while_it_sealed_is_repeated(site: Site) -> No
     assert run("cutover", plan, "--yes")[0] == 0
     assert set(states(site).values()) == {TargetState.STOPPED}
     assert Manifest.load(manifest_path(plan)).status is MigrationStatus.CUT_OVER
+
+
+def test_what_was_mirrored_is_backed_up_before_it_is_removed(site: Site) -> None:
+    """Of one connector of several, and taken back in the end."""
+    source = small_source(site, configs={"segment.ms": "3000000000000"})
+    lay_down(site, "own", TopicType.CONFIG, [pair("connector-stays", '{"properties":{}}')])
+    plan = site.plan(source, shared(site), intent=Intent(follow=True, job="a.b"))
+    assert run("apply", plan, "--yes")[0] == 0
+    lay_down(site, "own", TopicType.OFFSET, [pair('["a.b",{"filename":"x.txt"}]', '{"position":50}')])
+    lay_down(site, "own", TopicType.OFFSET, [pair('["stays",{}]', "{}")])
+    assert run("cutover", plan, "--seal", "remove", "--yes")[0] == 0
+    manifest = Manifest.load(manifest_path(plan))
+    assert manifest.mirrored_backup is not None
+    assert manifest.mirrored_backup.records == 2  # both are of this group
+    assert position(site) == {"position": 50}
+    assert states(site).keys() == {"stays"}
+    code, _, said = run("rollback", plan, "--yes")
+    assert code == 1
+    commands = re.findall(r"connect-share-migrate (restore \S+ --destination-worker-config [^\s,]+)", said)
+    assert [Path(each.split()[1]).name for each in commands] == ["plan.backup.avro", "plan.mirrored.avro"]
+    for each in commands:
+        assert run(*each.split(), "--yes")[0] == 0
+    assert run("rollback", plan, "--yes")[0] == 0
+    assert position(site) is None
+    assert states(site)["a.b"] is TargetState.STOPPED
+    own = replay_offsets(site.read(site.topic("own", TopicType.OFFSET)))
+    assert own.offset("a.b", FILE) == {"position": 50}
