@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 from connect_share.log.ranges import read_ranges
 from connect_share.records import OffsetRange, Record, TopicType
-from connect_share.state import TargetState, replay_config, target_state_record
+from connect_share.state import ClusterConfigState, TargetState, replay_config, target_state_record
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import Isolation
 from migrator.backup.backup import back_up_mirrored
@@ -136,7 +136,7 @@ def seal(ready: Ready, manifest: Manifest, how: Way, progress: Progress) -> Mani
             manifest = manifest.model_copy(update=update)
     progress.phase("sealing the source", 0)
     known = None if manifest.sealed is None else manifest.sealed.target_states
-    states = known or tuple(_states(ready, manifest, index) for index in range(len(ready.plan.sources)))
+    states = known or tuple(_states_before(ready, manifest, index) for index in range(len(ready.plan.sources)))
     sealed = Sealed(how=how, records=0, at_ms=_now_ms(), target_states=states)
     begun = manifest.model_copy(update={"sealed": sealed})
     begun.save(ready.manifest_path)  # before the first record: what is written to the source now is no growth of it
@@ -232,9 +232,23 @@ def _states(ready: Ready, manifest: Manifest, index: int) -> dict[str, str]:
     return {name: (state.target_state(name) or TargetState.STARTED).value for name in sorted(moved)}
 
 
+def _states_before(ready: Ready, manifest: Manifest, index: int) -> dict[str, str]:
+    """Return the target states that a seal replaces: those of now, unless one has replaced them already."""
+    copied = _states(ready, manifest, index)
+    if manifest.sealed is not None:
+        return copied
+    now = _now(ready, index)
+    return {name: (now.target_state(name) or TargetState.STARTED).value for name in copied}
+
+
+def _now(ready: Ready, index: int) -> ClusterConfigState:
+    source = ready.plan.sources[index]
+    isolation = source.topics[TopicType.CONFIG].isolation
+    return replay_config(_read(ready.workers[index], ready.whole(index, TopicType.CONFIG), isolation), _space(source))
+
+
 def _stops(ready: Ready, manifest: Manifest, index: int, source: SourceCluster) -> Iterator[Record]:
-    worker, topic = ready.workers[index], source.topics[TopicType.CONFIG]
-    now = replay_config(_read(worker, ready.whole(index, TopicType.CONFIG), topic.isolation), _space(source))
+    topic, now = source.topics[TopicType.CONFIG], _now(ready, index)
     for name in _states(ready, manifest, index):
         if now.contains(name) and now.target_state(name) is not TargetState.STOPPED:
             yield Record(topic.topic, 0, 0, _now_ms(), *_stop(source, name))

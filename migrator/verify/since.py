@@ -7,13 +7,14 @@ source by right; what they did not touch is compared as before.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from connect_share.admin import Admin
 from connect_share.keys import split_key
 from connect_share.log.ranges import read_ranges
-from connect_share.records import TopicType
+from connect_share.records import Record, TopicType
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import Isolation
 from migrator.copy.copying import IDLE_TIMEOUT_S, read_slice, rewritten
@@ -71,7 +72,7 @@ def written_since(
                 continue
             if mirrored is None:  # the sources' ends are asked for later than the destination's
                 mirrored = _identities(slices_behind(plan, workers, manifest), workers)
-            if identity(record) not in mirrored:
+            if _identity(record) not in mirrored:
                 space = None if parts[0] is None else str(parts[0])
                 written.add((topic_type, space, connector_of(topic_type, parts[1])))
     return written
@@ -83,8 +84,13 @@ def _identities(slices: Sequence[CopySlice], workers: Sequence[WorkerConfig]) ->
     for slice_ in slices:
         worker = workers[slice_.source_index]
         records = read_slice(slice_, worker.consumer_settings(), client_id=client_id_of(worker))
-        found.update(identity(record) for record in rewritten(slice_, records, Tally()))
+        found.update(_identity(record) for record in rewritten(slice_, records, Tally()))
     return found
+
+
+def _identity(record: Record) -> bytes:
+    # The destination may stamp records with the time of the write.
+    return identity(replace(record, timestamp_ms=0))
 
 
 def require_unused(

@@ -197,3 +197,28 @@ def test_what_was_mirrored_is_backed_up_before_it_is_removed(site: Site) -> None
     assert states(site)["a.b"] is TargetState.STOPPED
     own = replay_offsets(site.read(site.topic("own", TopicType.OFFSET)))
     assert own.offset("a.b", FILE) == {"position": 50}
+
+
+def test_unsealed_followed_and_cut_over_again(site: Site) -> None:
+    source = small_source(site, configs={"segment.ms": "3000000000000"})
+    paused = [pair("connector-second", '{"properties":{}}'), pair("target-state-second", '{"state":"PAUSED"}')]
+    lay_down(site, "own", TopicType.CONFIG, paused)
+    log_append = {"message.timestamp.type": "LogAppendTime"}  # records are recognised all the same
+    site.create("shared", SHARED_PARTITIONS, log_append)
+    plan = site.plan(source, shared(site), intent=Intent(follow=True))
+    apply_plan(plan)
+    for at in range(2):
+        lay_down(site, "own", TopicType.OFFSET, [pair('["a.b",{"filename":"x.txt"}]', f'{{"position":{at}}}')])
+        noted = Manifest.load(manifest_path(plan))
+        follow_plan(plan, stopped=lambda: True, report=lambda _: None)
+        if at:
+            noted.save(manifest_path(plan))  # a round that was killed
+        verification = cut_over(plan).verification
+        assert verification is not None
+        assert verification.equal
+        assert position(site) == {"position": at}
+        assert set(states(site).values()) == {TargetState.STOPPED}
+        assert run("unseal", plan, "--yes")[0] == 0
+        assert states(site)["second"] is TargetState.PAUSED
+    new = replay_config(site.read(site.topic("shared", TopicType.CONFIG)), GROUP)
+    assert new.target_state("second") is TargetState.PAUSED
