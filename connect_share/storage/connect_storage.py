@@ -100,6 +100,7 @@ class ConnectStorage:
                 offsets=parts.offsets,
                 write_guard=parts.write_guard,
                 stack=stack.enter_context(ExitStack()),
+                left_s=self._life.left_s,
             )
             self._life.check_not_closed()
             self._stack, self._parts = stack.pop_all(), parts

@@ -6,7 +6,7 @@ import logging
 import queue
 import threading
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -49,6 +49,7 @@ class ConnectorOffsetStores:
         offsets: the worker's store.
         write_guard: called before anything is written.
         stack: closes what is started here.
+        left_s: seconds that are left for that.
     """
 
     def __init__(
@@ -59,11 +60,13 @@ class ConnectorOffsetStores:
         offsets: KafkaOffsetBackingStore,
         write_guard: WriteGuard,
         stack: ExitStack,
+        left_s: Callable[[], float],
     ) -> None:
         self._worker_config = worker_config
         self._config = config
         self._offsets = offsets
         self._write_guard = write_guard
+        self._left_s = left_s
         self._lock = threading.Lock()
         self._closed = False
         self._own: dict[str, _OwnStore] = {}
@@ -204,7 +207,7 @@ class ConnectorOffsetStores:
                 each.callback(thread.join)
                 each.callback(self._unused.put, None)
             for primary in running:
-                each.callback(primary.stop)
+                each.callback(lambda store: store.stop(self._left_s()), primary)
 
     @staticmethod
     def _stop(primary: KafkaOffsetBackingStore) -> None:

@@ -4,22 +4,40 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from connect_share import replay_config, replay_offsets, replay_status
+from connect_share.admin import Admin
 from connect_share.embedded.broker import LocalBroker
-from connect_share.errors import ReadToEndTimeoutError, WriteError
-from connect_share.records import ConnectorTaskId
-from connect_share.state import ConnectorStatus, State, TargetState, TaskStatus, TopicStatus
+from connect_share.errors import ConnectShareError, ReadToEndTimeoutError, WriteError
+from connect_share.log import read_ranges
+from connect_share.records import ConnectorTaskId, OffsetRange, Record
+from connect_share.state import (
+    ClusterConfigState,
+    ConnectorStatus,
+    OffsetSnapshot,
+    SessionKey,
+    State,
+    StatusSnapshot,
+    TargetState,
+    TaskStatus,
+    TopicStatus,
+)
 from connect_share.storage import ConnectStorage
+from connect_share.stores.alter_offsets import alter_offsets
 from connect_share.stores.config import WRITE_BUDGET_S
 from connect_share.worker_config import WorkerConfig
+from connect_share.worker_config.client_settings import Isolation
 from tests.support.kafka import ONE_SEGMENT_EACH, given_broker
 from tests.support.waiting import await_that
 
@@ -199,3 +217,209 @@ def test_everything_put_while_the_broker_is_away_arrives(
         assert {subject: again.status.get(subject) for subject in statuses.last} == statuses.last
         assert again.offset_reader("source").offset(FILE) == {"position": 1}
         assert {"before", "after"} <= again.config.snapshot().connectors()
+
+
+class Held:
+    """Stops the first call of something in its thread, once it has begun or has ended, until the broker is dead."""
+
+    def __init__(self, owner: Any, name: str, *, first: bool) -> None:
+        call = getattr(owner, name)
+        self.reached, self.go_on = threading.Event(), threading.Event()
+
+        def held(*arguments: Any, **named: Any) -> Any:
+            answer = None if first else call(*arguments, **named)
+            if not self.reached.is_set():
+                self.reached.set()
+                assert self.go_on.wait(60)
+            return call(*arguments, **named) if first else answer
+
+        setattr(owner, name, held)
+
+
+def hold(phase: str, log: Any) -> Held | None:
+    """Stop what is done with a log in a phase of a write or of a read."""
+    match phase:
+        case "acknowledged":  # by the broker; nobody has heard of it
+            return Held(log._writer, "_acknowledged", first=True)
+        case "to be read back":  # up to ends that the broker gave
+            return Held(log._end_offsets, "ask", first=False)
+    return None
+
+
+# What is done at once, by storages of their own: one thing with each topic.
+STORAGES = (
+    ("configuration", "status", "offsets"),
+    ("removal", "topic", "alter"),
+    ("tasks", "refresh", "read"),
+    ("session key",),
+    ("state",),
+)
+WRITES = frozenset(name for names in STORAGES for name in names) - {"refresh", "read"}
+READ_BACK = frozenset({"configuration", "removal", "tasks", "session key", "refresh", "read"})
+PHASES = {
+    "before": WRITES | READ_BACK,
+    "sent": WRITES | READ_BACK,
+    "acknowledged": WRITES,
+    "to be read back": READ_BACK,
+}
+"""37 cells; a broker that is killed once meets all of them."""
+
+
+def operation(name: str, storage: ConnectStorage) -> tuple[Any, float, Callable[[], Any]]:
+    """Give the store it is done with, its deadline and how it is done."""
+    config, status, offsets = storage.config, storage.status, storage.offsets
+    failed = ConnectorStatus("c", State.FAILED, "w:1", 1)
+    done: dict[str, tuple[Any, float, Callable[[], Any]]] = {
+        "configuration": (config, WRITE_BUDGET_S, lambda: config.put_connector_config("new", {}, TargetState.STOPPED)),
+        "removal": (config, WRITE_BUDGET_S, lambda: config.remove_connector_config("c")),
+        "tasks": (config, WRITE_BUDGET_S, lambda: config.put_task_configs("c", [{}, {}])),
+        "session key": (config, WRITE_BUDGET_S, lambda: config.put_session_key(SessionKey(b"k", "HmacSHA256", 1))),
+        "state": (config, WRITE_BUDGET_S, lambda: config.put_target_state("c", TargetState.PAUSED)),
+        "status": (status, 0.0, lambda: status.put(failed)),
+        "topic": (status, 0.0, lambda: status.put(TopicStatus("t", "c", 0, 1))),
+        "refresh": (status, 60.0, lambda: status.refresh(60)),
+        "offsets": (offsets, 60.0, lambda: flush(storage, 2)),
+        "alter": (offsets, 60.0, lambda: alter_offsets(offsets, "source", [(FILE, {"position": 2})], timeout_s=30.0)),
+        "read": (offsets, 60.0, lambda: storage.offset_reader("source").offset(FILE)),
+    }
+    return done[name]
+
+
+def believed(config: ClusterConfigState, status: StatusSnapshot, offsets: OffsetSnapshot) -> dict[str, Any]:
+    found = status.connector_status("c")
+    return {
+        "connectors": config.connectors(),
+        "states": config.target_states(),
+        "tasks": len(config.tasks("c")),
+        "key": None if config.session_key is None else config.session_key.key,
+        "status": None if found is None else found.state,
+        "topics": status.topics("c"),
+        "offset": offsets.offset("source", FILE),
+    }
+
+
+def records_of(admin: Admin, broker: LocalBroker, topic: str) -> list[Record]:
+    ends = admin.end_offsets([(topic, 0)])
+    ranges = [OffsetRange(topic, 0, 0, end) for end in ends.values()]
+    reading = read_ranges(
+        broker.client_settings, ranges, isolation=Isolation.READ_UNCOMMITTED, client_id="tests", idle_timeout_s=30.0
+    )
+    return list(reading)
+
+
+AFTER: dict[str, dict[str, Any]] = {
+    "configuration": {
+        "connectors": {"c", "new"},
+        "states": {"c": TargetState.STARTED, "new": TargetState.STOPPED},
+    },
+    "removal": {"connectors": set(), "states": {}},
+    "tasks": {"tasks": 2},
+    "session key": {"key": b"k"},
+    "state": {"states": {"c": TargetState.PAUSED}},
+    "status": {"status": State.FAILED},
+    "topic": {"topics": {"t"}},
+    "offsets": {"offset": {"position": 2}},
+    "alter": {"offset": {"position": 2}},
+}
+BEFORE: dict[str, Any] = {
+    "connectors": {"c"},
+    "states": {"c": TargetState.STARTED},
+    "tasks": 0,
+    "key": None,
+    "status": None,
+    "topics": frozenset(),
+    "offset": {"position": 1},
+}
+
+
+def filled(storage: ConnectStorage) -> ConnectStorage:
+    storage.config.put_connector_config("c", {})
+    flush(storage, 1)
+    return storage
+
+
+def close_without_broker(storage: ConnectStorage, threads: ThreadPoolExecutor) -> None:
+    """With something under way everywhere; whatever waits is let go."""
+    storage.status.put(ConnectorStatus("c", State.UNASSIGNED, "w:1", 1))
+    waiting: list[Future[Any]] = [
+        threads.submit(partial(flush, storage, 2)),
+        threads.submit(partial(storage.offset_reader("source").offset, FILE)),
+        threads.submit(partial(storage.config.put_connector_config, "late", {})),
+        threads.submit(partial(storage.status.refresh, 60.0)),
+    ]
+    await_that(lambda: [each.running() for each in waiting], all, what="under way")
+    began = time.monotonic()
+    storage.close(2.0)
+    took = time.monotonic() - began
+    assert took < 2.0 + LATE_S, f"closing took {took:.1f} s"
+    assert all(isinstance(each.exception(10), ConnectShareError) for each in waiting)
+
+
+def test_the_broker_is_killed_in_each_phase_of_each_operation(mortal: LocalBroker, tmp_path: Path) -> None:
+    """Nothing acknowledged or queued is lost, and no call outlives its deadline by more than a second."""
+    with ExitStack() as stack:
+        threads = stack.enter_context(ThreadPoolExecutor(50))
+        clocked = Clocked(threads)
+        storages = {
+            (phase, names): filled(
+                stack.enter_context(
+                    ConnectStorage(worker(mortal, f"{phase}-{number}".replace(" ", "-")), allow_empty=True)
+                )
+            )
+            for number, names in enumerate(STORAGES)
+            for phase in PHASES
+        }
+        held: list[Held] = []
+        closing = stack.enter_context(
+            ConnectStorage(worker(mortal, "closing"), allow_empty=True, checkpoint=tmp_path / "checkpoint")
+        )
+        filled(closing).config.put_connector_config("source", {"offsets.storage.topic": "own"})
+        flush(closing, 1)
+
+        def begin(wanted: str) -> None:
+            for (phase, names), storage in storages.items():
+                for name in PHASES[wanted].intersection(names) if phase == wanted else ():
+                    store, limit_s, call = operation(name, storage)
+                    stopped = hold(phase, store._compacted_log)
+                    held.extend([] if stopped is None else [stopped])
+                    clocked.begin(f"{name}, {phase}", limit_s, call)
+            for each in held:
+                assert each.reached.wait(30)
+
+        begin("acknowledged")
+        begin("to be read back")
+        assert mortal._process is not None
+        os.kill(mortal._process.pid, signal.SIGSTOP)  # what is sent now is not acknowledged
+        try:
+            begin("sent")
+            time.sleep(0.2)  # until all of it is on its way, which nothing tells
+            mortal.kill()
+            begin("before")
+            for each in held:
+                each.go_on.set()
+            close_without_broker(closing, threads)
+        finally:
+            mortal.kill()
+            mortal.start()
+        assert clocked.await_all() == {}
+        for storage in storages.values():
+            await_that(lambda store=storage.status: store._unwritten, lambda left: not left, what="written")  # type: ignore[misc]
+
+        with Admin(mortal.client_settings, client_id="tests") as admin:
+            records = {topic: records_of(admin, mortal, topic) for topic in ("configs", "statuses", "offsets")}
+        for (phase, names), storage in storages.items():
+            expected = dict(BEFORE)
+            for name in PHASES[phase].intersection(names):
+                expected |= AFTER.get(name, {})
+            for store in (storage.config, storage.status, storage.offsets):
+                store.refresh(60)
+            live = believed(storage.config.snapshot(), storage.status.snapshot(), storage.offsets.snapshot())
+            assert (phase, live) == (phase, expected)
+            assert storage.failed is None
+            group = storage.cluster_group_id
+            replayed = believed(
+                replay_config(records["configs"], group),
+                replay_status(records["statuses"], group),
+                replay_offsets(records["offsets"], group),
+            )
+            assert (phase, replayed) == (phase, expected)
