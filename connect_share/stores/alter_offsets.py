@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final
 
 from connect_share.connect_json import dumps, loads
@@ -14,8 +15,11 @@ from connect_share.stores.transactional_writer import TransactionalWriter
 
 _logger = logging.getLogger(__name__)
 
+_Map = Mapping[str, Any]
 # Source partition and source offset.
-OffsetPair = tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]
+OffsetPair = tuple[_Map | None, _Map | None]
+# Source partition and value bytes.
+_Change = tuple[_Map | None, bytes | None]
 
 # Connect's limit for one alter or reset request, everything included.
 ALTER_TIMEOUT_S: Final = 90.0
@@ -58,8 +62,10 @@ def alter_offsets(
 
     Source: ``Worker.modifyConnectorOffsets``.
     """
-    _read_to_end(store, connector, timeout_s)
-    return _write(store, connector, offsets, transactional_writer, timeout_s)
+    changes = [_normalised(partition, offset) for partition, offset in offsets]
+    with _claimed(store, connector, transactional_writer):
+        _read_to_end(store, connector, timeout_s)
+        return _write(store, connector, changes, transactional_writer, timeout_s)
 
 
 def reset_offsets(
@@ -73,11 +79,36 @@ def reset_offsets(
 
     Reads to the end first. Arguments, result and errors as for :func:`alter_offsets`.
     """
-    _read_to_end(store, connector, timeout_s)
-    partitions: list[Mapping[str, Any] | None] = [*store.connector_partitions(connector)]
-    if store.wire_keys(connector, None):
-        partitions.append(None)  # never listed, but an offset all the same
-    return _write(store, connector, [(each, None) for each in partitions], transactional_writer, timeout_s)
+    with _claimed(store, connector, transactional_writer):
+        _read_to_end(store, connector, timeout_s)
+        partitions: list[Mapping[str, Any] | None] = [*store.connector_partitions(connector)]
+        if store.wire_keys(connector, None):
+            partitions.append(None)  # never listed, but an offset all the same
+        return _write(store, connector, [(each, None) for each in partitions], transactional_writer, timeout_s)
+
+
+def _normalised(partition: _Map | None, offset: _Map | None) -> _Change:
+    validate_offset_map(partition, "partition")
+    validate_offset_map(offset)
+    return loads(dumps(partition)), offset_value(loads(dumps(offset)))
+
+
+@contextmanager
+def _claimed(store: OffsetBackingStore, connector: str, writer: TransactionalWriter | None) -> Iterator[None]:
+    """Fence before reading, as Connect does: the end cannot be read while a task that runs has a transaction open."""
+    if writer is None:
+        yield
+        return
+    if writer.topic != store.topic:
+        raise UsageError(
+            f"the transactional writer given writes to {writer.topic}, but connector {connector!r} looks for its offsets in "
+            f"{store.topic}; make one for that topic"
+        )
+    store.claim(writer)
+    try:
+        yield
+    finally:
+        writer.close()
 
 
 def _read_to_end(store: OffsetBackingStore, connector: str, timeout_s: float) -> None:
@@ -95,26 +126,18 @@ def _read_to_end(store: OffsetBackingStore, connector: str, timeout_s: float) ->
 def _write(
     store: OffsetBackingStore,
     connector: str,
-    offsets: Iterable[OffsetPair],
+    changes: Iterable[_Change],
     transactional_writer: TransactionalWriter | None,
     timeout_s: float,
 ) -> int:
     values: dict[bytes, bytes | None] = {}
-    for partition, offset in offsets:
-        validate_offset_map(partition, "partition")
-        validate_offset_map(offset)
-        normalised = loads(dumps(partition))
-        serialised = wire_key(offset_key(connector, normalised), store.cluster_group_id)
-        for key in store.wire_keys(connector, normalised) or (serialised,):
-            values[key] = offset_value(loads(dumps(offset)))
+    for partition, value in changes:
+        serialised = wire_key(offset_key(connector, partition), store.cluster_group_id)
+        for key in store.wire_keys(connector, partition) or (serialised,):
+            values[key] = value
     if not values:
         return 0
     if transactional_writer is not None:
-        if transactional_writer.topic != store.topic:
-            raise UsageError(
-                f"the transactional writer given writes to {transactional_writer.topic}, but connector {connector!r} "
-                f"looks for its offsets in {store.topic}; make one for that topic"
-            )
         store.set_in_transaction(values, transactional_writer)
     else:
         try:

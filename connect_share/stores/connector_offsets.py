@@ -130,13 +130,22 @@ class ConnectorOffsetBackingStore:
             self._primary.set(for_primary, after_primary)
         return outcome.future
 
+    def claim(self, writer: TransactionalWriter) -> None:
+        """Fence whoever wrote with the transactional ids of a writer to the connector's own topic.
+
+        Raises:
+            LiveMembersError: Java workers of the group are alive; nothing was fenced.
+            StoreError: the claim failed.
+        """
+        self._primary.claim(writer)
+
     def set_in_transaction(self, values: Mapping[bytes, bytes | None], writer: TransactionalWriter) -> None:
         """Write to both stores in the order described at the class, to the primary in one transaction.
 
         The worker's topic is written without one, as its copies always are.
 
         Raises:
-            KeyFormatError: a key is not of this store's group; nothing was fenced or written.
+            KeyFormatError: a key is not of this store's group; nothing was written.
             LiveMembersError: Java workers of the group are alive; the same.
             StoreError: a write failed, or was not acknowledged in time.
         """

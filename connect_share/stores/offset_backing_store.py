@@ -42,8 +42,11 @@ class OffsetBackingStore(Protocol):
     def set(self, values: Mapping[bytes, bytes | None], callback: SetCallback | None = None) -> Future[None]:
         """Write all values (``None``: tombstone); ``callback`` is called once, before the future ends."""
 
+    def claim(self, writer: TransactionalWriter) -> None:
+        """Fence whoever wrote with the transactional ids of a writer to :attr:`topic`; the caller closes it."""
+
     def set_in_transaction(self, values: Mapping[bytes, bytes | None], writer: TransactionalWriter) -> None:
-        """Write all values in one transaction, with a writer that is claimed for it and closed afterwards."""
+        """Write all values in one transaction, with a writer that was claimed."""
 
     def connector_partitions(self, connector: str) -> list[dict[str, Any]]:
         """List the source partitions for which the connector has offsets."""

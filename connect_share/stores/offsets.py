@@ -132,26 +132,29 @@ class KafkaOffsetBackingStore(KafkaTopicBasedBackingStore):
             self._send(key, value).add_done_callback(write.on_acknowledged)
         return write.future
 
+    def claim(self, writer: TransactionalWriter) -> None:
+        """Fence whoever wrote with the transactional ids of ``writer``, where this store may be written.
+
+        Raises:
+            LiveMembersError: Java workers of the group are alive; nothing was fenced.
+            StoreError: the claim failed.
+        """
+        self._check_write_allowed(FENCE_GUARD_S, at_once=True)
+        writer.claim()
+
     def set_in_transaction(self, values: Mapping[bytes, bytes | None], writer: TransactionalWriter) -> None:
         """Write values under wire keys in one transaction; nothing is read back.
 
         Args:
             values: value bytes by wire key, ``None`` as tombstone.
-            writer: writes to this store's topic; claimed here, which fences who wrote with its transactional
-                id before, and closed afterwards.
+            writer: writes to this store's topic; see :meth:`claim`.
 
         Raises:
-            KeyFormatError: a key is not of this store's group; nothing was fenced or written.
-            LiveMembersError: Java workers of the group are alive; the same.
-            StoreError: the claim or the write failed.
+            KeyFormatError: a key is not of this store's group; nothing was written.
+            PrivilegedWriteError: the writer was not claimed, or the write failed.
         """
         self._check_keys(values)
-        self._check_write_allowed(FENCE_GUARD_S, at_once=True)
-        writer.claim()
-        try:
-            writer.write(list(values.items()))
-        finally:
-            writer.close()
+        writer.write(list(values.items()))
 
     def connector_partitions(self, connector: str) -> list[dict[str, Any]]:
         """List the source partitions for which the connector has offsets (as last read)."""
@@ -213,9 +216,11 @@ class _SetWrite:
         self._end(error)
 
     def _end(self, error: ConnectShareError | None) -> None:
+        # Whoever still holds an acknowledgement does not hold on to the store of whom it was for.
+        callback, self._callback = self._callback, None
         try:
-            if self._callback is not None:
-                self._callback(error)
+            if callback is not None:
+                callback(error)
         finally:
             if error is None:
                 self.future.set_result(None)

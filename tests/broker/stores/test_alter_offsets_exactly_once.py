@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from connect_share import client
 from connect_share.errors import (
     LiveMembersError,
     PrivilegedWriteError,
@@ -162,6 +163,28 @@ def test_a_connector_has_to_be_stopped(shared: Any, mode: str) -> None:
         assert storage.alter_offsets("foo", [(FILE, {"position": 1})], force=True) == 1
         storage.config.put_task_configs("foo", [])
         assert storage.reset_offsets("foo") == 1
+
+
+def test_the_open_transaction_of_a_task_does_not_hold_up_a_change(shared: Any) -> None:
+    worker = exactly_once(shared)
+    with ConnectStorage(worker) as storage:
+        storage.config.claim_write_privileges()
+        storage.config.put_connector_config("foo", {}, TargetState.STOPPED)
+        storage.config.put_task_count_record("foo", 2)
+        producer = client.producer(
+            worker.producer_settings(),
+            client_id="tests",
+            overrides={"transactional.id": f"{worker.group_id}-foo-1", "transaction.timeout.ms": "600000"},
+        )
+        producer.init_transactions(30)
+        producer.begin_transaction()
+        producer.produce(worker.offset_storage_topic, b'{"position":99}', f"{worker.group_id}.".encode() + KEY)
+        assert producer.flush(30) == 0
+        assert storage.alter_offsets("foo", [(FILE, {"position": 5})]) == 1
+        assert storage.offset_reader("foo").offset(FILE) == {"position": 5}
+        producer.purge()
+        with pytest.raises(client.KafkaException):
+            producer.commit_transaction(30)
 
 
 def test_an_open_transaction_ends_a_change_by_its_deadline(shared: Any) -> None:

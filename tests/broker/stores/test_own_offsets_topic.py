@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from connect_share.errors import ConfigError, ConnectShareError, StoreClosedError
+from connect_share.log import identity
 from connect_share.storage import ConnectStorage, connector_offset_stores
 from connect_share.worker_config import WorkerConfig
 from tests.support.password_collector import PasswordCollector, password_collector
@@ -118,6 +119,7 @@ def test_an_open_transaction_holds_up_its_own_reader_alone(shared: Any) -> None:
 
 def test_own_stores_end_with_their_connectors(shared: Any, monkeypatch: Any) -> None:
     monkeypatch.setattr(connector_offset_stores, "_LOOK_S", 0.2)
+    monkeypatch.setattr(identity, "FRESH_S", 0.0)  # acknowledgements pass through the hands of another thread
     topics = [own_topic(shared, f"own-{number}") for number in range(3)]
 
     def logs() -> list[str]:
