@@ -209,7 +209,9 @@ class HostileLogs:
             case 5:
                 return value.replace(b":", b" : ").replace(b",", b"\r\n,\t")
             case 6:
-                return value.replace(b"1", rng.choice(_NUMBERS).encode()).replace(b"0", rng.choice(_NUMBERS).encode())
+                return value.replace(b"1", rng.choice(_NUMBERS).encode(), 1).replace(
+                    b"0", rng.choice(_NUMBERS).encode(), 1
+                )
             case 7:
                 depth = rng.choice((3, 400, 990, 998, 999, 1_000, 1_001, 1_100))
                 return self._deep(min(depth, self._deepest))

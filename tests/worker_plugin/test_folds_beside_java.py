@@ -293,30 +293,27 @@ def _own_offsets(
         own = {key: value for key, value in theirs.items() if key != "none" and b64decode(key).startswith(b"[")}
         seen["foreign data"] += len(theirs) - len(own)
         return own
-    spellings: dict[tuple[str, str], set[bytes]] = {}
-    loose: set[tuple[str, str]] = set()
+    java_lists: dict[tuple[str, str], bool] = {}
+    held: dict[tuple[str, str], dict[bytes, bool]] = {}
+    prefix = b"" if group is None else f"{group}.".encode()
     for record in log:
-        key = None if record.key is None else record.key.removeprefix(b"" if group is None else f"{group}.".encode())
+        key = (record.key or b"").removeprefix(prefix)
+        if group is not None and not (record.key or b"").startswith(prefix + b"["):
+            continue  # the jar hands over no such record
         try:
-            connector, partition = parse_offset_key(key or b"")
+            connector, partition = parse_offset_key(key)
         except ValueFormatError:
             continue
         where = (connector, plain_text(partition))
-        assert key is not None
-        (spellings.setdefault(where, set()).add(key) if key.startswith(b"[") else loose.add(where))
+        if not _newly_refused(key):  # the last record decides, under whichever key it is
+            java_lists[where] = record.value is not None
+        if key.startswith(b"["):  # any key with a value does
+            held.setdefault(where, {})[key] = record.value is not None
     result: dict[str, Any] = {connector: list(partitions) for connector, partitions in theirs.items()}
-    for connector, text in {(c, t) for c, found in theirs.items() for t in found} | {
-        (c, t) for c, found in mine.items() for t in found
-    }:
-        where, listed = (connector, text), text in mine.get(connector, ())
-        java_lists = text in theirs.get(connector, ())
-        if java_lists and not listed and where in loose:
-            result[connector].remove(text)
-            seen["loose key"] += 1
-        if listed and not java_lists and all(map(_newly_refused, spellings[where])):
-            result.setdefault(connector, []).append(text)
-            seen["newly refused"] += 1
-        elif listed and not java_lists and len(spellings[where]) + (where in loose) > 1:
-            result.setdefault(connector, []).append(text)
-            seen["two spellings"] += 1
+    for where in {*java_lists, *held}:
+        connector, text = where
+        found = (text in theirs.get(connector, ()), text in mine.get(connector, ()))
+        if found[0] != found[1] and found == (java_lists.get(where, False), any(held.get(where, {}).values())):
+            seen["two spellings" if len(held.get(where, {})) > 1 else "loose or newly refused key"] += 1
+            (result[connector].remove if found[0] else result.setdefault(connector, []).append)(text)
     return {connector: sorted(partitions) for connector, partitions in result.items() if partitions}
