@@ -1,0 +1,179 @@
+"""What strangers may write, against stores, console and migrator on a real broker: at their start, and while they run.
+
+The seed is printed; ``CONNECT_SHARE_FUZZ_SEED`` repeats it. The folds alone, with many more records: ``tests/unit``.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from connect_share.keys import ClusterGroupId, own_key
+from connect_share.murmur2 import partition_for
+from connect_share.records import TopicType
+from connect_share.state import ConfigFold, ConnectorStatus, OffsetFold, State, StatusFold
+from connect_share.storage import ConnectStorage
+from connect_share.worker_config import WorkerConfig
+from migrator.facts.manifest import BackupFile, Manifest, manifest_path
+from tests.support.console import console
+from tests.support.hostile_records import NAMES, SECRET, HostileRecords
+from tests.support.migration_site import GROUP, SHARED_PARTITIONS, Site, run
+from tests.support.raw_records import RawRecord, write_raw
+
+LONG: Final = "CONNECT_SHARE_SOAK_MINUTES" in os.environ
+SEED: Final = int(os.environ.get("CONNECT_SHARE_FUZZ_SEED") or (time.time_ns() // 1_000_000 if LONG else 20_261_122))
+RECORDS: Final = 4_000 if LONG else 300  # of each topic, before and while they run
+AT_ONCE: Final = 100
+# Times of any year, and one segment that is never closed: the cleaner would take what a comparison has seen.
+TAKES_ALL: Final = {
+    "message.timestamp.after.max.ms": str(2**63 - 1),
+    "max.message.bytes": "20000000",
+    "segment.ms": str(2**63 - 1),
+}
+OWN: Final = ClusterGroupId(GROUP)
+
+
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    print(f"CONNECT_SHARE_FUZZ_SEED={SEED}")
+
+
+def pour(site: Site, who: str, made: HostileRecords, count: int = RECORDS, *, carried: bool = False) -> None:
+    """Write hostile records to all three topics, each where its key belongs: else it has no order, in Java as here."""
+    for topic_type in TopicType:
+        # A compacted topic takes none without a key.
+        records = [each for each in made.raw(topic_type, count) if each.key is not None]
+        if carried:  # what has a header that nobody can read is refused by its place: another test
+            records = [RawRecord(each.key, each.value, (), each.timestamp_ms) for each in records]
+        by_partition: dict[int, list[RawRecord]] = {}
+        for each in records:
+            by_partition.setdefault(partition_for(each.key or b"", SHARED_PARTITIONS[topic_type]), []).append(each)
+        for partition, theirs in by_partition.items():
+            for first in range(0, len(theirs), AT_ONCE):
+                write_raw(
+                    site.bootstrap_servers, site.topic(who, topic_type), theirs[first : first + AT_ONCE], partition
+                )
+
+
+def model(site: Site, who: str) -> dict[TopicType, Any]:
+    """Fold what is in the topics."""
+    folds: dict[TopicType, Any] = {
+        TopicType.CONFIG: ConfigFold(OWN),
+        TopicType.STATUS: StatusFold(OWN),
+        TopicType.OFFSET: OffsetFold(OWN),
+    }
+    for topic_type, fold in folds.items():
+        for record in site.read(site.topic(who, topic_type)):
+            fold.apply(record)
+    return folds
+
+
+def believes_the_model(site: Site, storage: ConnectStorage) -> None:
+    folds = model(site, "shared")
+    stores = {
+        TopicType.CONFIG: storage.config,
+        TopicType.STATUS: storage.status,
+        TopicType.OFFSET: storage.offsets,
+    }
+    for topic_type, store in stores.items():
+        store.refresh(60)
+        assert store.snapshot() == folds[topic_type].snapshot(), topic_type  # type: ignore[attr-defined]
+
+
+def test_stores_believe_what_the_rules_say(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    site.create("shared", SHARED_PARTITIONS, TAKES_ALL)
+    worker = WorkerConfig.from_file(site.worker_file("shared", GROUP, sharing=True))
+    made = HostileRecords(SEED, group=GROUP)
+    pour(site, "shared", made)
+    with ConnectStorage(worker, allow_empty=True) as storage:
+        believes_the_model(site, storage)
+        pour(site, "shared", made)  # while it runs
+        believes_the_model(site, storage)
+        for name in NAMES:
+            storage.status.get(name)
+            storage.status.get_all(name)
+            storage.offset_reader(name).offset({"p": 1})
+        storage.config.put_connector_config("after", {"name": "after"})
+        storage.status.put(ConnectorStatus("after", State.RUNNING, "w:1", 2**31 - 1))
+        storage.status.flush()
+        skipped = storage.config.skipped()
+        believes_the_model(site, storage)
+        assert storage.config.snapshot().connector_config("after") == {"name": "after"}
+    with ConnectStorage(worker) as storage:
+        believes_the_model(site, storage)
+        assert storage.config.skipped() == skipped  # each record for the same reason, read live or at a start
+        assert sum(skipped.values()) > 0
+    told = [line.getMessage() for line in caplog.records if line.name.startswith("connect_share")]
+    assert not [line for line in told if SECRET in line or len(line) > 1_000]
+
+
+COMMANDS: Final = (
+    ("get", "groups"),
+    ("get", "connectors", "--all-groups"),
+    ("get", "tasks", "--all-groups"),
+    ("get", "offsets", "--all-groups"),
+    ("get", "statuses", "--all-groups"),
+    ("get", "statuses", "--all-groups", "--show-values"),
+    ("describe", "connector", "good", "--all-groups"),
+    ("describe", "connector", "good", "--all-groups", "--show-values"),
+    ("describe", "connector", "\x1b[2J\x1b[31m", "--all-groups", "--show-values"),
+    ("check", "startup"),
+)
+
+
+def test_the_console_shows_what_is_there(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+    site.create("shared", SHARED_PARTITIONS, TAKES_ALL)
+    pour(site, "shared", HostileRecords(SEED + 1, group=GROUP))
+    file = site.worker_file("shared", GROUP, sharing=True)
+    call = console(capsys)  # checks each line
+    for words in COMMANDS:
+        for form in ("text", "json"):
+            ran = call(*words, "--worker-config", file, "--output", form)
+            assert ran.code in (0, 1), (words, ran.err)
+            assert "Traceback" not in ran.err
+            if form == "json" and ran.out:
+                assert ran.json
+            if words[1] == "connector" and "--show-values" not in words:
+                assert SECRET not in ran.out + ran.err
+    checked = call("check", "worker-config", file, "--output", "json")
+    assert checked.code in (0, 1)
+    assert SECRET not in checked.out + checked.err
+
+
+@pytest.mark.parametrize("mode", ["mirror", "state"])
+def test_the_migrator_carries_its_own_and_nothing_else(site: Site, mode: str, tmp_path: Path) -> None:
+    """Off shared topics onto plain keys; at the destination lies what others left."""
+    site.create("shared", SHARED_PARTITIONS, TAKES_ALL)
+    site.create("own", SHARED_PARTITIONS, TAKES_ALL)
+    pour(site, "shared", HostileRecords(SEED + 2, group=GROUP), carried=True)
+    pour(site, "shared", HostileRecords(SEED + 3, group="stranger"), RECORDS // 3)
+    source, destination = site.worker_file("shared", GROUP, sharing=True), site.worker_file("own", "o", sharing=False)
+    files = ("--source-worker-config", source, "--destination-worker-config", destination)
+    for form in ("text", "json"):
+        went_well(run("survey", *files, "--output", form))
+    plan = tmp_path / "plan.json"
+    went_well(run("plan", *files, "-o", plan, "--mode", mode))
+    went_well(run("apply", plan, "--yes", "--isolation-proof"))
+    for words in ([], ["--isolation"], ["--output", "json"]):
+        went_well(run("verify", plan, *words))
+    manifest = Manifest.load(manifest_path(plan))
+    assert isinstance(manifest.backup, BackupFile)
+    page = (tmp_path / "plan.evidence" / "report.html").read_text(encoding="utf-8")
+    assert "<script>alert" not in page
+    assert SECRET not in page
+    for topic_type in TopicType:
+        there = site.read(site.topic("own", topic_type))
+        assert there
+        assert all(own_key(topic_type, each.key or b"", None) is not None for each in there)
+
+
+def went_well(ran: tuple[int, str, str]) -> None:
+    code, out, err = ran
+    assert code == 0, err
+    assert "Traceback" not in err
+    assert SECRET not in out + err
+    assert all(line.isprintable() for line in out.split("\n"))
