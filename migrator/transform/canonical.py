@@ -197,7 +197,7 @@ class _Ordering:
     def _connector(self, name: str) -> None:
         config = self._state.connector_config(name)
         original = connector_key(name)
-        if _properties(self._latest.get(original)) == config:
+        if connect_json.same(_properties(self._latest.get(original)), config):
             self._emit(original, self._latest[original])
         else:
             self._emit_made(connector_config_record(name, config or {}), original)
@@ -230,7 +230,7 @@ class _Ordering:
         for task in self._state.tasks(name):
             original = task_key(task)
             config = self._state.task_config(task)
-            if _properties(self._latest.get(original)) == config:
+            if connect_json.same(_properties(self._latest.get(original)), config):
                 self._emit(original, self._latest[original])
             else:  # a newer one was written but never committed
                 self._emit_made(task_config_record(task, config or {}), commit_key(name))

@@ -12,6 +12,7 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict
 
+from connect_share.connect_json import same
 from connect_share.keys import ClusterGroupId
 from connect_share.records import Record, TopicType
 from connect_share.state import (
@@ -104,7 +105,7 @@ class _Report:
         field: str | None = None,
     ) -> bool:
         """Report a difference of one thing that may be absent (``None``); tell whether both have it."""
-        if source != destination:
+        if not same(source, destination):
             problem = Problem.DIFFERENT
             if destination is None:
                 problem = Problem.MISSING
@@ -131,7 +132,7 @@ class _Report:
                 self.add(kind, connector, Problem.MISSING, item=item, field=name)
             elif name not in source:
                 self.add(kind, connector, Problem.UNEXPECTED, item=item, field=name)
-            elif source[name] != destination[name] or type(source[name]) is not type(destination[name]):
+            elif not same(source[name], destination[name]) or type(source[name]) is not type(destination[name]):
                 self.add(kind, connector, Problem.DIFFERENT, item=item, field=name)
 
 
@@ -174,6 +175,8 @@ def _wanted_state(state: ClusterConfigState, name: str) -> TargetState | None:
 
     Connect takes STARTED with each connector's record; whether a worker still sees that record depends on the cleaner.
     """
+    if not name:  # no connector has it, and its key is that of the marker
+        return None
     target = state.target_state(name)
     return None if target is TargetState.STARTED and not state.contains(name) else target
 

@@ -1,19 +1,20 @@
 """What strangers may write, against stores, console and migrator on a real broker: at their start, and while they run.
 
-The seed is printed; ``CONNECT_SHARE_FUZZ_SEED`` repeats it. The folds alone, with many more records: ``tests/unit``.
+The seed is printed; ``CONNECT_SHARE_SOAK_SEED`` repeats it. The folds alone, with many more records: ``tests/unit``.
 """
 
 from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
+from connect_share.errors import ConfigError
 from connect_share.keys import ClusterGroupId, own_key
-from connect_share.murmur2 import partition_for
 from connect_share.records import TopicType
 from connect_share.state import ConfigFold, ConnectorStatus, OffsetFold, State, StatusFold
 from connect_share.storage import ConnectStorage
@@ -21,11 +22,11 @@ from connect_share.worker_config import WorkerConfig
 from migrator.facts.manifest import BackupFile, Manifest, manifest_path
 from tests.support.console import console
 from tests.support.hostile_records import NAMES, SECRET, HostileRecords
-from tests.support.migration_site import GROUP, SHARED_PARTITIONS, Site, run
+from tests.support.migration_site import GROUP, Site, run
 from tests.support.raw_records import RawRecord, write_raw
 
 LONG: Final = "CONNECT_SHARE_SOAK_MINUTES" in os.environ
-SEED: Final = int(os.environ.get("CONNECT_SHARE_FUZZ_SEED") or (time.time_ns() // 1_000_000 if LONG else 20_261_122))
+SEED: Final = int(os.environ.get("CONNECT_SHARE_SOAK_SEED") or (time.time_ns() // 1_000_000 if LONG else 20_261_122))
 RECORDS: Final = 4_000 if LONG else 300  # of each topic, before and while they run
 AT_ONCE: Final = 100
 # Times of any year, and one segment that is never closed: the cleaner would take what a comparison has seen.
@@ -34,29 +35,25 @@ TAKES_ALL: Final = {
     "max.message.bytes": "20000000",
     "segment.ms": str(2**63 - 1),
 }
+# Two keys may spell one task (-0 and -00). In two partitions they have no order, in Java as here.
+PARTITIONS: Final = dict.fromkeys(TopicType, 1)
 OWN: Final = ClusterGroupId(GROUP)
 
 
 @pytest.fixture(autouse=True)
 def _seed() -> None:
-    print(f"CONNECT_SHARE_FUZZ_SEED={SEED}")
+    print(f"CONNECT_SHARE_SOAK_SEED={SEED}")
 
 
 def pour(site: Site, who: str, made: HostileRecords, count: int = RECORDS, *, carried: bool = False) -> None:
-    """Write hostile records to all three topics, each where its key belongs: else it has no order, in Java as here."""
+    """Write hostile records to all three topics."""
     for topic_type in TopicType:
         # A compacted topic takes none without a key.
         records = [each for each in made.raw(topic_type, count) if each.key is not None]
         if carried:  # what has a header that nobody can read is refused by its place: another test
             records = [RawRecord(each.key, each.value, (), each.timestamp_ms) for each in records]
-        by_partition: dict[int, list[RawRecord]] = {}
-        for each in records:
-            by_partition.setdefault(partition_for(each.key or b"", SHARED_PARTITIONS[topic_type]), []).append(each)
-        for partition, theirs in by_partition.items():
-            for first in range(0, len(theirs), AT_ONCE):
-                write_raw(
-                    site.bootstrap_servers, site.topic(who, topic_type), theirs[first : first + AT_ONCE], partition
-                )
+        for first in range(0, len(records), AT_ONCE):
+            write_raw(site.bootstrap_servers, site.topic(who, topic_type), records[first : first + AT_ONCE])
 
 
 def model(site: Site, who: str) -> dict[TopicType, Any]:
@@ -85,7 +82,7 @@ def believes_the_model(site: Site, storage: ConnectStorage) -> None:
 
 
 def test_stores_believe_what_the_rules_say(site: Site, caplog: pytest.LogCaptureFixture) -> None:
-    site.create("shared", SHARED_PARTITIONS, TAKES_ALL)
+    site.create("shared", PARTITIONS, TAKES_ALL)
     worker = WorkerConfig.from_file(site.worker_file("shared", GROUP, sharing=True))
     made = HostileRecords(SEED, group=GROUP)
     pour(site, "shared", made)
@@ -96,7 +93,8 @@ def test_stores_believe_what_the_rules_say(site: Site, caplog: pytest.LogCapture
         for name in NAMES:
             storage.status.get(name)
             storage.status.get_all(name)
-            storage.offset_reader(name).offset({"p": 1})
+            with suppress(ConfigError):  # whose configuration names an offsets topic that none can be
+                storage.offset_reader(name).offset({"p": 1})
         storage.config.put_connector_config("after", {"name": "after"})
         storage.status.put(ConnectorStatus("after", State.RUNNING, "w:1", 2**31 - 1))
         storage.status.flush()
@@ -126,7 +124,7 @@ COMMANDS: Final = (
 
 
 def test_the_console_shows_what_is_there(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
-    site.create("shared", SHARED_PARTITIONS, TAKES_ALL)
+    site.create("shared", PARTITIONS, TAKES_ALL)
     pour(site, "shared", HostileRecords(SEED + 1, group=GROUP))
     file = site.worker_file("shared", GROUP, sharing=True)
     call = console(capsys)  # checks each line
@@ -147,8 +145,8 @@ def test_the_console_shows_what_is_there(site: Site, capsys: pytest.CaptureFixtu
 @pytest.mark.parametrize("mode", ["mirror", "state"])
 def test_the_migrator_carries_its_own_and_nothing_else(site: Site, mode: str, tmp_path: Path) -> None:
     """Off shared topics onto plain keys; at the destination lies what others left."""
-    site.create("shared", SHARED_PARTITIONS, TAKES_ALL)
-    site.create("own", SHARED_PARTITIONS, TAKES_ALL)
+    site.create("shared", PARTITIONS, TAKES_ALL)
+    site.create("own", PARTITIONS, TAKES_ALL)
     pour(site, "shared", HostileRecords(SEED + 2, group=GROUP), carried=True)
     pour(site, "shared", HostileRecords(SEED + 3, group="stranger"), RECORDS // 3)
     source, destination = site.worker_file("shared", GROUP, sharing=True), site.worker_file("own", "o", sharing=False)
@@ -173,7 +171,7 @@ def test_the_migrator_carries_its_own_and_nothing_else(site: Site, mode: str, tm
 
 def went_well(ran: tuple[int, str, str]) -> None:
     code, out, err = ran
-    assert code == 0, err
+    assert code == 0, out + err
     assert "Traceback" not in err
     assert SECRET not in out + err
     assert all(line.isprintable() for line in out.split("\n"))
