@@ -140,7 +140,7 @@ def test_ctrl_c_ends_a_copy_with_the_next_command(busy: Busy, command: list[str]
     cell = f"ctrl-c-{len(command[1])}"
     plan, verb, ended = busy.plan(cell), "apply", 0
     moments = random.Random(len(cell))
-    for _ in range(4):
+    for _ in range(3):
         words = [sys.executable, *command, verb, str(plan), "--yes"]
         resumed = resumes(plan) + (verb == "resume")
         with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
