@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 from collections import deque
 from collections.abc import Callable
@@ -22,7 +23,7 @@ _LONGEST_TRY_S: Final = 10.0
 _RETRY_S: Final = 0.1
 _GRACE_S: Final = 0.5
 _LOOK_S: Final = 1.0
-_WRONG_PROTOCOL: Final = "WRONG_SECURITY_PROTOCOL"
+_PROTOCOL_S: Final = 3.0
 
 
 class Asking:
@@ -71,11 +72,6 @@ class Asking:
         self._troubles.clear()
         self._client.poll(0)
         troubles = tuple(self._troubles)  # another thread may begin to ask for the reason at any moment
-        mistake = None if self._answered else wrong_protocol(self._settings)
-        if mistake is not None:
-            return BrokerUnavailableError(
-                f"no answer from {self.bootstrap_servers}: {mistake}", code=error.code, name=_WRONG_PROTOCOL
-            )
         if not troubles:
             return type(error)(
                 f"no answer from {self.bootstrap_servers}: {error}", code=error.code, name=error.name, retriable=True
@@ -89,6 +85,14 @@ class Asking:
             name=reason.name,
             retriable=not refused,
         )
+
+    def _wrong_protocol(self, limit_s: float) -> str | None:
+        """Say how ``security.protocol`` is wrong for who listens, if it is; asked beside, for names may take their time."""
+        found: list[str | None] = []
+        asking = threading.Thread(target=lambda: found.append(wrong_protocol(self._settings)), daemon=True)
+        asking.start()
+        asking.join(max(0.0, min(_PROTOCOL_S, limit_s)))
+        return found[0] if found else None
 
     def _look_around(self, limit_s: float = _LOOK_S) -> None:
         """Ask any broker who is there.
@@ -122,8 +126,9 @@ class Asking:
                 refused = refused + 1 if isinstance(error, AuthorizationError) else 0
                 cut_off = cut_off + 1 if isinstance(exc, BrokerUnavailableError) else 0
                 hopeless = timeout_s is None and not self._answered and cut_off > 1
-                wrong = error.name == _WRONG_PROTOCOL
-                if refused > 1 or hopeless or wrong or time.monotonic() + _RETRY_S > deadline_s:
+                if not self._answered and (mistake := self._wrong_protocol((deadline_s - time.monotonic()) / 2)):
+                    raise BrokerUnavailableError(f"no answer from {self.bootstrap_servers}: {mistake}") from exc
+                if refused > 1 or hopeless or time.monotonic() + _RETRY_S > deadline_s:
                     raise error from exc
                 time.sleep(_RETRY_S)
                 self._look_around((deadline_s - time.monotonic()) / 2)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import socket
 import ssl
+import time
 from typing import Final
 
 from connect_share.worker_config.client_settings import ClientSettings
 
-_TIMEOUT_S: Final = 2.0
+_TIMEOUT_S: Final = 1.0
 _KAFKA_PORT: Final = "9092"
-_LOOKS: Final = 2
+_AGAIN_S: Final = 0.3
 
 
 def wrong_protocol(settings: ClientSettings) -> str | None:
@@ -24,14 +25,17 @@ def wrong_protocol(settings: ClientSettings) -> str | None:
     for address in settings.bootstrap_servers.split(","):
         host, _, port = address.strip().rpartition("://")[2].rpartition(":")
         host, port = (host.strip("[]"), port) if host else (port, _KAFKA_PORT)
-        looks = {_speaks_tls(host, int(port)) for _ in range(_LOOKS)} if port.isdigit() else {None}
-        if looks == {not wants_tls}:
+        speaks_tls = _speaks_tls(host, int(port)) if port.isdigit() else None
+        if speaks_tls is False and wants_tls:
+            time.sleep(_AGAIN_S)  # a broker that is just going down ends handshakes too
+            speaks_tls = _speaks_tls(host, int(port))
+        if speaks_tls is (not wants_tls):
             speaks, use = ("plaintext", "PLAINTEXT, or SASL_PLAINTEXT") if wants_tls else ("TLS", "SSL, or SASL_SSL")
             return (
                 f"security.protocol is {protocol.upper()} and {host}:{port} speaks {speaks}; set security.protocol to {use} "
                 f"where one has to log in"
             )
-        if looks != {None}:
+        if speaks_tls is not None:
             return None
     return None
 
