@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from connect_share.errors import ConnectShareError, StoreClosedError, UsageError
+from connect_share.errors import ConnectShareError, LogFailedError, StoreClosedError, UsageError
 from connect_share.records import ConnectorTaskId
 from connect_share.state import TargetState
 from connect_share.state.names import shown
@@ -35,6 +35,18 @@ class _OwnStore:
 
     made_of: dict[str, Any] = field(repr=False)  # overrides may hold passwords
     store: Future[ConnectorOffsetBackingStore] = field(default_factory=Future)
+
+    def has_failed(self, connector: str) -> bool:
+        """Return whether its log died after the start; readers and writers made from now on get another store."""
+        if not self.store.done() or self.store.exception() is not None:
+            return False
+        try:
+            self.store.result().wire_keys(connector, None)
+        except LogFailedError:
+            return True
+        except ConnectShareError:
+            pass  # a topic that was created again is not read anew without a word
+        return False
 
 
 class ConnectorOffsetStores:
@@ -89,7 +101,7 @@ class ConnectorOffsetStores:
             return self._offsets
         with self._lock:
             own = self._own.get(connector)
-            is_new = own is None or own.made_of != made_of
+            is_new = own is None or own.made_of != made_of or own.has_failed(connector)
             if own is None or is_new:
                 own = self._own[connector] = _OwnStore(made_of)
         if is_new:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from connect_share.errors import ConfigError, ConnectShareError, StoreClosedError
+from connect_share.errors import BrokerError, ConfigError, ConnectShareError, StoreClosedError, StoreError
 from connect_share.log import identity
 from connect_share.storage import ConnectStorage, connector_offset_stores
 from connect_share.worker_config import WorkerConfig
@@ -115,6 +115,19 @@ def test_an_open_transaction_holds_up_its_own_reader_alone(shared: Any) -> None:
         assert found == [None, None]
         names = [thread.name for thread in threading.enumerate()]
         assert names.count(f"log-{topics['own-a']}") == 1  # both wait for one store
+
+
+def test_a_store_whose_log_has_died_is_replaced(shared: Any) -> None:
+    topic = own_topic(shared)
+    with ConnectStorage(worker(shared)) as storage:
+        storage.config.put_connector_config("foo", {"offsets.storage.topic": topic})
+        reader = storage.offset_reader("foo")
+        assert reader.offset(FILE) is None
+        dead: Any = reader._store
+        dead._primary._compacted_log._fail(BrokerError("its thread met something"))
+        with pytest.raises(StoreError):
+            reader.offset(FILE)
+        assert storage.offset_reader("foo").offset(FILE) is None
 
 
 def test_own_stores_end_with_their_connectors(shared: Any, monkeypatch: Any) -> None:
