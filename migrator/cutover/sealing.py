@@ -168,7 +168,7 @@ def unseal_records(ready: Ready, manifest: Manifest) -> list[tuple[int, Record]]
     for index, source in enumerate(ready.plan.sources):
         topic = source.topics[TopicType.CONFIG].topic
         for name, state in (known[index] if known else _states(ready, manifest, index)).items():
-            key, value = target_state_record(name, TargetState(state))
+            key, value = target_state_record(name, state)
             found.append((index, Record(topic, 0, 0, _now_ms(), _prefix(source) + key, value)))
     return found
 
@@ -223,22 +223,22 @@ def _read(worker: WorkerConfig, ranges: Iterable[OffsetRange], isolation: Isolat
     )
 
 
-def _states(ready: Ready, manifest: Manifest, index: int) -> dict[str, str]:
+def _states(ready: Ready, manifest: Manifest, index: int) -> dict[str, TargetState]:
     """Return the connectors that were moved from a source, with their target states."""
     source, worker = ready.plan.sources[index], ready.workers[index]
     state = replay_config(source_records(manifest, index, source, TopicType.CONFIG, worker), _space(source))
     names = state.connectors()
     moved = names if source.only_connectors is None else names & set(source.only_connectors)
-    return {name: (state.target_state(name) or TargetState.STARTED).value for name in sorted(moved)}
+    return {name: state.target_state(name) or TargetState.STARTED for name in sorted(moved)}
 
 
-def _states_before(ready: Ready, manifest: Manifest, index: int) -> dict[str, str]:
+def _states_before(ready: Ready, manifest: Manifest, index: int) -> dict[str, TargetState]:
     """Return the target states that a seal replaces: those of now, unless one has replaced them already."""
     copied = _states(ready, manifest, index)
     if manifest.sealed is not None:
         return copied
     now = _now(ready, index)
-    return {name: (now.target_state(name) or TargetState.STARTED).value for name in copied}
+    return {name: now.target_state(name) or TargetState.STARTED for name in copied}
 
 
 def _now(ready: Ready, index: int) -> ClusterConfigState:

@@ -207,9 +207,9 @@ def refuse_present(
             "other topics" if space is None else "another group.id for the destination, other shared topics"
         )
         raise DestinationNotEmptyError(
-            f"{facts.topic} already holds {count} living key(s) of {whose}: choose {with_plain_keys}, or remove them "
-            "first; those that an earlier move has left there: connect-share-migrate rollback, or seal --seal remove, "
-            "with the plan of that move"
+            f"{facts.topic} already holds {count} living key(s) of {whose}: choose {with_plain_keys}"
+            f"{'' if connectors else ', move the others with --assign'}, or remove them first; those that an "
+            "earlier move has left there: connect-share-migrate rollback, or seal --seal remove, with the plan of that move"
         )
 
 

@@ -10,6 +10,7 @@ from typing import Final, Literal
 from pydantic import BaseModel, ConfigDict
 
 from connect_share.records import OffsetRange, TopicType
+from connect_share.state import TargetState
 from migrator.copy.evidence import SliceEvidence
 from migrator.facts.isolation import TopicBaseline
 from migrator.plan.plan import load_model
@@ -79,7 +80,7 @@ class Sealed(BaseModel):
     how: Literal["stop", "remove"]
     records: int
     at_ms: int
-    target_states: tuple[dict[str, str], ...] = ()
+    target_states: tuple[dict[str, TargetState], ...] = ()
 
 
 class BackupFile(BaseModel):

@@ -86,6 +86,22 @@ def test_a_canary_and_the_whole_are_taken_back_and_go_again(site: Site, caplog: 
     assert "Discarding" not in caplog.text + said
 
 
+def test_a_canary_that_stays_is_followed_by_the_rest(site: Site) -> None:
+    source = small_source(site)
+    another(site, "second")
+    before = believed(site, "own")
+    canary = site.plan(source, shared(site), "canary.json", Intent(job="a.b"))
+    carry_out(canary)
+    cut_over(canary, how="remove")
+    assert "the others with --assign" in run(
+        "plan", "--source-worker-config", source, "--destination-worker-config", shared(site), "--dry-run"
+    )[2]  # fmt: skip
+    rest = site.plan(source, shared(site), "rest.json", Intent(assign={"orders": ("second",)}))
+    carry_out(rest)
+    cut_over(rest)
+    assert believed(site, "shared", GROUP) == before
+
+
 def test_out_and_in_again_where_the_originals_were_removed(site: Site) -> None:
     """The old topics are gone back to, and the shared ones again after that."""
     source = small_source(site)

@@ -164,7 +164,7 @@ def test_a_cutover_that_was_killed_while_it_sealed_is_repeated(site: Site) -> No
     apply_plan(plan)
     done = cut_over(plan).manifest
     assert done.sealed is not None
-    assert done.sealed.target_states == ({"a.b": "STOPPED", "second": "STARTED"},)
+    assert done.sealed.target_states == ({"a.b": TargetState.STOPPED, "second": TargetState.STARTED},)
     killed = {"status": MigrationStatus.VERIFIED, "finished_at_ms": None}
     done.model_copy(update=killed).save(manifest_path(plan))
     assert run("cutover", plan, "--yes")[0] == 0
