@@ -62,7 +62,7 @@ def _run(arguments: argparse.Namespace, out: Output) -> int:
 
 def _goes_on(arguments: argparse.Namespace) -> str:
     changes = arguments.verb in ("create", "repair") or getattr(arguments, "apply", False)
-    if changes and not arguments.dry_run:
+    if changes and not getattr(arguments, "dry_run", False):
         return "what was done by then stays; the same command goes on from there"
     return "nothing was changed; the same command begins again"
 

@@ -78,26 +78,28 @@ def run_program(
     _open_closed_streams()
     given = list(sys.argv[1:] if argv is None else argv)
     out = Output(given[0] if given else "", _form(given), program=parser.prog)
-    arguments: argparse.Namespace | None = None
     interruption = _Interruption(f"{parser.prog}: interrupted\n")
     with interruption.noticed(process_ends=argv is None):
+        arguments: argparse.Namespace | None = None
         try:
-            arguments = parser.parse_args(given)
-            out.command = words(arguments)
-            code = carry_out(arguments, out)
-        except BrokenPipeError:  # whoever read the results has gone, as behind ``| head``
-            code = 1
-        except SystemExit as ended:  # --help, --version
-            code = ended.code if isinstance(ended.code, int) else 2
-        except BaseException as error:
-            if interruption.came or isinstance(error, KeyboardInterrupt):
-                said = "nothing was done" if arguments is None else goes_on(arguments)
-                code = _interrupted(out, InterruptionError(f"interrupted: {said}"))
-            elif isinstance(error, ConnectShareError):
+            try:
+                arguments = parser.parse_args(given)
+                out.command = words(arguments)
+                code = carry_out(arguments, out)
+            except BrokenPipeError:  # whoever read the results has gone, as behind ``| head``
+                code = 1
+            except SystemExit as ended:  # --help, --version
+                code = ended.code if isinstance(ended.code, int) else 2
+            except ConnectShareError as error:
+                if interruption.came:
+                    raise
                 code = out.error(error)
-            else:
+            return _seen_off(out, code)
+        except BaseException as error:
+            if not interruption.came and not isinstance(error, KeyboardInterrupt):
                 raise
-        return _seen_off(out, code)
+            said = "nothing was done" if arguments is None else goes_on(arguments)
+            return _seen_off(out, _interrupted(out, InterruptionError(f"interrupted: {said}")))
 
 
 def _interrupted(out: Output, error: InterruptionError) -> int:

@@ -131,7 +131,7 @@ class SourceCluster(_Part):
 
 
 class DestinationTopic(_Part):
-    """One shared topic. ``topic_id`` is empty when ``apply`` has to create it, as a worker would."""
+    """One shared topic. ``topic_id`` is empty when ``apply`` has to create it, as ``create topics`` would."""
 
     topic: str
     topic_id: str | None

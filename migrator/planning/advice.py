@@ -138,7 +138,7 @@ def steps_of(moves: Sequence[Move], destination: Destination, intent: Intent) ->
     steps.append(_tool("apply: check that nothing changed since this plan was made, back up what is read and replaced"))
     create = [topic.topic for topic in destination.topics.values() if topic.create]
     if create:
-        steps.append(_tool(f"apply: create {', '.join(create)} as a worker of the destination would"))
+        steps.append(_tool(f"apply: create {', '.join(create)} with the settings of connect-share create topics"))
     what = "the folded state" if intent.mode == "state" else "the records"
     for move in moves:
         whose = what if move.only_connectors is None else f"{what} of {named_connectors(move.only_connectors)}"

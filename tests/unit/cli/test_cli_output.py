@@ -283,3 +283,62 @@ def test_ctrl_c_while_a_program_is_imported(words: list[str], ours: bool, tmp_pa
         assert (process.returncode, said) == (130, "interrupted: nothing was done\n")
     else:
         assert (process.returncode, said.splitlines()[-1]) == (-signal.SIGINT, "KeyboardInterrupt")
+
+
+AT_ANY_MOMENT = """
+import argparse, os, signal, sys, time
+from connect_share import client
+from connect_share.cli.running import run_program
+
+@client.callback
+def delivered():
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(0.05)
+    print("the callback ended", flush=True)
+
+class Destroyed:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.05)
+
+def body(*_):
+    what = sys.argv[1]
+    if what == "callback":
+        delivered()
+    elif what == "destructor":
+        Destroyed()
+    elif what == "error":
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(5)
+        except KeyboardInterrupt:
+            raise SystemError("poll returned NULL without setting an exception")
+    elif what == "twice":
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(5)
+        finally:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(60)
+    time.sleep(5)
+    return 0
+
+parser = argparse.ArgumentParser(prog="p")
+parser.add_argument("what")
+sys.exit(run_program(parser, None, body, words=lambda _: "", goes_on=lambda _: "go on"))
+"""
+
+
+@pytest.mark.parametrize(
+    ("what", "out", "err"),
+    [
+        ("callback", "the callback ended\n", "p: interrupted: go on\n"),
+        ("destructor", "", "p: interrupted: go on\n"),
+        ("error", "", "p: interrupted: go on\n"),
+        ("twice", "", "p: interrupted\n"),
+    ],
+)
+def test_ctrl_c_at_any_moment(what: str, out: str, err: str) -> None:
+    """In a callback of the Kafka library, where an exception is lost; where it became another one; while it ends."""
+    ended = subprocess.run([sys.executable, "-c", AT_ANY_MOMENT, what], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, out, err)
