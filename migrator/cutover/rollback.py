@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -125,7 +125,18 @@ def _require_restored(ready: Ready, manifest: Manifest) -> None:
             )
 
 
-def _written(folder: Path, manifest: Manifest, topic_type: TopicType, jobs: list[CopyJob]) -> set[bytes]:
+def _identity_at(ready: Ready, topic: str) -> Callable[[Record], bytes]:
+    """Return what recognises a record that was written to a topic."""
+    worker = ready.destinations[0]
+    with Admin(worker.admin_settings(), client_id=client_id_of(worker)) as admin:
+        if admin.topic_configs(topic).get("message.timestamp.type") != "LogAppendTime":
+            return identity
+    return lambda record: identity(replace(record, timestamp_ms=0))
+
+
+def _written(
+    folder: Path, manifest: Manifest, topic_type: TopicType, jobs: list[CopyJob], known_by: Callable[[Record], bytes]
+) -> set[bytes]:
     """Give the identities of everything that the plan writes to one topic."""
     told: set[bytes] = set()
     for job in jobs:
@@ -133,7 +144,7 @@ def _written(folder: Path, manifest: Manifest, topic_type: TopicType, jobs: list
             (whole,) = manifest.read_ranges_of(job.slice_.source_index, [job.slice_.offset_range])
             slice_ = replace(job.slice_, offset_range=whole)
             told.update(
-                identity(record) for record in rewritten(slice_, _originals(folder, manifest, job, slice_), Tally())
+                known_by(record) for record in rewritten(slice_, _originals(folder, manifest, job, slice_), Tally())
             )
     return told
 
@@ -170,7 +181,8 @@ def _find(ready: Ready, manifest: Manifest, progress: Progress, *, dry_run: bool
     for topic_type, written_topic in manifest.destination.items():
         if manifest.status is MigrationStatus.PLANNED and not dry_run:
             _settle(jobs, topic_type)
-        told = _written(ready.manifest_path.parent, manifest, topic_type, jobs)
+        known_by = _identity_at(ready, written_topic.topic)
+        told = _written(ready.manifest_path.parent, manifest, topic_type, jobs, known_by)
         backs = {job.slice_.transform.at_destination() for job in jobs if job.slice_.topic_type is topic_type}
         markers = {job.slice_.transform.prefix + MARKER_KEY for job in jobs}
         ranges = _written_ranges(ready, written_topic.topic, starts[topic_type])
@@ -187,7 +199,7 @@ def _find(ready: Ready, manifest: Manifest, progress: Progress, *, dry_run: bool
                 at = (topic_type, connector_of(topic_type, original))
                 if key in markers:
                     continue
-                if identity(record) in told:
+                if known_by(record) in told:
                     if record.value is not None:
                         removals.append(key)
                         found.by_connector[at] += 1

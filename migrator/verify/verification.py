@@ -207,6 +207,8 @@ def _verify(plan_path: Path, plan: MigrationPlan, engine: VerifyEngine) -> Verif
         warnings.append(f"there is no manifest {path}: this plan was not applied from here")
     elif manifest.status is MigrationStatus.PLANNED:
         warnings.append(f"the manifest {path} says that apply did not end")
+    elif manifest.status is MigrationStatus.ROLLED_BACK:
+        warnings.append(f"the manifest {path} says that what was written was removed again")
     jobs = _jobs(plan, manifest, warnings)
     differences = [difference for found in engine(jobs) for difference in found]
     if differences and manifest is not None and manifest.status in _COPIED:

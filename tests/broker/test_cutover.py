@@ -320,7 +320,9 @@ def test_rollback_takes_what_the_plan_wrote_and_nothing_else(site: Site) -> None
 
 
 def test_an_apply_that_did_not_end_is_rolled_back(site: Site) -> None:
-    plan = site.plan(small_source(site), shared(site))
+    source = small_source(site)
+    site.create("shared", SHARED_PARTITIONS, {"message.timestamp.type": "LogAppendTime"})
+    plan = site.plan(source, shared(site))
     manifest = apply_plan(plan)
     interrupted = manifest.model_copy(update={"status": MigrationStatus.PLANNED, "evidence": manifest.evidence[:1]})
     interrupted.save(manifest_path(plan))
@@ -329,6 +331,7 @@ def test_an_apply_that_did_not_end_is_rolled_back(site: Site) -> None:
     assert json.loads(out)["removed"] == {"config": 4, "status": 2, "offset": 1}
     assert replay_config(site.read(site.topic("shared", TopicType.CONFIG)), GROUP).connectors() == frozenset()
     assert run("rollback", plan, "--yes")[0] == 1
+    assert "says that what was written was removed again" in run("verify", plan)[1]
 
 
 def test_following_needs_a_plan_made_for_it(site: Site) -> None:
