@@ -18,12 +18,12 @@ from tests.support.topics import create_topic, write_records
 from tests.support.waiting import await_that
 
 
-def _row(record: Record) -> tuple[Any, ...]:
+def row_of(record: Record) -> tuple[Any, ...]:
     headers = [(name, value) for name, value in record.headers or ()] or None
     return (record.topic, record.partition, record.offset, record.timestamp_ms, record.key, record.value, headers)
 
 
-def _rows(frame: DataFrame) -> list[tuple[Any, ...]]:
+def rows_of(frame: DataFrame) -> list[tuple[Any, ...]]:
     def plain(value: Any) -> Any:
         return bytes(value) if isinstance(value, bytearray) else value
 
@@ -75,8 +75,8 @@ def test_both_isolations_give_the_rows_of_the_library(spark: SparkSession, broke
         expected = read_ranges(
             broker.client_settings, ranges, isolation=isolation, client_id="tests", with_headers=True
         )
-        rows = _rows(frame)
-        assert rows == sorted(map(_row, expected), key=lambda row: (row[1], row[2]))
+        rows = rows_of(frame)
+        assert rows == sorted(map(row_of, expected), key=lambda row: (row[1], row[2]))
         counts[isolation] = len(rows)
     assert counts == {Isolation.READ_UNCOMMITTED: 7, Isolation.READ_COMMITTED: 6}
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from connect_share.keys import CONFIG_KEY_PREFIXES, SESSION_KEY, STATUS_KEY_PREFIXES
 from connect_share.records import Record, TopicType
-from tests.support.raw_records import RawRecord
+from tests.support.raw_records import RawRecord, write_raw
 
 SECRET: Final = "hunter2-hunter2"
 """In configurations, session keys, offsets and traces: no message may hold it."""
@@ -91,6 +91,14 @@ PROPERTY_VALUES: Final[tuple[Any, ...]] = (
     "org.apache.kafka.common.security.plain.PlainLoginModule required password=",
     "true", "null", None, 0, 1.5, True, [], {}, {"a": {"b": []}}, [[[1]]],
 )  # fmt: skip
+
+# Topics that take times of any year, in one segment that is never closed: the cleaner would take what was looked at.
+TAKES_ALL: Final = {
+    "message.timestamp.after.max.ms": str(2**63 - 1),
+    "max.message.bytes": "20000000",
+    "segment.ms": str(2**63 - 1),
+}
+_AT_ONCE: Final = 100
 
 
 class HostileRecords:
@@ -232,3 +240,21 @@ class HostileRecords:
         return [
             (self._pick.choice(names), self._pick.choice((None, b"", b"1"))) for _ in range(self._pick.randrange(1, 4))
         ]
+
+
+def write_hostile(
+    bootstrap_servers: str, topics: Mapping[TopicType, str], made: HostileRecords, count: int, carried: bool = False
+) -> None:
+    """Write hostile records to the first partition of compacted topics.
+
+    Args:
+        carried: without headers: records with names of headers that nobody can read are refused where they are moved.
+    """
+    for topic_type, topic in topics.items():
+        records = [
+            each for each in made.raw(topic_type, count) if each.key is not None
+        ]  # a compacted topic takes no other
+        if carried:
+            records = [RawRecord(each.key, each.value, (), each.timestamp_ms) for each in records]
+        for first in range(0, len(records), _AT_ONCE):
+            write_raw(bootstrap_servers, topic, records[first : first + _AT_ONCE])

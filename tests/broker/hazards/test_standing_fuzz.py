@@ -21,20 +21,12 @@ from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig
 from migrator.facts.manifest import BackupFile, Manifest, manifest_path
 from tests.support.console import console
-from tests.support.hostile_records import NAMES, SECRET, HostileRecords
+from tests.support.hostile_records import NAMES, SECRET, TAKES_ALL, HostileRecords, write_hostile
 from tests.support.migration_site import GROUP, Site, run
-from tests.support.raw_records import RawRecord, write_raw
 
 LONG: Final = "CONNECT_SHARE_SOAK_MINUTES" in os.environ
 SEED: Final = int(os.environ.get("CONNECT_SHARE_SOAK_SEED") or (time.time_ns() // 1_000_000 if LONG else 20_261_122))
 RECORDS: Final = 4_000 if LONG else 300  # of each topic, before and while they run
-AT_ONCE: Final = 100
-# Times of any year, and one segment that is never closed: the cleaner would take what a comparison has seen.
-TAKES_ALL: Final = {
-    "message.timestamp.after.max.ms": str(2**63 - 1),
-    "max.message.bytes": "20000000",
-    "segment.ms": str(2**63 - 1),
-}
 # Two keys may spell one task (-0 and -00). In two partitions they have no order, in Java as here.
 PARTITIONS: Final = dict.fromkeys(TopicType, 1)
 OWN: Final = ClusterGroupId(GROUP)
@@ -46,14 +38,7 @@ def _seed() -> None:
 
 
 def pour(site: Site, who: str, made: HostileRecords, count: int = RECORDS, *, carried: bool = False) -> None:
-    """Write hostile records to all three topics."""
-    for topic_type in TopicType:
-        # A compacted topic takes none without a key.
-        records = [each for each in made.raw(topic_type, count) if each.key is not None]
-        if carried:  # what has a header that nobody can read is refused by its place: another test
-            records = [RawRecord(each.key, each.value, (), each.timestamp_ms) for each in records]
-        for first in range(0, len(records), AT_ONCE):
-            write_raw(site.bootstrap_servers, site.topic(who, topic_type), records[first : first + AT_ONCE])
+    write_hostile(site.bootstrap_servers, {each: site.topic(who, each) for each in TopicType}, made, count, carried)
 
 
 def model(site: Site, who: str) -> dict[TopicType, Any]:
