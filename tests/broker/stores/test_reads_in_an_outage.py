@@ -51,35 +51,36 @@ def test_reads_outlast_an_outage_shorter_than_their_deadline(
         storage.offset_reader("own")
 
         reads: list[Callable[[], Any]] = [
-            lambda: storage.offsets.refresh(60),
-            lambda: storage.config.refresh(60),
+            lambda: storage.offsets.refresh(150),
+            lambda: storage.config.refresh(150),
             lambda: reader.offset(FILE),
             lambda: storage.offset_reader("own").offset(FILE),
             lambda: storage.offset_reader("other").offset(FILE),
-            lambda: admin.describe_topics(["offsets"], timeout_s=60).keys(),
-            lambda: admin.end_offsets([("offsets", 0)], timeout_s=60),
+            lambda: admin.describe_topics(["offsets"], timeout_s=150).keys(),
+            lambda: admin.end_offsets([("offsets", 0)], timeout_s=150),
         ]
         own_broker.kill()
         answers = [asking.submit(read) for read in reads]
         # Longer than two refused connections, and than the admin client's own limit.
         threading.Event().wait(OUTAGE_S)
         own_broker.start()
-        found = [answer.result(90) for answer in answers]
+        found = [answer.result(180) for answer in answers]
         assert found[2:] == [{"position": 1}, None, None, {"offsets"}, {("offsets", 0): 1}]
 
         own_broker.kill()
-        monkeypatch.setattr(offsets, "GET_TIMEOUT_S", 3.0)
+        monkeypatch.setattr(offsets, "GET_TIMEOUT_S", 1.5)
         late: list[tuple[Callable[[], Any], type[ConnectShareError]]] = [
-            (lambda: storage.offsets.refresh(3), ConnectShareError),
+            (lambda: storage.offsets.refresh(1.5), ConnectShareError),
             (lambda: reader.offset(FILE), ConnectShareError),
-            (lambda: admin.describe_topics(["offsets"], timeout_s=3), BrokerUnavailableError),
+            (lambda: admin.describe_topics(["offsets"], timeout_s=1.5), BrokerUnavailableError),
         ]
         for read, kind in late:
             began = time.monotonic()
             with pytest.raises(kind) as ended:
                 read()
             assert ended.value.retriable
-            assert time.monotonic() - began < 4.5
+            assert time.monotonic() - began < 5
         admin.close()
         with pytest.raises(BrokerUnavailableError, match="was closed"):
             admin.describe_topics(["offsets"], timeout_s=60)
+        storage.close(0.1)
