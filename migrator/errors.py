@@ -3,24 +3,22 @@
 ::
 
     ConnectShareError
-    ├─ MigrationError
-    │  ├─ PlanRejectedError              the plan cannot be carried out safely; nothing was written
-    │  │  ├─ DestinationNotEmptyError    the destination already holds records of the group
-    │  │  └─ SourceChangedError          the source is no longer what was planned
-    │  ├─ RestoreRejectedError           it is not clear what is to be restored; nothing was written
-    │  ├─ PlanFileError                  a plan or manifest cannot be read or written
-    │  ├─ AlreadyAppliedError            an earlier ``apply`` of this plan wrote to the destination
-    │  ├─ CopyError                      what was written is not what was read
-    │  │  └─ UnacknowledgedError         acknowledgements stay away: what was written is not known
-    │  └─ CutoverError                   the cut-over stopped before the source was fenced and sealed
-    │     └─ DestinationUsedError        new workers have written at the destination since the copy
-    └─ UsageError
-       └─ NotYetSupportedError (exit 2)  a command or direction that does not exist yet
+    └─ MigrationError
+       ├─ PlanRejectedError              the plan cannot be carried out safely; nothing was written
+       │  ├─ DestinationNotEmptyError    the destination already holds records of the group
+       │  └─ SourceChangedError          the source is no longer what was planned
+       ├─ RestoreRejectedError           it is not clear what is to be restored; nothing was written
+       ├─ PlanFileError                  a plan or manifest cannot be read or written
+       ├─ AlreadyAppliedError            an earlier ``apply`` of this plan wrote to the destination
+       ├─ CopyError                      what was written is not what was read
+       │  └─ UnacknowledgedError         acknowledgements stay away: what was written is not known
+       └─ CutoverError                   the cut-over stopped before the source was fenced and sealed
+          └─ DestinationUsedError        new workers have written at the destination since the copy
 """
 
 from __future__ import annotations
 
-from connect_share.errors import ConnectShareError, UsageError
+from connect_share.errors import ConnectShareError
 
 
 class MigrationError(ConnectShareError):
@@ -65,7 +63,3 @@ class CutoverError(MigrationError):
 
 class DestinationUsedError(CutoverError):
     """New workers have written at the destination since the copy: the old ones must not be started, nothing was copied."""
-
-
-class NotYetSupportedError(UsageError):
-    """Asked for something that does not exist yet; the message says what to use instead."""

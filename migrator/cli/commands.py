@@ -12,13 +12,14 @@ from typing import Final
 from connect_share.cli.output import Output
 from connect_share.cli.prompt import confirmed
 from connect_share.cli.running import InterruptionError
+from connect_share.errors import UsageError
 from migrator.apply.apply import apply_plan, check_plan, now_ms, resume_plan
 from migrator.cli.cutting_over import apply_and_follow
 from migrator.cli.isolating import isolation_command
 from migrator.cli.progress_line import ProgressLine
 from migrator.cli.text import plan_lines, verification_lines
 from migrator.copy.engine import LOCAL_ENGINE
-from migrator.errors import AlreadyAppliedError, NotYetSupportedError, PlanRejectedError
+from migrator.errors import AlreadyAppliedError, PlanRejectedError
 from migrator.facts.manifest import Manifest, MigrationStatus, manifest_path
 from migrator.plan.assignment import read_assignment
 from migrator.plan.plan import MigrationPlan
@@ -34,13 +35,11 @@ def _spark(job: str, arguments: list[str]) -> int:
     """Run a Spark job of the same name; the package is looked up only now.
 
     Raises:
-        NotYetSupportedError: the extra is not installed.
+        UsageError: the extra is not installed.
         KeyboardInterrupt: the job was interrupted.
     """
     if importlib.util.find_spec("pyspark") is None or importlib.util.find_spec("spark_jobs") is None:
-        raise NotYetSupportedError(
-            "--engine spark needs Spark: pip install 'connect-share[spark]', or use --engine local"
-        )
+        raise UsageError("--engine spark needs Spark: pip install 'connect-share[spark]', or use --engine local")
     code: int = importlib.import_module(f"spark_jobs.{job}").main(arguments)
     if code == InterruptionError.exit_code:
         raise KeyboardInterrupt
@@ -50,7 +49,7 @@ def _spark(job: str, arguments: list[str]) -> int:
 def plan_command(arguments: argparse.Namespace) -> int:
     """``plan``: ask the clusters, write the plan file."""
     if arguments.plan is None and not arguments.dry_run:
-        raise NotYetSupportedError("plan needs -o PLAN, the file to write, or --dry-run")
+        raise UsageError("plan needs -o PLAN, the file to write, or --dry-run")
     if arguments.plan is not None and manifest_path(arguments.plan).exists():
         raise AlreadyAppliedError(
             f"{arguments.plan} was applied, its manifest is beside it: give the new plan another name"

@@ -111,7 +111,7 @@ def prepare(found: Comparison, plan: Plan, local: LocalBroker, folder: Path) -> 
     put_back = {one.broker for one in plan.steps if one.action is Action.RENAME and one.broker is not None}
     if plan.mode is Mode.KRAFT and local.id not in put_back:
         raise TopicIdRepairError(
-            "not available in this version: with KRaft only directories that were set aside are put back; follow the plan of "
+            "with KRaft only directories that were set aside are put back; follow the plan of "
             "--dry-run by hand for single files"
         )
     peers = {}
