@@ -281,7 +281,7 @@ def _lay_out(ready: Ready) -> _Layout:
 
 
 def _own_keys(source: SourceCluster, topic_type: TopicType) -> Callable[[bytes | None], bool]:
-    """Return what tells the keys of a source from those of other groups; with plain keys, illegal ones are its own too."""
+    """Return what takes the keys of a source and leaves those of other groups; illegal keys count as plain ones."""
     group = source.group_id if source.sharing else None
     beginnings, _ = replace(source.transform(topic_type), connectors=None).sure_beginnings
 

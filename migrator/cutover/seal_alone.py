@@ -51,7 +51,7 @@ def seal_plan(plan_path: Path, how: Way | None = None, progress: Progress | None
     Args:
         plan_path: the plan file.
         how: to seal; ``None`` as the cut-over would.
-        progress: told how far it is.
+        progress: learns how far it is.
 
     Raises:
         LiveMembersError: workers of a source are alive, where Kafka can tell them from new ones.
@@ -135,7 +135,7 @@ def unseal_plan(
         plan_path: the plan file.
         dry_run: look at what would be done and write nothing.
         although_used: go on although new workers have written.
-        progress: told how far it is.
+        progress: learns how far it is.
 
     Raises:
         LiveMembersError: workers of the source or of the destination are alive.

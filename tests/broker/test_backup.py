@@ -139,8 +139,8 @@ def test_what_is_shared_is_kept_once_and_what_would_be_written_over_too(site: Si
     config = site.topic("shared", TopicType.CONFIG)
     for group in ("one", "two", "other"):
         lay_down(site, "shared", TopicType.CONFIG, [pair(f"{group}.connector-{group}", '{"properties":{}}')])
-    nobody = site.topic("shared", TopicType.CONFIG)
-    site.produce([Record(nobody, 0, 0, 1, key, b"x") for key in (b"\xff", b"one.", b"connector-plain")])
+    shared_config = site.topic("shared", TopicType.CONFIG)
+    site.produce([Record(shared_config, 0, 0, 1, key, b"x") for key in (b"\xff", b"one.", b"connector-plain")])
     site.create("second")
     theirs = site.topic("second", TopicType.CONFIG)
     marker = Record(theirs, 0, 0, 1_700_000_000_000, b"two." + MARKER_KEY, b"null")
