@@ -24,6 +24,7 @@ from connect_share.errors import (
     WriteError,
 )
 from connect_share.log.protocol import STOP_TIMEOUT_S, RecordMetadata
+from connect_share.log.writer import remaining_s
 from connect_share.records import Record, TopicType
 from connect_share.state import (
     ClusterConfigState,
@@ -41,7 +42,7 @@ from connect_share.stores.topic_based import (
     LogFactory,
     WriteGuard,
 )
-from connect_share.stores.transactional_writer import TransactionalWriter
+from connect_share.stores.transactional_writer import ABORT_TIMEOUT_S, TransactionalWriter
 from connect_share.worker_config import WorkerConfig
 
 _logger = logging.getLogger(__name__)
@@ -144,13 +145,14 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
 
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
         """Give up write privileges, send what is under way, within ``timeout_s``, and end; may be called twice."""
+        deadline_s = time.monotonic() + timeout_s
         with self._lifecycle:
             self._stopped = True  # whoever claims at this moment sees it, or is seen
         try:
             if self._leader is not None:
-                self._leader.close()
+                self._leader.close(min(timeout_s, ABORT_TIMEOUT_S))
         finally:
-            super().stop(timeout_s)
+            super().stop(remaining_s(deadline_s))
 
     def snapshot(self) -> ClusterConfigState:
         """Give what the cluster is configured to be, as read so far; never changes afterwards."""
@@ -334,7 +336,8 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
         if self._leader is None:
             return self._send_all(what, records, budget)
         _ = self._log  # a stopped or not started store says so itself
-        written = self._leader.write([(self._wire_key(key), value) for key, value in records])
+        pairs = [(self._wire_key(key), value) for key, value in records]
+        written = self._leader.write(pairs, timeout_s=budget.remaining_s())
         return _last_offset(written)
 
     def _send_all(self, what: str, records: Sequence[_Write], budget: _Budget) -> int:

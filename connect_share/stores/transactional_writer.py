@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final, cast
 
 from connect_share import client
-from connect_share.errors import BrokerError, BrokerTimeoutError, PrivilegedWriteError, StoreError
+from connect_share.errors import BrokerError, BrokerTimeoutError, PrivilegedWriteError, StoreError, WriteError
 from connect_share.log.protocol import RecordMetadata
 from connect_share.worker_config import ClientSettings
 
@@ -27,8 +27,11 @@ LEADER_PRODUCER: Final = {
 TRANSACTION_TIMEOUT_MS: Final = "60000"
 CLAIM_TIMEOUT_S: Final = 60.0
 FENCE_TIMEOUT_S: Final = 60.0
-COMMIT_TIMEOUT_S: Final = 60.0
+WRITE_TIMEOUT_S: Final = 60.0
 ABORT_TIMEOUT_S: Final = 5.0
+# Behind the deadline: without a broker there is nobody to tell, with one it takes no longer.
+LEAST_ABORT_S: Final = 0.3
+LEAST_COMMIT_S: Final = 0.1
 # Each takes a client of its own, and a fifth of a second of waiting.
 _FENCED_AT_ONCE: Final = 8
 
@@ -65,6 +68,7 @@ class TransactionalWriter:
         self._fences = fences
         self._lock = threading.Lock()
         self._producer: client.Producer | None = None
+        self._given_up = False
 
     @property
     def topic(self) -> str:
@@ -85,6 +89,7 @@ class TransactionalWriter:
         with self._lock:
             if self._producer is not None:
                 return
+            self._given_up = False
             self._fence_others()
             timeout_ms = self._settings.properties.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)
             self._producer = client.producer(
@@ -122,31 +127,51 @@ class TransactionalWriter:
                 f"was written to {self._topic}, try again"
             ) from error
 
-    def write(self, records: Sequence[tuple[bytes, bytes | None]]) -> list[RecordMetadata]:
+    def write(
+        self, records: Sequence[tuple[bytes, bytes | None]], *, timeout_s: float = WRITE_TIMEOUT_S
+    ) -> list[RecordMetadata]:
         """Write all records in one transaction.
 
         Raises:
             PrivilegedWriteError: never claimed, lost to another producer, or failed; claim again.
+            WriteError: another thread's write has not ended in time; nothing was written.
         """
-        with self._lock:
+        deadline_s = time.monotonic() + timeout_s
+        if not self._lock.acquire(timeout=timeout_s):
+            raise WriteError(f"{self._topic} was not written: another write has not ended within {timeout_s:g} s")
+        try:
             if self._producer is None:
                 raise PrivilegedWriteError(
                     f"{self._topic} cannot be written: write privileges were not claimed, or were lost; "
                     "call claim_write_privileges() first"
                 )
             written: list[RecordMetadata] = []
-            failure = self._attempt(lambda producer: self._commit(producer, records, written), "writing to")
+            failure = self._attempt(
+                lambda producer: self._commit(producer, records, written, deadline_s), "writing to", deadline_s
+            )
             if failure is not None:
                 _logger.warning("Write privileges for %s are lost: %s", self._topic, failure)
                 raise PrivilegedWriteError(f"{failure}; claim write privileges again") from failure
             return written
+        finally:
+            if self._given_up:
+                self._abandon(LEAST_ABORT_S)
+            self._lock.release()
 
-    def close(self) -> None:
-        """Give up the producer; may be called twice."""
-        with self._lock:
-            self._abandon()
+    def close(self, timeout_s: float = ABORT_TIMEOUT_S) -> None:
+        """Give up the producer; a write that takes longer than ``timeout_s`` fails, and does so. May be called twice."""
+        self._given_up, writing = True, self._producer
+        if self._lock.acquire(timeout=timeout_s):
+            try:
+                self._abandon(max(LEAST_ABORT_S, min(timeout_s, ABORT_TIMEOUT_S)))
+            finally:
+                self._lock.release()
+        elif writing is not None:
+            writing.purge()
 
-    def _attempt(self, action: Callable[[client.Producer], None], doing: str) -> BrokerError | None:
+    def _attempt(
+        self, action: Callable[[client.Producer], None], doing: str, deadline_s: float | None = None
+    ) -> BrokerError | None:
         """Do something with the producer; when that fails it is closed, and the reason is given.
 
         The reason is returned instead of raised because a traceback would keep the producer alive, and with
@@ -161,7 +186,8 @@ class TransactionalWriter:
             self._abandon()
             raise
         if failure is not None:
-            self._abandon()
+            in_time = ABORT_TIMEOUT_S if deadline_s is None else deadline_s - time.monotonic()
+            self._abandon(max(LEAST_ABORT_S, min(in_time, ABORT_TIMEOUT_S)))
         return failure
 
     @staticmethod
@@ -173,6 +199,7 @@ class TransactionalWriter:
         producer: client.Producer,
         records: Sequence[tuple[bytes, bytes | None]],
         written: list[RecordMetadata],
+        deadline_s: float,
     ) -> None:
         def on_delivery(error: client.KafkaError | None, message: client.Message) -> None:
             if error is None:
@@ -181,10 +208,10 @@ class TransactionalWriter:
         producer.begin_transaction()
         for key, value in records:
             producer.produce(self._topic, value, key, on_delivery=on_delivery)
-        producer.flush(COMMIT_TIMEOUT_S)
-        producer.commit_transaction(COMMIT_TIMEOUT_S)
+        producer.flush(max(0.0, deadline_s - time.monotonic()))
+        producer.commit_transaction(max(LEAST_COMMIT_S, deadline_s - time.monotonic()))
 
-    def _abandon(self) -> None:
+    def _abandon(self, abort_s: float = ABORT_TIMEOUT_S) -> None:
         """Drop what is queued, end the transaction if there is one, and let the client go.
 
         ``Producer.close`` would do the same but warns on stderr when the producer was fenced.
@@ -193,4 +220,4 @@ class TransactionalWriter:
         if producer is not None:
             producer.purge()
             with contextlib.suppress(client.KafkaException):
-                producer.abort_transaction(ABORT_TIMEOUT_S)
+                producer.abort_transaction(abort_s)

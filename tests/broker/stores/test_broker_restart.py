@@ -57,7 +57,7 @@ def mortal() -> Iterator[LocalBroker]:
         yield local
 
 
-def worker(broker: LocalBroker, group: str = "group-a") -> WorkerConfig:
+def worker(broker: LocalBroker, group: str, exactly_once: str = "disabled") -> WorkerConfig:
     properties = {
         "bootstrap.servers": broker.bootstrap_servers,
         "group.id": group,
@@ -69,6 +69,7 @@ def worker(broker: LocalBroker, group: str = "group-a") -> WorkerConfig:
         "offset.storage.partitions": "1",
         "status.storage.replication.factor": "1",
         "status.storage.partitions": "1",
+        "exactly.once.source.support": exactly_once,
         "connect.management.topic.sharing.support": "enabled",
     }
     return WorkerConfig.from_properties(properties)
@@ -160,7 +161,9 @@ def test_everything_put_while_the_broker_is_away_arrives(
         caplog.at_level(logging.WARNING),
         ThreadPoolExecutor(16) as threads,
         ConnectStorage(worker(mortal, group), allow_empty=True) as storage,
+        ConnectStorage(worker(mortal, f"{group}-leader", "enabled"), allow_empty=True) as leading,
     ):
+        leading.config.claim_write_privileges()
         storage.config.put_connector_config("before", {"n": "0"})
         storage.config.put_connector_config("removed", {"n": "0"})
         flush(storage, 0)
@@ -174,6 +177,7 @@ def test_everything_put_while_the_broker_is_away_arrives(
             clocked.begin("removal", budget, lambda: config.remove_connector_config("removed"))
             clocked.begin("tasks", budget, lambda: config.put_task_configs("before", [{"n": "0"}, {"n": "1"}]))
             clocked.begin("state", budget, lambda: config.put_target_state("before", TargetState.PAUSED))
+            clocked.begin("privileged", budget, lambda: leading.config.put_connector_config("during", {}))
             clocked.begin("offsets", 60, lambda: flush(storage, 1))
             clocked.begin("read", 60, lambda: storage.offset_reader("source").offset(FILE))
             stores = {"config": storage.config, "status": storage.status, "offset": storage.offsets}
@@ -192,7 +196,7 @@ def test_everything_put_while_the_broker_is_away_arrives(
         short = {f"short refresh of {name}" for name in stores}
         assert all(isinstance(failed.pop(name), ReadToEndTimeoutError) for name in short)
         if not survives_budget:
-            for name in ("configuration", "removal", "tasks", "state"):
+            for name in ("configuration", "removal", "tasks", "state", "privileged"):
                 assert isinstance(failed.pop(name), WriteError)
         assert failed == {}
         assert statuses.slowest_s < LATE_S
@@ -208,6 +212,7 @@ def test_everything_put_while_the_broker_is_away_arrives(
             assert state.connectors() == {"before", "during"}
             assert state.target_state("before") is TargetState.PAUSED
             assert state.task_count("before") == 2
+            assert leading.config.contains("during")
         assert storage.offset_reader("source").offset(FILE) == {"position": 1}
         assert storage.failed is None
         assert storage.failed is None
@@ -371,8 +376,9 @@ def test_the_broker_is_killed_in_each_phase_of_each_operation(mortal: LocalBroke
         }
         held: list[Held] = []
         closing = stack.enter_context(
-            ConnectStorage(worker(mortal, "closing"), allow_empty=True, checkpoint=tmp_path / "checkpoint")
+            ConnectStorage(worker(mortal, "closing", "preparing"), allow_empty=True, checkpoint=tmp_path / "checkpoint")
         )
+        closing.config.claim_write_privileges()
         filled(closing).config.put_connector_config("source", {"offsets.storage.topic": "own"})
         flush(closing, 1)
 

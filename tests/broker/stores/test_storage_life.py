@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import os
 import pickle
+import random
 import sys
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from types import NoneType
 from typing import Any
 
 import pytest
 
-from connect_share.errors import LogFailedError, NotStartedError, StoreClosedError, TopicRecreatedError, UsageError
+from connect_share.errors import (
+    ConnectShareError,
+    LogFailedError,
+    NotStartedError,
+    StoreClosedError,
+    TopicRecreatedError,
+    UsageError,
+)
 from connect_share.log import with_ends
 from connect_share.records import ConnectorTaskId
 from connect_share.state import ConnectorStatus, State, TargetState, TaskStatus
@@ -304,3 +313,41 @@ def test_snapshots_cannot_be_changed(shared: Any) -> None:
     assert store.snapshot().connector_config("c") == {"n": "1"} == pickle.loads(pickle.dumps(state.configs["c"]))
     assert store.contains("c")
     assert not store.contains("d")
+
+
+def use(storage: ConnectStorage, over: threading.Event) -> None:
+    """Everything a runtime does, until it is closed; errors other than our own fail the test."""
+    number = 0
+    while not over.is_set():
+        number += 1
+        try:
+            storage.status.put(ConnectorStatus("c", State.RUNNING, "w:1", number))
+            storage.config.put_target_state("c", TargetState.PAUSED)
+            storage.offsets.set({b'group-a.["c",{}]': b"{}"})
+            storage.offset_reader("c").offset({})
+            storage.status.refresh(30)
+            storage.config.snapshot()
+        except ConnectShareError:
+            time.sleep(0.001)
+
+
+def test_closed_at_random_moments(shared: Any) -> None:
+    """While it starts, while others use it, by two at once."""
+    before, chance = threading.active_count(), random.Random(1)
+    with ConnectStorage(worker(shared), allow_empty=True):
+        pass  # the topics are there from now on
+    with ThreadPoolExecutor(4) as threads:
+        for _ in range(6):
+            storage, over = ConnectStorage(worker(shared), allow_empty=True), threading.Event()
+            starting = threads.submit(storage.__enter__)
+            using = threads.submit(use, storage, over)
+            time.sleep(chance.uniform(0, 0.8))
+            closing = [threads.submit(storage.close, 20.0) for _ in range(2)]
+            for each in closing:
+                each.result(60)
+            assert isinstance(starting.exception(60), StoreClosedError | NoneType)
+            storage.close()  # it may have been too early to be one
+            over.set()
+            using.result(60)
+            assert storage.failed is None
+    await_that(threading.active_count, lambda now: now <= before, what="no thread left")
