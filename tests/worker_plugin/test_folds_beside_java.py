@@ -125,7 +125,7 @@ _STRING = re.compile(rb'"((?:[^"\\]|\\.)*)"(\s*:)?', re.DOTALL)
 _HALF_PAIR = re.compile(
     rb"(?<!\\)(?:\\\\)*(?:(?<!\\u[dD][89abAB]..)\\u[dD][c-fC-F]..|\\u[dD][89abAB]..(?!\\u[dD][c-fC-F]))"
 )
-_EXPONENT = re.compile(rb"[0-9](?:\.([0-9]+))?[eE]([+-]?[0-9]+)")
+_EXPONENT = re.compile(rb"[0-9](?:\.([0-9]+))?[eE]([+-]?[0-9]{1,1000})")
 _LONGEST_NAME = 50_000
 
 
