@@ -37,6 +37,7 @@ from connect_share.state import (
 )
 from connect_share.state.config_records import task_count_key
 from connect_share.state.names import key_text
+from migrator.transform.connector_keys import status_item
 from migrator.transform.rules import KeyTransform, SkipReason
 
 _CONNECTOR: Final = b"connector-"
@@ -88,13 +89,13 @@ def fold_state(
 
 
 def _statuses(transform: KeyTransform, records: Iterable[Record], skipped: Counter[SkipReason]) -> Iterator[Record]:
-    """Yield the records of a status partition that still say something, per key in their order.
+    """Yield the records of a status partition that still say something, for each connector, task and topic in their order.
 
-    The newest of a key alone is not enough: it may be garbage, or an UNASSIGNED that counts for less than the RUNNING
-    before it; and the tombstone of a connector takes away task statuses that are in other partitions.
+    The newest alone is not enough: it may be garbage, or an UNASSIGNED that counts for less than the RUNNING before it;
+    and the tombstone of a connector takes away task statuses that are in other partitions.
     """
     fold = StatusFold(_group_of(transform))
-    kept: dict[bytes, list[Record]] = {}
+    kept: dict[object, list[Record]] = {}
     for record in records:
         original = transform.original_key(record.key)
         if isinstance(original, SkipReason):
@@ -104,16 +105,19 @@ def _statuses(transform: KeyTransform, records: Iterable[Record], skipped: Count
         fold.apply(record)
         if fold.skipped[SkipKind.BAD_KEY] + fold.skipped[SkipKind.BAD_VALUE] > bad:
             continue
-        earlier = kept.pop(original, [])
+        moved = replace(record, key=transform.prefix + original)
+        item = status_item(original)
+        left = kept.pop(item, [])
         if original.startswith(_STATUS_CONNECTOR):
-            removals = [each for each in (*earlier, record) if each.value is None]
-            earlier = [max(removals, key=lambda each: each.timestamp_ms)] if removals else []
+            removals = [each for each in (*left, moved) if each.value is None]
+            left = [max(removals, key=lambda each: each.timestamp_ms)] if removals else []
         elif not (original.startswith(_STATUS_TASK) and _is_unassigned(record)):
-            earlier = []
-        kept[original] = earlier if record.value is None else [*earlier, record]
-    for original, left in kept.items():
-        for record in left:
-            yield replace(record, key=transform.prefix + original)
+            left = []
+        if record.value is not None:
+            left.append(moved)
+        kept[item] = left
+    for left in kept.values():
+        yield from left
 
 
 def _is_unassigned(record: Record) -> bool:

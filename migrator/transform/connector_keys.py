@@ -49,6 +49,23 @@ def _connector_of_status_key(text: str) -> str | None:
     return None
 
 
+def status_item(original: bytes) -> tuple[str, str, object] | None:
+    """Name what a status is of: connector, kind and task or topic; ``None`` where Connect finds none.
+
+    Different keys may name one task (``-1`` and ``-01``), so keys will not do.
+    """
+    text = key_text(original)
+    connector = _connector_of_status_key(text)
+    if connector is None:
+        return None
+    if text.startswith(_STATUS_TASK):
+        task = parse_task_id(text, 2)
+        return None if task is None else (connector, "task", task.task)
+    if text.startswith(_STATUS_TOPIC):
+        return (connector, "topic", text[len(_STATUS_TOPIC) : text.find(":")])
+    return (connector, "connector", None)
+
+
 def _connector_of_offset_key(key: bytes) -> str | None:
     try:
         parsed = connect_json.loads(key)

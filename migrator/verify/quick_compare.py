@@ -17,8 +17,7 @@ from typing import Any, Final, Protocol, Self, TypeVar
 
 from connect_share.keys import CONFIG_KEY_PREFIXES, KEY_PREFIXES, SEPARATOR, SESSION_KEY, STATUS_KEY_PREFIXES
 from connect_share.records import TopicType
-from connect_share.state.names import key_text, parse_task_id
-from migrator.transform.connector_keys import connector_of
+from migrator.transform.connector_keys import connector_of, status_item
 
 _RESTART: Final = b"restart-connector-"
 _BELIEVED: Final[Mapping[TopicType, tuple[bytes, ...]]] = {
@@ -121,7 +120,7 @@ class SeenStatuses:
     def take(self, original: bytes, message: RawMessage) -> None:
         """See :class:`Seen`."""
         if original not in self._items:
-            self._items[original] = _status_item(original)
+            self._items[original] = status_item(original)
         item = self._items[original]
         if item is not None:  # else nobody believes it
             told = (self.histories.get(item), message.value(), message.timestamp()[1])
@@ -178,23 +177,6 @@ _K = TypeVar("_K")
 
 def _unlike(one: Mapping[_K, object], other: Mapping[_K, object]) -> set[_K]:
     return {name for name in one.keys() | other.keys() if one.get(name) != other.get(name)}
-
-
-def _status_item(original: bytes) -> tuple[str, str, object] | None:
-    """Name what a status is of: connector, kind and task or topic; ``None`` where Connect finds none.
-
-    Different keys may name one task (``-1`` and ``-01``), so keys will not do.
-    """
-    connector = connector_of(TopicType.STATUS, original)
-    if connector is None:
-        return None
-    text = key_text(original)
-    if text.startswith("status-task-"):
-        task = parse_task_id(text, 2)
-        return None if task is None else (connector, "task", task.task)
-    if text.startswith("status-topic-"):
-        return (connector, "topic", text[len("status-topic-") : text.find(":")])
-    return (connector, "connector", None)
 
 
 def seen_of(topic_type: TopicType, *, keep: bool = False) -> Seen:

@@ -248,13 +248,14 @@ def write_hostile(
     """Write hostile records to the first partition of compacted topics.
 
     Args:
-        carried: without headers: records with names of headers that nobody can read are refused where they are moved.
+        carried: only what a move carries as it is: without names of headers that nobody can read, which are refused, and
+            without the time 0, which becomes that of the write; a plan warns of both.
     """
     for topic_type, topic in topics.items():
         records = [
             each for each in made.raw(topic_type, count) if each.key is not None
         ]  # a compacted topic takes no other
         if carried:
-            records = [RawRecord(each.key, each.value, (), each.timestamp_ms) for each in records]
+            records = [RawRecord(each.key, each.value, (), each.timestamp_ms or 1) for each in records]
         for first in range(0, len(records), _AT_ONCE):
             write_raw(bootstrap_servers, topic, records[first : first + _AT_ONCE])
