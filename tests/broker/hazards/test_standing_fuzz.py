@@ -6,6 +6,7 @@ The seed is printed; ``CONNECT_SHARE_SOAK_SEED`` repeats it. The folds alone, wi
 from __future__ import annotations
 
 import os
+import re
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -26,7 +27,7 @@ from tests.support.migration_site import GROUP, Site, run
 
 LONG: Final = "CONNECT_SHARE_SOAK_MINUTES" in os.environ
 SEED: Final = int(os.environ.get("CONNECT_SHARE_SOAK_SEED") or (time.time_ns() // 1_000_000 if LONG else 20_261_122))
-RECORDS: Final = 4_000 if LONG else 300  # of each topic, before and while they run
+RECORDS: Final = 4_000 if LONG else 200  # of each topic, before and while they run
 # Two keys may spell one task (-0 and -00). In two partitions they have no order, in Java as here.
 PARTITIONS: Final = dict.fromkeys(TopicType, 1)
 OWN: Final = ClusterGroupId(GROUP)
@@ -78,8 +79,10 @@ def test_stores_believe_what_the_rules_say(site: Site, caplog: pytest.LogCapture
         for name in NAMES:
             storage.status.get(name)
             storage.status.get_all(name)
-            with suppress(ConfigError):  # whose configuration names an offsets topic that none can be
-                storage.offset_reader(name).offset({"p": 1})
+            own = (storage.config.snapshot().connector_config(name) or {}).get("offsets.storage.topic")
+            if not (isinstance(own, str) and re.fullmatch(r"[A-Za-z0-9._-]+", own)):  # which would be made here
+                with suppress(ConfigError):  # no text, or no name that a topic can have
+                    storage.offset_reader(name).offset({"p": 1})
         storage.config.put_connector_config("after", {"name": "after"})
         storage.status.put(ConnectorStatus("after", State.RUNNING, "w:1", 2**31 - 1))
         storage.status.flush()
