@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain, repeat
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from connect_share.connect_json.numbers import java_double_text
@@ -67,23 +66,10 @@ def _scalar(value: Any) -> str:
     raise ValueFormatError(f"a value of type {type(value).__name__} has no form in Connect's JSON")
 
 
-def _items(array: Sequence[Any]) -> Iterator[tuple[str, Any]]:
-    """Return the items of an array, each with what is written before it."""
-    return zip(chain(("",), repeat(",")), array, strict=False)
-
-
-def _members(members: Mapping[str, Any], *, in_order_of_names: bool) -> Iterator[tuple[str, Any]]:
-    """Return the values of a map, each with what is written before it."""
-    comma = ""
-    for name in sorted(members) if in_order_of_names else members:
-        yield comma + _string(name) + ":", members[name]
-        comma = ","
-
-
 def _write(value: Any, *, in_order_of_names: bool) -> list[str]:
     """Return the pieces of the text; without recursion, for a stranger decides how deep a value is nested."""
     out: list[str] = []
-    open_ones: list[tuple[Iterator[tuple[str, Any]], str]] = []
+    open_ones: list[tuple[Iterator[tuple[int, Any]], str]] = []
     while True:
         is_map = type(value) is dict or (type(value) not in _USUAL and isinstance(value, Mapping))
         if is_map and not all(isinstance(name, str) for name in value):
@@ -92,18 +78,24 @@ def _write(value: Any, *, in_order_of_names: bool) -> list[str]:
         if is_map or isinstance(value, (list, tuple)):
             if len(open_ones) == MAX_DEPTH:
                 raise ValueFormatError(f"a value is nested more than {MAX_DEPTH} deep, which Connect does not write")
+            inside = value
+            if is_map:
+                inside = sorted(value.items()) if in_order_of_names else value.items()
             opening, closing = "{}" if is_map else "[]"
             out.append(opening)
-            inside = _members(value, in_order_of_names=in_order_of_names) if is_map else _items(value)
-            open_ones.append((inside, closing))
+            open_ones.append((enumerate(inside), closing))
         else:
             out.append(_scalar(value))
         while open_ones:
             rest, closing = open_ones[-1]
             following = next(rest, None)
             if following is not None:
-                before, value = following
-                out.append(before)
+                number, value = following
+                if number:
+                    out.append(",")
+                if closing == "}":
+                    name, value = value
+                    out.append(_string(name) + ":")
                 break
             out.append(closing)
             open_ones.pop()
