@@ -242,7 +242,7 @@ class KafkaBasedLog:
             self._changed.notify_all()
         try:
             if self._writer is not None:
-                self._writer.close(timeout_s)
+                self._writer.close(remaining_s(deadline_s))
         finally:
             self._watch.stop(remaining_s(deadline_s))
             if self._thread is not None and self._thread is not threading.current_thread():

@@ -150,7 +150,7 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
             self._stopped = True  # whoever claims at this moment sees it, or is seen
         try:
             if self._leader is not None:
-                self._leader.close(min(timeout_s, ABORT_TIMEOUT_S))
+                self._leader.close(min(remaining_s(deadline_s), ABORT_TIMEOUT_S))
         finally:
             super().stop(remaining_s(deadline_s))
 
