@@ -3,8 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-# Tests wait for brokers and workers a third of their time: three processes keep two cores busy.
-PYTEST_WORKERS ?= 3
+# Tests wait for brokers and workers half of their time: four processes keep two cores busy.
+PYTEST_WORKERS ?= 4
 MINUTES ?= 10
 # Done again when it fails: pip tries a connection again, but not a download that broke off half-way.
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[spark,zookeeper,dev]'

@@ -37,7 +37,7 @@ pytestmark = pytest.mark.xdist_group("worker_plugin")
 
 SOURCES = Path(__file__).with_name("stores")
 VERSION = "4.3.1"
-LOGS = 6_500 if "CONNECT_SHARE_SOAK_MINUTES" in os.environ else 700
+LOGS = 6_500 if "CONNECT_SHARE_SOAK_MINUTES" in os.environ else 500
 """For each type of topic, with plain keys and with a group's."""
 SEED = int(os.environ.get("CONNECT_SHARE_SOAK_SEED", "1173"))
 SEEN = {

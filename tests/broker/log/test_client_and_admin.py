@@ -154,7 +154,9 @@ def test_not_a_broker(
         settings = ClientSettings({"bootstrap.servers": address})
         began = time.monotonic()
         with Admin(settings, client_id=bench.unique, timeout_s=0.5) as admin:
-            log = KafkaBasedLog(bench.spec(), sink=collected(), admin=admin, consumer_settings=settings)
+            log = KafkaBasedLog(
+                bench.spec(), sink=collected(), admin=admin, consumer_settings=settings, create_timeout_s=1
+            )
             for call in (log.start, admin.cluster_id, admin.broker_count, admin.connect_groups, admin.topic_names):
                 with pytest.raises((BrokerTimeoutError, BrokerUnavailableError)) as caught:
                     call()
