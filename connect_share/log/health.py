@@ -1,4 +1,4 @@
-"""Whether a log is still followed, and what callers are told when it is not."""
+"""Whether a log is still followed, and what every later call raises when it is not."""
 
 from __future__ import annotations
 

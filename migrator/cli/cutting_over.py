@@ -18,7 +18,7 @@ from migrator.apply.apply import apply_plan
 from migrator.apply.following import Lag, follow_plan
 from migrator.cli.progress_line import ProgressLine
 from migrator.cli.text import cutover_lines, rollback_lines
-from migrator.cutover.cutover import CutoverPreview, cut_over, preview_cutover
+from migrator.cutover.cutover import CutoverPreview, CutoverResult, cut_over, preview_cutover
 from migrator.cutover.rollback import roll_back, used_since
 from migrator.facts.manifest import Manifest, manifest_path
 from migrator.report.evidence_folder import leaving
@@ -101,6 +101,16 @@ def preview_json(shown: CutoverPreview) -> dict[str, object]:
     }
 
 
+def result_json(plan_path: Path, result: CutoverResult) -> dict[str, object]:
+    """Return what a cut-over or a seal has done, as JSON."""
+    return {
+        "dry_run": False,
+        "manifest_file": str(manifest_path(plan_path)),
+        "manifest": result.manifest.model_dump(mode="json"),
+        "fenced": result.fenced,
+    }
+
+
 def cutover_command(arguments: argparse.Namespace) -> int:
     """``cutover``: preview, ask, copy what is left, verify, fence, seal."""
     output = Output("cutover", arguments.output)
@@ -120,14 +130,7 @@ def cutover_command(arguments: argparse.Namespace) -> int:
         evidence.verification = result.verification
     manifest = result.manifest
     if output.is_json:
-        output.json(
-            {
-                "dry_run": False,
-                "manifest_file": str(manifest_path(arguments.plan)),
-                "manifest": manifest.model_dump(mode="json"),
-                "fenced": result.fenced,
-            }
-        )
+        output.json(result_json(arguments.plan, result))
         return 0
     sealed = (
         "the source was not sealed" if manifest.sealed is None else f"sealed with {manifest.sealed.records} records"

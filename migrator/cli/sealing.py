@@ -7,11 +7,10 @@ import sys
 from pathlib import Path
 
 from connect_share.cli.output import Output
-from migrator.cli.cutting_over import confirmed, preview_json
+from migrator.cli.cutting_over import confirmed, preview_json, result_json
 from migrator.cli.progress_line import ProgressLine
 from migrator.cli.text import cutover_lines
 from migrator.cutover.seal_alone import preview_seal, seal_plan, unseal_plan
-from migrator.facts.manifest import manifest_path
 from migrator.report.evidence_folder import leaving
 
 
@@ -63,14 +62,7 @@ def seal_command(arguments: argparse.Namespace) -> int:
     sealed = result.manifest.sealed
     records = 0 if sealed is None else sealed.records
     if output.is_json:
-        output.json(
-            {
-                "dry_run": False,
-                "manifest_file": str(manifest_path(arguments.plan)),
-                "manifest": result.manifest.model_dump(mode="json"),
-                "fenced": result.fenced,
-            }
-        )
+        output.json(result_json(arguments.plan, result))
     else:
         output.lines(
             f"{result.fenced} transactional ids fenced, sealed with {records} records",
