@@ -9,6 +9,7 @@ from typing import Final
 
 from connect_share.client import KafkaError, is_unknown_topic, translate
 from connect_share.errors import BrokerError
+from connect_share.log.catch_up import is_about_groups
 
 _log = logging.getLogger(__name__)
 
@@ -39,8 +40,7 @@ class Troubles:
         Source: ``KafkaBasedLog.poll``, ``FetchCollector.handleInitializeErrors``.
         """
         trouble = translate(error, f"reading topic {self._topic}")
-        if trouble.name == "GROUP_AUTHORIZATION_FAILED":
-            # The library looks up a coordinator although nothing is ever committed; without the right nothing is lost.
+        if is_about_groups(trouble):
             return
         if trouble.name in _RECORDS_GONE or error.fatal():
             raise trouble
