@@ -9,13 +9,13 @@ from itertools import accumulate
 from json import decoder
 from typing import Any, Final
 
+from connect_share.connect_json.writer import MAX_DEPTH
 from connect_share.errors import ValueFormatError
 
 _BOM: Final = b"\xef\xbb\xbf"
 _SPACE: Final = " \t\r\n"
 _SKIP: Final = re.compile(r"[ \t\r\n]*")
-_MAX_DEPTH: Final = 1000
-_SHALLOW: Final = _MAX_DEPTH // 2
+_SHALLOW: Final = MAX_DEPTH // 2
 _STRING: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _BRACKET: Final = re.compile(r"[\[\]{}]")
 _STEPS: Final = {"[": 1, "{": 1, "]": -1, "}": -1}
@@ -177,7 +177,7 @@ def _parse_slowly(text: str, position: int) -> tuple[Any, int]:
             value: Any = [] if character == "[" else {}
             position = _skip(text, position + 1)
             opened = text[position : position + 1] != ("]" if character == "[" else "}")
-            if len(containers) >= _MAX_DEPTH:
+            if len(containers) >= MAX_DEPTH:
                 raise _SyntaxError(position)
             if not opened:
                 position += 1
