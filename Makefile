@@ -54,7 +54,7 @@ soak: $(STAMP)
 	  tests/worker_plugin/test_folds_beside_java.py
 
 drill-topic-ids: $(STAMP)
-	$(BIN)/python -m connect_share.embedded.drill_topic_ids $(DRILL_ARGS)
+	$(BIN)/python -m tests.lab.topic_id_drill $(DRILL_ARGS)
 
 compat: $(STAMP)
 	$(BIN)/python -m connect_share.embedded.compatibility --result build/compat/result.json \

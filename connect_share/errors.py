@@ -33,12 +33,11 @@
     │  │  └─ PrivilegedWriteError           the leader lost, or never had, the right to write
     │  ├─ PlainTopicsError                  sharing is on, the topics hold plain records only
     │  └─ LiveMembersError                  Java workers of the same group are alive
-    ├─ TopicIdRepairError                   a repair of topic ids was refused, or stopped on its way
     ├─ RecordFileError                      path
     ├─ WorkerPluginError                    the jar for Java workers is missing or cannot be written
     └─ EmbeddedError                        a local broker, worker or artifact could not be had
 
-``migrator.errors`` adds the branch ``MigrationError``.
+``migrator.errors`` adds the branch ``MigrationError``, ``topic_ids.errors`` the class ``TopicIdRepairError``.
 
 A message says what happened, where (``topic[partition]@offset``) and what to do. It never holds a
 configuration value, a session key or an offset value. The message is the only positional argument and
@@ -174,10 +173,6 @@ class TopicRecreatedError(TopicError):
         super().__init__(message, topic=topic)
         self.old_id = old_id
         self.new_id = new_id
-
-
-class TopicIdRepairError(ConnectShareError):
-    """A repair of topic ids was refused, or stopped on its way; the message says what was written."""
 
 
 class BrokerError(ConnectShareError):

@@ -10,8 +10,9 @@ from connect_share.cli.output import Output
 from connect_share.cli.prompt import confirmed
 from connect_share.cli.topic_ids import about, compared
 from connect_share.cli.topic_ids_steps import run_step, undo_step
-from connect_share.errors import TopicIdRepairError, UsageError
+from connect_share.errors import UsageError
 from connect_share.topic_ids.authority.zookeeper import ZooKeeper, open_zookeeper
+from connect_share.topic_ids.errors import TopicIdRepairError
 from connect_share.topic_ids.repair import zookeeper_repair
 from connect_share.topic_ids.repair.backup import Backup, State, find_backup
 from connect_share.topic_ids.repair.broker_backup import is_broker_backup

@@ -10,10 +10,11 @@ from typing import Final
 from connect_share.cli.output import Output
 from connect_share.cli.prompt import confirmed
 from connect_share.cli.topic_ids import authority_of, compared, scans_of
-from connect_share.errors import TopicIdRepairError, UsageError
+from connect_share.errors import UsageError
 from connect_share.topic_ids.authority.authority import Mode
 from connect_share.topic_ids.authority.zookeeper import open_zookeeper
 from connect_share.topic_ids.compare.compare import Comparison
+from connect_share.topic_ids.errors import TopicIdRepairError
 from connect_share.topic_ids.repair.backup import State
 from connect_share.topic_ids.repair.broker_acts import to_take_back, waiting
 from connect_share.topic_ids.repair.broker_backup import BrokerBackup, find_broker_backup

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from connect_share.errors import TopicIdRepairError, UsageError
+from connect_share.errors import UsageError
 from connect_share.private_file import sync_folder, write_private_file
 from connect_share.topic_ids.authority.znodes import with_id
+from connect_share.topic_ids.errors import TopicIdRepairError
 from connect_share.topic_ids.scan.scanner import ZERO_ID, directory_names, id_bytes
 
 _FORMAT: Final = 1

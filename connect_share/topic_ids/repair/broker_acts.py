@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from connect_share.errors import TopicIdRepairError
 from connect_share.private_file import sync_folder
+from connect_share.topic_ids.errors import TopicIdRepairError
 from connect_share.topic_ids.repair.broker_folder import entries, held, is_directory, opened, replace_file
 from connect_share.topic_ids.scan.scanner import METADATA_FILE
 

@@ -12,9 +12,10 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from connect_share.errors import TopicIdRepairError, UsageError
+from connect_share.errors import UsageError
 from connect_share.private_file import sync_folder, write_private_file
 from connect_share.topic_ids.authority.authority import Mode
+from connect_share.topic_ids.errors import TopicIdRepairError
 from connect_share.topic_ids.repair.backup import State, checksum, make_folder, note, read_index
 from connect_share.topic_ids.repair.broker_acts import Act, FileState, PutBack, WriteId, copied, metadata_of
 from connect_share.topic_ids.repair.broker_folder import entries, held

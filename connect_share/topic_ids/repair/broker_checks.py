@@ -9,9 +9,10 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Final
 
-from connect_share.errors import TopicIdRepairError, UsageError
+from connect_share.errors import UsageError
 from connect_share.topic_ids.authority.authority import Authority, shown_id
 from connect_share.topic_ids.authority.zookeeper import ZooKeeper
+from connect_share.topic_ids.errors import TopicIdRepairError
 from connect_share.topic_ids.repair.broker_backup import BrokerBackup
 from connect_share.topic_ids.repair.steps import brokers_text
 from connect_share.topic_ids.repair.zookeeper_repair import refuse_reassignment

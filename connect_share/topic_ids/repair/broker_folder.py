@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from connect_share.errors import TopicIdRepairError
+from connect_share.topic_ids.errors import TopicIdRepairError
 
 
 def is_directory(path: str | Path) -> bool:

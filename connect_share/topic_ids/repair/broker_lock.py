@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from connect_share.errors import TopicIdRepairError
+from connect_share.topic_ids.errors import TopicIdRepairError
 from connect_share.topic_ids.scan.scanner import META_FILE
 
 _LOCK_FILE: Final = ".lock"

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from connect_share.errors import TopicIdRepairError, UsageError
+from connect_share.errors import UsageError
 from connect_share.topic_ids.authority.authority import Mode, shown_id
 from connect_share.topic_ids.compare.compare import Comparison
+from connect_share.topic_ids.errors import TopicIdRepairError
 from connect_share.topic_ids.repair.backup import State
 from connect_share.topic_ids.repair.broker_acts import (
     Act,

@@ -13,11 +13,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from connect_share.errors import TopicIdRepairError, UsageError
+from connect_share.errors import UsageError
 from connect_share.topic_ids.authority.authority import Authority, AuthorityTopic, Mode, read_id
 from connect_share.topic_ids.authority.znodes import with_id
 from connect_share.topic_ids.authority.zookeeper import Znode, ZooKeeper
 from connect_share.topic_ids.compare.compare import Comparison, compare
+from connect_share.topic_ids.errors import TopicIdRepairError
 from connect_share.topic_ids.repair.backup import Backup, State, ZnodeChange
 from connect_share.topic_ids.repair.plan import plan_repair
 from connect_share.topic_ids.repair.steps import Action, Plan

@@ -12,9 +12,9 @@ import pytest
 
 from connect_share.cli import topic_ids_steps
 from connect_share.cli.__main__ import main
-from connect_share.errors import TopicIdRepairError
 from connect_share.topic_ids.authority.zookeeper import open_zookeeper
 from connect_share.topic_ids.compare.compare import compare
+from connect_share.topic_ids.errors import TopicIdRepairError
 from connect_share.topic_ids.repair.broker_backup import find_broker_backup
 from connect_share.topic_ids.repair.broker_checks import refuse_unclean
 from connect_share.topic_ids.repair.plan import plan_repair

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from connect_share.errors import TopicIdRepairError
+from connect_share.topic_ids.errors import TopicIdRepairError
 from connect_share.topic_ids.repair.broker_lock import broker_stopped, is_stopped
 from tests.support.topic_id_brokers import holding
 

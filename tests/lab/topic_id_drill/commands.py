@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from connect_share.embedded.cache import cache_folder
-from connect_share.embedded.drill_traffic import say
 from connect_share.errors import EmbeddedError
 from connect_share.topic_ids.scan import scanner
+from tests.lab.topic_id_drill.traffic import say
 
 _COMMAND_S: Final = 600
 _FOLDERS: Final = str(cache_folder())

@@ -10,9 +10,9 @@ from typing import Final
 
 from connect_share.embedded.broker import DEFAULT_VERSION
 from connect_share.embedded.cluster import LocalCluster
-from connect_share.embedded.drill_commands import Commands, refused, succeed, told
-from connect_share.embedded.drill_traffic import RECORDS, Traffic, await_that, say
 from connect_share.errors import EmbeddedError
+from tests.lab.topic_id_drill.commands import Commands, refused, succeed, told
+from tests.lab.topic_id_drill.traffic import RECORDS, Traffic, await_that, say
 
 _TOPICS: Final = {"live": (2, 3), "orders": (2, 3), "events": (1, 3), "single": (1, 1), "written": (1, 1)}
 """Partitions and replicas."""

@@ -18,10 +18,10 @@ from collections.abc import Sequence
 from types import FrameType
 
 from connect_share.embedded.cache import run_folder
-from connect_share.embedded.drill_kraft import drill_kraft
-from connect_share.embedded.drill_traffic import say
-from connect_share.embedded.drill_zookeeper import drill_zookeeper
 from connect_share.errors import ConnectShareError
+from tests.lab.topic_id_drill.kraft import drill_kraft
+from tests.lab.topic_id_drill.traffic import say
+from tests.lab.topic_id_drill.zookeeper import drill_zookeeper
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from connect_share.admin.descriptions import NewTopicRequest
-from connect_share.embedded.drill_commands import Commands, refused, succeed, told
-from connect_share.embedded.drill_traffic import RECORDS, Record, Traffic, await_that, say
-from connect_share.embedded.zookeeper_cluster import VERSION, ZooKeeperCluster
 from connect_share.errors import EmbeddedError
 from connect_share.topic_ids.authority.zookeeper import open_zookeeper
+from tests.lab.topic_id_drill.commands import Commands, refused, succeed, told
+from tests.lab.topic_id_drill.traffic import RECORDS, Record, Traffic, await_that, say
+from tests.lab.zookeeper_cluster import VERSION, ZooKeeperCluster
 
 _TOPICS: Final = {"orders": (2, 3), "events": (1, 3), "single": (1, 1), "quiet": (1, 3)}
 """Partitions and replicas."""

@@ -1,0 +1,1 @@
+"""The lab: whole clusters and drills that only tests and maintainers run; no part of the wheel."""
