@@ -12,7 +12,7 @@ from connect_share.cli.output import Output
 from migrator.apply.apply import apply_plan, check_plan, resume_plan
 from migrator.cli.commands import show_applied
 from migrator.cli.progress_line import ProgressLine
-from migrator.copy.copying import CopyJob
+from migrator.copy.copy_job import CopyJob
 from migrator.copy.evidence import SliceEvidence
 from migrator.plan.plan import MigrationPlan
 from migrator.progress import Progress

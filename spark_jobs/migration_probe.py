@@ -16,7 +16,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from migrator.apply.apply import apply_plan, now_ms
-from migrator.copy.copying import CopyJob
+from migrator.copy.copy_job import CopyJob
 from migrator.copy.engine import LOCAL_ENGINE, Engine, local_engine
 from migrator.copy.evidence import SliceEvidence
 from migrator.planning.planning import make_plan

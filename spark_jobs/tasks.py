@@ -16,12 +16,12 @@ from pyspark.sql import SparkSession
 
 from connect_share.cli.profiling import CountJob
 from connect_share.startup import PartitionProfile
-from migrator.copy.copying import CopyJob
+from migrator.copy.copy_job import CopyJob
 from migrator.copy.engine import copy_one
 from migrator.copy.evidence import SliceEvidence
 from migrator.progress import Progress
-from migrator.verify.comparing import VerifyJob
-from migrator.verify.equality import Difference
+from migrator.verify.equality import StateDifference
+from migrator.verify.verify_job import VerifyJob
 from spark_jobs.session import warn_of_missing_protection
 
 J = TypeVar("J")
@@ -36,7 +36,7 @@ def copy_in_task(job: CopyJob) -> SliceEvidence:
     return copy_one(job, resumed=context is not None and context.attemptNumber() > 0)
 
 
-def verify_in_task(job: VerifyJob) -> list[Difference]:
+def verify_in_task(job: VerifyJob) -> list[StateDifference]:
     """Read, fold and compare one topic of one group."""
     return job.run()
 

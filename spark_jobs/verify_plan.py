@@ -12,9 +12,9 @@ from migrator.cli.commands import show_verification
 from migrator.cli.progress_line import ProgressLine
 from migrator.plan.plan import MigrationPlan
 from migrator.report.evidence_folder import leaving
-from migrator.verify.comparing import VerifyJob
-from migrator.verify.equality import Difference
+from migrator.verify.equality import StateDifference
 from migrator.verify.verification import verify_plan
+from migrator.verify.verify_job import VerifyJob
 from spark_jobs import command_line
 from spark_jobs.session import spark_session
 from spark_jobs.tasks import run_as_tasks, verify_in_task
@@ -24,7 +24,7 @@ def _body(options: argparse.Namespace) -> int:
     MigrationPlan.load(options.plan)
     with leaving(options.plan, options.evidence, "verify") as evidence, ProgressLine(sys.stderr) as progress:
 
-        def engine(jobs: Sequence[VerifyJob]) -> list[list[Difference]]:
+        def engine(jobs: Sequence[VerifyJob]) -> list[list[StateDifference]]:
             with spark_session("connect-share verify_plan") as spark:
                 return run_as_tasks(spark, jobs, verify_in_task, progress=progress, what="comparing topics")
 

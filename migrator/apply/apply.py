@@ -18,8 +18,8 @@ from typing import Final
 from connect_share.admin import Admin
 from connect_share.records import TopicType
 from migrator.backup.backup import back_up
+from migrator.copy.checked_writer import Producers
 from migrator.copy.engine import LOCAL_ENGINE, Engine, local_engine, open_ahead
-from migrator.copy.writing import Producers
 from migrator.errors import AlreadyAppliedError, CopyError, PlanFileError
 from migrator.facts.inspection import client_id_of
 from migrator.facts.isolation import TopicBaseline, take_baseline

@@ -14,7 +14,7 @@ from typing import Final
 
 from connect_share.records import TopicType
 from migrator.apply.apply import load_manifest
-from migrator.copy.copying import CopyJob
+from migrator.copy.copy_job import CopyJob
 from migrator.copy.engine import local_engine
 from migrator.copy.evidence import SliceEvidence
 from migrator.errors import AlreadyAppliedError, PlanRejectedError
@@ -23,7 +23,7 @@ from migrator.facts.manifest import Followed, Manifest, MigrationStatus
 from migrator.facts.readiness import Ready, check_all, copy_jobs, only_one
 from migrator.plan.plan import CopySlice
 from migrator.progress import Progress, Silent
-from migrator.verify.since import require_unused
+from migrator.verify.new_writes import require_unused
 
 ROUND_S: Final = 0.5
 """Time between two looks at the source's ends."""

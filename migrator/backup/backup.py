@@ -25,7 +25,7 @@ from connect_share.log.ranges import read_batches
 from connect_share.record_file import RecordFile, RecordFileWriter
 from connect_share.records import OffsetRange, TopicType
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
-from migrator.copy.copying import IDLE_TIMEOUT_S, MARKER_KEY
+from migrator.copy.copy_job import IDLE_TIMEOUT_S, MARKER_KEY
 from migrator.errors import AlreadyAppliedError
 from migrator.facts.inspection import client_id_of
 from migrator.facts.living import Wanted

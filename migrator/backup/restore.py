@@ -24,8 +24,8 @@ from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import Isolation
 from migrator.backup.backup import BackupContents, Origin, read_contents
 from migrator.backup.restore_diff import ConnectorChanges, Newest, changes
-from migrator.copy.copying import IDLE_TIMEOUT_S, MARKER_VALUE
-from migrator.copy.writing import CheckedWriter, Producers
+from migrator.copy.checked_writer import CheckedWriter, Producers
+from migrator.copy.copy_job import IDLE_TIMEOUT_S, MARKER_VALUE
 from migrator.errors import RestoreRejectedError
 from migrator.facts.inspection import (
     client_id_of,
@@ -43,7 +43,7 @@ _REMOVAL: Final = MARKER_VALUE
 
 
 @dataclass(frozen=True)
-class Wish:
+class RestoreRequest:
     """What is to be restored.
 
     Attributes:
@@ -64,7 +64,9 @@ def describe_origin(origin: Origin) -> str:
     return f"{keys}{whose}, {'as they were at the source' if origin.side == 'source' else 'found at the destination'}"
 
 
-def choose_origin(contents: BackupContents, filled: frozenset[int], worker: WorkerConfig, wish: Wish) -> Origin:
+def choose_origin(
+    contents: BackupContents, filled: frozenset[int], worker: WorkerConfig, wish: RestoreRequest
+) -> Origin:
     """Decide whose records are meant.
 
     Args:
@@ -302,7 +304,7 @@ class Restoring:
 
 
 def prepare_restore(
-    path: Path, worker_file: Path, wish: Wish | None = None, progress: Progress | None = None
+    path: Path, worker_file: Path, wish: RestoreRequest | None = None, progress: Progress | None = None
 ) -> Restoring:
     """Check a backup file whole, read the worker file, and decide whose records go where; asks no broker.
 
@@ -312,7 +314,7 @@ def prepare_restore(
         InvalidClusterGroupIdError: its ``group.id`` cannot be a prefix.
         RestoreRejectedError: it is not clear whose records are meant.
     """
-    wish = wish or Wish()
+    wish = wish or RestoreRequest()
     file = RecordFile(path)
     contents = read_contents(file)
     (progress or Silent()).phase(f"checking {file.path.name}", 0)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from connect_share.cli.output import Output
 from connect_share.records import TopicType
-from migrator.backup.restore import RestorePreview, Wish, describe_origin, prepare_restore
+from migrator.backup.restore import RestorePreview, RestoreRequest, describe_origin, prepare_restore
 from migrator.cli.cutting_over import confirmed
 from migrator.cli.progress_line import ProgressLine
 from migrator.transform.rules import PLAIN_KEYS
@@ -38,7 +38,7 @@ def add_restore(parser: argparse.ArgumentParser) -> None:
 def restore_command(arguments: argparse.Namespace) -> int:
     """``restore``: show what would change, ask, put the records back."""
     output = Output("restore", arguments.output)
-    wish = Wish(arguments.connector, arguments.from_group, arguments.from_plain)
+    wish = RestoreRequest(arguments.connector, arguments.from_group, arguments.from_plain)
     with ProgressLine(sys.stderr) as progress:
         restoring = prepare_restore(arguments.file, arguments.destination, wish, progress)
         preview = restoring.preview(progress)

@@ -13,10 +13,10 @@ from typing import Final
 from connect_share.log import RangeReader
 from connect_share.records import TopicType
 from connect_share.worker_config.client_settings import ClientSettings
-from migrator.copy.copying import BegunCopy, CopyJob
+from migrator.copy.checked_writer import PROCESS_PRODUCERS, Producers
+from migrator.copy.copy_job import BegunCopy, CopyJob
 from migrator.copy.evidence import SliceEvidence
-from migrator.copy.reading_back import Present
-from migrator.copy.writing import PROCESS_PRODUCERS, Producers
+from migrator.copy.existing_records import ExistingRecords
 from migrator.errors import CopyError, UnacknowledgedError
 from migrator.progress import Progress, Silent
 from migrator.second_process import SecondProcess
@@ -158,7 +158,7 @@ def copy_all(jobs: Sequence[CopyJob], producers: Producers, progress: Progress) 
 
 
 def _copy(
-    jobs: Sequence[CopyJob], present: Mapping[_Space, Present], producers: Producers, progress: Progress
+    jobs: Sequence[CopyJob], present: Mapping[_Space, ExistingRecords], producers: Producers, progress: Progress
 ) -> Iterator[SliceEvidence]:
     begun: deque[BegunCopy] = deque()
     with ExitStack() as stack:
@@ -192,14 +192,14 @@ def _space(job: CopyJob) -> _Space:
     return job.slice_.topic_type, job.slice_.transform.at_destination().fingerprint
 
 
-def _read_back(jobs: Sequence[CopyJob]) -> dict[_Space, Present]:
+def _read_back(jobs: Sequence[CopyJob]) -> dict[_Space, ExistingRecords]:
     """Read once for all slices what an interrupted copy has left."""
-    present: dict[_Space, Present] = {}
+    present: dict[_Space, ExistingRecords] = {}
     for job in jobs:
         if job.resumed and _space(job) not in present:
             present[_space(job)] = job.read_back()
     return present
 
 
-def _found(present: Mapping[_Space, Present]) -> int:
+def _found(present: Mapping[_Space, ExistingRecords]) -> int:
     return sum(counts.total() for each in present.values() for counts in each.found.values())

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict
 
 from connect_share.client import Message
 from connect_share.records import Record, TopicType
-from migrator.copy.writing import Outgoing
+from migrator.copy.checked_writer import Outgoing
 from migrator.plan.plan import CopySlice
 from migrator.progress import counted
 from migrator.transform.rules import SkipReason

@@ -17,7 +17,7 @@ from connect_share.state import replay_config
 from connect_share.worker_config import WorkerConfig
 from migrator.apply.apply import load_manifest
 from migrator.apply.following import Follower, request_path, require_may_follow
-from migrator.cutover.sealing import (
+from migrator.cutover.seal_records import (
     How,
     SealPreview,
     default_how,
@@ -33,7 +33,7 @@ from migrator.facts.manifest import Manifest
 from migrator.facts.readiness import Ready, check_all, load_workers, only_one
 from migrator.plan.plan import MigrationPlan, SourceCluster
 from migrator.progress import Progress, Silent
-from migrator.verify.since import require_unused
+from migrator.verify.new_writes import require_unused
 from migrator.verify.verification import Verification, VerifyEngine, verify_plan
 
 TIMEOUT_S: Final = 120.0

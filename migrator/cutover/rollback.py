@@ -14,12 +14,12 @@ from connect_share.records import OffsetRange, Record, TopicType
 from connect_share.state import replay_config
 from connect_share.worker_config.client_settings import Isolation
 from migrator.apply.apply import load_manifest, now_ms
-from migrator.copy.copying import IDLE_TIMEOUT_S, MARKER_KEY, CopyJob, read_slice, rewritten
+from migrator.copy.barrier import write_barrier
+from migrator.copy.checked_writer import CheckedWriter, Producers
+from migrator.copy.copy_job import IDLE_TIMEOUT_S, MARKER_KEY, CopyJob, read_slice, rewritten
 from migrator.copy.evidence import Tally
-from migrator.copy.reading_back import identity, ranges_since
-from migrator.copy.settling import settle
-from migrator.copy.writing import CheckedWriter, Producers
-from migrator.cutover.sealing import how_to_restore, marker, removal, unseal
+from migrator.copy.existing_records import identity, ranges_since
+from migrator.cutover.seal_records import how_to_restore, marker, removal, unseal
 from migrator.errors import AlreadyAppliedError, PlanRejectedError
 from migrator.facts.inspection import client_id_of, read_facts
 from migrator.facts.manifest import Manifest, MigrationStatus
@@ -164,7 +164,7 @@ def _originals(folder: Path, manifest: Manifest, job: CopyJob, slice_: CopySlice
 def _settle(jobs: list[CopyJob], topic_type: TopicType) -> None:
     """Bring into sight what an interrupted copy may have written without hearing of it."""
     for job in {job.slice_.transform.prefix: job for job in jobs if job.slice_.topic_type is topic_type}.values():
-        settle(
+        write_barrier(
             job.producer_settings,
             topic_type,
             job.slice_.destination_topic,

@@ -19,7 +19,7 @@ from connect_share.log.ranges import read_ranges
 from connect_share.records import OffsetRange, TopicType
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
-from migrator.copy.copying import IDLE_TIMEOUT_S
+from migrator.copy.copy_job import IDLE_TIMEOUT_S
 from migrator.errors import DestinationNotEmptyError, PlanRejectedError, SourceChangedError
 from migrator.facts.living import Living, Wanted
 from migrator.plan.plan import SourceTopic

@@ -22,8 +22,8 @@ from connect_share.log.ranges import read_batches
 from connect_share.records import OffsetRange, TopicType
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import Isolation
-from migrator.copy.copying import IDLE_TIMEOUT_S
-from migrator.copy.settling import SETTLING
+from migrator.copy.barrier import BARRIER_RECORDS
+from migrator.copy.copy_job import IDLE_TIMEOUT_S
 from migrator.facts.inspection import TopicFacts, client_id_of
 from migrator.facts.living import Wanted
 from migrator.progress import Progress
@@ -72,7 +72,7 @@ class Others:
     def __init__(self, topic_type: TopicType, wanted: Wanted) -> None:
         self._topic_type = topic_type
         self._wanted = wanted
-        self._own_mark = SETTLING[topic_type][0]
+        self._own_mark = BARRIER_RECORDS[topic_type][0]
 
     def owner(self, key: bytes | None) -> str | None:
         """Name the group of a key; ``None`` for what the plan itself writes."""

@@ -17,7 +17,7 @@ from connect_share.records import OffsetRange, TopicType
 from connect_share.topics import check_cleanup_policy, check_partition_count, topic_spec
 from connect_share.topics.shared_set import create_missing
 from connect_share.worker_config import WorkerConfig
-from migrator.copy.copying import CopyJob
+from migrator.copy.copy_job import CopyJob
 from migrator.errors import AlreadyAppliedError, DestinationNotEmptyError, PlanFileError, PlanRejectedError
 from migrator.facts.inspection import (
     TopicFacts,

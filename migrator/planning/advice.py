@@ -158,7 +158,7 @@ def _groups_of(moves: Sequence[Move]) -> tuple[list[str], list[str]]:
 
 
 def _end_of(moves: Sequence[Move], destination: Destination) -> str:
-    """Return what is done to the old side; ``migrator.cutover.sealing.default_how`` decides on the same."""
+    """Return what is done to the old side; ``migrator.cutover.seal_records.default_how`` decides on the same."""
     exactly_once = [move.source.group_id for move in moves if move.source.exactly_once_source_support != "disabled"]
     fence = f"fence the producers of {', '.join(dict.fromkeys(exactly_once))}, and " if exactly_once else "and "
     topics = {topic_type: topic.topic for topic_type, topic in destination.topics.items()}

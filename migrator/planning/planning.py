@@ -16,7 +16,7 @@ from connect_share.records import TopicType
 from connect_share.state import replay_config
 from connect_share.topics import check_cleanup_policy, check_partition_count, topic_spec
 from connect_share.worker_config import WorkerConfig
-from migrator.copy.copying import IDLE_TIMEOUT_S
+from migrator.copy.copy_job import IDLE_TIMEOUT_S
 from migrator.facts.inspection import (
     BUSY_TOPIC_WAIT_S,
     TopicFacts,

@@ -20,7 +20,7 @@ from connect_share.worker_plugin.worker_file_check import (
     check_properties,
     class_names,
 )
-from migrator.copy.copying import IDLE_TIMEOUT_S
+from migrator.copy.copy_job import IDLE_TIMEOUT_S
 from migrator.errors import PlanRejectedError
 from migrator.facts.inspection import TopicFacts, client_id_of
 

@@ -21,7 +21,7 @@ from connect_share.state import ClusterConfigState
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import Isolation
 from connect_share.worker_config.secret_values import clear_text_secrets
-from migrator.copy.copying import IDLE_TIMEOUT_S
+from migrator.copy.copy_job import IDLE_TIMEOUT_S
 from migrator.facts.inspection import client_id_of, load_worker_file
 from migrator.planning.advice import OWN_OFFSETS_TOPIC
 from migrator.planning.counting import RECORD_OVERHEAD_BYTES

@@ -30,7 +30,7 @@ from migrator.transform.rules import PLAIN_KEYS
 STATUS_FIELDS: Final = ("state", "worker_id", "generation", "trace", "version")
 
 
-class Problem(enum.Enum):
+class Mismatch(enum.Enum):
     """How an item differs."""
 
     MISSING = "missing"
@@ -38,7 +38,7 @@ class Problem(enum.Enum):
     DIFFERENT = "different"
 
 
-class Difference(BaseModel):
+class StateDifference(BaseModel):
     """One item that is not the same on both sides.
 
     Attributes:
@@ -57,7 +57,7 @@ class Difference(BaseModel):
     connector: TopicText | None
     item: TopicText | None = None
     field: TopicText | None = None
-    problem: Problem
+    problem: Mismatch
 
     def __str__(self) -> str:
         parts = [self.cluster_group_id or PLAIN_KEYS, self.topic_type.value, self.kind, repr(self.connector)]
@@ -71,19 +71,19 @@ class _Report:
     def __init__(self, cluster_group_id: str | None, topic_type: TopicType) -> None:
         self._group = cluster_group_id
         self._topic_type = topic_type
-        self.differences: list[Difference] = []
+        self.differences: list[StateDifference] = []
 
     def add(
         self,
         kind: str,
         connector: str | None,
-        problem: Problem,
+        problem: Mismatch,
         *,
         item: str | None = None,
         field: str | None = None,
     ) -> None:
         self.differences.append(
-            Difference(
+            StateDifference(
                 cluster_group_id=self._group,
                 topic_type=self._topic_type,
                 kind=kind,
@@ -106,11 +106,11 @@ class _Report:
     ) -> bool:
         """Report a difference of one thing that may be absent (``None``); tell whether both have it."""
         if not same(source, destination):
-            problem = Problem.DIFFERENT
+            problem = Mismatch.DIFFERENT
             if destination is None:
-                problem = Problem.MISSING
+                problem = Mismatch.MISSING
             elif source is None:
-                problem = Problem.UNEXPECTED
+                problem = Mismatch.UNEXPECTED
             self.add(kind, connector, problem, item=item, field=field)
         return source is not None and destination is not None
 
@@ -129,16 +129,16 @@ class _Report:
             return
         for name in sorted(source.keys() | destination.keys()):
             if name not in destination:
-                self.add(kind, connector, Problem.MISSING, item=item, field=name)
+                self.add(kind, connector, Mismatch.MISSING, item=item, field=name)
             elif name not in source:
-                self.add(kind, connector, Problem.UNEXPECTED, item=item, field=name)
+                self.add(kind, connector, Mismatch.UNEXPECTED, item=item, field=name)
             elif not same(source[name], destination[name]) or type(source[name]) is not type(destination[name]):
-                self.add(kind, connector, Problem.DIFFERENT, item=item, field=name)
+                self.add(kind, connector, Mismatch.DIFFERENT, item=item, field=name)
 
 
 def compare_config_states(
     source: ClusterConfigState, destination: ClusterConfigState, *, cluster_group_id: str | None
-) -> list[Difference]:
+) -> list[StateDifference]:
     """Compare connectors, configurations, tasks, target states, task counts and inconsistency.
 
     Target states and task counts of connectors that are gone count too: they come back with the name.
@@ -183,7 +183,7 @@ def _wanted_state(state: ClusterConfigState, name: str) -> TargetState | None:
 
 def compare_status_snapshots(
     source: StatusSnapshot, destination: StatusSnapshot, *, cluster_group_id: str | None
-) -> list[Difference]:
+) -> list[StateDifference]:
     """Compare connector statuses, task statuses and active topics."""
     report = _Report(cluster_group_id, TopicType.STATUS)
     names = {
@@ -220,12 +220,12 @@ def _compare_status(
         return
     for field in STATUS_FIELDS:
         if getattr(source, field, None) != getattr(destination, field, None):
-            report.add(kind, connector, Problem.DIFFERENT, item=item, field=field)
+            report.add(kind, connector, Mismatch.DIFFERENT, item=item, field=field)
 
 
 def compare_offset_snapshots(
     source: OffsetSnapshot, destination: OffsetSnapshot, *, cluster_group_id: str | None
-) -> list[Difference]:
+) -> list[StateDifference]:
     """Compare source offsets by the raw bytes of key and value."""
     report = _Report(cluster_group_id, TopicType.OFFSET)
     there, here = source.raw, destination.raw
@@ -248,7 +248,7 @@ def compare_states(
     *,
     cluster_group_id: str | None,
     source_cluster_group_id: str | None = None,
-) -> list[Difference]:
+) -> list[StateDifference]:
     """Fold the records of one topic on both sides and compare what workers would believe.
 
     Records may come in any order of partitions, in log order within each; each side is read once.

@@ -28,9 +28,9 @@ from migrator.plan.plan import MigrationPlan
 from migrator.progress import Progress, Silent
 from migrator.second_process import SecondProcess, is_worth_it, second_process
 from migrator.transform.rules import PLAIN_KEYS
-from migrator.verify.comparing import Side, VerifyJob, run_together
-from migrator.verify.equality import Difference
-from migrator.verify.since import describe_written, without_what_came_since, written_since
+from migrator.verify.equality import StateDifference
+from migrator.verify.new_writes import describe_written, without_what_came_since, written_since
+from migrator.verify.verify_job import Side, VerifyJob, run_together
 
 
 class Verification(BaseModel):
@@ -41,21 +41,21 @@ class Verification(BaseModel):
     run_id: str
     equal: bool
     compared: int
-    differences: tuple[Difference, ...]
+    differences: tuple[StateDifference, ...]
     warnings: tuple[str, ...] = ()
 
 
 _NAMED: Final = 3
 _COPIED: Final = (MigrationStatus.COPIED, MigrationStatus.VERIFIED, MigrationStatus.CUT_OVER)
 
-VerifyEngine = Callable[[Sequence[VerifyJob]], Iterable[list[Difference]]]
+VerifyEngine = Callable[[Sequence[VerifyJob]], Iterable[list[StateDifference]]]
 """Runs every job once and gives the differences of each, in any order."""
 
 
 def local_verify_engine(progress: Progress, second: SecondProcess | None = None) -> VerifyEngine:
     """Give the engine that reads and folds in this process, and reads large sources in a second one if there is one."""
 
-    def run(jobs: Sequence[VerifyJob]) -> Iterator[list[Difference]]:
+    def run(jobs: Sequence[VerifyJob]) -> Iterator[list[StateDifference]]:
         for together in _by_destination(jobs):
             groups = ", ".join(job.cluster_group_id or PLAIN_KEYS for job in together[:_NAMED])
             more = f" and {len(together) - _NAMED} more" if len(together) > _NAMED else ""

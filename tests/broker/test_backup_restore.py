@@ -12,7 +12,7 @@ from connect_share.record_file import RecordFileWriter
 from connect_share.records import Record, TopicType
 from connect_share.state import TargetState, replay_config, replay_offsets, replay_status
 from migrator.apply.apply import apply_plan
-from migrator.backup.restore import Wish, prepare_restore
+from migrator.backup.restore import RestoreRequest, prepare_restore
 from migrator.facts.manifest import backup_path
 from migrator.planning.moves import Intent
 from tests.support.connect_member import ConnectMember
@@ -191,7 +191,7 @@ def test_live_workers_and_damaged_files_are_refused_before_anything_is_written(s
     source = small_source(site, group=f"{site.name}-orders")
     file = backed_up(site, source, shared(site))
     group = f"{site.name}-orders"
-    restoring = prepare_restore(file, source, Wish())
+    restoring = prepare_restore(file, source, RestoreRequest())
     before = site.read(site.topic("own", TopicType.CONFIG))
     with ConnectMember(site.bootstrap_servers, group), site.admin() as admin:
         await_that(admin.connect_groups, lambda groups: groups.get(group) == 1, what="one live member")

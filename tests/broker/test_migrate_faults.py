@@ -20,7 +20,7 @@ from connect_share.errors import BrokerError, TopicRecreatedError
 from connect_share.record_file import half_written
 from connect_share.records import TopicType
 from migrator.apply.apply import apply_plan, resume_plan
-from migrator.copy.copying import CopyJob
+from migrator.copy.copy_job import CopyJob
 from migrator.copy.engine import copy_one, local_engine
 from migrator.copy.evidence import SliceEvidence
 from migrator.errors import PlanFileError

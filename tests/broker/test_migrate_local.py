@@ -35,7 +35,7 @@ from connect_share.records import Record, TopicType
 from connect_share.state import replay_config, replay_offsets, replay_status
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
 from migrator.apply.apply import apply_plan, check_plan
-from migrator.copy.copying import CopyJob
+from migrator.copy.copy_job import CopyJob
 from migrator.copy.engine import copy_one
 from migrator.copy.evidence import SliceEvidence
 from migrator.errors import (
@@ -48,9 +48,9 @@ from migrator.facts.manifest import Manifest, MigrationStatus, manifest_path
 from migrator.plan.plan import MigrationPlan
 from migrator.planning.planning import make_plan
 from migrator.transform.rules import SkipReason
-from migrator.verify.comparing import VerifyJob
-from migrator.verify.equality import Difference, Problem
+from migrator.verify.equality import Mismatch, StateDifference
 from migrator.verify.verification import verify_plan
+from migrator.verify.verify_job import VerifyJob
 from tests.support.captures import VERSIONS, captured
 from tests.support.connect_member import ConnectMember
 from tests.support.console import console as console_of
@@ -504,8 +504,8 @@ def test_verify_finds_what_was_changed_at_the_destination(site: Site) -> None:
     found = verify_plan(plan_path)
     assert not found.equal
     assert {(d.kind, d.connector, d.problem) for d in found.differences} == {
-        ("offset", "a.b", Problem.DIFFERENT),
-        ("connector", "a.b", Problem.MISSING),
+        ("offset", "a.b", Mismatch.DIFFERENT),
+        ("connector", "a.b", Mismatch.MISSING),
     }
     assert Manifest.load(manifest_path(plan_path)).status is MigrationStatus.COPIED
     code, out, _ = run("verify", plan_path, "--output", "json")
@@ -674,7 +674,7 @@ def test_jobs_travel_and_hide_their_secrets(site: Site) -> None:
     apply_plan(plan_path, engine=travelling, engine_name="travelling")
     assert "open-sesame" not in repr(seen)
 
-    def comparing(jobs: Sequence[VerifyJob]) -> Iterator[list[Difference]]:
+    def comparing(jobs: Sequence[VerifyJob]) -> Iterator[list[StateDifference]]:
         for job in jobs:
             yield pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(job)).run()))
 

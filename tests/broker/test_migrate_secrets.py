@@ -11,7 +11,7 @@ import pytest
 
 from connect_share.records import Record, TopicType
 from migrator.apply.apply import apply_plan
-from migrator.copy.copying import CopyJob
+from migrator.copy.copy_job import CopyJob
 from migrator.copy.engine import copy_one
 from tests.support.migration_site import GROUP, SHARED_PARTITIONS, Site, lay_down, pair, run, shared
 

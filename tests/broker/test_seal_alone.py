@@ -16,7 +16,7 @@ from connect_share.worker_config import WorkerConfig
 from migrator.apply.apply import apply_plan
 from migrator.apply.following import follow_plan
 from migrator.cutover.cutover import cut_over, preview_cutover
-from migrator.cutover.seal_alone import preview_seal, seal_plan
+from migrator.cutover.seal import preview_seal, seal_plan
 from migrator.errors import AlreadyAppliedError, DestinationUsedError, PlanRejectedError
 from migrator.facts.manifest import Manifest, MigrationStatus, manifest_path
 from migrator.planning.moves import Intent

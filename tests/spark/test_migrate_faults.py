@@ -21,10 +21,10 @@ from connect_share.embedded.broker import LocalBroker
 from connect_share.errors import BrokerError
 from connect_share.records import TopicType
 from migrator.apply.apply import apply_plan, resume_plan
-from migrator.copy.copying import CopyJob
+from migrator.copy.checked_writer import ONCE_OVERRIDES, PRODUCER_OVERRIDES
+from migrator.copy.copy_job import CopyJob
 from migrator.copy.engine import Engine
 from migrator.copy.evidence import SliceEvidence
-from migrator.copy.writing import ONCE_OVERRIDES, PRODUCER_OVERRIDES
 from migrator.errors import PlanFileError
 from migrator.facts.manifest import Manifest, MigrationStatus, manifest_path
 from migrator.progress import Silent
@@ -165,10 +165,10 @@ def test_the_destination_is_out_of_replicas(
 
     with monkeypatch.context() as patched:
         # Instead of minutes: that a broker waits for replicas, that a copy waits for it, and that it asks again.
-        patched.setattr("migrator.copy.writing.ONCE_OVERRIDES", {**ONCE_OVERRIDES, "request.timeout.ms": "3000"})
-        patched.setattr("migrator.copy.writing._QUIET_S", 3.0)
+        patched.setattr("migrator.copy.checked_writer.ONCE_OVERRIDES", {**ONCE_OVERRIDES, "request.timeout.ms": "3000"})
+        patched.setattr("migrator.copy.checked_writer._QUIET_S", 3.0)
         patched.setattr(
-            "migrator.copy.settling.PRODUCER_OVERRIDES", {**PRODUCER_OVERRIDES, "message.timeout.ms": "6000"}
+            "migrator.copy.barrier.PRODUCER_OVERRIDES", {**PRODUCER_OVERRIDES, "message.timeout.ms": "6000"}
         )
         cell, plan = busy_pair.in_time("replicas", starved)
     assert Manifest.load(manifest_path(plan)).status is MigrationStatus.PLANNED

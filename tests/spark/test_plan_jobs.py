@@ -18,10 +18,10 @@ from connect_share.records import OffsetRange, Record, TopicType
 from connect_share.state import replay_config, replay_offsets, replay_status
 from connect_share.worker_config import SHARING_PROPERTY, Isolation, WorkerConfig
 from migrator.apply.apply import apply_plan as apply_with
-from migrator.copy.copying import CopyJob
+from migrator.copy.barrier import BARRIER_RECORDS
+from migrator.copy.copy_job import CopyJob
 from migrator.copy.engine import copy_one
 from migrator.copy.evidence import SliceEvidence
-from migrator.copy.settling import SETTLING
 from migrator.facts.manifest import Manifest, MigrationStatus, manifest_path
 from migrator.planning.planning import make_plan
 from migrator.progress import Silent
@@ -161,7 +161,7 @@ def test_a_repeated_task_writes_nothing_twice(scene: Scene, spark: SparkSession)
             for record in captured(CAPTURE, name)
             if record.key != b"session-key" and not (record.key or b"").startswith(b"restart-connector-")
         ]
-        settled = b"." + SETTLING[topic_type][0]
+        settled = b"." + BARRIER_RECORDS[topic_type][0]
         records = [r for r in scene.shared_records(topic_type) if not (r.key or b"").endswith(settled)]
         assert len(records) == len(carried)
     scene.check_states()

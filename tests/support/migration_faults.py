@@ -15,10 +15,10 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 from connect_share import client
 from connect_share.murmur2 import partition_for
 from connect_share.records import Record, TopicType
-from migrator.copy.copying import CopyJob
+from migrator.copy.barrier import BARRIER_RECORDS
+from migrator.copy.copy_job import CopyJob
 from migrator.copy.engine import Engine
 from migrator.copy.evidence import SliceEvidence
-from migrator.copy.settling import SETTLING
 from migrator.facts.manifest import manifest_path
 from migrator.progress import Silent
 from tests.support.migration_site import PARTITIONS, SHARED_PARTITIONS, Site
@@ -106,7 +106,7 @@ class Busy:
             found: Found = {}
             for record in self.site.read(self.site.topic(cell, topic_type)):
                 found.setdefault(record.key or b"", []).append((record.value, record.timestamp_ms))
-            found.pop(f"{GROUP}.".encode() + SETTLING[topic_type][0], None)  # the marker of the config topic too
+            found.pop(f"{GROUP}.".encode() + BARRIER_RECORDS[topic_type][0], None)  # the marker of the config topic too
             there, here = (Counter({key: len(each) for key, each in side.items()}) for side in (wanted, found))
             assert (there - here, here - there) == (Counter(), Counter()), "lost, and twice"
             assert [key for key in wanted if wanted[key] != found[key]] == [], "not in order"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from connect_share.records import Record
-from migrator.verify.comparing import Side
+from migrator.verify.verify_job import Side
 
 
 @dataclass(frozen=True)

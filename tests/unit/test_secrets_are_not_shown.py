@@ -29,8 +29,8 @@ from connect_share.state.offset_fold import OffsetFold
 from connect_share.state.status_fold import StatusFold
 from connect_share.storage.beginning import Beginning
 from connect_share.worker_config import ClientSettings, Isolation, TopicSet, WorkerConfig
-from migrator.copy.copying import CopyJob
-from migrator.verify.comparing import Side, VerifyJob
+from migrator.copy.copy_job import CopyJob
+from migrator.verify.verify_job import Side, VerifyJob
 
 SECRET = "hunter2-canary"
 HOLDS_DATA = ("bytes", "Any", "object")
@@ -38,7 +38,7 @@ HOLDS_DATA = ("bytes", "Any", "object")
 HARMLESS = {
     *("Authority.removed", "AuthorityTopic.topic_id", "PartitionDirectory.topic_id", "_Decision.target"),
     *("_Fold.names", "_Fold.partitions", "_Fold.removed"),
-    *("PartitionProfile.digests", "Present.found", "Present.offsets", "_Gaps._keys", "_Section.taken"),
+    *("PartitionProfile.digests", "ExistingRecords.found", "ExistingRecords.offsets", "_Gaps._keys", "_Section.taken"),
     *(
         "FittedModel.machine",
         "StartupResult.machine",

@@ -18,7 +18,7 @@ from connect_share.records import ConnectorTaskId, OffsetRange, TopicType
 from connect_share.state import ConnectorStatus, State, TargetState, TaskStatus
 from connect_share.storage import ConnectStorage
 from migrator.apply.apply import apply_plan
-from migrator.copy.copying import begin_copy
+from migrator.copy.copy_job import begin_copy
 from migrator.errors import PlanRejectedError
 from migrator.facts.manifest import backup_path
 from migrator.plan.plan import MigrationPlan

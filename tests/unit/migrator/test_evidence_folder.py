@@ -33,7 +33,7 @@ from migrator.report import evidence_folder
 from migrator.report.evidence_folder import folder_of, leave, leaving
 from migrator.report.report import ROWS_SHOWN
 from migrator.transform.rules import SkipReason
-from migrator.verify.equality import Difference, Problem
+from migrator.verify.equality import Mismatch, StateDifference
 from migrator.verify.verification import Verification
 
 HOSTILE = "<script>document.title='owned'</script><img src=x onerror=alert(1)>\"'&\u202e\x1b[31m"
@@ -142,14 +142,14 @@ def a_verification(name: str = "orders", *, count: int = 1) -> Verification:
         equal=not count,
         compared=3,
         differences=tuple(
-            Difference(
+            StateDifference(
                 cluster_group_id="g0",
                 topic_type=TopicType.OFFSET,
                 kind="offset",
                 connector=name,
                 item=f'["{name}",{number}]',
                 field=name,
-                problem=Problem.MISSING,
+                problem=Mismatch.MISSING,
             )
             for number in range(count)
         ),

@@ -15,9 +15,9 @@ from connect_share.records import Record, TopicType
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
 from migrator.transform.connector_keys import connector_of
 from migrator.transform.rules import KeyTransform
-from migrator.verify.comparing import VerifyJob, run_together
 from migrator.verify.equality import compare_states
 from migrator.verify.quick_compare import Spaces
+from migrator.verify.verify_job import VerifyJob, run_together
 from tests.support.sides import Held, Message
 
 GROUP = ClusterGroupId("big.team")
@@ -195,7 +195,7 @@ def test_equal_bytes_are_not_folded(topic_type: TopicType, monkeypatch: pytest.M
     def refuse(*_: Any, **__: Any) -> None:
         raise AssertionError("folded")
 
-    monkeypatch.setattr("migrator.verify.comparing.compare_states", refuse)
+    monkeypatch.setattr("migrator.verify.verify_job.compare_states", refuse)
     assert job(topic_type, there, here).run() == []
     with pytest.raises(AssertionError, match="folded"):
         job(topic_type, there, here[len(values) + 1 :]).run()

@@ -17,14 +17,14 @@ from connect_share.murmur2 import partition_for
 from connect_share.records import OffsetRange, Record, TopicType
 from connect_share.state import ClusterConfigState, TargetState, replay_config, replay_offsets, replay_status
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
-from migrator.copy.copying import MARKER_KEY, MARKER_VALUE, rewritten
+from migrator.copy.copy_job import MARKER_KEY, MARKER_VALUE, rewritten
 from migrator.copy.evidence import Tally
-from migrator.copy.reading_back import Present, Skipping, identity
+from migrator.copy.existing_records import ExistingRecords, Skipping, identity
 from migrator.plan.plan import CopySlice
 from migrator.transform.canonical import canonical_config
 from migrator.transform.connector_keys import connector_of
 from migrator.transform.rules import KeyTransform
-from migrator.verify.comparing import VerifyJob
+from migrator.verify.verify_job import VerifyJob
 from tests.support.histories import NAMES, Draw, History, by_partition, compacted, histories, interleaved
 from tests.support.sides import Held
 
@@ -383,7 +383,7 @@ def by_key(records: Iterable[Record]) -> dict[bytes | None, list[bytes]]:
 
 def left_of(log: Sequence[Record], topic: Topic, transform: KeyTransform) -> list[Record]:
     """What a copy that goes on writes of a slice."""
-    present = Present.read((record for each in topic.logs for record in each), transform)
+    present = ExistingRecords.read((record for each in topic.logs for record in each), transform)
     skipping = Skipping(present.lengths(log, len(topic.logs)), len(topic.logs))
     return [record for record in log if not skipping.was_written(record)]
 

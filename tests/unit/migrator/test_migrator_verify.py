@@ -13,7 +13,7 @@ from connect_share.murmur2 import partition_for
 from connect_share.records import Record, TopicType
 from connect_share.state import replay_config
 from migrator import KafkaConnectTopicMigrator
-from migrator.verify.equality import Difference, Problem, compare_states
+from migrator.verify.equality import Mismatch, StateDifference, compare_states
 
 GROUP = "com.acme.orders"
 SECRET = "pass-the-salt"  # (stands for any configuration value)
@@ -104,7 +104,7 @@ def test_another_group_s_copy_is_no_copy() -> None:
     source = log(TopicType.STATUS, STATUS)
     other = moved(TopicType.STATUS, source, group="com.acme")
     found = compare_states(TopicType.STATUS, source, other, cluster_group_id=GROUP)
-    assert {difference.problem for difference in found} == {Problem.MISSING}
+    assert {difference.problem for difference in found} == {Mismatch.MISSING}
 
 
 def replaced(pairs: Pairs, key: str, old: str, new: str) -> Pairs:
@@ -123,7 +123,7 @@ def replaced(pairs: Pairs, key: str, old: str, new: str) -> Pairs:
             "a.b",
             None,
             "password",
-            Problem.DIFFERENT,
+            Mismatch.DIFFERENT,
         ),
         (
             TopicType.CONFIG,
@@ -132,7 +132,7 @@ def replaced(pairs: Pairs, key: str, old: str, new: str) -> Pairs:
             "a.b",
             None,
             "tasks.max",
-            Problem.DIFFERENT,
+            Mismatch.DIFFERENT,
         ),
         (
             TopicType.CONFIG,
@@ -141,7 +141,7 @@ def replaced(pairs: Pairs, key: str, old: str, new: str) -> Pairs:
             "a.b",
             "1",
             "x",
-            Problem.MISSING,
+            Mismatch.MISSING,
         ),
         (
             TopicType.CONFIG,
@@ -150,7 +150,7 @@ def replaced(pairs: Pairs, key: str, old: str, new: str) -> Pairs:
             "a.b",
             "1",
             "y",
-            Problem.UNEXPECTED,
+            Mismatch.UNEXPECTED,
         ),
         (
             TopicType.CONFIG,
@@ -159,7 +159,7 @@ def replaced(pairs: Pairs, key: str, old: str, new: str) -> Pairs:
             "a.b",
             None,
             None,
-            Problem.DIFFERENT,
+            Mismatch.DIFFERENT,
         ),
         (
             TopicType.CONFIG,
@@ -168,7 +168,7 @@ def replaced(pairs: Pairs, key: str, old: str, new: str) -> Pairs:
             "later",
             None,
             None,
-            Problem.MISSING,
+            Mismatch.MISSING,
         ),
         (
             TopicType.CONFIG,
@@ -177,7 +177,7 @@ def replaced(pairs: Pairs, key: str, old: str, new: str) -> Pairs:
             "gone",
             None,
             None,
-            Problem.DIFFERENT,
+            Mismatch.DIFFERENT,
         ),
         (
             TopicType.CONFIG,
@@ -186,7 +186,7 @@ def replaced(pairs: Pairs, key: str, old: str, new: str) -> Pairs:
             "gone",
             None,
             None,
-            Problem.UNEXPECTED,
+            Mismatch.UNEXPECTED,
         ),
         (
             TopicType.CONFIG,
@@ -200,7 +200,7 @@ def replaced(pairs: Pairs, key: str, old: str, new: str) -> Pairs:
             "broken",
             None,
             None,
-            Problem.DIFFERENT,
+            Mismatch.DIFFERENT,
         ),
         (
             TopicType.STATUS,
@@ -209,7 +209,7 @@ def replaced(pairs: Pairs, key: str, old: str, new: str) -> Pairs:
             "a.b",
             "0",
             "trace",
-            Problem.DIFFERENT,
+            Mismatch.DIFFERENT,
         ),
         (
             TopicType.STATUS,
@@ -218,9 +218,9 @@ def replaced(pairs: Pairs, key: str, old: str, new: str) -> Pairs:
             "orphan",
             "0",
             None,
-            Problem.MISSING,
+            Mismatch.MISSING,
         ),
-        (TopicType.STATUS, STATUS[:3], "active_topic", "a.b", "inv.t", None, Problem.MISSING),
+        (TopicType.STATUS, STATUS[:3], "active_topic", "a.b", "inv.t", None, Mismatch.MISSING),
         (
             TopicType.OFFSET,
             replaced(OFFSET, '["a.b",{"filename":"x.txt"}]', "42", "43"),
@@ -228,7 +228,7 @@ def replaced(pairs: Pairs, key: str, old: str, new: str) -> Pairs:
             "a.b",
             '["a.b",{"filename":"x.txt"}]',
             None,
-            Problem.DIFFERENT,
+            Mismatch.DIFFERENT,
         ),
         (
             TopicType.OFFSET,
@@ -237,9 +237,9 @@ def replaced(pairs: Pairs, key: str, old: str, new: str) -> Pairs:
             "a.b",
             '["a.b",{"filename":"z.txt"}]',
             None,
-            Problem.UNEXPECTED,
+            Mismatch.UNEXPECTED,
         ),
-        (TopicType.OFFSET, OFFSET[:4], "offset", "a.b", '["a.b",null]', None, Problem.MISSING),
+        (TopicType.OFFSET, OFFSET[:4], "offset", "a.b", '["a.b",null]', None, Mismatch.MISSING),
     ],
 )
 def test_a_difference_is_named_without_its_value(
@@ -249,12 +249,12 @@ def test_a_difference_is_named_without_its_value(
     connector: str,
     item: str | None,
     field: str | None,
-    problem: Problem,
+    problem: Mismatch,
 ) -> None:
     originals: dict[TopicType, Pairs] = {TopicType.CONFIG: CONFIG, TopicType.STATUS: STATUS, TopicType.OFFSET: OFFSET}
     source = log(topic_type, originals[topic_type])
     found = compare_states(topic_type, source, moved(topic_type, log(topic_type, pairs)), cluster_group_id=GROUP)
-    expected = Difference(
+    expected = StateDifference(
         cluster_group_id=GROUP,
         topic_type=topic_type,
         kind=kind,

@@ -15,9 +15,9 @@ from connect_share.connect_json import JSON_NULL
 from connect_share.records import TopicType
 from connect_share.state import target_state_key
 from connect_share.worker_config.client_settings import ClientSettings
-from migrator.copy.writing import PRODUCER_OVERRIDES
+from migrator.copy.checked_writer import PRODUCER_OVERRIDES
 
-SETTLING: Final[Mapping[TopicType, tuple[bytes, bytes | None]]] = {
+BARRIER_RECORDS: Final[Mapping[TopicType, tuple[bytes, bytes | None]]] = {
     TopicType.CONFIG: (target_state_key(""), JSON_NULL),  # the marker that closes a config topic anyway
     # Removals for a connector " ", a name that Connect does not take: no worker has anything to remove.
     TopicType.STATUS: (b"status-connector- ", None),
@@ -26,7 +26,7 @@ SETTLING: Final[Mapping[TopicType, tuple[bytes, bytes | None]]] = {
 """Original key and value of the record that is written, by topic."""
 
 
-def settle(
+def write_barrier(
     settings: ClientSettings,
     topic_type: TopicType,
     topic: str,
@@ -48,7 +48,7 @@ def settle(
     Raises:
         BrokerError: one was not acknowledged, such as while replicas are missing.
     """
-    key, value = SETTLING[topic_type]
+    key, value = BARRIER_RECORDS[topic_type]
     producer = client.producer(settings, client_id=client_id, overrides=PRODUCER_OVERRIDES, idempotent=True)
     failures: list[client.KafkaError] = []
 

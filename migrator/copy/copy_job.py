@@ -16,10 +16,10 @@ from connect_share.client import Message, headers_of, to_record, to_whole_record
 from connect_share.log.ranges import RangeReader, read_ranges
 from connect_share.records import Record, TopicType
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
+from migrator.copy.barrier import write_barrier
+from migrator.copy.checked_writer import PROCESS_PRODUCERS, CheckedWriter, Outgoing, Producers
 from migrator.copy.evidence import SliceEvidence, Tally
-from migrator.copy.reading_back import Present, Skipping, ranges_since
-from migrator.copy.settling import settle
-from migrator.copy.writing import PROCESS_PRODUCERS, CheckedWriter, Outgoing, Producers
+from migrator.copy.existing_records import ExistingRecords, Skipping, ranges_since
 from migrator.plan.plan import CopySlice
 from migrator.transform.canonical import fold_state
 from migrator.transform.rules import Skipped, SkipReason
@@ -76,7 +76,7 @@ def begin_copy(
     *,
     client_id: str,
     producers: Producers | None = None,
-    present: Present | None = None,
+    present: ExistingRecords | None = None,
     opened: RangeReader | None = None,
     on_progress: Callable[[int], None] | None = None,
     idle_timeout_s: float = IDLE_TIMEOUT_S,
@@ -266,7 +266,7 @@ class CopyJob:
     def begin(
         self,
         *,
-        present: Present | None = None,
+        present: ExistingRecords | None = None,
         producers: Producers | None = None,
         opened: RangeReader | None = None,
         on_progress: Callable[[int], None] | None = None,
@@ -295,13 +295,13 @@ class CopyJob:
             on_progress=on_progress,
         )
 
-    def open(self, *, present: Present | None = None) -> RangeReader | None:
+    def open(self, *, present: ExistingRecords | None = None) -> RangeReader | None:
         """Begin to fetch the slice ahead of :meth:`begin`, unless it is read in another way."""
         if present is not None or self.resumed or self.slice_.fold:
             return None
         return open_slice(self.slice_, self.consumer_settings, client_id=self.client_id)
 
-    def read_back(self) -> Present:
+    def read_back(self) -> ExistingRecords:
         """Read what was written under the keys of this slice's destination since the copy began.
 
         Raises:
@@ -309,7 +309,7 @@ class CopyJob:
         """
         slice_, settings = self.slice_, self.destination_consumer_settings
         starts = dict(self.destination_starts)
-        settle(
+        write_barrier(
             self.producer_settings,
             slice_.topic_type,
             slice_.destination_topic,
@@ -328,4 +328,4 @@ class CopyJob:
             idle_timeout_s=IDLE_TIMEOUT_S,
             with_headers=True,
         )
-        return Present.read(records, slice_.transform)
+        return ExistingRecords.read(records, slice_.transform)

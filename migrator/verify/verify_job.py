@@ -11,13 +11,13 @@ from connect_share.log.ranges import read_batches, read_ranges
 from connect_share.records import OffsetRange, Record, TopicType
 from connect_share.state import replay_config
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
-from migrator.copy.copying import IDLE_TIMEOUT_S
+from migrator.copy.copy_job import IDLE_TIMEOUT_S
 from migrator.progress import counted
 from migrator.second_process import SecondProcess
 from migrator.transform.canonical import canonical_config
 from migrator.transform.connector_keys import connector_of
 from migrator.transform.rules import KeyTransform
-from migrator.verify.equality import Difference, compare_config_states, compare_states
+from migrator.verify.equality import StateDifference, compare_config_states, compare_states
 from migrator.verify.narrowing import Narrowing
 from migrator.verify.quick_compare import Seen, Spaces, seen_of
 
@@ -113,7 +113,7 @@ class VerifyJob:
         """Tell whether the bytes of both sides can be expected to be the same."""
         return not self.narrowed and not (self.fold and self.topic_type is not TopicType.OFFSET)
 
-    def run(self, on_progress: Callable[[int], None] | None = None) -> list[Difference]:
+    def run(self, on_progress: Callable[[int], None] | None = None) -> list[StateDifference]:
         """Read both sides and compare.
 
         Raises:
@@ -124,7 +124,7 @@ class VerifyJob:
             return run_together([self], on_progress)[0]
         return self.fold_and_compare(self.source.records(on_progress), self.destination.records(on_progress))
 
-    def fold_and_compare(self, there: Iterator[Record], here: Iterator[Record]) -> list[Difference]:
+    def fold_and_compare(self, there: Iterator[Record], here: Iterator[Record]) -> list[StateDifference]:
         """Compare by what Connect makes of the records."""
         if self.fold and self.topic_type is TopicType.CONFIG:
             return self._compare_put_in_order(there, here)
@@ -139,7 +139,7 @@ class VerifyJob:
             source_cluster_group_id=self.source_group_id,
         )
 
-    def compare_suspects(self, suspects: set[str | None]) -> list[Difference]:
+    def compare_suspects(self, suspects: set[str | None]) -> list[StateDifference]:
         """Read once more what belongs to these connectors, and fold it."""
         if not suspects:
             return []
@@ -148,7 +148,7 @@ class VerifyJob:
             self.destination.of_connectors(self.topic_type, self.cluster_group_id, suspects),
         )
 
-    def _compare_put_in_order(self, there: Iterator[Record], here: Iterator[Record]) -> list[Difference]:
+    def _compare_put_in_order(self, there: Iterator[Record], here: Iterator[Record]) -> list[StateDifference]:
         """Expect what the source believes, connectors that were put in order excepted: there, what was written."""
         expected = canonical_config(self.transform, there)
         written = replay_config(expected.records, self.cluster_group_id)
@@ -167,7 +167,7 @@ def run_together(
     jobs: Sequence[VerifyJob],
     on_progress: Callable[[int], None] | None = None,
     second: SecondProcess | None = None,
-) -> list[list[Difference]]:
+) -> list[list[StateDifference]]:
     """Do what :meth:`VerifyJob.run` does for jobs that may be quick and have one destination; that is read once.
 
     Args:

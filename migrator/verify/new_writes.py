@@ -17,9 +17,9 @@ from connect_share.log.ranges import read_ranges
 from connect_share.records import Record, TopicType
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import Isolation
-from migrator.copy.copying import IDLE_TIMEOUT_S, read_slice, rewritten
+from migrator.copy.copy_job import IDLE_TIMEOUT_S, read_slice, rewritten
 from migrator.copy.evidence import Tally
-from migrator.copy.reading_back import identity, ranges_since
+from migrator.copy.existing_records import identity, ranges_since
 from migrator.errors import DestinationUsedError
 from migrator.facts.behind import slices_behind
 from migrator.facts.inspection import client_id_of, read_facts, require_topic
@@ -28,7 +28,7 @@ from migrator.facts.manifest import Manifest, MigrationStatus
 from migrator.facts.readiness import wanted_of
 from migrator.plan.plan import CopySlice, MigrationPlan
 from migrator.transform.connector_keys import connector_of
-from migrator.verify.equality import Difference, Problem
+from migrator.verify.equality import Mismatch, StateDifference
 
 _NAMED: Final = 3
 Written = set[tuple[TopicType, str | None, str | None]]
@@ -124,8 +124,8 @@ def describe_written(written: Written) -> str:
 
 
 def without_what_came_since(
-    differences: Sequence[Difference], written: Written, *, stopped: bool
-) -> tuple[list[Difference], list[str]]:
+    differences: Sequence[StateDifference], written: Written, *, stopped: bool
+) -> tuple[list[StateDifference], list[str]]:
     """Split off what differs by right; gives the rest and warnings that say what was not compared.
 
     Args:
@@ -137,7 +137,7 @@ def without_what_came_since(
     for difference in differences:
         if (difference.topic_type, difference.cluster_group_id, difference.connector) in written:
             changed.add(difference.connector)
-        elif stopped and difference.kind == "target_state" and difference.problem is Problem.UNEXPECTED:
+        elif stopped and difference.kind == "target_state" and difference.problem is Mismatch.UNEXPECTED:
             states += 1
         else:
             kept.append(difference)

@@ -14,8 +14,8 @@ from connect_share.state import ClusterConfigState, TargetState, replay_config, 
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import Isolation
 from migrator.backup.backup import back_up_mirrored
-from migrator.copy.copying import IDLE_TIMEOUT_S, MARKER_KEY, MARKER_VALUE
-from migrator.copy.writing import CheckedWriter, Producers
+from migrator.copy.checked_writer import CheckedWriter, Producers
+from migrator.copy.copy_job import IDLE_TIMEOUT_S, MARKER_KEY, MARKER_VALUE
 from migrator.errors import PlanRejectedError
 from migrator.facts.inspection import client_id_of
 from migrator.facts.manifest import Manifest, MigrationStatus, Sealed

@@ -9,7 +9,7 @@ from pathlib import Path
 from connect_share.admin import Admin
 from migrator.apply.apply import load_manifest
 from migrator.cutover.cutover import CutoverPreview, CutoverResult, fence, live_workers, transactional_ids
-from migrator.cutover.sealing import (
+from migrator.cutover.seal_records import (
     Way,
     default_how,
     how_to_restore,
@@ -24,7 +24,7 @@ from migrator.facts.inspection import client_id_of, require_no_live_workers
 from migrator.facts.manifest import Manifest, MigrationStatus
 from migrator.facts.readiness import Ready, check_all, only_one, same_members
 from migrator.progress import Progress, Silent
-from migrator.verify.since import describe_written, written_since
+from migrator.verify.new_writes import describe_written, written_since
 
 _SEALED_IN_TURN = (MigrationStatus.COPIED, MigrationStatus.VERIFIED, MigrationStatus.CUT_OVER)
 

@@ -87,7 +87,7 @@ class _Gaps:
 
 
 @dataclass
-class Present:
+class ExistingRecords:
     """Records of one key space that were found at the destination.
 
     Attributes:
@@ -101,7 +101,7 @@ class Present:
     spans: dict[int, tuple[int, int]] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, records: Iterable[Record], transform: KeyTransform) -> Present:
+    def read(cls, records: Iterable[Record], transform: KeyTransform) -> ExistingRecords:
         """Take note of the records of the transform's destination space."""
         present, back = cls(), transform.at_destination()
         for record in records:
