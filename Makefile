@@ -25,10 +25,10 @@ check: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m connect_share.embedded.plugin_jar --check
+	$(BIN)/python -m tests.lab.plugin_jar --check
 
 jar: $(STAMP)
-	$(BIN)/python -m connect_share.embedded.plugin_jar
+	$(BIN)/python -m tests.lab.plugin_jar
 
 format: $(STAMP)
 	$(BIN)/ruff format .
@@ -44,8 +44,8 @@ demo: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python -m spark_jobs.benchmark_startup --embedded --suite full --result build/bench/startup/result.json \
 	  --report build/bench/startup $(BENCH_ARGS)
-	$(BIN)/python -m spark_jobs.benchmark_workers --result build/bench/workers.json
-	$(BIN)/python -m spark_jobs.benchmark_migration --result build/bench/migration.json
+	$(BIN)/python -m tests.lab.benchmarks.workers --result build/bench/workers.json
+	$(BIN)/python -m tests.lab.benchmarks.migration --result build/bench/migration.json
 
 soak: $(STAMP)
 	CONNECT_SHARE_SOAK_MINUTES=$(MINUTES) $(BIN)/python -m pytest -s tests/worker/test_shared_groups.py tests/broker/hazards/test_three_brokers.py \
@@ -57,7 +57,7 @@ drill-topic-ids: $(STAMP)
 	$(BIN)/python -m tests.lab.topic_id_drill $(DRILL_ARGS)
 
 compat: $(STAMP)
-	$(BIN)/python -m connect_share.embedded.compatibility --result build/compat/result.json \
+	$(BIN)/python -m tests.lab.compatibility --result build/compat/result.json \
 	  --report build/compat/compatibility.md $(COMPAT_ARGS)
 
 clean:

@@ -18,12 +18,36 @@ from typing import Any, Final
 from connect_share.embedded.artifacts import class_path, ensure_artifacts
 from connect_share.embedded.broker import DEFAULT_VERSION
 from connect_share.embedded.cache import cache_folder, locked, run_folder
+from connect_share.embedded.java import java_command
 from connect_share.embedded.jvm import STEADY, java_arguments, write_log_settings
-from connect_share.embedded.plugin_jar import compile_java
 from connect_share.errors import EmbeddedError
 
 _SOURCES: Final = Path(__file__).with_name("java")
+_COMPILE_S: Final = 180
 _RUN_S: Final = 900
+
+
+def compile_java(
+    sources: Sequence[Path], folder: Path, libraries: str, *, release: str = "17", options: Sequence[str] = ()
+) -> None:
+    """Compile Java files into a folder with the locked batch compiler, which needs a plain JRE only.
+
+    Args:
+        sources: files.
+        folder: made if absent.
+        libraries: class path.
+        release: of the language and the class files, such as ``1.8``.
+        options: further ones of the compiler.
+
+    Raises:
+        EmbeddedError: they do not compile; has the compiler's words.
+    """
+    compiler = next(iter(ensure_artifacts("ecj").glob("*.jar")))
+    arguments = [f"-{release}", "-encoding", "UTF-8", *options, "-cp", libraries, "-d", str(folder)]
+    command = [str(java_command()), "-jar", str(compiler), *arguments, *map(str, sources)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=_COMPILE_S, check=False)
+    if done.returncode != 0:
+        raise EmbeddedError(f"{sources[0].name} does not compile: {(done.stdout + done.stderr)[-2_000:]}")
 
 
 def compiled(name: str, version: str = DEFAULT_VERSION) -> Path:

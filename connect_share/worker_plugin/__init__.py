@@ -1,6 +1,6 @@
 """The jar that gives topic sharing to unmodified Java workers (2.8 to 4.3), and what a worker file needs for it.
 
-The Java source is in ``java/``; ``python -m connect_share.embedded.plugin_jar`` builds the jar, reproducibly.
+The Java source is in ``java/``; ``python -m tests.lab.plugin_jar`` builds the jar, reproducibly.
 """
 
 from __future__ import annotations

@@ -29,7 +29,6 @@ from confluent_kafka.admin import (
 from connect_share.admin import Admin, NewTopicRequest
 from connect_share.admin.listener import wrong_protocol
 from connect_share.cli.__main__ import main
-from connect_share.embedded.secure_broker import SecureBroker
 from connect_share.errors import (
     AuthorizationError,
     BrokerTimeoutError,
@@ -43,6 +42,7 @@ from connect_share.state import ConnectorStatus, SessionKey, State
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import ClientSettings, WorkerConfig
 from migrator.survey.survey import survey
+from tests.lab.secure_broker import SecureBroker
 from tests.support.topics import create_known
 from tests.support.waiting import await_that
 

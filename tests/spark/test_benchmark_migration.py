@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs import benchmark_migration, process_cost
-from spark_jobs.process_cost import measured
+from tests.lab.benchmarks import migration, process_cost
+from tests.lab.benchmarks.process_cost import measured
 from tests.support.kafka import TestBroker
 
 pytestmark = pytest.mark.broker
@@ -61,7 +61,7 @@ def test_what_is_wrong_in_a_mirror_is_counted(
 ) -> None:
     result = tmp_path / "bench" / "migration.json"
     options = ["-B", broker.bootstrap_servers, "--sizes", "300", "--rounds", "1", "--result", str(result)]
-    assert benchmark_migration.main([*options, "--contenders", "mirror-maker,local"]) == 0
+    assert migration.main([*options, "--contenders", "mirror-maker,local"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert any(line.startswith("MirrorMaker 2") for line in lines)
     size = json.loads(result.read_text())["sizes"]["300"]

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from connect_share.embedded.compatibility.__main__ import main
-from connect_share.embedded.compatibility.result import Outcome, load_results
 from connect_share.records import TopicType
+from tests.lab.compatibility.__main__ import main
+from tests.lab.compatibility.result import Outcome, load_results
 from tests.support.kafka import TestBroker
 from tests.support.waiting import await_that
 

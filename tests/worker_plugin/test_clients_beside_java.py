@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 
 from connect_share.embedded.java import java_command
+from connect_share.embedded.java_program import compile_java
 from connect_share.embedded.jvm import QUICK, write_log_settings
-from connect_share.embedded.plugin_jar import class_path_of, compile_java
 from connect_share.errors import ConfigError
 from connect_share.records import TopicType
 from connect_share.stores import own_offsets_topic
 from connect_share.stores.own_offsets_topic import own_offsets_worker_config
 from connect_share.worker_config import WorkerConfig
+from tests.lab.plugin_jar import class_path_of
 
 pytestmark = pytest.mark.xdist_group("worker_plugin")
 

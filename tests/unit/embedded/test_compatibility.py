@@ -9,10 +9,12 @@ import pytest
 
 from connect_share.embedded.artifacts import locked_sets
 from connect_share.embedded.broker import DEFAULT_VERSION, broker_versions
-from connect_share.embedded.compatibility import __main__ as command
-from connect_share.embedded.compatibility.cells import Cell, JavaKind, Plugin, planned
-from connect_share.embedded.compatibility.page import page
-from connect_share.embedded.compatibility.result import (
+from connect_share.errors import ConfigError
+from connect_share.records import TopicType
+from tests.lab.compatibility import __main__ as command
+from tests.lab.compatibility.cells import Cell, JavaKind, Plugin, planned
+from tests.lab.compatibility.page import page
+from tests.lab.compatibility.result import (
     CellResult,
     JavaEvidence,
     Machine,
@@ -23,9 +25,7 @@ from connect_share.embedded.compatibility.result import (
     load_results,
     save_results,
 )
-from connect_share.embedded.compatibility.worker_log import read_log, topics_read, why_it_cannot
-from connect_share.errors import ConfigError
-from connect_share.records import TopicType
+from tests.lab.compatibility.worker_log import read_log, topics_read, why_it_cannot
 
 OLD = JavaKind(version="2.8.2", plugin=Plugin.PLAIN)
 NEW = JavaKind(version="4.3.1", plugin=Plugin.JAR)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from connect_share.embedded.broker import broker_versions
-from connect_share.embedded.compatibility.__main__ import worker_versions
-from connect_share.embedded.compatibility.cells import Plugin, planned
-from connect_share.embedded.compatibility.page import page
-from connect_share.embedded.compatibility.result import Outcome, load_results
+from tests.lab.compatibility.__main__ import worker_versions
+from tests.lab.compatibility.cells import Plugin, planned
+from tests.lab.compatibility.page import page
+from tests.lab.compatibility.result import Outcome, load_results
 
 DOCS = Path(__file__).parents[3] / "docs"
 

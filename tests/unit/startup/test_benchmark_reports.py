@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from spark_jobs.benchmark_workers import CELLS, workers_report, workers_table
-from spark_jobs.migration_report import migration_report, migration_table, size_report
+from tests.lab.benchmarks.migration_report import migration_report, migration_table, size_report
+from tests.lab.benchmarks.workers import CELLS, workers_report, workers_table
 
 
 def test_workers_are_compared_by_medians() -> None:

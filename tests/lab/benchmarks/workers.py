@@ -212,7 +212,7 @@ def _body(options: argparse.Namespace) -> int:
 
 def main(argv: Sequence[str]) -> int:
     """Measure starts of workers. 0 done (whatever the figures), 1 failed, 2 usage."""
-    arguments = command_line.parser("benchmark_workers", __doc__ or "")
+    arguments = argparse.ArgumentParser(prog="python -m tests.lab.benchmarks.workers", description=__doc__)
     arguments.add_argument(
         "-B",
         "--bootstrap-servers",

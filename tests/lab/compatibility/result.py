@@ -13,9 +13,9 @@ from typing import Any, Final, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from connect_share.embedded.compatibility.cells import Cell, JavaKind
 from connect_share.errors import ConfigError
 from connect_share.records import TopicType
+from tests.lab.compatibility.cells import Cell, JavaKind
 
 FORMAT: Final = 1
 _REASON_CHARS: Final = 400

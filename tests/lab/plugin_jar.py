@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import io
-import subprocess
 import sys
 import tempfile
 import zipfile
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from connect_share.embedded.artifacts import class_path, ensure_artifacts
-from connect_share.embedded.java import java_command
+from connect_share.embedded.java_program import compile_java
 from connect_share.errors import EmbeddedError
 from connect_share.worker_config.override_policy import POLICY_CLASS
 from connect_share.worker_plugin import JAVA_SOURCES, jar_path
@@ -27,33 +26,9 @@ from connect_share.worker_plugin import JAVA_SOURCES, jar_path
 OLDEST_KAFKA: Final = "2.8.2"
 """What is compiled against; the class files run on everything later."""
 
-_COMPILE_S: Final = 180
 _DATE: Final = (1980, 1, 1, 0, 0, 0)
 _POLICY_KIND: Final = "org.apache.kafka.connect.connector.policy.ConnectorClientConfigOverridePolicy"
 _REMEDY: Final = "build it with: make jar"
-
-
-def compile_java(
-    sources: Sequence[Path], folder: Path, libraries: str, *, release: str = "17", options: Sequence[str] = ()
-) -> None:
-    """Compile Java files into a folder with the locked batch compiler, which needs a plain JRE only.
-
-    Args:
-        sources: files.
-        folder: made if absent.
-        libraries: class path.
-        release: of the language and the class files, such as ``1.8``.
-        options: further ones of the compiler.
-
-    Raises:
-        EmbeddedError: they do not compile; has the compiler's words.
-    """
-    compiler = next(iter(ensure_artifacts("ecj").glob("*.jar")))
-    arguments = [f"-{release}", "-encoding", "UTF-8", *options, "-cp", libraries, "-d", str(folder)]
-    command = [str(java_command()), "-jar", str(compiler), *arguments, *map(str, sources)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=_COMPILE_S, check=False)
-    if done.returncode != 0:
-        raise EmbeddedError(f"{sources[0].name} does not compile: {(done.stdout + done.stderr)[-2_000:]}")
 
 
 def build_jar() -> bytes:
@@ -108,7 +83,7 @@ def class_path_of(version_of_kafka: str) -> str:
 
 def main(argv: Sequence[str]) -> int:
     """Build the jar in its place, or compare what is there (``--check``: 1 if it is another one)."""
-    parser = argparse.ArgumentParser(prog="python -m connect_share.embedded.plugin_jar", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.lab.plugin_jar", description=__doc__)
     parser.add_argument("--check", action="store_true", help="build, compare with the jar that is there, write nothing")
     options = parser.parse_args(argv)
     try:

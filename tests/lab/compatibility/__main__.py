@@ -20,10 +20,13 @@ from typing import Final
 
 from connect_share.embedded.artifacts import locked_sets
 from connect_share.embedded.broker import LocalBroker, broker_versions
-from connect_share.embedded.compatibility.cells import Cell, Plugin, planned
-from connect_share.embedded.compatibility.course import machine, try_cell
-from connect_share.embedded.compatibility.page import page
-from connect_share.embedded.compatibility.result import (
+from connect_share.errors import ConfigError, ConnectShareError
+from connect_share.keys import ClusterGroupId
+from connect_share.worker_config import load_properties
+from tests.lab.compatibility.cells import Cell, Plugin, planned
+from tests.lab.compatibility.course import machine, try_cell
+from tests.lab.compatibility.page import page
+from tests.lab.compatibility.result import (
     CellResult,
     Outcome,
     decide,
@@ -31,10 +34,7 @@ from connect_share.embedded.compatibility.result import (
     load_results,
     save_results,
 )
-from connect_share.embedded.compatibility.shared_topics import PREFIX, Place
-from connect_share.errors import ConfigError, ConnectShareError
-from connect_share.keys import ClusterGroupId
-from connect_share.worker_config import load_properties
+from tests.lab.compatibility.shared_topics import PREFIX, Place
 
 DEFAULT_FOREIGN: Final = 9_000
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -56,7 +56,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         SystemExit: usage (2), or help (0).
     """
     parser = argparse.ArgumentParser(
-        prog="python -m connect_share.embedded.compatibility", description=(__doc__ or "").splitlines()[0]
+        prog="python -m tests.lab.compatibility", description=(__doc__ or "").splitlines()[0]
     )
     parser.add_argument("--brokers", type=_names, help=f"versions, default {','.join(broker_versions())}")
     parser.add_argument("--workers", type=_names, help=f"versions, default {','.join(worker_versions())}")

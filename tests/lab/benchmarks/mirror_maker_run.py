@@ -10,8 +10,8 @@ from typing import Final
 from connect_share.admin import Admin
 from connect_share.errors import BrokerError, EmbeddedError
 from connect_share.worker_config import ClientSettings
-from spark_jobs.mirror_maker import MirrorMaker, internal_topics, mirror_properties
-from spark_jobs.process_cost import Cost, Watch
+from tests.lab.benchmarks.mirror_maker import MirrorMaker, internal_topics, mirror_properties
+from tests.lab.benchmarks.process_cost import Cost, Watch
 
 _LOOK_EVERY_S: Final = 0.05
 

@@ -33,12 +33,13 @@ from connect_share.worker_config import SHARING_PROPERTY, ClientSettings, Isolat
 from migrator.cli.progress_line import ProgressLine
 from migrator.facts.manifest import Manifest, manifest_path
 from migrator.progress import Progress
-from spark_jobs import command_line, mirror_maker
+from spark_jobs import command_line
 from spark_jobs.generate_workload import GroupJob, write_group
-from spark_jobs.migration_report import KIP, migration_report, migration_table, size_report
-from spark_jobs.mirror_maker_run import mirror, partitions_of, remove
-from spark_jobs.process_cost import Cost, measured
 from spark_jobs.workload import WorkloadSize
+from tests.lab.benchmarks import mirror_maker
+from tests.lab.benchmarks.migration_report import KIP, migration_report, migration_table, size_report
+from tests.lab.benchmarks.mirror_maker_run import mirror, partitions_of, remove
+from tests.lab.benchmarks.process_cost import Cost, measured
 
 CONTENDERS: Final = ("mirror-maker", "local", "backup", "spark", "warm")
 SIZES: Final = (KIP, "10000", "100000", "1000000")
@@ -217,7 +218,14 @@ class Round:
     def _warm(self) -> None:
         for engine in ("local", "spark"):
             files = [self._scene.new_file() for _ in range(1 + WARM_RUNS)]
-            command = [sys.executable, "-m", "spark_jobs.migration_probe", engine, self._scene.own_file, *files]
+            command = [
+                sys.executable,
+                "-m",
+                "tests.lab.benchmarks.migration_probe",
+                engine,
+                self._scene.own_file,
+                *files,
+            ]
             _, printed = measured(list(map(str, command)))
             for line in printed.splitlines():
                 run = json.loads(line) if line.startswith("{") else {"run": 0}
@@ -354,7 +362,7 @@ def _sizes(text: str) -> tuple[str, ...]:
 
 def main(argv: Sequence[str]) -> int:
     """Measure moves. 0 done (whatever the figures), 1 failed, 2 usage."""
-    arguments = command_line.parser("benchmark_migration", __doc__ or "")
+    arguments = argparse.ArgumentParser(prog="python -m tests.lab.benchmarks.migration", description=__doc__)
     arguments.add_argument(
         "-B",
         "--bootstrap-servers",

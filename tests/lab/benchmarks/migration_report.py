@@ -10,7 +10,7 @@ from typing import Any, Final
 from connect_share.client import library_versions
 from connect_share.embedded.broker import DEFAULT_VERSION
 from connect_share.embedded.machine import describe_machine
-from spark_jobs.mirror_maker import VERSION
+from tests.lab.benchmarks.mirror_maker import VERSION
 
 PARTS: Final = ("wall_s", "copy_s", "cpu_s", "peak_bytes")
 KIP: Final = "kip"

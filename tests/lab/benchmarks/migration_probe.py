@@ -23,9 +23,9 @@ from migrator.planning.planning import make_plan
 from migrator.progress import Silent
 from spark_jobs import command_line
 from spark_jobs.apply_plan import SPARK_ENGINE
-from spark_jobs.process_cost import Family
 from spark_jobs.session import spark_session
 from spark_jobs.tasks import copy_in_task, run_as_tasks
+from tests.lab.benchmarks.process_cost import Family
 
 
 def _timed(engine: Engine, report: Callable[[float, float], None]) -> Engine:
@@ -63,7 +63,7 @@ def _body(options: argparse.Namespace) -> int:
 
 def main(argv: Sequence[str]) -> int:
     """Copy the source to each destination; one JSON line a run. 0 done, 1 failed, 2 usage."""
-    arguments = command_line.parser("migration_probe", __doc__ or "")
+    arguments = argparse.ArgumentParser(prog="python -m tests.lab.benchmarks.migration_probe", description=__doc__)
     arguments.add_argument("engine", choices=(LOCAL_ENGINE, SPARK_ENGINE))
     arguments.add_argument("source", type=Path, help="worker file")
     arguments.add_argument("destinations", type=Path, nargs="+", help="worker files")

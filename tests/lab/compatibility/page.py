@@ -7,9 +7,9 @@ from pathlib import Path
 from string import Template
 from typing import Final
 
-from connect_share.embedded.compatibility.cells import JavaKind, Plugin, row_title
-from connect_share.embedded.compatibility.result import CellResult, JavaEvidence, Outcome, Start
 from connect_share.records import TopicType
+from tests.lab.compatibility.cells import JavaKind, Plugin, row_title
+from tests.lab.compatibility.result import CellResult, JavaEvidence, Outcome, Start
 
 _TEMPLATE: Final = Path(__file__).with_name("page_template.md")
 _WORDS: Final = {Outcome.SHARES: "shares", Outcome.EXPLAINED: "cannot", Outcome.FAILS: "**fails**"}

@@ -10,7 +10,6 @@ from typing import Final
 
 from connect_share import client
 from connect_share.admin import Admin, NewTopicRequest
-from connect_share.embedded.compatibility.cells import Plugin
 from connect_share.embedded.worker import worker_properties
 from connect_share.errors import WriteError
 from connect_share.keys import ClusterGroupId, prefix_key, split_key
@@ -19,6 +18,7 @@ from connect_share.records import OffsetRange, Record, TopicType
 from connect_share.topics import ensure_topic, topic_spec
 from connect_share.worker_config import SHARING_PROPERTY, Isolation, WorkerConfig
 from connect_share.worker_plugin import INTERCEPTOR_CLASS
+from tests.lab.compatibility.cells import Plugin
 
 PREFIX: Final = "compat"
 _CLIENT: Final = "compatibility"

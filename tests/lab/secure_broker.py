@@ -11,7 +11,7 @@ from connect_share.embedded.broker import LocalBroker
 from connect_share.embedded.java import keytool_command
 from connect_share.errors import EmbeddedError
 
-STORE_PASSWORD: Final = "store-password"  # noqa: S105 - of throw-away certificates made at each start
+STORE_PASSWORD: Final = "store-password"
 _MODULES: Final = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
     "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",

@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from connect_share.embedded.cache import run_folder
-from connect_share.embedded.compatibility.cells import Cell, Plugin
-from connect_share.embedded.compatibility.java_side import JavaSide
-from connect_share.embedded.compatibility.python_side import PythonSide
-from connect_share.embedded.compatibility.result import CellResult, JavaEvidence, Machine, PythonEvidence, decide
-from connect_share.embedded.compatibility.shared_topics import Place, SharedTopics
-from connect_share.embedded.compatibility.worker_log import why_it_cannot
 from connect_share.embedded.machine import describe_machine
 from connect_share.errors import BrokerError, ConnectShareError, EmbeddedError
 from connect_share.records import TopicType
+from tests.lab.compatibility.cells import Cell, Plugin
+from tests.lab.compatibility.java_side import JavaSide
+from tests.lab.compatibility.python_side import PythonSide
+from tests.lab.compatibility.result import CellResult, JavaEvidence, Machine, PythonEvidence, decide
+from tests.lab.compatibility.shared_topics import Place, SharedTopics
+from tests.lab.compatibility.worker_log import why_it_cannot
 
 _JAVA_GROUPS: Final = ("com.acme.orders", "com-acme.orders")
 _PYTHON_GROUPS: Final = ("com.acme", "com.acme.orders.my.conn")
