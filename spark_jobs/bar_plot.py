@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from migrator.report.page import text
+from spark_jobs.html_page import text
 
 STYLE: Final = """
 .plot { display: block; width: 100%; max-width: 34rem; height: auto; font-size: 12px; }

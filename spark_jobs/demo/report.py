@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from html import escape
 
 from connect_share.records import TopicType
-from migrator.report.page import page, section, table
 from spark_jobs.bar_plot import STYLE, Bar, Segment, bar_plot, legend
 from spark_jobs.demo.result import DemoResult, GroupAgain
 from spark_jobs.demo.views import GroupComparison
+from spark_jobs.html_page import page, section, table
 
 
 def render_report(result: DemoResult) -> str:

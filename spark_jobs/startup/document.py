@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import Final
 
 from connect_share.cli.output import printable
-from migrator.report import page as report_page
+from spark_jobs import html_page as report_page
 from spark_jobs.startup.goals import Goal
 
 

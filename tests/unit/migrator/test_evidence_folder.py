@@ -31,7 +31,6 @@ from migrator.plan.plan import (
 )
 from migrator.report import evidence_folder
 from migrator.report.evidence_folder import folder_of, leave, leaving
-from migrator.report.report import ROWS_SHOWN
 from migrator.transform.rules import SkipReason
 from migrator.verify.equality import Mismatch, StateDifference
 from migrator.verify.verification import Verification
@@ -269,7 +268,7 @@ def test_a_browser_runs_nothing_and_fetches_nothing(tmp_path: Path) -> None:
 def test_the_page_needs_nothing_from_elsewhere(tmp_path: Path) -> None:
     page = left(tmp_path / "a", "orders", a_verification())
     assert not re.search(r"(src|href)\s*=|url\(|@import|://", page)
-    assert "default-src 'none'" in page.replace("&#x27;", "'")
+    assert "default-src 'none'" in page
 
 
 def test_the_verdict_is_the_results(tmp_path: Path) -> None:
@@ -291,7 +290,7 @@ def test_a_page_stays_one_that_opens(tmp_path: Path) -> None:
     path = tmp_path / "move.json"
     a_manifest(path, a_plan(path, sources=1_000))
     page = (leave(path, None, a_verification(count=20_000)) / "report.html").read_text()
-    assert f"and {20_000 - ROWS_SHOWN:,} more" in page
+    assert "and 19,700 more" in page
     assert len(page) < 1_000_000
 
 
