@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import logging
 import operator
 import re
@@ -64,6 +65,7 @@ __all__ = [
     "ResourceType",
     "TopicCollection",
     "TopicPartition",
+    "TopicRight",
     "admin_client",
     "callback",
     "consumer",
@@ -220,17 +222,17 @@ _RIGHTS: Final[Mapping[int, str]] = {
     KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "the principal needs WRITE and DESCRIBE on the transactional id",
 }
 
-# The right that was missing, by what was being done; the first that fits.
-_TOPIC_RIGHTS: Final = (
-    ("reading the settings of topic", "DESCRIBE_CONFIGS"),
-    ("changing the settings of topic", "ALTER_CONFIGS"),
-    ("reading", "READ"),
-    ("writing to", "WRITE"),
-    ("describing topic", "DESCRIBE"),
-    ("asking for", "DESCRIBE"),
-    ("creating topic", "CREATE"),
-    ("deleting topic", "DELETE"),
-)
+
+class TopicRight(enum.Enum):
+    """What an operation needs to be allowed to do with a topic: Kafka's own names."""
+
+    ALTER_CONFIGS = enum.auto()
+    CREATE = enum.auto()
+    DELETE = enum.auto()
+    DESCRIBE = enum.auto()
+    DESCRIBE_CONFIGS = enum.auto()
+    READ = enum.auto()
+    WRITE = enum.auto()
 
 
 @callback
@@ -386,15 +388,15 @@ def to_record(message: Message, headers: Headers | None = ()) -> Record:
     )
 
 
-def translate(error: KafkaError | KafkaException | BaseException, doing: str) -> BrokerError:
-    """Turn an error of the client library into one of ours.
+def translate(
+    error: KafkaError | KafkaException | BaseException, doing: str, needs: TopicRight | None = None
+) -> BrokerError:
+    """Return an error of the client library as one of ours, to be raised ``from`` it; it has no record contents.
 
     Args:
         error: what the library raised or handed over.
-        doing: what was being done, with the topic where there is one, such as ``"reading topic configs"``.
-
-    Returns:
-        The error to raise ``from`` the original; its message has no record contents.
+        doing: the operation, with the topic where there is one, such as ``"reading topic configs"``.
+        needs: the right on the topic that the operation needs; named if that is missing.
     """
     if isinstance(error, KafkaException):
         error = error.args[0] if error.args else error
@@ -406,9 +408,8 @@ def translate(error: KafkaError | KafkaException | BaseException, doing: str) ->
     if code in _AUTHORIZATION:
         kind = AuthorizationError
         remedy = _RIGHTS.get(code, "check user, password and sasl.mechanism")
-        if code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-            right = next((right for begin, right in _TOPIC_RIGHTS if doing.startswith(begin)), None)
-            remedy = remedy if right is None else f"the principal needs the right {right} on the topic"
+        if code == KafkaError.TOPIC_AUTHORIZATION_FAILED and needs is not None:
+            remedy = f"the principal needs the right {needs.name} on the topic"
     elif code in _FENCED:
         kind, remedy = FencedError, "another producer with the same transactional id has taken over"
     elif code in _TIMEOUT:

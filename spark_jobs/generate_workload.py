@@ -87,7 +87,9 @@ def write_groups(jobs: Sequence[GroupJob]) -> int:
                     written += _send(committer, topic, batch, refused)
                     committer.commit_transaction()
                 except client.KafkaException as exc:
-                    raise client.translate(exc, f"writing to {topic} in a transaction") from exc
+                    raise client.translate(
+                        exc, f"writing to {topic} in a transaction", client.TopicRight.WRITE
+                    ) from exc
         sender.flush()
         if refused:
             raise WriteError(f"the workload of group {job.group} is not whole: {refused[0]}")
@@ -97,7 +99,7 @@ def write_groups(jobs: Sequence[GroupJob]) -> int:
 def _send(sender: client.Producer, topic: str, entries: Iterable[Written], refused: list[ConnectShareError]) -> int:
     def delivered(error: client.KafkaError | None, _message: client.Message) -> None:
         if error is not None and not refused:
-            refused.append(client.translate(error, "writing the workload"))
+            refused.append(client.translate(error, "writing the workload", client.TopicRight.WRITE))
 
     sent = 0
     for key, value in entries:

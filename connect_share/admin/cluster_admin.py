@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from connect_share.admin.asking import FIRST_TRY_S, Asking, result_of
+from connect_share.admin.base import FIRST_TRY_S, AdminBase, result_of
 from connect_share.admin.descriptions import BrokerDescription, LogEnd, NewTopicRequest, TopicDescription, described
 from connect_share.client import (
     AlterConfigOpType,
@@ -22,6 +22,7 @@ from connect_share.client import (
     ResourceType,
     TopicCollection,
     TopicPartition,
+    TopicRight,
     translate,
 )
 from connect_share.errors import BrokerError, BrokerTimeoutError, BrokerUnavailableError
@@ -34,8 +35,8 @@ _ISOLATION: Final = {
 _STALE_LEADER: Final = ("FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH", "NOT_LEADER_FOR_PARTITION")
 
 
-class Admin(Asking):
-    """Admin client of one cluster; thread-safe, made as :class:`~connect_share.admin.asking.Asking`."""
+class Admin(AdminBase):
+    """Admin client of one cluster; thread-safe, made as :class:`~connect_share.admin.base.AdminBase`."""
 
     def describe_topics(self, names: Iterable[str], *, timeout_s: float | None = None) -> dict[str, TopicDescription]:
         """Describe topics; those that do not exist are absent.
@@ -53,7 +54,9 @@ class Admin(Asking):
             futures = self._client.describe_topics(TopicCollection(wanted), request_timeout=timeout_s)
             found = {}
             for name, future in futures.items():
-                description = result_of(future, f"describing topic {name}", missing_ok=True, timeout_s=timeout_s)
+                description = result_of(
+                    future, f"describing topic {name}", TopicRight.DESCRIBE, missing_ok=True, timeout_s=timeout_s
+                )
                 if description is not None:
                     found[name] = described(description)
             return found
@@ -124,7 +127,7 @@ class Admin(Asking):
                 found = {}
                 for at, future in futures.items():
                     doing = f"asking for the {what} offset of {at.topic}[{at.partition}]"
-                    told = result_of(future, doing, timeout_s=timeout_s)
+                    told = result_of(future, doing, TopicRight.DESCRIBE, timeout_s=timeout_s)
                     epoch = told.leader_epoch
                     found[at.topic, at.partition] = LogEnd(told.offset, -1 if epoch is None else epoch)
             except BrokerError as exc:
@@ -178,7 +181,7 @@ class Admin(Asking):
                 topic = str(resource.name)
                 try:
                     doing = f"reading the settings of topic {topic}"
-                    found[topic] = _values(result_of(future, doing, timeout_s=timeout_s))
+                    found[topic] = _values(result_of(future, doing, TopicRight.DESCRIBE_CONFIGS, timeout_s=timeout_s))
                 except BrokerError as error:
                     if error.retriable:
                         raise
@@ -225,7 +228,7 @@ class Admin(Asking):
                 [ConfigResource(ResourceType.TOPIC, topic)], request_timeout=timeout_s
             )
             doing = f"reading the settings of topic {topic}"
-            entries = result_of(next(iter(futures.values())), doing, timeout_s=timeout_s)
+            entries = result_of(next(iter(futures.values())), doing, TopicRight.DESCRIBE_CONFIGS, timeout_s=timeout_s)
             own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
             return {
                 name: entry.value for name, entry in entries.items() if entry.source == own and entry.value is not None
@@ -254,7 +257,7 @@ class Admin(Asking):
         def ask(timeout_s: float) -> None:
             futures = self._client.incremental_alter_configs([resource], request_timeout=timeout_s)
             doing = f"changing the settings of topic {topic}"
-            result_of(next(iter(futures.values())), doing, timeout_s=timeout_s)
+            result_of(next(iter(futures.values())), doing, TopicRight.ALTER_CONFIGS, timeout_s=timeout_s)
 
         if changes:
             self._retried(ask)
@@ -281,8 +284,8 @@ class Admin(Asking):
                 [new], operation_timeout=limit_s, request_timeout=limit_s, validate_only=validate_only
             )
         except KafkaException as exc:
-            raise translate(exc, doing) from exc
-        result_of(futures[request.topic], doing, timeout_s=limit_s)
+            raise translate(exc, doing, TopicRight.CREATE) from exc
+        result_of(futures[request.topic], doing, TopicRight.CREATE, timeout_s=limit_s)
 
     def delete_topics(self, names: Sequence[str]) -> None:
         """Delete topics; those that do not exist are fine.
@@ -296,7 +299,9 @@ class Admin(Asking):
                 sorted(set(names)), operation_timeout=self._timeout_s, request_timeout=self._timeout_s
             )
             for name, future in futures.items():
-                result_of(future, f"deleting topic {name}", missing_ok=True, timeout_s=self._timeout_s)
+                result_of(
+                    future, f"deleting topic {name}", TopicRight.DELETE, missing_ok=True, timeout_s=self._timeout_s
+                )
 
     def topic_names(self) -> frozenset[str]:
         """Names of all topics one may see, Kafka's own included."""

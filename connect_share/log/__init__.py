@@ -6,17 +6,17 @@ from connect_share.log.kafka_based_log import KafkaBasedLog
 from connect_share.log.open_transactions import OpenTransaction, find_open_transactions
 from connect_share.log.protocol import CompactedLog, RecordMetadata, RecordSink
 from connect_share.log.ranges import RangeReader, read_batches, read_ranges
-from connect_share.log.together import CommonReader
+from connect_share.log.shared_reader import SharedReader
 
 __all__ = [
     "CatchUp",
-    "CommonReader",
     "CompactedLog",
     "KafkaBasedLog",
     "OpenTransaction",
     "RangeReader",
     "RecordMetadata",
     "RecordSink",
+    "SharedReader",
     "TopicFacts",
     "find_open_transactions",
     "gather_facts",

@@ -20,6 +20,7 @@ from connect_share.client import (
     KafkaException,
     Message,
     TopicPartition,
+    TopicRight,
     consumer,
     is_end_of_partition,
     to_record,
@@ -177,7 +178,7 @@ class _CatchingUp:
             try:
                 messages = self._reader.consume(wanted, _IDLE_S)
             except KafkaException as exc:
-                raise translate(exc, f"reading topic {', '.join(self._topics)}") from exc
+                raise translate(exc, f"reading topic {', '.join(self._topics)}", TopicRight.READ) from exc
             came_s = time.monotonic()
             self._wait_s += came_s - asked_s
             got = len(messages)
@@ -300,7 +301,7 @@ def raise_unless_passing(error: KafkaError, topic: str) -> None:
     Raises:
         BrokerError: the topic is gone, may not be read, or has lost the records at this offset.
     """
-    translated = translate(error, f"reading topic {topic}")
+    translated = translate(error, f"reading topic {topic}", TopicRight.READ)
     if is_about_groups(translated):
         return
     if not translated.retriable:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from connect_share.admin import Admin
-from connect_share.client import KafkaException, TopicPartition, consumer, is_unsupported, translate
+from connect_share.client import KafkaException, TopicPartition, TopicRight, consumer, is_unsupported, translate
 from connect_share.errors import BrokerError, StoreError
 from connect_share.log.writer import remaining_s
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
@@ -78,7 +78,7 @@ class EndOffsets:
                         for partition in partitions
                     }
                 except KafkaException as exc:
-                    error = translate(exc, f"asking for the end of topic {self._topic}")
+                    error = translate(exc, f"asking for the end of topic {self._topic}", TopicRight.DESCRIBE)
                     if not error.retriable or time.monotonic() > deadline_s or self._stopping.wait(_RETRY_S):
                         raise error from exc
         finally:

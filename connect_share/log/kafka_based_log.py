@@ -15,6 +15,7 @@ from connect_share.client import (
     Consumer,
     KafkaException,
     TopicPartition,
+    TopicRight,
     consumer,
     is_unknown_topic,
     translate,
@@ -38,15 +39,15 @@ from connect_share.log.catch_up import (
     not_at_end,
 )
 from connect_share.log.end_offsets import EndOffsets
-from connect_share.log.errands import Errands
 from connect_share.log.facts import TopicFacts
-from connect_share.log.first_look import FirstLook
 from connect_share.log.following import take_next
 from connect_share.log.health import Health, OnFailed, told
 from connect_share.log.identity import IdentityWatch, TopicIdentity
 from connect_share.log.open_transactions import OpenTransactions
 from connect_share.log.protocol import STOP_TIMEOUT_S, RecordMetadata, RecordSink
-from connect_share.log.together import CommonReader
+from connect_share.log.shared_reader import SharedReader
+from connect_share.log.tail_tasks import TailTasks
+from connect_share.log.topic_bootstrap import TopicBootstrap
 from connect_share.log.troubles import Troubles
 from connect_share.log.writer import LogWriter, remaining_s
 from connect_share.topics import CREATE_TIMEOUT_S, TopicSpec, check_partition_count
@@ -106,7 +107,7 @@ class KafkaBasedLog:
         isolation: Isolation = Isolation.READ_UNCOMMITTED,
         client_id: str = "connect-share",
         facts: TopicFacts | None = None,
-        common: CommonReader | None = None,
+        common: SharedReader | None = None,
         hold_tail: threading.Event | None = None,
         on_failed: OnFailed | None = None,
         start_timeout_s: float = START_TIMEOUT_S,
@@ -133,7 +134,7 @@ class KafkaBasedLog:
         self._changed = threading.Condition()
         self._positions: dict[int, int] = {}
         self._awaited = 0
-        self._errands = Errands(spec.topic)
+        self._tail_tasks = TailTasks(spec.topic)
         self._troubles = Troubles(spec.topic, self._watch.look_now)
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
@@ -141,7 +142,7 @@ class KafkaBasedLog:
         self._end_offsets = EndOffsets(
             spec.topic, admin, consumer_settings, client_id=client_id, isolation=isolation, stopping=self._stopping
         )
-        self._first_look = FirstLook(
+        self._bootstrap = TopicBootstrap(
             spec,
             admin,
             self._end_offsets,
@@ -186,7 +187,7 @@ class KafkaBasedLog:
             raise StoreClosedError(f"the log of topic {self.topic} was started before; make a new one")
         began = time.monotonic()
         try:
-            facts = self._facts or self._first_look.find()
+            facts = self._facts or self._bootstrap.find()
             check_partition_count(self._spec, len(facts.description.partitions))
         except BaseException:
             if self._common is not None:
@@ -374,7 +375,7 @@ class KafkaBasedLog:
         with self._changed:
             self._awaited += 1
         try:
-            return self._errands.ask(look, deadline_s, go_on=self._check_running)
+            return self._tail_tasks.ask(look, deadline_s, go_on=self._check_running)
         finally:
             with self._changed:
                 self._awaited -= 1
@@ -427,11 +428,13 @@ class KafkaBasedLog:
             self._close_catch_up_reader()
             while not self._stopping.is_set():
                 self._take_next(reader)
-                self._errands.run(self._positions)
+                self._tail_tasks.run(self._positions)
         except (KafkaException, BrokerError) as exc:
             self._fail(
                 self._explained(
-                    translate(exc, f"reading topic {self.topic}") if isinstance(exc, KafkaException) else exc
+                    translate(exc, f"reading topic {self.topic}", TopicRight.READ)
+                    if isinstance(exc, KafkaException)
+                    else exc
                 )
             )
         except BaseException as exc:  # noqa: BLE001 - whatever ends this thread has to reach every later caller

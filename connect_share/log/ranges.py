@@ -12,6 +12,7 @@ from connect_share.client import (
     KafkaException,
     Message,
     TopicPartition,
+    TopicRight,
     consumer,
     is_end_of_partition,
     to_record,
@@ -156,7 +157,7 @@ class _Reading:
             try:
                 messages = self._reader.consume(wanted, _POLL_S)
             except KafkaException as exc:
-                raise translate(exc, f"reading {self._what}") from exc
+                raise translate(exc, f"reading {self._what}", TopicRight.READ) from exc
             eof: dict[tuple[str, int], int] = {}
             batch = [message for message in messages if message.error() is None]
             if len(batch) < len(messages):

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from connect_share.client import KafkaError, is_unknown_topic, translate
+from connect_share.client import KafkaError, TopicRight, is_unknown_topic, translate
 from connect_share.errors import BrokerError
 from connect_share.log.catch_up import is_about_groups
 
@@ -39,7 +39,7 @@ class Troubles:
 
         Source: ``KafkaBasedLog.poll``, ``FetchCollector.handleInitializeErrors``.
         """
-        trouble = translate(error, f"reading topic {self._topic}")
+        trouble = translate(error, f"reading topic {self._topic}", TopicRight.READ)
         if is_about_groups(trouble):
             return
         if trouble.name in _RECORDS_GONE or error.fatal():

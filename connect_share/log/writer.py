@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any, Final
 
-from connect_share.client import KafkaException, producer, translate
+from connect_share.client import KafkaException, TopicRight, producer, translate
 from connect_share.errors import BrokerTimeoutError, StoreClosedError, WriteError
 from connect_share.log.protocol import RecordMetadata
 from connect_share.worker_config.client_settings import ClientSettings
@@ -62,7 +62,7 @@ class LogWriter:
                     future, RecordMetadata(message.topic(), message.partition(), message.offset()), before
                 )
             else:
-                future.set_exception(translate(error, f"writing to topic {self._topic}"))
+                future.set_exception(translate(error, f"writing to topic {self._topic}", TopicRight.WRITE))
 
         sender = self._ready()
         while not self._stopping.is_set():
@@ -72,7 +72,7 @@ class LogWriter:
                 self._stopping.wait(_QUEUE_FULL_S)
                 continue
             except KafkaException as exc:
-                future.set_exception(translate(exc, f"writing to topic {self._topic}"))
+                future.set_exception(translate(exc, f"writing to topic {self._topic}", TopicRight.WRITE))
             if self._stopping.is_set():
                 _give_up(sender)  # close() may have looked before this record was there
             return future

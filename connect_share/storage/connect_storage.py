@@ -21,13 +21,13 @@ from connect_share.log import KafkaBasedLog
 from connect_share.log.health import OnFailed
 from connect_share.log.protocol import STOP_TIMEOUT_S, CompactedLog, RecordSink
 from connect_share.records import TopicType
-from connect_share.storage.beginning import Beginning, at_a_checkpoint, at_the_beginning
 from connect_share.storage.checkpointing import SAVE_EVERY_S, CheckpointWriter
 from connect_share.storage.connector_offset_stores import ConnectorOffsetStores
 from connect_share.storage.counting import CountingSink, KeyWatch
 from connect_share.storage.life import StorageLife
 from connect_share.storage.live_members import LiveMembersGuard
 from connect_share.storage.side_by_side import side_by_side
+from connect_share.storage.start_context import StartContext, start_at_a_checkpoint, start_at_the_beginning
 from connect_share.storage.startup import StorageStartup, store_startup
 from connect_share.stores.alter_offsets import OffsetPair, alter_offsets, reset_offsets
 from connect_share.stores.config import KafkaConfigBackingStore
@@ -245,7 +245,7 @@ class ConnectStorage:
             parts, reason = self._go_on(stack, admin, self._checkpoint, began)
             if parts is not None:
                 return parts
-        start = at_the_beginning(stack, admin, worker, began=began)
+        start = start_at_the_beginning(stack, admin, worker, began=began)
         start.full_read_reason = reason
         return self._start_stores(stack, admin, start)
 
@@ -253,7 +253,7 @@ class ConnectStorage:
         """Start from a checkpoint; without one, why everything has to be read."""
         with ExitStack() as attempt:
             try:
-                start = at_a_checkpoint(attempt, admin, self._worker_config, path, began=began)
+                start = start_at_a_checkpoint(attempt, admin, self._worker_config, path, began=began)
             except CheckpointRejected as rejected:
                 _logger.info("Reading everything instead of going on from checkpoint %s: %s", path, rejected)
                 return None, str(rejected)
@@ -270,7 +270,7 @@ class ConnectStorage:
             stack.enter_context(attempt.pop_all())
             return parts, None
 
-    def _start_stores(self, stack: ExitStack, admin: Admin, start: Beginning) -> _Parts:
+    def _start_stores(self, stack: ExitStack, admin: Admin, start: StartContext) -> _Parts:
         worker, found, began, common = self._worker_config, start.facts, start.began, start.common
         live_members = None if self._allow_live_members else LiveMembersGuard(admin, worker.group_id)
         connect_seconds = 0.0 if common is None else common.connect_s

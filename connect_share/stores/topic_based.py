@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 from connect_share.admin import Admin
 from connect_share.errors import ConnectShareError, NotStartedError, StoreClosedError
 from connect_share.keys import ClusterGroupId, prefix_key
-from connect_share.log import CommonReader, KafkaBasedLog, TopicFacts
+from connect_share.log import KafkaBasedLog, SharedReader, TopicFacts
 from connect_share.log.health import OnFailed
 from connect_share.log.protocol import STOP_TIMEOUT_S, CompactedLog, RecordMetadata, RecordSink
 from connect_share.log.writer import remaining_s
@@ -54,7 +54,7 @@ def kafka_based_log(
     sink: RecordSink,
     admin: Admin,
     facts: TopicFacts | None = None,
-    common: CommonReader | None = None,
+    common: SharedReader | None = None,
     hold_tail: threading.Event | None = None,
     on_failed: OnFailed | None = None,
 ) -> KafkaBasedLog:

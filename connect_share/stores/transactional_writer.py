@@ -181,7 +181,7 @@ class TransactionalWriter:
         try:
             action(cast("client.Producer", self._producer))
         except (client.KafkaException, BufferError) as error:
-            failure = client.translate(error, f"{doing} {self._topic}")
+            failure = client.translate(error, f"{doing} {self._topic}", client.TopicRight.WRITE)
         except BaseException:
             self._abandon()
             raise

@@ -62,4 +62,4 @@ def write_barrier(
     while len(producer):  # each record has a time-out of its own
         producer.flush(0.5)
     if failures:
-        raise client.translate(failures[0], doing=f"writing to {topic}")
+        raise client.translate(failures[0], doing=f"writing to {topic}", needs=client.TopicRight.WRITE)

@@ -209,7 +209,7 @@ class CheckedWriter:
                     self._raise_failure()
                     continue
                 except client.KafkaException as error:
-                    raise client.translate(error, doing=f"writing to {topic}") from error
+                    raise client.translate(error, doing=f"writing to {topic}", needs=client.TopicRight.WRITE) from error
                 break
         self._sent += len(records)
         if self._sent - self._polled >= POLL_EVERY:
@@ -279,7 +279,7 @@ class CheckedWriter:
 
     def _raise_failure(self) -> None:
         if self._failures:
-            raise client.translate(self._failures[0], doing=f"writing to {self._topic}")
+            raise client.translate(self._failures[0], doing=f"writing to {self._topic}", needs=client.TopicRight.WRITE)
 
 
 PROCESS_PRODUCERS: Final = Producers(once=True)

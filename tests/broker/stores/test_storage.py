@@ -25,7 +25,7 @@ from connect_share.errors import (
     StoreClosedError,
     TopicNotCompactedError,
 )
-from connect_share.log import CommonReader
+from connect_share.log import SharedReader
 from connect_share.records import ConnectorTaskId
 from connect_share.state import ConnectorStatus, SkipKind, State, TargetState, TaskStatus
 from connect_share.storage import ConnectStorage, connector_offset_stores
@@ -262,16 +262,16 @@ def test_illegal_group_id(shared: Any) -> None:
 
 def test_the_client_of_the_start_is_closed_with_the_storage(shared: Any, monkeypatch: Any) -> None:
     """It lets go beside the running storage, and may not be ready when that ends."""
-    ended, close = threading.Event(), CommonReader.close
+    ended, close = threading.Event(), SharedReader.close
     outlived: list[bool] = []
 
-    def late(reader: CommonReader) -> None:
+    def late(reader: SharedReader) -> None:
         close(reader)
         outlived.append(ended.wait(1))
 
     for topic in shared.topics.values():
         shared.create(topic, cleanup_policy="compact")
-    monkeypatch.setattr(CommonReader, "close", late)
+    monkeypatch.setattr(SharedReader, "close", late)
     with ConnectStorage(worker(shared)):
         monkeypatch.undo()
     ended.set()

@@ -26,7 +26,7 @@ from connect_share.errors import (
 from connect_share.log import with_ends
 from connect_share.records import ConnectorTaskId
 from connect_share.state import ConnectorStatus, State, TargetState, TaskStatus
-from connect_share.storage import ConnectStorage, beginning
+from connect_share.storage import ConnectStorage, start_context
 from connect_share.stores.offsets import KafkaOffsetBackingStore
 from tests.broker.stores.conftest import Listener
 from tests.broker.stores.test_storage import fill, worker
@@ -102,7 +102,7 @@ def test_closed_while_it_starts(shared: Any, monkeypatch: pytest.MonkeyPatch, wh
         return wait_and_call
 
     if where == "facts":
-        monkeypatch.setattr(beginning, "with_ends", held(with_ends))
+        monkeypatch.setattr(start_context, "with_ends", held(with_ends))
     elif where == "reading":
         monkeypatch.setattr(KafkaOffsetBackingStore, "start", held(KafkaOffsetBackingStore.start))
     else:

@@ -12,7 +12,15 @@ from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 from connect_share.admin.listener import wrong_protocol
-from connect_share.client import AdminClient, KafkaError, KafkaException, admin_client, is_unknown_topic, translate
+from connect_share.client import (
+    AdminClient,
+    KafkaError,
+    KafkaException,
+    TopicRight,
+    admin_client,
+    is_unknown_topic,
+    translate,
+)
 from connect_share.errors import AuthorizationError, BrokerError, BrokerTimeoutError, BrokerUnavailableError
 from connect_share.worker_config.client_settings import ClientSettings
 
@@ -26,7 +34,7 @@ _LOOK_S: Final = 1.0
 _PROTOCOL_S: Final = 3.0
 
 
-class Asking:
+class AdminBase:
     """Admin client of one cluster, and how it is used; thread-safe.
 
     Args:
@@ -142,8 +150,15 @@ class Asking:
                 return answer
 
 
-def result_of(future: Future[Any], doing: str, *, missing_ok: bool = False, timeout_s: float) -> Any:
-    """Wait for an answer, with errors as ours; ``missing_ok``: ``None`` for a topic that does not exist."""
+def result_of(
+    future: Future[Any],
+    doing: str,
+    needs: TopicRight | None = None,
+    *,
+    missing_ok: bool = False,
+    timeout_s: float,
+) -> Any:
+    """Return the answer once it is there, with errors as ours; ``missing_ok``: ``None`` for a topic that does not exist."""
     try:
         # The library's own limit does not hold in every phase, such as the search for a leader without brokers, and a
         # client that is closed while a broker has its question never answers.
@@ -153,7 +168,7 @@ def result_of(future: Future[Any], doing: str, *, missing_ok: bool = False, time
             f"{doing} failed: no answer within {timeout_s:g} s", name="_TIMED_OUT", retriable=True
         ) from exc
     except KafkaException as exc:
-        error = translate(exc, doing)
+        error = translate(exc, doing, needs)
         if missing_ok and is_unknown_topic(error):
             return None
         raise error from exc

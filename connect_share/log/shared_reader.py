@@ -16,7 +16,7 @@ from connect_share.worker_config.client_settings import ClientSettings, Isolatio
 _LOOK_S = 0.05
 
 
-class CommonReader:
+class SharedReader:
     """One read for the logs of several topics; each log asks for its own part, and waits for all.
 
     The last log to ask does the reading, in its thread. A log that fails before it asks has to withdraw, or the others

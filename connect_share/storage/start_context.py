@@ -11,14 +11,14 @@ from pathlib import Path
 from connect_share.admin import Admin
 from connect_share.checkpoint import Checkpoint
 from connect_share.errors import BrokerError
-from connect_share.log import CommonReader, TopicFacts, gather_facts, with_ends
+from connect_share.log import SharedReader, TopicFacts, gather_facts, with_ends
 from connect_share.records import TopicType
 from connect_share.storage.checkpointing import own_checkpoint, proven
 from connect_share.worker_config import WorkerConfig
 
 
 @dataclass(slots=True)
-class Beginning:
+class StartContext:
     """What a start knows before it reads.
 
     Attributes:
@@ -32,13 +32,13 @@ class Beginning:
 
     began: float
     facts: Mapping[str, TopicFacts] = field(default_factory=dict)
-    common: CommonReader | None = None
+    common: SharedReader | None = None
     settings: Mapping[str, Mapping[str, str] | BrokerError] | None = None
     checkpoint: Checkpoint | None = None
     full_read_reason: str | None = None
 
 
-def at_the_beginning(stack: ExitStack, admin: Admin, worker: WorkerConfig, *, began: float) -> Beginning:
+def start_at_the_beginning(stack: ExitStack, admin: Admin, worker: WorkerConfig, *, began: float) -> StartContext:
     """Find the topics and begin to fetch them; their ends are asked for meanwhile.
 
     First it is learnt which topic it is, by its id, then fetching begins: the other way round, records of one that is
@@ -52,11 +52,13 @@ def at_the_beginning(stack: ExitStack, admin: Admin, worker: WorkerConfig, *, be
     begin = {
         topic: {partition.id: 0 for partition in description.partitions} for topic, description in descriptions.items()
     }
-    common = _closed_with(stack, CommonReader.of_worker(worker, begin, from_the_beginning=True))
-    return Beginning(began, with_ends(admin, descriptions, asked_s), common)
+    common = _closed_with(stack, SharedReader.of_worker(worker, begin, from_the_beginning=True))
+    return StartContext(began, with_ends(admin, descriptions, asked_s), common)
 
 
-def at_a_checkpoint(stack: ExitStack, admin: Admin, worker: WorkerConfig, path: Path, *, began: float) -> Beginning:
+def start_at_a_checkpoint(
+    stack: ExitStack, admin: Admin, worker: WorkerConfig, path: Path, *, began: float
+) -> StartContext:
     """Begin to fetch what is new since a checkpoint, while it is proven that this is as good as reading everything.
 
     Nothing that comes is looked at until that is known.
@@ -67,13 +69,13 @@ def at_a_checkpoint(stack: ExitStack, admin: Admin, worker: WorkerConfig, path: 
     """
     checkpoint = own_checkpoint(path, worker)
     begin = {worker.topic(topic_type): checkpoint.of(topic_type).positions for topic_type in TopicType}
-    common = _closed_with(stack, CommonReader.of_worker(worker, begin, from_the_beginning=False))
+    common = _closed_with(stack, SharedReader.of_worker(worker, begin, from_the_beginning=False))
     facts = gather_facts(admin, begin)
     facts, settings = proven(checkpoint, worker, admin, facts)
-    return Beginning(began, facts, common, settings, checkpoint)
+    return StartContext(began, facts, common, settings, checkpoint)
 
 
-def _closed_with(stack: ExitStack, common: CommonReader | None) -> CommonReader | None:
+def _closed_with(stack: ExitStack, common: SharedReader | None) -> SharedReader | None:
     if common is not None:
         stack.callback(common.close)
     return common

@@ -16,7 +16,7 @@ T = TypeVar("T")
 _LOOK_S: Final = 0.1
 
 
-class Errands:
+class TailTasks:
     """Questions that wait; thread-safe."""
 
     def __init__(self, topic: str) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from connect_share.client import TopicPartition
 from connect_share.errors import PartitionCountError, ReadToEndTimeoutError, StoreClosedError
-from connect_share.log import CommonReader, TopicFacts, gather_facts
+from connect_share.log import SharedReader, TopicFacts, gather_facts
 from connect_share.log.catch_up import Reading, catch_up, catch_up_consumer
 from connect_share.records import TopicType
 from connect_share.worker_config.client_settings import Isolation
@@ -20,8 +20,8 @@ from tests.support.waiting import await_that
 
 def reader(
     bench: Any, begin: Mapping[str, Mapping[int, int]], *, isolation: Isolation = Isolation.READ_UNCOMMITTED
-) -> CommonReader:
-    return CommonReader(begin, bench.settings, client_id=bench.unique, isolation=isolation)
+) -> SharedReader:
+    return SharedReader(begin, bench.settings, client_id=bench.unique, isolation=isolation)
 
 
 def beginning(facts: Mapping[str, TopicFacts]) -> dict[str, dict[int, int]]:

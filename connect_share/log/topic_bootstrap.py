@@ -20,7 +20,7 @@ _SPREAD_S: Final = 10.0  # until every broker has heard of a topic
 _RETRY_S: Final = 0.1
 
 
-class FirstLook:
+class TopicBootstrap:
     """What a log asks about its topic before it reads.
 
     Args:
