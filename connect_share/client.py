@@ -8,7 +8,6 @@ import operator
 import re
 import uuid
 from collections.abc import Callable, Mapping
-from types import CodeType, FrameType, FunctionType
 from typing import Any, Final, TypeVar
 
 from confluent_kafka import (
@@ -35,6 +34,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from connect_share.callbacks import callback
 from connect_share.errors import (
     AuthorizationError,
     BrokerError,
@@ -71,7 +71,6 @@ __all__ = [
     "consumer",
     "headers_of",
     "is_end_of_partition",
-    "is_in_callback",
     "is_unknown_topic",
     "is_unsupported",
     "library_versions",
@@ -84,22 +83,6 @@ __all__ = [
 T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
-
-_callbacks: Final[set[CodeType]] = set()
-
-
-def callback(function: T) -> T:
-    """Mark a function that the C library calls. It forgets what is raised there, an interruption included."""
-    if isinstance(function, FunctionType):
-        _callbacks.add(function.__code__)
-    return function
-
-
-def is_in_callback(frame: FrameType | None) -> bool:
-    """Tell whether the C library has called what runs in this frame."""
-    while frame is not None and frame.f_code not in _callbacks:
-        frame = frame.f_back
-    return frame is not None
 
 
 class _LibraryLog:

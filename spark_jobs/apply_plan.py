@@ -8,10 +8,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from connect_share.cli.output import Output
+from connect_share.console import Output, ProgressLine
 from migrator.apply.apply import apply_plan, check_plan, resume_plan
 from migrator.cli.commands import show_applied
-from migrator.cli.progress_line import ProgressLine
 from migrator.copy.copy_job import CopyJob
 from migrator.copy.evidence import SliceEvidence
 from migrator.plan.plan import MigrationPlan

@@ -17,12 +17,11 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
-from connect_share.cli.output import Output
+from connect_share.console import Output, ProgressLine
 from connect_share.embedded.broker import LocalBroker
 from connect_share.embedded.cache import run_folder
 from connect_share.embedded.machine import describe_machine
 from connect_share.errors import ConfigError
-from migrator.cli.progress_line import ProgressLine
 from spark_jobs import command_line
 from spark_jobs.startup import latency, resume
 from spark_jobs.startup.contenders import missing_contenders

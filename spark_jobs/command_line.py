@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from connect_share.cli.output import Output
+from connect_share.console import Output
 from connect_share.errors import ConnectShareError
 
 INTERRUPTED: Final = 130

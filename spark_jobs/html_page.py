@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Final
 
-from connect_share.cli.output import printable
+from connect_share.console import printable
 
 # Everything is inside the page; the policy makes the browser refuse what a forgotten escape would let in.
 _POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"

@@ -13,14 +13,13 @@ from pathlib import Path
 
 from connect_share.cli.arguments import DEFAULT_TIMEOUT_S
 from connect_share.cli.check_startup import groups_of
-from connect_share.cli.output import Output, json_text
 from connect_share.cli.profiling import prepare_profiling
 from connect_share.cli.startup_tables import show
+from connect_share.console import Output, ProgressLine, json_text
 from connect_share.records import TopicType
 from connect_share.startup import load_model, members, startup_profile
 from connect_share.startup.report import SHIPPED_NAME
 from connect_share.worker_config import TopicSet
-from migrator.cli.progress_line import ProgressLine
 from spark_jobs import command_line
 from spark_jobs.session import spark_session
 from spark_jobs.tasks import count_in_task, run_as_tasks

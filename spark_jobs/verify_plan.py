@@ -7,9 +7,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from connect_share.cli.output import Output
+from connect_share.console import Output, ProgressLine
 from migrator.cli.commands import show_verification
-from migrator.cli.progress_line import ProgressLine
 from migrator.plan.plan import MigrationPlan
 from migrator.report.evidence_folder import leaving
 from migrator.verify.equality import StateDifference

@@ -21,8 +21,7 @@ from connect_share.cli import (
     worker_jar,
 )
 from connect_share.cli.arguments import build_parser
-from connect_share.cli.output import Output, printable
-from connect_share.cli.running import run_program
+from connect_share.console import Output, printable, run_program
 
 _COMMANDS: Final[dict[tuple[str, str], Callable[[argparse.Namespace, Output], int]]] = {
     ("get", "groups"): commands.get_groups,
@@ -48,10 +47,10 @@ class _EscapingFormatter(logging.Formatter):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; gives the exit code, see ``--help``."""
-    return run_program(build_parser(), argv, _run, words=_words, goes_on=_goes_on)
+    return run_program(build_parser(), argv, _run, command=_command, after_interruption=_after_interruption)
 
 
-def _words(arguments: argparse.Namespace) -> str:
+def _command(arguments: argparse.Namespace) -> str:
     return f"{arguments.verb} {arguments.noun}".strip()
 
 
@@ -60,7 +59,7 @@ def _run(arguments: argparse.Namespace, out: Output) -> int:
         return _COMMANDS[arguments.verb, arguments.noun](arguments, out)
 
 
-def _goes_on(arguments: argparse.Namespace) -> str:
+def _after_interruption(arguments: argparse.Namespace) -> str:
     changes = arguments.verb in ("create", "repair") or getattr(arguments, "apply", False)
     if changes and not getattr(arguments, "dry_run", False):
         return "what was done by then stays; the same command goes on from there"

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from connect_share.cli import topic_ids_arguments as topic_ids
-from connect_share.cli.output import PLAIN
-from connect_share.cli.running import EXIT_CODES, Parser, add_version, seconds
+from connect_share.cli.reading import PLAIN
+from connect_share.console import EXIT_CODES, Parser, add_version, seconds
 from connect_share.errors import ConfigError, UsageError
 from connect_share.records import TopicType
 from connect_share.worker_config import TopicSet

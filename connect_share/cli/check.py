@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from connect_share.cli.output import Output
 from connect_share.cli.reading import Group, read_topics
+from connect_share.console import Output
 from connect_share.errors import BrokerError, ConfigError, StoreError, TopicError, TopicMissingError, UsageError
 from connect_share.keys import ClusterGroupId
 from connect_share.records import TopicType

@@ -11,12 +11,11 @@ from typing import Any, Final
 
 from connect_share.admin import Admin
 from connect_share.cli.arguments import topic_set_of
-from connect_share.cli.output import PLAIN, Output
 from connect_share.cli.profiling import Profiling, prepare_profiling
-from connect_share.cli.prompt import confirmed
-from connect_share.cli.reading import CLIENT_ID, Group
+from connect_share.cli.reading import CLIENT_ID, PLAIN, Group
 from connect_share.cli.startup_tables import change_line, show, show_text
 from connect_share.cli.topic_specs import topic_specs
+from connect_share.console import Output, confirmed
 from connect_share.errors import ConnectShareError, UsageError
 from connect_share.keys import ClusterGroupId
 from connect_share.records import TopicType

@@ -11,9 +11,9 @@ from typing import Any
 
 from connect_share.admin import Admin
 from connect_share.cli.arguments import topic_set_of
-from connect_share.cli.output import Output
 from connect_share.cli.reading import CLIENT_ID
 from connect_share.cli.topic_specs import topic_specs
+from connect_share.console import Output
 from connect_share.errors import UsageError
 from connect_share.topics.findings import TopicFinding
 from connect_share.topics.inspection import Inspection, inspect_topics

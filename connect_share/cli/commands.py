@@ -7,8 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final
 
 from connect_share.cli.arguments import topic_set_of
-from connect_share.cli.output import PLAIN, Output
-from connect_share.cli.reading import Group, Reading, read_topics
+from connect_share.cli.reading import PLAIN, Group, Reading, read_topics
 from connect_share.cli.rows import (
     connector_members,
     connectors_of,
@@ -18,6 +17,7 @@ from connect_share.cli.rows import (
     status_members,
     task_members,
 )
+from connect_share.console import Output
 from connect_share.errors import ConnectShareError
 from connect_share.keys import ClusterGroupId
 from connect_share.records import TopicType

@@ -8,10 +8,9 @@ from typing import Final
 
 from connect_share.admin import Admin
 from connect_share.cli.arguments import TOPIC_FLAGS, topic_set_of
-from connect_share.cli.output import Output
-from connect_share.cli.prompt import confirmed
 from connect_share.cli.reading import CLIENT_ID
 from connect_share.cli.topic_specs import topic_specs
+from connect_share.console import Output, confirmed
 from connect_share.topics.shared_set import (
     PlannedTopic,
     create_planned,
@@ -41,7 +40,7 @@ def create_topics(arguments: argparse.Namespace, out: Output) -> int:
         if arguments.dry_run:
             code = _end(out, planned, [], "nothing was created: --dry-run", dry_run=True)
             return code if short is None else out.error(too_few_brokers(*short))
-        if not arguments.yes and not confirmed("create these topics?", otherwise=_UNASKED, say=out.note):
+        if not arguments.yes and not confirmed("create these topics?", otherwise=_UNASKED, note=out.note):
             return 1
         if short is not None:
             out.note(f"{short[0]} of {short[1]} brokers are up: waiting {arguments.timeout:g} s for the others")

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from connect_share.cli.commands import read
-from connect_share.cli.output import HIDDEN, Output
 from connect_share.cli.reading import Group, Reading
 from connect_share.cli.rows import (
     connector_members,
@@ -19,6 +18,7 @@ from connect_share.cli.rows import (
     task_members,
     task_statuses,
 )
+from connect_share.console import Output
 from connect_share.errors import ConnectShareError
 from connect_share.records import ConnectorTaskId, TopicType
 from connect_share.state import ClusterConfigState
@@ -91,6 +91,7 @@ def _description(
     return described
 
 
+HIDDEN: Final = "[hidden]"
 _INDENT: Final = "  "
 
 

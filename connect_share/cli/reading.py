@@ -26,6 +26,9 @@ CLIENT_ID: Final = "connect-share-console"
 MOST_GROUPS: Final = 10_000
 """Whoever may write to a topic can invent groups, each of which takes some kilobytes here."""
 
+PLAIN: Final = "(plain)"
+"""Stands for the cluster with plain keys; no cluster group id can be written like this."""
+
 Group = ClusterGroupId | None
 """``None`` is the cluster with plain keys."""
 

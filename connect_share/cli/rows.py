@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from connect_share.cli.output import PLAIN
-from connect_share.cli.reading import Group, Reading
+from connect_share.cli.reading import PLAIN, Group, Reading
 from connect_share.connect_json import dumps
 from connect_share.state import ClusterConfigState, ConnectorStatus, TargetState, TaskStatus
 

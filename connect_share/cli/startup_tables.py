@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-from connect_share.cli.output import Output
 from connect_share.cli.rows import shown_group
+from connect_share.console import Output
 from connect_share.records import TopicType
 from connect_share.startup.advice import Change
 from connect_share.startup.profile import Count, total

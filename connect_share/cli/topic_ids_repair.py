@@ -6,10 +6,9 @@ import argparse
 from contextlib import AbstractContextManager, suppress
 from typing import Final
 
-from connect_share.cli.output import Output
-from connect_share.cli.prompt import confirmed
 from connect_share.cli.topic_ids import about, compared
 from connect_share.cli.topic_ids_steps import run_step, undo_step
+from connect_share.console import Output, confirmed
 from connect_share.errors import UsageError
 from connect_share.topic_ids.authority.zookeeper import ZooKeeper, open_zookeeper
 from connect_share.topic_ids.errors import TopicIdRepairError
@@ -83,7 +82,7 @@ def _note_unfinished(arguments: argparse.Namespace, out: Output) -> None:
 
 def _carry_out(backup: Backup, session: ZooKeeper, arguments: argparse.Namespace, out: Output, *, new: bool) -> int:
     _preview(zookeeper_repair.preview(backup), out)
-    if not arguments.yes and not confirmed("write these ids?", otherwise=_UNASKED, say=out.note):
+    if not arguments.yes and not confirmed("write these ids?", otherwise=_UNASKED, note=out.note):
         return 1
     if new:
         backup.write()
@@ -118,7 +117,7 @@ def _undo(arguments: argparse.Namespace, out: Output) -> int:
             out.lines(*lines, "nothing was changed")
         return 0
     _preview(lines, out)
-    if not arguments.yes and not confirmed("put this back?", otherwise=_UNASKED, say=out.note):
+    if not arguments.yes and not confirmed("put this back?", otherwise=_UNASKED, note=out.note):
         return 1
     done: list[str] = []
     with _session(arguments) as session:

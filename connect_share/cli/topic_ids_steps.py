@@ -7,9 +7,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from connect_share.cli.output import Output
-from connect_share.cli.prompt import confirmed
 from connect_share.cli.topic_ids import authority_of, compared, scans_of
+from connect_share.console import Output, confirmed
 from connect_share.errors import UsageError
 from connect_share.topic_ids.authority.authority import Mode
 from connect_share.topic_ids.authority.zookeeper import open_zookeeper
@@ -254,7 +253,7 @@ def _need_zookeeper(arguments: argparse.Namespace) -> None:
 def _agreed(arguments: argparse.Namespace, lines: Sequence[str], question: str, out: Output) -> bool:
     for line in lines:
         out.note(f"to be changed: {line}")
-    return arguments.yes or confirmed(question, otherwise=_UNASKED, say=out.note)
+    return arguments.yes or confirmed(question, otherwise=_UNASKED, note=out.note)
 
 
 def _teller(done: list[str], out: Output) -> Callable[[str], None]:

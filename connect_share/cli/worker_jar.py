@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from connect_share.cli.output import Output
+from connect_share.console import Output
 from connect_share.worker_plugin import INTERCEPTOR_CLASS
 from connect_share.worker_plugin.jar_check import compared
 from connect_share.worker_plugin.jar_file import HandedOut, JarFile, find_jars, folder_jars, hand_out, own_jar

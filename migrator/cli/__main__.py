@@ -8,8 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from connect_share.cli.output import Output
-from connect_share.cli.running import run_program
+from connect_share.console import Output, run_program
 from connect_share.errors import ConnectShareError
 from migrator.cli import commands, cutting_over, restoring, sealing
 from migrator.cli.arguments import build_parser
@@ -33,14 +32,20 @@ _READ_ONLY: Final = ("survey", "plan", "verify")
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; gives the exit code, see ``--help``."""
-    return run_program(build_parser(), argv, _run, words=lambda arguments: str(arguments.command), goes_on=_goes_on)
+    return run_program(
+        build_parser(),
+        argv,
+        _run,
+        command=lambda arguments: str(arguments.command),
+        after_interruption=_after_interruption,
+    )
 
 
 def _run(arguments: argparse.Namespace, _: Output) -> int:
     return _COMMANDS[arguments.command](arguments)
 
 
-def _goes_on(arguments: argparse.Namespace) -> str:
+def _after_interruption(arguments: argparse.Namespace) -> str:
     if arguments.command in _READ_ONLY or getattr(arguments, "dry_run", False):
         return "nothing was written to Kafka; the same command begins again"
     if arguments.command == "restore":

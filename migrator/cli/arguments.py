@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from connect_share.cli.running import EXIT_CODES, Parser, add_version, seconds
+from connect_share.console import EXIT_CODES, Parser, add_version, seconds
 from migrator.cli.restoring import add_restore
 from migrator.cli.sealing import add_seal, add_unseal
 from migrator.cutover.cutover import TIMEOUT_S

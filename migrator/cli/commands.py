@@ -9,14 +9,11 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from connect_share.cli.output import Output
-from connect_share.cli.prompt import confirmed
-from connect_share.cli.running import InterruptionError
+from connect_share.console import InterruptionError, Output, ProgressLine, confirmed
 from connect_share.errors import UsageError
 from migrator.apply.apply import apply_plan, check_plan, now_ms, resume_plan
 from migrator.cli.cutting_over import apply_and_follow
 from migrator.cli.isolating import isolation_command
-from migrator.cli.progress_line import ProgressLine
 from migrator.cli.text import plan_lines, verification_lines
 from migrator.copy.engine import LOCAL_ENGINE
 from migrator.errors import AlreadyAppliedError, PlanRejectedError

@@ -12,11 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from connect_share.cli import prompt
-from connect_share.cli.output import Output
+from connect_share.console import Output, ProgressLine
 from migrator.apply.apply import apply_plan
 from migrator.apply.following import Lag, follow_plan
-from migrator.cli.progress_line import ProgressLine
 from migrator.cli.text import cutover_lines, rollback_lines
 from migrator.cutover.cutover import CutoverPreview, CutoverResult, cut_over, preview_cutover
 from migrator.cutover.rollback import roll_back, used_since
@@ -86,7 +84,7 @@ def apply_and_follow(
 
 def confirmed(question: str) -> bool:
     """Ask; only ``yes`` means yes."""
-    return prompt.confirmed(question, otherwise="nothing was written: give --yes to go on without a prompt")
+    return confirmed(question, otherwise="nothing was written: give --yes to go on without a prompt")
 
 
 def preview_json(shown: CutoverPreview) -> dict[str, object]:

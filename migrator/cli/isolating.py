@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 
-from connect_share.cli.output import Output
+from connect_share.console import Output, ProgressLine
 from migrator.apply.isolation_check import GroupIsolation, IsolationReport, Verdict, check_isolation
-from migrator.cli.progress_line import ProgressLine
 
 _SAID = {
     Verdict.TOUCHED: "touched: records are gone or others than before",

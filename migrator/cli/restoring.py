@@ -8,11 +8,10 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
-from connect_share.cli.output import Output
+from connect_share.console import Output, ProgressLine
 from connect_share.records import TopicType
 from migrator.backup.restore import RestorePreview, RestoreRequest, describe_origin, prepare_restore
 from migrator.cli.cutting_over import confirmed
-from migrator.cli.progress_line import ProgressLine
 from migrator.transform.rules import PLAIN_KEYS
 
 

@@ -6,9 +6,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from connect_share.cli.output import Output
+from connect_share.console import Output, ProgressLine
 from migrator.cli.cutting_over import confirmed, preview_json, result_json
-from migrator.cli.progress_line import ProgressLine
 from migrator.cli.text import cutover_lines
 from migrator.cutover.seal import preview_seal, seal_plan, unseal_plan
 from migrator.report.evidence_folder import leaving

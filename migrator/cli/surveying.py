@@ -6,9 +6,8 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from connect_share.cli.output import Output
+from connect_share.console import Output, ProgressLine
 from connect_share.records import TopicType
-from migrator.cli.progress_line import ProgressLine
 from migrator.survey.found import GroupSurvey, MoveSurvey, Survey, TopicSurvey
 from migrator.survey.survey import survey
 from migrator.transform.rules import PLAIN_KEYS

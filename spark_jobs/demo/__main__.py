@@ -20,8 +20,8 @@ from importlib.metadata import version
 from pathlib import Path
 from types import FrameType
 
-from connect_share.cli.output import Output
 from connect_share.client import library_versions
+from connect_share.console import Output
 from connect_share.embedded.artifacts import ensure_artifacts
 from connect_share.embedded.broker import DEFAULT_VERSION, LocalBroker
 from connect_share.embedded.java import java_command, java_version

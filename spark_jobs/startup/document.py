@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
 
-from connect_share.cli.output import printable
+from connect_share.console import printable
 from spark_jobs import html_page as report_page
 from spark_jobs.startup.goals import Goal
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from connect_share.cli.output import printable
+from connect_share.console import printable
 from connect_share.errors import ConnectShareError, UsageError
 from spark_jobs import command_line
 from spark_jobs.startup.contrasts import contrasts

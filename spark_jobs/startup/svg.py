@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Final
 
-from connect_share.cli.output import printable, text_width, truncated
+from connect_share.console import printable, text_width, truncated
 
 WIDTH: Final = 360
 """Of every plot, in its own units: about the width of a phone, so that its text stays readable there."""

@@ -21,7 +21,7 @@ from connect_share.admin import Admin, NewTopicRequest, TopicDescription
 from connect_share.cli.arguments import build_parser
 from connect_share.cli.check_topics import check_topics
 from connect_share.cli.create_topics import create_topics
-from connect_share.cli.output import Output
+from connect_share.console import Output
 from connect_share.embedded.artifacts import ensure_artifacts
 from connect_share.embedded.cluster import LocalCluster
 from connect_share.embedded.jvm import QUICK, java_arguments, write_log_settings

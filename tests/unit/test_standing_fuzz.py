@@ -21,8 +21,8 @@ import pytest
 
 from connect_share.checkpoint.file import Checkpoint, TopicCheckpoint, read_checkpoint, write_checkpoint
 from connect_share.cli import reading, rows
-from connect_share.cli.output import Output
 from connect_share.connect_json import dumps, loads
+from connect_share.console import Output
 from connect_share.errors import ConfigError, ConnectShareError, ValueFormatError
 from connect_share.keys import ClusterGroupId, own_key, split_key
 from connect_share.records import Record, TopicType

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from connect_share.admin import Admin
+from connect_share.console import ProgressLine
 from connect_share.embedded.broker import LocalBroker
 from connect_share.embedded.cache import run_folder
 from connect_share.embedded.worker import worker_properties, write_properties
@@ -30,7 +31,6 @@ from connect_share.murmur2 import partition_for
 from connect_share.records import OffsetRange, TopicType
 from connect_share.topics import ensure_topic, topic_spec
 from connect_share.worker_config import SHARING_PROPERTY, ClientSettings, Isolation, WorkerConfig
-from migrator.cli.progress_line import ProgressLine
 from migrator.facts.manifest import Manifest, manifest_path
 from migrator.progress import Progress
 from spark_jobs import command_line

@@ -21,6 +21,7 @@ from typing import Any, Final
 
 from connect_share import client
 from connect_share.admin import Admin
+from connect_share.console import ProgressLine
 from connect_share.embedded.broker import DEFAULT_VERSION, LocalBroker
 from connect_share.embedded.cache import run_folder
 from connect_share.embedded.machine import describe_machine
@@ -30,7 +31,6 @@ from connect_share.records import TopicType
 from connect_share.topics import ensure_topic, topic_spec
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
 from connect_share.worker_plugin import INTERCEPTOR_CLASS, jar_path
-from migrator.cli.progress_line import ProgressLine
 from migrator.progress import Progress
 from spark_jobs import command_line
 from spark_jobs.workload import WorkloadSize, group_records

@@ -20,7 +20,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import connect_share
-from connect_share.cli.output import ELLIPSIS, Output, json_text, printable, table, text_width, truncated
+from connect_share.console import ELLIPSIS, Output, json_text, printable, table, text_width, truncated
 from connect_share.errors import ConfigError, ReadToEndTimeoutError
 
 HOSTILE = [
@@ -234,11 +234,11 @@ def test_answers_to_a_question(typed: str, code: int) -> None:
     script = f"""
 import argparse, fcntl, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)  # so that ^C reaches this process
-from connect_share.cli.prompt import confirmed
-from connect_share.cli.running import run_program
+from connect_share.console import confirmed
+from connect_share.console import run_program
 parser = argparse.ArgumentParser(prog="p")
 say = lambda _: "nothing was done"
-sys.exit(run_program(parser, None, {body}, words=lambda _: "", goes_on=say))
+sys.exit(run_program(parser, None, {body}, command=lambda _: "", after_interruption=say))
 """
     mine, theirs = pty.openpty()
     with subprocess.Popen(
@@ -288,7 +288,7 @@ def test_ctrl_c_while_a_program_is_imported(words: list[str], ours: bool, tmp_pa
 AT_ANY_MOMENT = """
 import argparse, os, signal, sys, time
 from connect_share import client
-from connect_share.cli.running import run_program
+from connect_share.console import run_program
 
 @client.callback
 def delivered():
@@ -325,7 +325,7 @@ def body(*_):
 
 parser = argparse.ArgumentParser(prog="p")
 parser.add_argument("what")
-sys.exit(run_program(parser, None, body, words=lambda _: "", goes_on=lambda _: "go on"))
+sys.exit(run_program(parser, None, body, command=lambda _: "", after_interruption=lambda _: "go on"))
 """
 
 

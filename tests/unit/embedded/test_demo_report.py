@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from connect_share.cli.output import printable
+from connect_share.console import printable
 from connect_share.records import TopicType
 from spark_jobs.bar_plot import Bar, Segment, bar_plot, legend
 from spark_jobs.demo.report import render_report

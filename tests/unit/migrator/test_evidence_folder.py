@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from connect_share.cli.output import printable
+from connect_share.console import printable
 from connect_share.records import TopicType
 from connect_share.worker_config.client_settings import Isolation
 from migrator.copy.evidence import SliceEvidence

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from migrator.cli import progress_line
+from connect_share.console import ProgressLine, progress_line
 from migrator.cli.__main__ import main
-from migrator.cli.progress_line import ProgressLine
 from migrator.progress import counted
 
 PLAN = ["plan", "--source-worker-config", "s", "--destination-worker-config", "d", "-o", "p.json"]

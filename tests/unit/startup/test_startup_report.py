@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connect_share.cli.output import printable
+from connect_share.console import printable
 from connect_share.startup import CostModel, StartSize
 from spark_jobs.startup.axes import axis
 from spark_jobs.startup.contrasts import contrasts

@@ -13,7 +13,7 @@ _LINE_EVERY_S: Final = 2.0
 
 
 class ProgressLine:
-    """Shows phases with rate and time left. Use as a context manager: the end closes the last phase."""
+    """The progress of phases with rate and time left. A context manager: its end closes the last phase."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -77,5 +77,5 @@ class ProgressLine:
         self._print(f"\r\x1b[K{self._what} {bar}", end=end)
 
     def _print(self, text: str, *, end: str) -> None:
-        with suppress(OSError):  # that nobody can be shown it must not end the work
+        with suppress(OSError):  # a closed stderr must not end the work
             print(text, end=end, file=self._stream, flush=True)

@@ -6,20 +6,20 @@ import sys
 from collections.abc import Callable
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     print(text, file=sys.stderr)
 
 
-def confirmed(question: str, *, otherwise: str, say: Callable[[str], None] = _say) -> bool:
-    """Ask on a terminal; only ``y`` and ``yes`` mean yes, and after anything else it is said that nothing was done.
+def confirmed(question: str, *, otherwise: str, note: Callable[[str], None] = _print) -> bool:
+    """Ask on a terminal; only ``y`` and ``yes`` mean yes. Any other answer is followed by a note that nothing was done.
 
     Args:
         question: without the choice.
-        otherwise: what is said where there is no terminal to ask on, for example in a pipeline; the answer is no then.
-        say: says it, on stderr.
+        otherwise: the note where there is no terminal to ask on, for example in a pipeline; the answer is no then.
+        note: prints a note, on stderr by default.
     """
     if not sys.stdin.isatty():
-        say(otherwise)
+        note(otherwise)
         return False
     print(f"\n{question} [yes/no] ", end="", file=sys.stderr, flush=True)
     answer = sys.stdin.readline()
@@ -27,5 +27,5 @@ def confirmed(question: str, *, otherwise: str, say: Callable[[str], None] = _sa
         print(file=sys.stderr)
     if answer.strip().lower() in ("y", "yes"):
         return True
-    say("nothing was done")
+    note("nothing was done")
     return False

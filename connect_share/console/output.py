@@ -1,0 +1,99 @@
+"""Where a command prints: results go to stdout, everything else to stderr."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, TextIO
+
+from connect_share.console.text import json_text, printable, table
+from connect_share.errors import ConnectShareError
+
+
+def unwritable(error: OSError) -> ConnectShareError:
+    """Return the error for a result that cannot be written, for example to a file on a full disk."""
+    return ConnectShareError(f"the result cannot be written: {error.strerror}")
+
+
+class Output:
+    """The streams on which one command prints its result, its notes and its error.
+
+    Args:
+        command: its words, such as ``get connectors``.
+        form: ``text`` or ``json``.
+        program: goes before notes and errors.
+        stdout, stderr: the process's own by default.
+        width: columns of the terminal; by default its real width if stdout is one, else nothing is cut.
+    """
+
+    def __init__(
+        self,
+        command: str,
+        form: str = "text",
+        *,
+        program: str = "connect-share",
+        stdout: TextIO | None = None,
+        stderr: TextIO | None = None,
+        width: int | None = None,
+    ) -> None:
+        self.command = command
+        self.form = form
+        self._program = program
+        self._stdout = stdout or sys.stdout
+        self._stderr = stderr or sys.stderr
+        self.width = width
+        if width is None and self._stdout.isatty():
+            self.width = shutil.get_terminal_size().columns
+
+    @property
+    def is_json(self) -> bool:
+        """Return whether results are to be JSON."""
+        return self.form == "json"
+
+    def json(self, members: Mapping[str, Any]) -> None:
+        """Print a result as JSON."""
+        self._print(json_text(self.command, members), self._stdout)
+
+    def table(self, headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+        """Print a result as a table."""
+        self._print(table(headers, rows, self.width), self._stdout)
+
+    def lines(self, *lines: str) -> None:
+        """Print result lines; they are escaped here and never cut."""
+        for line in lines:
+            self._print(printable(line), self._stdout)
+
+    def note(self, text: str) -> None:
+        """Print something that is not the result."""
+        self._print(f"{self._program}: {printable(text)}", self._stderr)
+
+    def error(self, error: ConnectShareError) -> int:
+        """Print an error in the form asked for; return the exit code."""
+        if self.is_json:
+            members: dict[str, Any] = {
+                "type": type(error).__name__,
+                "message": str(error),
+                "retriable": error.retriable,
+            }
+            for name in ("property_name", "topic", "partition", "offset", "name", "code"):
+                value = getattr(error, name, None)
+                if value is not None:
+                    members[name] = value
+            self._print(json_text(self.command, {"error": members}), self._stderr)
+        else:
+            self.note(f"error: {error}")
+        return error.exit_code
+
+    def _print(self, text: str, stream: TextIO) -> None:
+        encoding = getattr(stream, "encoding", None) or "utf-8"
+        # A terminal that cannot show a letter gets its escape, not an exception.
+        shown = text.encode(encoding, "backslashreplace").decode(encoding)
+        try:
+            print(shown, file=stream, flush=True)
+        except OSError as error:
+            if stream is self._stderr:
+                return  # there is no other place to report it
+            if isinstance(error, BrokenPipeError):
+                raise
+            raise unwritable(error) from error
