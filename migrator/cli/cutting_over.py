@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from connect_share.console import Output, ProgressLine
+from connect_share.console import Output, ProgressLine, prompt
 from migrator.apply.apply import apply_plan
 from migrator.apply.following import Lag, follow_plan
 from migrator.cli.text import cutover_lines, rollback_lines
@@ -84,7 +84,7 @@ def apply_and_follow(
 
 def confirmed(question: str) -> bool:
     """Ask; only ``yes`` means yes."""
-    return confirmed(question, otherwise="nothing was written: give --yes to go on without a prompt")
+    return prompt.confirmed(question, otherwise="nothing was written: give --yes to go on without a prompt")
 
 
 def preview_json(shown: CutoverPreview) -> dict[str, object]:
