@@ -9,7 +9,7 @@ MINUTES ?= 10
 # Done again when it fails: pip tries a connection again, but not a download that broke off half-way.
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[spark,zookeeper,dev]'
 
-.PHONY: setup check jar format test demo bench compat soak drill-topic-ids clean
+.PHONY: setup check docs jar format test demo bench compat soak drill-topic-ids clean
 
 setup: $(STAMP)
 
@@ -26,6 +26,10 @@ check: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m tests.lab.plugin_jar --check
+	$(MAKE) --no-print-directory docs
+
+docs: $(STAMP)
+	$(BIN)/sphinx-build --fail-on-warning --keep-going --nitpicky --quiet --builder html docs build/docs
 
 jar: $(STAMP)
 	$(BIN)/python -m tests.lab.plugin_jar

@@ -20,7 +20,7 @@ from connect_share.worker_plugin.worker_file_check import Severity, check_proper
 
 pytestmark = pytest.mark.xdist_group("worker_plugin")
 
-PAGE = Path(__file__).parents[2] / "docs" / "java-workers.md"
+PAGE = Path(__file__).parents[2] / "docs" / "strimzi.md"
 SOURCES = Path(__file__).with_name("strimzi")
 JAVA_17 = 61
 OWN_FIELDS = ("group.id", *TOPIC_PROPERTIES.values())
@@ -28,7 +28,7 @@ OWN_FIELDS = ("group.id", *TOPIC_PROPERTIES.values())
 
 def recipes() -> tuple[str, str]:
     """The resource of the docs, and the same with what it says of exactly-once."""
-    plain, more = re.findall(r"^```yaml\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    plain, more, _user = re.findall(r"^```yaml\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
     return plain, plain + more
 
 
