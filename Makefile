@@ -7,7 +7,8 @@ STAMP := $(VENV)/.installed
 PYTEST_WORKERS ?= 4
 MINUTES ?= 10
 # Done again when it fails: pip tries a connection again, but not a download that broke off half-way.
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[spark,zookeeper,dev]'
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -e
+EXTRAS := spark,zookeeper,dev
 
 .PHONY: setup check docs jar format test demo bench compat soak drill-topic-ids clean
 
@@ -16,8 +17,9 @@ setup: $(STAMP)
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "connect-share needs Python 3.11 or later, this is %s: install one and run make PYTHON=/path/to/it" % sys.version.split()[0])'
 	$(PYTHON) -m venv $(VENV)
-	$(INSTALL) || $(INSTALL)
-	$(BIN)/python -m connect_share.embedded.java --ensure
+	$(INSTALL) '.[$(EXTRAS)]' || $(INSTALL) '.[$(EXTRAS)]'
+	@# The extra "java" is a JRE, for a machine that has none.
+	$(BIN)/python -m connect_share.java_runtime 2> /dev/null || $(INSTALL) '.[$(EXTRAS),java]' || $(INSTALL) '.[$(EXTRAS),java]'
 	@touch $(STAMP)
 
 check: $(STAMP)

@@ -34,8 +34,7 @@
     │  ├─ PlainTopicsError                  sharing is on, the topics hold plain records only
     │  └─ LiveMembersError                  Java workers of the same group are alive
     ├─ RecordFileError                      path
-    ├─ WorkerPluginError                    the jar for Java workers is missing or cannot be written
-    └─ EmbeddedError                        a local broker, worker or artifact could not be had
+    └─ WorkerPluginError                    the jar for Java workers is missing or cannot be written
 
 ``migrator.errors`` adds the branch ``MigrationError``, ``topic_ids.errors`` the class ``TopicIdRepairError``.
 
@@ -283,7 +282,3 @@ class RecordFileError(ConnectShareError):
 
 class WorkerPluginError(ConnectShareError):
     """The jar for Java workers is missing from this installation, or cannot be written where it is wanted."""
-
-
-class EmbeddedError(ConnectShareError):
-    """A local broker, worker, Java runtime or Maven artifact could not be provided."""

@@ -17,9 +17,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
+from connect_share.cache import run_folder
 from connect_share.console import Output, ProgressLine
 from connect_share.embedded.broker import LocalBroker
-from connect_share.embedded.cache import run_folder
 from connect_share.embedded.machine import describe_machine
 from connect_share.errors import ConfigError
 from spark_jobs import command_line

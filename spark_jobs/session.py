@@ -13,8 +13,8 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
-from connect_share.embedded.cache import run_folder
-from connect_share.embedded.java import java_home_for_spark
+from connect_share.cache import run_folder
+from connect_share.java_runtime import java_home_for_spark
 
 MASTER: Final = "local[*,3]"
 """All cores, and three attempts: a plain ``local[*]`` never repeats a failed task."""
@@ -112,7 +112,7 @@ def spark_session(app_name: str, *, master: str = MASTER) -> Iterator[SparkSessi
         master: of an embedded session; ``spark-submit`` overrides it.
 
     Raises:
-        EmbeddedError: there is no Java for an embedded session.
+        JavaMissingError: there is no Java for an embedded session.
     """
     running = SparkSession.getActiveSession()
     if running is not None:

@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import Final
 from xml.sax.saxutils import escape, quoteattr
 
-from connect_share.embedded.cache import cache_folder, locked
-from connect_share.embedded.java import java_command
-from connect_share.errors import EmbeddedError
+from connect_share.cache import cache_folder, locked
+from connect_share.embedded.errors import EmbeddedError
+from connect_share.java_runtime import java_command
 
 LOCK_FILE: Final = Path(__file__).with_name("artifacts.lock.json")
 RESOLVER_VARIABLE: Final = "CONNECT_SHARE_RESOLVER"

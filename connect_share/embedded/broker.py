@@ -13,12 +13,13 @@ from types import TracebackType
 from typing import Final, Literal, Self
 
 from connect_share.admin import Admin
+from connect_share.cache import run_folder
 from connect_share.embedded.artifacts import ensure_artifacts, locked_sets
-from connect_share.embedded.cache import run_folder
+from connect_share.embedded.errors import EmbeddedError
 from connect_share.embedded.jvm import QUICK, STEADY, java_arguments, write_log_settings
 from connect_share.embedded.ports import TAKEN, free_ports
 from connect_share.embedded.processes import ChildProcess
-from connect_share.errors import BrokerError, EmbeddedError
+from connect_share.errors import BrokerError
 from connect_share.worker_config.client_settings import ClientSettings
 
 _log = logging.getLogger(__name__)

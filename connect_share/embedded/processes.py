@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from connect_share.errors import EmbeddedError
+from connect_share.embedded.errors import EmbeddedError
 
 _SUPERVISOR: Final = Path(__file__).with_name("supervisor.py")
 _TAIL_CHARS: Final = 4_000

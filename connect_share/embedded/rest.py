@@ -11,8 +11,7 @@ import urllib.request
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from connect_share.embedded.waiting import until
-from connect_share.errors import EmbeddedError
+from connect_share.embedded.errors import EmbeddedError
 
 _TIMEOUT_S: Final = 60.0
 _AGAIN_S: Final = 0.1
@@ -188,33 +187,3 @@ class ConnectRest:
             return bool(status["connector"]["state"] == state) and (tasks is None or states == [state] * tasks)
 
         self.await_status(name, accept, what=state, timeout_s=timeout_s)
-
-
-def when_possible(action: Callable[[], object], timeout_s: float = _TIMEOUT_S, *, gone_is_fine: bool = False) -> None:
-    """Do something over REST as soon as the group is not rebalancing (409, 500 from a killed leader) and answers.
-
-    Args:
-        action: the request; may be sent several times.
-        timeout_s: limit of all tries.
-        gone_is_fine: what was to be removed may be found gone by a later try.
-
-    Raises:
-        RestError: another answer.
-        EmbeddedError: none was in time; has the last one.
-    """
-    tries = 0
-
-    def attempt() -> str:
-        nonlocal tries
-        tries += 1
-        try:
-            action()
-        except RestError as error:
-            if gone_is_fine and tries > 1 and error.status == 404:
-                return ""
-            if error.status in (0, 409, 500):
-                return str(error)
-            raise
-        return ""
-
-    until(attempt, lambda said: not said, what="REST to accept a change", timeout_s=timeout_s)

@@ -10,14 +10,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from connect_share.cache import run_folder
 from connect_share.embedded.artifacts import ensure_artifacts
 from connect_share.embedded.broker import DEFAULT_VERSION
-from connect_share.embedded.cache import run_folder
+from connect_share.embedded.errors import EmbeddedError
 from connect_share.embedded.jvm import QUICK, java_arguments, write_log_settings
 from connect_share.embedded.ports import TAKEN, free_ports
 from connect_share.embedded.processes import ChildProcess
 from connect_share.embedded.rest import ConnectRest
-from connect_share.errors import EmbeddedError
 
 _log = logging.getLogger(__name__)
 

@@ -24,9 +24,9 @@ from connect_share.client import library_versions
 from connect_share.console import Output
 from connect_share.embedded.artifacts import ensure_artifacts
 from connect_share.embedded.broker import DEFAULT_VERSION, LocalBroker
-from connect_share.embedded.java import java_command, java_version
 from connect_share.embedded.machine import describe_machine
 from connect_share.errors import ConnectShareError
+from connect_share.java_runtime import java_command, java_version
 from spark_jobs.demo.clusters import CLUSTERS
 from spark_jobs.demo.compare import run_benchmark, start_stores, summary_lines
 from spark_jobs.demo.move import apply_plan, make_plan, verify_plan

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from connect_share.errors import EmbeddedError
+from connect_share.embedded.errors import EmbeddedError
 from connect_share.storage import ConnectStorage, StoreStartup
 from connect_share.worker_config import WorkerConfig
 from spark_jobs import benchmark_startup

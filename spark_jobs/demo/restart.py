@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from connect_share.admin import Admin
+from connect_share.embedded.errors import EmbeddedError
 from connect_share.embedded.rest import RestError
 from connect_share.embedded.worker import ConnectWorker
-from connect_share.errors import EmbeddedError
 from connect_share.log import read_ranges
 from connect_share.records import OffsetRange, TopicType
 from connect_share.storage import ConnectStorage

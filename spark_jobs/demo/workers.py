@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from connect_share.admin import Admin, NewTopicRequest
+from connect_share.embedded.errors import EmbeddedError
 from connect_share.embedded.worker import ConnectWorker, write_properties
-from connect_share.errors import EmbeddedError
 from spark_jobs.demo.clusters import (
     CLUSTERS,
     Cluster,

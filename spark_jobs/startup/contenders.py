@@ -24,8 +24,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from connect_share.embedded.errors import EmbeddedError
 from connect_share.embedded.java_program import time_java_stores
-from connect_share.errors import EmbeddedError
 from connect_share.records import TopicType
 from connect_share.startup import StartSize
 from connect_share.worker_config import WorkerConfig

@@ -13,8 +13,9 @@ from pyspark.sql import SparkSession
 
 from connect_share.admin import Admin
 from connect_share.client import producer
+from connect_share.embedded.errors import EmbeddedError
 from connect_share.embedded.worker import worker_properties, write_properties
-from connect_share.errors import EmbeddedError, WriteError
+from connect_share.errors import WriteError
 from connect_share.keys import ClusterGroupId, prefix_key
 from connect_share.records import TopicType
 from connect_share.state import TopicStatus, topic_status_record

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Final, Literal
 
 from connect_share.admin import Admin
+from connect_share.embedded.errors import EmbeddedError
 from connect_share.embedded.java_program import time_java_puts
 from connect_share.embedded.worker import worker_properties, write_properties
-from connect_share.errors import EmbeddedError
 from connect_share.records import TopicType
 from connect_share.topics import ensure_topic, topic_spec
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig

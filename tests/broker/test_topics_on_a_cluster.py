@@ -23,12 +23,12 @@ from connect_share.cli.check_topics import check_topics
 from connect_share.cli.create_topics import create_topics
 from connect_share.console import Output
 from connect_share.embedded.artifacts import ensure_artifacts
-from connect_share.embedded.cluster import LocalCluster
 from connect_share.embedded.jvm import QUICK, java_arguments, write_log_settings
 from connect_share.errors import ReplicationFactorError
 from connect_share.records import TopicType
 from connect_share.topics import TopicSpec, ensure_topic
 from connect_share.topics.creation import await_in_sync
+from tests.lab.cluster import LocalCluster
 from tests.support.kafka import given_broker
 from tests.support.waiting import await_that
 

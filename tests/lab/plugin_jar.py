@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Final
 
 from connect_share.embedded.artifacts import class_path, ensure_artifacts
+from connect_share.embedded.errors import EmbeddedError
 from connect_share.embedded.java_program import compile_java
-from connect_share.errors import EmbeddedError
 from connect_share.worker_config.override_policy import POLICY_CLASS
 from connect_share.worker_plugin import JAVA_SOURCES, jar_path
 

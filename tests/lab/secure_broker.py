@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Final, Literal
 
 from connect_share.embedded.broker import LocalBroker
-from connect_share.embedded.java import keytool_command
-from connect_share.errors import EmbeddedError
+from connect_share.embedded.errors import EmbeddedError
+from connect_share.java_runtime import keytool_command
 
 STORE_PASSWORD: Final = "store-password"
 _MODULES: Final = {

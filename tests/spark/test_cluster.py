@@ -16,8 +16,8 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from connect_share.embedded.java import java_home_for_spark
 from connect_share.embedded.worker import worker_properties, write_properties
+from connect_share.java_runtime import java_home_for_spark
 from connect_share.worker_config import SHARING_PROPERTY
 from connect_share.worker_plugin import JAR_NAME, jar_path
 from spark_jobs.session import missing_protection

@@ -12,13 +12,13 @@ from itertools import count
 
 from connect_share import client
 from connect_share.admin import Admin, NewTopicRequest
-from connect_share.embedded.rest import when_possible
 from connect_share.embedded.worker import ConnectWorker, worker_properties
 from connect_share.keys import split_key
 from connect_share.log import read_ranges
 from connect_share.records import OffsetRange, Record, TopicType
 from connect_share.worker_config import SHARING_PROPERTY, ClientSettings, Isolation
 from connect_share.worker_plugin import INTERCEPTOR_CLASS, jar_path
+from tests.lab.waiting import when_possible
 from tests.support.topics import create_known
 from tests.support.waiting import await_that
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from connect_share.embedded.broker import LocalBroker
-from connect_share.embedded.cluster import LocalCluster
+from tests.lab.cluster import LocalCluster
 
 # Topics of tests say themselves how many replicas they need, and Kafka's own have to live on while one broker is down.
 _ONE_REPLICA: Final = dict.fromkeys(

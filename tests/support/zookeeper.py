@@ -11,10 +11,10 @@ from typing import Any, Final
 
 import pytest
 
-from connect_share.embedded.java import java_command
 from connect_share.embedded.jvm import QUICK
 from connect_share.embedded.ports import free_ports
 from connect_share.embedded.processes import ChildProcess
+from connect_share.java_runtime import java_command
 from tests.support.waiting import await_that
 
 _SESSION_S: Final = 60.0  # of the test's own client, however slow the machine is

@@ -17,7 +17,7 @@ import pytest
 
 from connect_share import client
 from connect_share.admin import Admin, NewTopicRequest
-from connect_share.embedded.rest import RestError, when_possible
+from connect_share.embedded.rest import RestError
 from connect_share.embedded.worker import ConnectWorker, worker_properties
 from connect_share.errors import FencedError, LiveMembersError, PrivilegedWriteError, UsageError
 from connect_share.keys import prefix_key
@@ -27,6 +27,7 @@ from connect_share.state import ConnectorStatus, State, TargetState, TaskStatus
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import SHARING_PROPERTY, Isolation, WorkerConfig
 from connect_share.worker_plugin import INTERCEPTOR_CLASS
+from tests.lab.waiting import when_possible
 from tests.support.java_groups import EXACTLY_ONCE, JAR, LogLines, put
 from tests.support.kafka import TestBroker
 from tests.support.topics import create_known

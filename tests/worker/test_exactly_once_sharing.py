@@ -12,11 +12,12 @@ import pytest
 
 from connect_share import TopicType, replay_offsets
 from connect_share.admin import Admin
-from connect_share.embedded.rest import RestError, when_possible
+from connect_share.embedded.rest import RestError
 from connect_share.embedded.worker import ConnectWorker
 from connect_share.worker_config import SHARING_PROPERTY, TOPIC_PROPERTIES, Isolation
 from connect_share.worker_config.override_policy import POLICY_CLASS, POLICY_PROPERTY
 from connect_share.worker_plugin import INTERCEPTOR_CLASS
+from tests.lab.waiting import when_possible
 from tests.support.java_groups import EXACTLY_ONCE, JAR, LogLines, SharedTopics, delete, put, write
 from tests.support.kafka import TestBroker
 from tests.support.waiting import await_that

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from connect_share.embedded.artifacts import class_path, ensure_artifacts
-from connect_share.embedded.java import java_command
 from connect_share.embedded.java_program import compile_java
 from connect_share.embedded.jvm import QUICK
+from connect_share.java_runtime import java_command
 from connect_share.worker_plugin import jar_path
 from tests.lab.plugin_jar import OLDEST_KAFKA, class_path_of
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from connect_share.embedded.java import java_command
 from connect_share.embedded.java_program import compile_java
 from connect_share.embedded.jvm import QUICK, write_log_settings
 from connect_share.errors import ConfigError
+from connect_share.java_runtime import java_command
 from connect_share.records import TopicType
 from connect_share.stores import own_offsets_topic
 from connect_share.stores.own_offsets_topic import own_offsets_worker_config

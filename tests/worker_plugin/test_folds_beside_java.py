@@ -21,10 +21,10 @@ from typing import Any
 import pytest
 
 from connect_share.connect_json import loads
-from connect_share.embedded.java import java_command
 from connect_share.embedded.java_program import compile_java
 from connect_share.embedded.jvm import QUICK, write_log_settings
 from connect_share.errors import ValueFormatError
+from connect_share.java_runtime import java_command
 from connect_share.keys import ClusterGroupId, own_key, split_key
 from connect_share.records import Record, TopicType
 from connect_share.state.names import is_integer, key_text

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from connect_share.embedded.artifacts import class_path, ensure_artifacts
-from connect_share.embedded.java import java_command
 from connect_share.embedded.java_program import compile_java
 from connect_share.embedded.jvm import QUICK
+from connect_share.java_runtime import java_command
 from connect_share.worker_config import TOPIC_PROPERTIES
 from connect_share.worker_plugin.worker_file_check import Severity, check_properties
 

@@ -18,11 +18,11 @@ import pytest
 
 from connect_share import BrokerError, ConnectShareError, ReadToEndTimeoutError, WriteError
 from connect_share.admin import Admin
-from connect_share.embedded.cluster import LocalCluster
 from connect_share.records import TopicType
 from connect_share.storage import ConnectStorage
 from connect_share.topics.creation import await_in_sync
 from connect_share.worker_config import WorkerConfig
+from tests.lab.cluster import LocalCluster
 from tests.support.kafka import given_broker
 from tests.support.waiting import await_that
 

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from connect_share.admin import Admin
+from connect_share.cache import run_folder
 from connect_share.console import ProgressLine
 from connect_share.embedded.broker import LocalBroker
-from connect_share.embedded.cache import run_folder
 from connect_share.embedded.worker import worker_properties, write_properties
 from connect_share.errors import ConfigError
 from connect_share.keys import SESSION_KEY, split_key

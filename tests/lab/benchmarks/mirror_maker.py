@@ -11,8 +11,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from connect_share.cache import cache_folder, locked, run_folder
 from connect_share.embedded.artifacts import class_path, ensure_artifacts
-from connect_share.embedded.cache import cache_folder, locked, run_folder
 from connect_share.embedded.java_program import compile_java
 from connect_share.embedded.jvm import STEADY, java_arguments, write_log_settings
 from connect_share.embedded.processes import ChildProcess

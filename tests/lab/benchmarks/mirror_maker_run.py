@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from connect_share.admin import Admin
-from connect_share.errors import BrokerError, EmbeddedError
+from connect_share.embedded.errors import EmbeddedError
+from connect_share.errors import BrokerError
 from connect_share.worker_config import ClientSettings
 from tests.lab.benchmarks.mirror_maker import MirrorMaker, internal_topics, mirror_properties
 from tests.lab.benchmarks.process_cost import Cost, Watch

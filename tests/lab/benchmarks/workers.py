@@ -21,12 +21,13 @@ from typing import Any, Final
 
 from connect_share import client
 from connect_share.admin import Admin
+from connect_share.cache import run_folder
 from connect_share.console import ProgressLine
 from connect_share.embedded.broker import DEFAULT_VERSION, LocalBroker
-from connect_share.embedded.cache import run_folder
+from connect_share.embedded.errors import EmbeddedError
 from connect_share.embedded.machine import describe_machine
 from connect_share.embedded.worker import ConnectWorker, worker_properties
-from connect_share.errors import ConfigError, EmbeddedError, WriteError
+from connect_share.errors import ConfigError, WriteError
 from connect_share.records import TopicType
 from connect_share.topics import ensure_topic, topic_spec
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig

@@ -10,10 +10,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from connect_share.embedded.rest import ConnectRest, RestError, when_possible
-from connect_share.embedded.waiting import until
+from connect_share.embedded.errors import EmbeddedError
+from connect_share.embedded.rest import ConnectRest, RestError
 from connect_share.embedded.worker import ConnectWorker
-from connect_share.errors import EmbeddedError
 from connect_share.keys import ClusterGroupId
 from connect_share.records import TopicType
 from connect_share.state import TargetState, replay_config, replay_offsets, replay_status
@@ -22,6 +21,7 @@ from tests.lab.compatibility.cells import JavaKind, Plugin
 from tests.lab.compatibility.result import JavaEvidence, Start
 from tests.lab.compatibility.shared_topics import SharedTopics
 from tests.lab.compatibility.worker_log import LogReading, read_log, topics_read
+from tests.lab.waiting import until, when_possible
 
 _LINE: Final = "a line of text\n"
 _START_S: Final = 180.0

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from connect_share.embedded.waiting import until
-from connect_share.errors import EmbeddedError
+from connect_share.embedded.errors import EmbeddedError
 from connect_share.records import ConnectorTaskId, TopicType
 from connect_share.state import (
     ClusterConfigState,
@@ -24,6 +23,7 @@ from connect_share.stores import reset_offsets
 from connect_share.worker_config import WorkerConfig
 from tests.lab.compatibility.result import PythonEvidence
 from tests.lab.compatibility.shared_topics import SharedTopics
+from tests.lab.waiting import until
 
 _FLUSH_S: Final = 30.0
 _WORKER: Final = "python:1"

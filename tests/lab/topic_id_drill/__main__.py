@@ -17,7 +17,7 @@ import time
 from collections.abc import Sequence
 from types import FrameType
 
-from connect_share.embedded.cache import run_folder
+from connect_share.cache import run_folder
 from connect_share.errors import ConnectShareError
 from tests.lab.topic_id_drill.kraft import drill_kraft
 from tests.lab.topic_id_drill.traffic import say

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from connect_share.embedded.broker import DEFAULT_VERSION
-from connect_share.embedded.cluster import LocalCluster
-from connect_share.errors import EmbeddedError
+from connect_share.embedded.errors import EmbeddedError
+from tests.lab.cluster import LocalCluster
 from tests.lab.topic_id_drill.commands import Commands, refused, succeed, told
 from tests.lab.topic_id_drill.traffic import RECORDS, Traffic, await_that, say
 

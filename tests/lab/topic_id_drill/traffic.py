@@ -13,9 +13,9 @@ from typing import Any, Final, Protocol
 from connect_share.admin import Admin
 from connect_share.admin.descriptions import NewTopicRequest
 from connect_share.client import Message, TopicPartition, consumer, is_end_of_partition, producer
-from connect_share.embedded.waiting import holds, until
-from connect_share.errors import EmbeddedError
+from connect_share.embedded.errors import EmbeddedError
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
+from tests.lab.waiting import holds, until
 
 RECORDS: Final = 200
 WAIT_S: Final = 180.0

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from connect_share.admin.descriptions import NewTopicRequest
-from connect_share.errors import EmbeddedError
+from connect_share.embedded.errors import EmbeddedError
 from connect_share.topic_ids.authority.zookeeper import open_zookeeper
 from tests.lab.topic_id_drill.commands import Commands, refused, succeed, told
 from tests.lab.topic_id_drill.traffic import RECORDS, Record, Traffic, await_that, say

@@ -13,7 +13,7 @@ import pytest
 
 from connect_share.embedded import artifacts
 from connect_share.embedded.artifacts import ensure_artifacts, locked_sets
-from connect_share.errors import EmbeddedError
+from connect_share.embedded.errors import EmbeddedError
 
 _GOOD = b"what the lock was made from"
 

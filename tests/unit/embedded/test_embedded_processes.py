@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from connect_share.embedded import processes, supervisor
+from connect_share.embedded.errors import EmbeddedError
 from connect_share.embedded.processes import ChildProcess
-from connect_share.errors import EmbeddedError
 from tests.support.waiting import await_that
 
 _DEADLINE_S = 90.0

