@@ -1,8 +1,8 @@
-"""Bringing into sight what an interrupted copy has written.
+"""A write barrier: makes visible what an interrupted copy has written.
 
-A record that was not acknowledged may be in its partition all the same: hidden behind the high watermark while replicas
-are missing, and there for good when they are back. Whoever looks before that would write it once more. A record written
-behind it that is acknowledged, by all replicas, proves that everything before it can be seen.
+A record that was not acknowledged may be in its partition all the same. It lies behind the high watermark while replicas
+are missing, and becomes visible when they are back. A resume that reads before that would write it once more. When all
+replicas have acknowledged a record behind it, everything before that record is visible.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from migrator.copy.checked_writer import PRODUCER_OVERRIDES
 
 BARRIER_RECORDS: Final[Mapping[TopicType, tuple[bytes, bytes | None]]] = {
     TopicType.CONFIG: (target_state_key(""), JSON_NULL),  # the marker that closes a config topic anyway
-    # Removals for a connector " ", a name that Connect does not take: no worker has anything to remove.
+    # Removals for a connector " ", a name that Connect refuses: no worker has anything to remove.
     TopicType.STATUS: (b"status-connector- ", None),
     TopicType.OFFSET: (b'[" ",{}]', None),
 }
-"""Original key and value of the record that is written, by topic."""
+"""Original key and value of the record that is written, by topic type."""
 
 
 def write_barrier(
@@ -35,7 +35,7 @@ def write_barrier(
     prefix: bytes,
     client_id: str,
 ) -> None:
-    """Write one record to each partition and wait until all replicas have it.
+    """Write one record to each partition; return when all replicas have it.
 
     Args:
         settings: of the destination's producers.

@@ -1,7 +1,8 @@
-"""Writing records so that none is lost, doubled or reordered without a word."""
+"""Producers that lose, double or reorder no record unnoticed."""
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +14,7 @@ from connect_share.worker_config.client_settings import ClientSettings
 from migrator.errors import CopyError, UnacknowledgedError
 
 POLL_EVERY: Final = 200
-"""Records between two looks at acknowledgements: a look at each costs a third of the copy."""
+"""Records between two polls for acknowledgements: a poll after each record takes a third of the copy's time."""
 
 PRODUCER_OVERRIDES: Final[Mapping[str, str]] = {
     # Few large batches: a broker needs longer for the second batch of a new partition (its indexes get their first
@@ -34,7 +35,7 @@ ONCE_OVERRIDES: Final[Mapping[str, str]] = {
     "retry.backoff.max.ms": "300000",
     "topic.metadata.refresh.fast.interval.ms": "100",  # else as the back-off: a leader may not be known at once
 }
-"""For a producer that sends nothing twice: whoever uses it asks the destination when answers stay away."""
+"""For a producer that sends nothing twice: when acknowledgements stay away, the caller reads the destination."""
 
 _QUIET_S: Final = 10.0
 """Without any acknowledgement for so long something is wrong; a throttled broker may need a part of it."""
@@ -46,43 +47,61 @@ _DRAIN_S: Final = 90.0
 _LOST: Final = frozenset({"_TRANSPORT", "_ALL_BROKERS_DOWN", "_TIMED_OUT", "_RESOLVE"})
 
 Outgoing = tuple[bytes | None, bytes | None, int, Any]
-"""Key, value, timestamp in ms, and the headers as the client gives and takes them (``None``: none)."""
-
-_Place = tuple[str, tuple[tuple[str, str], ...]]
+"""Key, value, timestamp in ms, and the headers in the client's own form (``None``: none)."""
 
 
-def _place(settings: ClientSettings, client_id: str) -> _Place:
-    return client_id, tuple(sorted(settings.properties.items()))
-
-
-class _Answers:
-    """Whether acknowledgements still come to one producer.
+class KeptProducer:
+    """A producer and what is known of its connection.
 
     Args:
-        patience: by how much longer to wait than usual.
+        settings: of the cluster.
+        client_id: shown in the broker's logs.
+        once: no batch is sent a second time when its answer does not come.
+        patience: how many times as long as usual to wait for acknowledgements.
     """
 
-    def __init__(self, patience: int) -> None:
-        self._patience = patience
-        self._left = -1
-        self._since_s = 0.0
-        self._lost = False
+    def __init__(self, settings: ClientSettings, client_id: str, *, once: bool, patience: int) -> None:
+        self.once = once
+        self.patience = patience
+        self.connection_lost = False
+        overrides = ONCE_OVERRIDES if once else PRODUCER_OVERRIDES
+        self.client = client.producer(
+            settings, client_id=client_id, overrides=overrides, idempotent=True, on_error=self._note_error
+        )
 
     @client.callback
-    def hear(self, error: client.KafkaError) -> None:
-        """Take the client's word for a lost connection."""
-        self._lost = self._lost or error.name() in _LOST
+    def _note_error(self, error: client.KafkaError) -> None:
+        if error.name() in _LOST:
+            self.connection_lost = True
 
-    def wait(self) -> None:
-        """Whoever calls this sends nothing from now on and looks at :meth:`stay_away`."""
-        self._since_s = time.monotonic()
+    def drop_queued(self) -> None:
+        """Drop what was not sent, and wait until nothing that was sent is under way: it may still be accepted."""
+        until_s = time.monotonic() + _DRAIN_S
+        while len(self.client) and time.monotonic() < until_s:
+            self.client.purge(in_flight=False)
+            self.client.flush(0.5)
+        self.client.purge()
+        self.client.flush(0.5)
 
-    def stay_away(self, left: int) -> bool:
-        """Tell whether too long nothing has come; ``left`` records wait."""
-        now_s = time.monotonic()
+
+class _Wait:
+    """One wait for acknowledgements, during which nothing is sent."""
+
+    def __init__(self, producer: KeptProducer) -> None:
+        self._producer = producer
+        self._left = -1
+        self._since_s = 0.0
+
+    def is_too_long(self) -> bool:
+        """Return whether no acknowledgement has come for longer than a working cluster needs.
+
+        Always ``False`` for a producer that sends again by itself: each of its records has a time-out of its own.
+        """
+        now_s, left = time.monotonic(), len(self._producer.client)
         if left != self._left:
-            self._left, self._since_s, self._lost = left, now_s, False
-        return now_s - self._since_s > (_LOST_S if self._lost else _QUIET_S) * self._patience
+            self._left, self._since_s, self._producer.connection_lost = left, now_s, False
+        limit_s = _LOST_S if self._producer.connection_lost else _QUIET_S
+        return self._producer.once and now_s - self._since_s > limit_s * self._producer.patience
 
 
 class Producers(threading.local):
@@ -97,45 +116,25 @@ class Producers(threading.local):
 
     def __init__(self, *, once: bool = False) -> None:
         self._once = once
-        self._made: dict[_Place, tuple[client.Producer, _Answers]] = {}
+        self._kept: dict[object, KeptProducer] = {}
         self._lost = 0
 
-    def get(self, settings: ClientSettings, client_id: str) -> client.Producer:
-        """Return this thread's producer for these settings; one that is asked for early has its id when it is needed."""
-        at = _place(settings, client_id)
-        if at not in self._made:
-            overrides = ONCE_OVERRIDES if self._once else PRODUCER_OVERRIDES
-            answers = _Answers(2 ** min(self._lost, _MOST_PATIENT))
-            made = client.producer(
-                settings, client_id=client_id, overrides=overrides, idempotent=True, on_error=answers.hear
-            )
-            self._made[at] = (made, answers)
-        return self._made[at][0]
+    def get(self, settings: ClientSettings, client_id: str) -> KeptProducer:
+        """Return this thread's producer for these settings; one that is made early has its id when it is needed."""
+        key = (client_id, tuple(sorted(settings.properties.items())))
+        if key not in self._kept:
+            patience = 2 ** min(self._lost, _MOST_PATIENT)
+            self._kept[key] = KeptProducer(settings, client_id, once=self._once, patience=patience)
+        return self._kept[key]
 
-    def answers(self, producer: client.Producer) -> _Answers | None:
-        """Give what watches a producer's acknowledgements; ``None`` if the client itself sends again."""
-        kept = (answers for made, answers in self._made.values() if made is producer)
-        return next(kept, None) if self._once else None
-
-    def drain(self, producer: client.Producer) -> None:
-        """Let go of a producer whose acknowledgements stay away: afterwards nothing it was given is under way."""
-        self._lost += 1
-        self.forget(producer)
-        until_s = time.monotonic() + _DRAIN_S
-        while len(producer) and time.monotonic() < until_s:
-            # What waits is dropped, what was sent is waited for: it may still be taken.
-            producer.purge(in_flight=False)
-            producer.flush(0.5)
-        producer.purge()
-        producer.flush(0.5)
-
-    def forget(self, producer: client.Producer) -> None:
-        """Let go of a producer that failed: the next slice gets a new one."""
-        self._made = {at: kept for at, kept in self._made.items() if kept[0] is not producer}
+    def forget(self, producer: KeptProducer, *, lost: bool = False) -> None:
+        """Make a new producer for the next slice; with ``lost`` it waits longer for acknowledgements."""
+        self._lost += lost
+        self._kept = {key: kept for key, kept in self._kept.items() if kept is not producer}
 
 
 class CheckedWriter:
-    """A producer whose every delivery is looked at; the first failure ends the copy.
+    """A producer that notices every failed delivery; the first one ends the copy.
 
     The producer is made with the first record: most slices of a small cluster are empty.
     """
@@ -144,7 +143,7 @@ class CheckedWriter:
         self._producers = producers
         self._settings = settings
         self._client_id = client_id
-        self._producer: client.Producer | None = None
+        self._producer: KeptProducer | None = None
         self._topic = topic
         self._failures: list[client.KafkaError] = []
         self._sent = 0
@@ -159,15 +158,20 @@ class CheckedWriter:
         """Per partition the first and last offset acknowledged."""
         return {partition: (first, self._last[partition]) for partition, first in self._first.items()}
 
-    def _open(self) -> client.Producer:
-        if self._producer is None:
-            self._producer = self._producers.get(self._settings, self._client_id)
-        return self._producer
+    @property
+    def is_acknowledged(self) -> bool:
+        """Whether every record is known to be at the destination."""
+        return self._acknowledged == self._sent
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a record was refused; :meth:`finish` raises the error."""
+        return bool(self._failures)
 
     def _listener(self) -> Callable[[client.KafkaError | None, client.Message], None]:
-        """Give what is called with each acknowledgement: a million times, hence local names.
+        """Return what is called with each acknowledgement: a million times, hence local names.
 
-        One idempotent producer is told of each partition's records in their order.
+        An idempotent producer reports the records of each partition in their order.
         """
         first, last, failures = self._first, self._last, self._failures
 
@@ -195,87 +199,79 @@ class CheckedWriter:
             BrokerError: a record was refused.
             UnacknowledgedError: acknowledgements stay away, and the producer sends nothing twice.
         """
-        producer = self._open()
-        produce, topic, delivered = producer.produce, self._topic, self._delivered
+        if self._producer is None:
+            self._producer = self._producers.get(self._settings, self._client_id)
+        producer = self._producer
+        produce, topic, delivered = producer.client.produce, self._topic, self._delivered
         self._raise_failure()
-        for key, value, timestamp_ms, headers in records:
-            waiting = False
-            while True:
+        try:
+            for key, value, timestamp_ms, headers in records:
+                arguments = (topic, value, key, -1, delivered, delivered, timestamp_ms, headers)
                 try:
-                    produce(topic, value, key, -1, delivered, delivered, timestamp_ms, headers)
+                    produce(*arguments)
                 except BufferError:
-                    waiting = self._look(producer, begin=not waiting)
-                    producer.poll(0.1)
-                    self._raise_failure()
-                    continue
-                except client.KafkaException as error:
-                    raise client.translate(error, doing=f"writing to {topic}", needs=client.TopicRight.WRITE) from error
-                break
+                    self._produce_when_there_is_room(producer, arguments)
+        except client.KafkaException as error:
+            raise client.translate(error, doing=f"writing to {topic}", needs=client.TopicRight.WRITE) from error
         self._sent += len(records)
         if self._sent - self._polled >= POLL_EVERY:
-            producer.poll(0)
+            producer.client.poll(0)
             self._polled = self._sent
 
-    @property
-    def is_acknowledged(self) -> bool:
-        """Whether every record is at the destination, as far as acknowledgements were looked at.
-
-        Raises:
-            BrokerError: a record was refused.
-        """
-        self._raise_failure()
-        return self._acknowledged == self._sent
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether every record was acknowledged, as far as acknowledgements were looked at; raises nothing."""
-        return self._acknowledged == self._sent
+    def _produce_when_there_is_room(self, producer: KeptProducer, arguments: Sequence[Any]) -> None:
+        wait = _Wait(producer)
+        while True:
+            self._raise_if_unacknowledged(producer, wait)
+            producer.client.poll(0.1)
+            self._raise_failure()
+            with contextlib.suppress(BufferError):
+                producer.client.produce(*arguments)
+                return
 
     def finish(self) -> None:
-        """Wait for all acknowledgements.
+        """Wait for all acknowledgements; on an error :meth:`abandon` the producer.
 
         Raises:
             BrokerError: a record was refused or not acknowledged in time.
             CopyError: fewer acknowledgements than records.
             UnacknowledgedError: acknowledgements stay away, and the producer sends nothing twice.
         """
-        # Each record has a time-out of its own (message.timeout.ms), so this loop ends. What is left at its end may belong
-        # to other slices.
-        waiting = False
-        while (
-            self._acknowledged < self._sent
-            and self._producer is not None
-            and len(self._producer)
-            and not self._failures
-        ):
-            waiting = self._look(self._producer, begin=not waiting)
-            self._producer.flush(0.5)
+        try:
+            self._wait_for_all()
+        except BaseException:
+            self.abandon()
+            raise
+
+    def _wait_for_all(self) -> None:
+        if self._producer is not None:
+            # Each record has a time-out of its own (message.timeout.ms), so this loop ends. What is left at its end may
+            # belong to other slices.
+            wait = _Wait(self._producer)
+            while not self.is_acknowledged and not self.has_failed and len(self._producer.client):
+                self._raise_if_unacknowledged(self._producer, wait)
+                self._producer.client.flush(0.5)
         self._raise_failure()
-        if self._acknowledged != self._sent:
+        if not self.is_acknowledged:
             raise CopyError(
                 f"{self._topic}: {self._sent} records were sent but {self._acknowledged} acknowledged; "
                 "the destination holds a part of them"
             )
 
-    def _look(self, producer: client.Producer, *, begin: bool) -> bool:
-        """Give up when acknowledgements stay away; everything that is under way has ended then."""
-        answers = self._producers.answers(producer)
-        if answers is not None:
-            if begin:
-                answers.wait()
-            if answers.stay_away(len(producer)):
-                self._producers.drain(producer)
-                raise UnacknowledgedError(
-                    f"{self._topic}: nothing is acknowledged any more; what the destination has is not known"
-                )
-        return True
+    def _raise_if_unacknowledged(self, producer: KeptProducer, wait: _Wait) -> None:
+        """Raise when acknowledgements stay away; nothing is under way any more by then."""
+        if wait.is_too_long():
+            self._producers.forget(producer, lost=True)
+            producer.drop_queued()
+            raise UnacknowledgedError(
+                f"{self._topic}: the brokers have stopped acknowledging; it is not known what the destination has"
+            )
 
     def abandon(self) -> None:
         """Drop what is still queued, and the producer: its state is not known."""
         if self._producer is not None:
             self._producers.forget(self._producer)
-            self._producer.purge()
-            self._producer.poll(0)
+            self._producer.client.purge()
+            self._producer.client.poll(0)
 
     def _raise_failure(self) -> None:
         if self._failures:

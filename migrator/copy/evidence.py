@@ -1,4 +1,4 @@
-"""What is written down of one slice: counts and digests, never a record."""
+"""The evidence of one slice: counts and digests, never a record."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from migrator.progress import counted
 from migrator.transform.rules import SkipReason
 
 _AT_ONCE: Final = 4_000
-"""Keys and values that are hashed together: a call for each costs more than the hashing."""
+"""Keys and values hashed in one call: a call for each costs more than the hashing."""
 
 
 class SliceEvidence(BaseModel):
-    """What was done to one slice; one per source partition, never per record.
+    """The result of copying one slice; one per source partition, never per record.
 
     Attributes:
         slice_name: ``CopySlice.name``.
@@ -63,20 +63,12 @@ class SliceEvidence(BaseModel):
     destination_offsets: dict[int, tuple[int, int]]
 
 
-def record_digest(key: bytes, value: bytes | None) -> int:
-    """Hash key and value into 64 bits; a tombstone and an empty value differ."""
-    told = len(key).to_bytes(8, "big") + key
-    if value is not None:
-        told += b"\x01" + value
-    return int.from_bytes(hashlib.blake2b(told, digest_size=8).digest(), "big")
-
-
 class Tally:
     """Running figures of one slice.
 
     Attributes:
-        told: key and value of each record carried since :meth:`settle`, in order; a tombstone's value is ``b""``.
-        told_tombstones: places of tombstones in ``told``, counted in records.
+        pending: key and value of each record added since :meth:`flush`, in order; a tombstone's value is ``b""``.
+        pending_tombstones: places of tombstones in ``pending``, counted in records.
     """
 
     def __init__(self) -> None:
@@ -88,12 +80,14 @@ class Tally:
         self.first_offset: int | None = None
         self.last_offset: int | None = None
         self.skipped: Counter[SkipReason] = Counter()
-        self.told: list[bytes] = []
-        self.told_tombstones: list[int] = []
+        self.pending: list[bytes] = []
+        self.pending_tombstones: list[int] = []
         self._contents, self._lengths, self._places = (hashlib.sha256() for _ in range(3))
 
-    def reading(self, records: Iterable[Record], on_progress: Callable[[int], None] | None = None) -> Iterator[Record]:
-        """Pass records on, counted."""
+    def count_read(
+        self, records: Iterable[Record], on_progress: Callable[[int], None] | None = None
+    ) -> Iterator[Record]:
+        """Yield the records and count them."""
         for record in counted(records, on_progress):
             self.read += 1
             self.last_offset = record.offset
@@ -101,51 +95,51 @@ class Tally:
                 self.first_offset = record.offset
             yield record
 
-    def carried(self, record: Record) -> None:
+    def add(self, record: Record) -> None:
         """Count a record that is at the destination now, or will be."""
         if record.value is None:
-            self.told_tombstones.append(len(self.told) // 2)
-        self.told += (record.key or b"", record.value or b"")  # the transform gives no record without a key
-        if len(self.told) >= _AT_ONCE:
-            self.settle()
+            self.pending_tombstones.append(len(self.pending) // 2)
+        self.pending += (record.key or b"", record.value or b"")  # the transform returns no record without a key
+        if len(self.pending) >= _AT_ONCE:
+            self.flush()
 
-    def took(self, batch: Sequence[Message], carried: Sequence[Outgoing]) -> None:
-        """Count a batch that was read, and what of it is at the destination or will be: :meth:`carried` in one go."""
+    def add_batch(self, batch: Sequence[Message], added: Sequence[Outgoing]) -> None:
+        """Count a batch that was read, and what of it is at the destination or will be."""
         if self.first_offset is None and batch:
             self.first_offset = batch[0].offset()
         if batch:
             self.last_offset = batch[-1].offset()
         self.read += len(batch)
-        told = [part for key, value, _, _ in carried for part in (key, value)]
-        if None in told:
-            self.told_tombstones += [at // 2 for at, part in enumerate(told) if part is None]
-        self.told += [part or b"" for part in told]
-        self.settle()
+        parts = [part for key, value, _, _ in added for part in (key, value)]
+        if None in parts:
+            self.pending_tombstones += [at // 2 for at, part in enumerate(parts) if part is None]
+        self.pending += [part or b"" for part in parts]
+        self.flush()
 
-    def settle(self) -> None:
-        """Take what is in ``told`` into the figures; the result does not depend on how often this is called."""
-        if not self.told:
+    def flush(self) -> None:
+        """Hash and count what is pending; the result does not depend on how often this is called."""
+        if not self.pending:
             return
-        lengths = array("Q", map(len, self.told))
-        self._contents.update(b"".join(self.told))
+        lengths = array("Q", map(len, self.pending))
+        self._contents.update(b"".join(self.pending))
         self._lengths.update(lengths)
-        self._places.update(array("Q", [self.written + place for place in self.told_tombstones]))
+        self._places.update(array("Q", [self.written + place for place in self.pending_tombstones]))
         self.bytes_written += sum(lengths)
-        self.written += len(self.told) // 2
-        self.tombstones += len(self.told_tombstones)
-        self.told.clear()
-        self.told_tombstones.clear()
+        self.written += len(self.pending) // 2
+        self.tombstones += len(self.pending_tombstones)
+        self.pending.clear()
+        self.pending_tombstones.clear()
 
     @property
     def digest(self) -> str:
-        """The digest of what was carried so far."""
-        self.settle()
+        """The digest of what was added so far."""
+        self.flush()
         parts = (self._contents, self._lengths, self._places)
         return hashlib.sha256(b"".join(part.digest() for part in parts)).hexdigest()
 
     def evidence(self, slice_: CopySlice, *, marker: bool, spans: dict[int, tuple[int, int]]) -> SliceEvidence:
-        """Give the figures of a slice that was copied to its end."""
-        self.settle()
+        """Return the figures of a slice that was copied to its end."""
+        self.flush()
         offset_range, transform = slice_.offset_range, slice_.transform
         return SliceEvidence(
             slice_name=slice_.name,

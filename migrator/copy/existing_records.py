@@ -1,4 +1,4 @@
-"""What an interrupted copy has left at the destination: asked of the destination itself, not of a file.
+"""Records that an interrupted copy has left, read from the destination itself, not from a file.
 
 A slice is written in order by one idempotent producer, so what is there, in each destination partition, is the
 beginning of what the slice sends there. The last record of it that is found says how long that beginning is; earlier
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from connect_share.murmur2 import partition_for
@@ -22,14 +22,14 @@ from migrator.transform.rules import KeyTransform
 
 
 def identity(record: Record) -> bytes:
-    """Everything by which a written record can be recognised again, in 16 bytes."""
-    told = (record.key, record.value, record.timestamp_ms, record.headers)
-    return hashlib.blake2b(repr(told).encode(), digest_size=16).digest()
+    """Return 16 bytes by which a written record is recognised again."""
+    content = (record.key, record.value, record.timestamp_ms, record.headers)
+    return hashlib.blake2b(repr(content).encode(), digest_size=16).digest()
 
 
 @dataclass(slots=True)
 class _Key:
-    """What is known of one key while a slice is gone through in its order.
+    """The state of one key while the records of a slice are checked in order.
 
     Attributes:
         missing: place of its first record that is missing although nothing can have removed it.
@@ -46,12 +46,12 @@ class _Key:
 
 @dataclass
 class _Gaps:
-    """Places of one partition from where on the destination is not what was sent there, counted from 1."""
+    """Places in one partition, counted from 1, from which the destination is not what was sent there."""
 
     _keys: dict[bytes | None, _Key] = field(default_factory=dict)
 
     def found(self, record: Record, at: int, offset: int) -> None:
-        """What came before it under its key may have been compacted away; what lies behind it must not be older."""
+        """Note a record that is there: earlier ones of its key may have been compacted away, none behind it may be older."""
         key = self._keys.setdefault(record.key, _Key())
         key.missing = None
         key.overtaken = offset < key.last_offset
@@ -59,7 +59,7 @@ class _Gaps:
             key.last_offset, key.last_place = offset, at
 
     def missed(self, record: Record, at: int) -> None:
-        """A tombstone is gone some day, after everything it has removed."""
+        """Note a record that is not there: the cleaner removes a tombstone some day, after everything it has removed."""
         key = self._keys.get(record.key)
         if record.value is not None or (key is not None and key.last_place):
             if key is None:
@@ -70,13 +70,13 @@ class _Gaps:
             key.missing = None
 
     def good(self, length: int) -> int:
-        """Give how much of a beginning of this length may stay as it is."""
+        """Return how much of a beginning of this length may stay as it is."""
         for key in self._keys.values():
             if key.missing is not None:
                 length = min(length, key.missing - 1)
             if key.overtaken:
                 length = min(length, key.last_place)
-        # What is told of tasks counts only before their commit: the newest records lie in the slice's order, too.
+        # Task configurations count only before their commit: the newest records have to lie in the slice's order, too.
         behind = _Key()
         for key in sorted((key for key in self._keys.values() if key.last_place), key=lambda key: key.last_place):
             if key.last_offset < behind.last_offset:
@@ -84,6 +84,37 @@ class _Gaps:
             else:
                 behind = key
         return length
+
+
+@dataclass
+class ResumePoint:
+    """Where a slice continues: the beginning of what it sends to each destination partition is there already.
+
+    Attributes:
+        lengths: per destination partition how many records that beginning has.
+        partitions: of the destination topic.
+        found: per partition the first and last offset found there.
+    """
+
+    lengths: Mapping[int, int]
+    partitions: int
+    found: Mapping[int, tuple[int, int]]
+    _passed: Counter[int] = field(default_factory=Counter)
+
+    def passes(self, record: Record) -> bool:
+        """Return whether the slice's next record is at the destination already; call it once for each, in order."""
+        number = partition_for(record.key or b"", self.partitions)
+        self._passed[number] += 1
+        return self._passed[number] <= self.lengths.get(number, 0)
+
+    def spans(self, written: Mapping[int, tuple[int, int]]) -> dict[int, tuple[int, int]]:
+        """Return the first and last offset of each partition: of what was written and of what was there."""
+        spans = dict(written)
+        for number in self.lengths:
+            first, last = self.found[number]
+            again = spans.get(number, (first, last))
+            spans[number] = (min(first, again[0]), max(last, again[1]))
+        return spans
 
 
 @dataclass
@@ -102,20 +133,20 @@ class ExistingRecords:
 
     @classmethod
     def read(cls, records: Iterable[Record], transform: KeyTransform) -> ExistingRecords:
-        """Take note of the records of the transform's destination space."""
+        """Read the records of the transform's destination space until the end."""
         present, back = cls(), transform.at_destination()
         for record in records:
             if not isinstance(back.original_key(record.key), bytes):
                 continue
-            told = identity(record)
-            present.found.setdefault(record.partition, Counter())[told] += 1
-            present.offsets.setdefault(record.partition, {})[told] = record.offset
+            known = identity(record)
+            present.found.setdefault(record.partition, Counter())[known] += 1
+            present.offsets.setdefault(record.partition, {})[known] = record.offset
             first = present.spans.get(record.partition, (record.offset, 0))[0]
             present.spans[record.partition] = (first, record.offset)
         return present
 
-    def lengths(self, sent: Iterable[Record], partitions: int) -> dict[int, int]:
-        """Tell, per destination partition, how many of the records a slice sends there were written already.
+    def resume_point(self, sent: Iterable[Record], partitions: int) -> ResumePoint:
+        """Return how many of the records a slice sends to each destination partition were written already.
 
         Args:
             sent: all records of the slice with their new keys, in order.
@@ -134,43 +165,24 @@ class ExistingRecords:
                     gaps[number].missed(record, at[number])  # whether it was written or will be: what it removes may go
                 continue
             missing = gaps.setdefault(number, _Gaps())
-            if (told := identity(record)) in counts:
-                counts[told] -= 1
-                if not counts[told]:
-                    del counts[told]
+            if (known := identity(record)) in counts:
+                counts[known] -= 1
+                if not counts[known]:
+                    del counts[known]
                 lengths[number] = at[number]
-                missing.found(record, at[number], self.offsets[number][told])
+                missing.found(record, at[number], self.offsets[number][known])
             else:
                 missing.missed(record, at[number])
         for number, missing in gaps.items():
             if number in lengths:
                 lengths[number] = missing.good(lengths[number])
-        return lengths
-
-
-@dataclass
-class Skipping:
-    """Leaves out the records of a slice that were written before."""
-
-    lengths: Mapping[int, int]
-    partitions: int
-    at: Counter[int] = field(default_factory=Counter)
-
-    def was_written(self, record: Record) -> bool:
-        """Tell whether this record, the next one of the slice, is at the destination already."""
-        number = partition_for(record.key or b"", self.partitions)
-        self.at[number] += 1
-        return self.at[number] <= self.lengths.get(number, 0)
+        return ResumePoint(lengths, partitions, self.spans)
 
 
 def ranges_since(topic: str, starts: Mapping[int, int], ends: Mapping[int, int]) -> list[OffsetRange]:
-    """Give what was written to a topic since ``starts``."""
+    """Return the ranges of a topic behind ``starts``."""
     return [
         OffsetRange(topic, number, starts.get(number, 0), end)
         for number, end in sorted(ends.items())
         if end > starts.get(number, 0)
     ]
-
-
-Sent = Callable[[], Iterator[Record]]
-"""Reads a slice and gives its records with their new keys; may be called twice."""

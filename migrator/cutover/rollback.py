@@ -14,7 +14,6 @@ from connect_share.records import OffsetRange, Record, TopicType
 from connect_share.state import replay_config
 from connect_share.worker_config.client_settings import Isolation
 from migrator.apply.apply import load_manifest, now_ms
-from migrator.copy.barrier import write_barrier
 from migrator.copy.checked_writer import CheckedWriter, Producers
 from migrator.copy.copy_job import IDLE_TIMEOUT_S, MARKER_KEY, CopyJob, read_slice, rewritten
 from migrator.copy.evidence import Tally
@@ -161,26 +160,16 @@ def _originals(folder: Path, manifest: Manifest, job: CopyJob, slice_: CopySlice
                 yield record
 
 
-def _settle(jobs: list[CopyJob], topic_type: TopicType) -> None:
-    """Bring into sight what an interrupted copy may have written without hearing of it."""
-    for job in {job.slice_.transform.prefix: job for job in jobs if job.slice_.topic_type is topic_type}.values():
-        write_barrier(
-            job.producer_settings,
-            topic_type,
-            job.slice_.destination_topic,
-            dict(job.destination_starts),
-            prefix=job.slice_.transform.prefix,
-            client_id=job.client_id,
-        )
-
-
 def _find(ready: Ready, manifest: Manifest, progress: Progress, *, dry_run: bool) -> Rollback:
     starts = {topic_type: topic.end_offsets for topic_type, topic in manifest.destination.items()}
     jobs = copy_jobs(ready, starts, resumed=False)
     found = Rollback()
     for topic_type, written_topic in manifest.destination.items():
         if manifest.status is MigrationStatus.PLANNED and not dry_run:
-            _settle(jobs, topic_type)
+            for job in {
+                job.slice_.transform.prefix: job for job in jobs if job.slice_.topic_type is topic_type
+            }.values():
+                job.write_barrier()
         known_by = _identity_at(ready, written_topic.topic)
         told = _written(ready.manifest_path.parent, manifest, topic_type, jobs, known_by)
         backs = {job.slice_.transform.at_destination() for job in jobs if job.slice_.topic_type is topic_type}

@@ -61,7 +61,7 @@ def killed_in_the_middle(copy_job: CopyJob) -> SliceEvidence:
         begun = replace(copy_job, slice_=replace(slice_, offset_range=half)).begin()
         at = (slice_.destination_topic, 0)
         with Site(copy_job.producer_settings.properties["bootstrap.servers"], "", Path()).admin() as admin:
-            await_that(lambda: begun.is_acknowledged or admin.end_offsets([at])[at] > 0, what="some written")
+            await_that(lambda: begun.writer.is_acknowledged or admin.end_offsets([at])[at] > 0, what="some written")
         os.kill(os.getpid(), signal.SIGKILL)
     return copy_in_task(copy_job)
 

@@ -18,7 +18,7 @@ from connect_share.records import ConnectorTaskId, OffsetRange, TopicType
 from connect_share.state import ConnectorStatus, State, TargetState, TaskStatus
 from connect_share.storage import ConnectStorage
 from migrator.apply.apply import apply_plan
-from migrator.copy.copy_job import begin_copy
+from migrator.copy.copy_job import CopyJob
 from migrator.errors import PlanRejectedError
 from migrator.facts.manifest import backup_path
 from migrator.plan.plan import MigrationPlan
@@ -250,9 +250,9 @@ def test_a_record_with_such_a_header_is_refused_by_its_place_only_if_it_has_to_b
     transform = KeyTransform(TopicType.CONFIG, plain=True, groups=None, destination=ClusterGroupId("another"))
     for fold in (False, True):  # even where it came after the plan
         with pytest.raises(UnreadableHeadersError, match=rf"{config}\[0\]@{offset}: .* cannot be carried whole"):
-            begin_copy(
+            CopyJob(
                 replace(slice_, offset_range=OffsetRange(config, 0, 0, offset + 1), transform=transform, fold=fold),
-                site.settings,
-                site.settings,
+                *(site.settings, site.settings, site.settings),
+                destination_starts=(),
                 client_id="tests",
-            )
+            ).begin()

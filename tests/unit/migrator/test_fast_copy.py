@@ -73,7 +73,7 @@ def tally_of(pairs: Sequence[tuple[bytes, bytes | None]], *cuts: int) -> Tally:
     tally = Tally()
     for start, end in zip((0, *cuts), (*cuts, len(pairs)), strict=True):
         batch: Any = [Read(offset) for offset in range(start, end)]
-        tally.took(cast("list[Message]", batch), [(key, value, 0, None) for key, value in pairs[start:end]])
+        tally.add_batch(cast("list[Message]", batch), [(key, value, 0, None) for key, value in pairs[start:end]])
     return tally
 
 
@@ -81,9 +81,9 @@ def tally_of(pairs: Sequence[tuple[bytes, bytes | None]], *cuts: int) -> Tally:
 def test_figures_do_not_depend_on_how_records_come(pairs: list[tuple[bytes, bytes | None]], cut: int) -> None:
     one_by_one = Tally()
     records = [Record("t", 0, offset, 0, key, value) for offset, (key, value) in enumerate(pairs)]
-    for record in one_by_one.reading(records):
-        one_by_one.carried(record)
-    one_by_one.settle()
+    for record in one_by_one.count_read(records):
+        one_by_one.add(record)
+    one_by_one.flush()
     in_batches = tally_of(pairs, min(cut, len(pairs)))
     for name in ("read", "written", "tombstones", "bytes_written", "first_offset", "last_offset", "digest"):
         assert getattr(in_batches, name) == getattr(one_by_one, name), name

@@ -19,7 +19,7 @@ from connect_share.state import ClusterConfigState, TargetState, replay_config, 
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
 from migrator.copy.copy_job import MARKER_KEY, MARKER_VALUE, rewritten
 from migrator.copy.evidence import Tally
-from migrator.copy.existing_records import ExistingRecords, Skipping, identity
+from migrator.copy.existing_records import ExistingRecords, identity
 from migrator.plan.plan import CopySlice
 from migrator.transform.canonical import canonical_config
 from migrator.transform.connector_keys import connector_of
@@ -84,7 +84,7 @@ def streams(transform: KeyTransform, source: Sequence[Record], *, fold: bool = F
         tally = Tally()
         written = []
         for record in rewritten(slice_of(transform, log[0].partition, fold=fold), log, tally):
-            tally.carried(record)
+            tally.add(record)
             written.append(record)
         if transform.topic_type is TopicType.CONFIG and tally.tombstones:
             written.append(Record("", 0, 0, 0, transform.prefix + MARKER_KEY, MARKER_VALUE))
@@ -384,8 +384,8 @@ def by_key(records: Iterable[Record]) -> dict[bytes | None, list[bytes]]:
 def left_of(log: Sequence[Record], topic: Topic, transform: KeyTransform) -> list[Record]:
     """What a copy that goes on writes of a slice."""
     present = ExistingRecords.read((record for each in topic.logs for record in each), transform)
-    skipping = Skipping(present.lengths(log, len(topic.logs)), len(topic.logs))
-    return [record for record in log if not skipping.was_written(record)]
+    resume_point = present.resume_point(log, len(topic.logs))
+    return [record for record in log if not resume_point.passes(record)]
 
 
 def cut(draw: Draw, log: Sequence[Record], partitions: int) -> list[Record]:
