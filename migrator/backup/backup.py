@@ -1,22 +1,20 @@
-"""The backup of a migration: what will be read and what will be written over, in one file beside the plan.
+"""The backup of a migration: what the plan reads and what it writes over, in one file beside the plan.
 
 Written before the first record of ``apply``, with bounded memory; ``docs/backup-format.md``. The file has one section for
-each way of reading (cluster, isolation, credentials), so one consumer reads many topics; its header says which topics of
-which cluster lie where.
+each cluster, isolation level and credentials, so one consumer reads many topics. Its header names the topics of each
+section.
 """
 
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Final, Literal
-
-from pydantic import BaseModel, ConfigDict, ValidationError
+from typing import Final
 
 from connect_share.client import Message, headers_of, to_record
 from connect_share.errors import RecordFileError
@@ -24,7 +22,9 @@ from connect_share.keys import split_key
 from connect_share.log.ranges import read_batches
 from connect_share.record_file import RecordFile, RecordFileWriter
 from connect_share.records import OffsetRange, TopicType
-from connect_share.worker_config.client_settings import ClientSettings, Isolation
+from connect_share.worker_config import WorkerConfig
+from connect_share.worker_config.client_settings import Isolation
+from migrator.backup.contents import BackedUpTopic, BackupContents, Origin
 from migrator.copy.copy_job import IDLE_TIMEOUT_S, MARKER_KEY
 from migrator.errors import AlreadyAppliedError
 from migrator.facts.inspection import client_id_of
@@ -36,165 +36,95 @@ from migrator.progress import Progress
 from migrator.transform.connector_keys import connector_of
 from migrator.transform.rules import KeyTransform
 
-BACKUP: Final = "backup of a migration"
 PARTITIONS_AT_ONCE: Final = 200
-"""Of one consumer: it asks for the position of each again and again."""
+"""Of one consumer: it asks for the position of each after every batch."""
 
 
-class BackedUpTopic(BaseModel):
-    """One topic in a backup.
-
-    Attributes:
-        section: number of the section of the file that holds its records.
-        ranges: per partition what was read, ``[start, end)``.
-    """
-
-    model_config = ConfigDict(frozen=True)
-
-    section: int
-    kafka_cluster_id: str | None
-    topic: str
-    topic_type: TopicType
-    isolation: Isolation
-    ranges: dict[int, tuple[int, int]]
-
-
-class Origin(BaseModel):
-    """One key space whose records are in a backup.
-
-    Attributes:
-        side: of the migration.
-        group_id: ``group.id`` of the workers it belonged to; at a destination with plain keys that is not known.
-        plain: its keys are plain; otherwise they have the prefix ``group_id``.
-        becomes: the prefix the migration gave it; ``None``: plain keys.
-        connectors: what was moved of it; ``None`` is everything.
-        topics: number of its topics in ``BackupContents.topics``.
-    """
-
-    model_config = ConfigDict(frozen=True)
-
-    side: Literal["source", "destination"]
-    group_id: str | None
-    plain: bool
-    becomes: str | None = None
-    connectors: tuple[str, ...] | None = None
-    topics: dict[TopicType, int]
-
-
-class BackupContents(BaseModel):
-    """What the header of a backup says of it; holds no record and no secret."""
-
-    model_config = ConfigDict(frozen=True)
-
-    what: Literal["backup of a migration"] = BACKUP
-    run_id: str
-    made_at_ms: int
-    version: str
-    topics: tuple[BackedUpTopic, ...]
-    origins: tuple[Origin, ...]
-
-
-def read_contents(file: RecordFile) -> BackupContents:
-    """Read what a backup is.
-
-    Raises:
-        RecordFileError: the file is none.
-    """
-    try:
-        return BackupContents.model_validate(file.about)
-    except ValidationError as error:
-        raise RecordFileError(
-            f"{file.path} holds records, but is no {BACKUP} that this version can read", path=str(file.path)
-        ) from error
+KeyTest = Callable[[bytes | None], bool]
+Ranges = Callable[[int, SourceTopic], Sequence[OffsetRange]]
+"""Returns what is read of a topic of the source with that index."""
 
 
 @dataclass
 class _Section:
-    """Everything that is read in one way."""
+    """Everything that is read with one worker's settings and one isolation level.
 
-    settings: ClientSettings
-    client_id: str
+    Attributes:
+        kept: by topic: a record is kept if one of these tests holds for its key.
+        required: by topic: if one of these holds too, a record that cannot be kept whole fails the backup.
+    """
+
+    worker: WorkerConfig
     isolation: Isolation
     ranges: dict[tuple[str, int], OffsetRange] = field(default_factory=dict)
-    taken: dict[str, list[Callable[[bytes | None], bool]]] = field(default_factory=dict)
-    moved: dict[str, list[KeyTransform]] = field(default_factory=dict)
+    kept: defaultdict[str, list[KeyTest]] = field(default_factory=lambda: defaultdict(list))
+    required: defaultdict[str, list[KeyTest]] = field(default_factory=lambda: defaultdict(list))
 
     def add(self, offset_range: OffsetRange) -> None:
-        at = (offset_range.topic, offset_range.partition)
-        known = self.ranges.get(at, offset_range)
-        self.ranges[at] = OffsetRange(*at, min(known.start, offset_range.start), max(known.end, offset_range.end))
+        key = (offset_range.topic, offset_range.partition)
+        known = self.ranges.get(key, offset_range)
+        self.ranges[key] = OffsetRange(*key, min(known.start, offset_range.start), max(known.end, offset_range.end))
+
+    def ranges_of(self, topic: str) -> list[OffsetRange]:
+        return [each for each in self.ranges.values() if each.topic == topic]
 
     def batches(self) -> Iterator[list[Message]]:
         ranges = sorted(self.ranges.values())
         for first in range(0, len(ranges), PARTITIONS_AT_ONCE):
             yield from read_batches(
-                self.settings,
+                self.worker.consumer_settings(),
                 ranges[first : first + PARTITIONS_AT_ONCE],
                 isolation=self.isolation,
-                client_id=self.client_id,
+                client_id=client_id_of(self.worker),
                 idle_timeout_s=IDLE_TIMEOUT_S,
             )
 
-    def wanted(self, batch: list[Message]) -> list[Message]:
-        """Leave out of a batch what is not to be kept."""
-        return [message for message in batch if any(take(message.key()) for take in self.taken[message.topic() or ""])]
-
-    def must_hold(self, topic: str, key: bytes | None) -> bool:
-        """Tell a record that is moved or written over from what lies beside it in a shared source topic."""
-        moved = self.moved.get(topic)
-        return moved is None or any(isinstance(transform.original_key(key), bytes) for transform in moved)
-
-
-Ranges = Callable[[int, SourceTopic], Sequence[OffsetRange]]
-"""What is read of a topic of the source with that index."""
-
 
 class _Layout:
-    """Which topic is read how, each record once: several sources may share topics, and one may be the destination."""
+    """The sections of a backup. Each record is read once: sources may share topics, and one may be the destination."""
 
     def __init__(self) -> None:
         self.sections: list[_Section] = []
         self.topics: list[tuple[int, str | None, str, TopicType]] = []
-        self._numbers: dict[object, int] = {}
         self.origins: list[Origin] = []
+        self._section_numbers: dict[object, int] = {}
+        self._topic_numbers: dict[object, int] = {}
 
-    def _section(self, settings: ClientSettings, client_id: str, isolation: Isolation, side: str) -> int:
-        at = (side, isolation, tuple(sorted(settings.properties.items())))
-        if at not in self._numbers:
-            self._numbers[at] = len(self.sections)
-            self.sections.append(_Section(settings, client_id, isolation))
-        return self._numbers[at]
-
-    def topic(
+    def add(
         self,
+        *,
         side: str,
         cluster: str | None,
         topic_type: TopicType,
         topic: str,
-        *,
-        settings: ClientSettings,
-        client_id: str,
+        worker: WorkerConfig,
         isolation: Isolation,
         ranges: Sequence[OffsetRange],
-        taken: Callable[[bytes | None], bool],
-        moved: KeyTransform | None = None,
+        kept: KeyTest,
+        required: KeyTest,
     ) -> int:
-        """Add what is to be read of a topic; gives the topic's number."""
-        at = (side, cluster, topic, isolation)
-        if at not in self._numbers:
-            self._numbers[at] = len(self.topics)
-            self.topics.append((self._section(settings, client_id, isolation, side), cluster, topic, topic_type))
-        number = self._numbers[at]
+        """Add what is to be read of a topic. Returns the topic's number."""
+        key = (side, cluster, topic, isolation)
+        if key not in self._topic_numbers:
+            self._topic_numbers[key] = len(self.topics)
+            self.topics.append((self._section(side, worker, isolation), cluster, topic, topic_type))
+        number = self._topic_numbers[key]
         section = self.sections[self.topics[number][0]]
         for offset_range in ranges:
             section.add(offset_range)
-        section.taken.setdefault(topic, []).append(taken)
-        if moved is not None:
-            section.moved.setdefault(topic, []).append(moved)
+        section.kept[topic].append(kept)
+        section.required[topic].append(required)
         return number
 
-    def described(self) -> tuple[BackedUpTopic, ...]:
-        """Give the topics as the file's header names them."""
+    def _section(self, side: str, worker: WorkerConfig, isolation: Isolation) -> int:
+        key = (side, isolation, tuple(sorted(worker.consumer_settings().properties.items())))
+        if key not in self._section_numbers:
+            self._section_numbers[key] = len(self.sections)
+            self.sections.append(_Section(worker, isolation))
+        return self._section_numbers[key]
+
+    def backed_up_topics(self) -> tuple[BackedUpTopic, ...]:
+        """Return the topics as the file's header names them."""
         return tuple(
             BackedUpTopic(
                 section=number,
@@ -202,23 +132,18 @@ class _Layout:
                 topic=topic,
                 topic_type=topic_type,
                 isolation=self.sections[number].isolation,
-                ranges={
-                    part.partition: (part.start, part.end)
-                    for part in self.sections[number].ranges.values()
-                    if part.topic == topic
-                },
+                ranges={part.partition: (part.start, part.end) for part in self.sections[number].ranges_of(topic)},
             )
             for number, cluster, topic, topic_type in self.topics
         )
 
-    def read_up_to(self, cluster: str | None, topic: str) -> dict[int, int]:
-        """Give per partition where reading this topic as a source ends."""
+    def ends(self, cluster: str | None, topic: str) -> dict[int, int]:
+        """Return per partition where reading a topic ends, as far as it was added."""
         ends: dict[int, int] = {}
         for number, its_cluster, its_topic, _ in self.topics:
             if (its_cluster, its_topic) == (cluster, topic):
-                for part in self.sections[number].ranges.values():
-                    if part.topic == topic:
-                        ends[part.partition] = max(part.end, ends.get(part.partition, 0))
+                for part in self.sections[number].ranges_of(topic):
+                    ends[part.partition] = max(part.end, ends.get(part.partition, 0))
         return ends
 
 
@@ -226,17 +151,16 @@ def _lay_out_sources(ready: Ready, ranges: Ranges) -> _Layout:
     layout = _Layout()
     for index, (source, worker) in enumerate(zip(ready.plan.sources, ready.workers, strict=True)):
         topics = {
-            topic_type: layout.topic(
-                "source",
-                source.kafka_cluster_id,
-                topic_type,
-                topic.topic,
-                settings=worker.consumer_settings(),
-                client_id=client_id_of(worker),
+            topic_type: layout.add(
+                side="source",
+                cluster=source.kafka_cluster_id,
+                topic_type=topic_type,
+                topic=topic.topic,
+                worker=worker,
                 isolation=topic.isolation,
                 ranges=ranges(index, topic),
-                taken=_own_keys(source, topic_type),
-                moved=source.transform(topic_type),
+                kept=_own_keys(source, topic_type),
+                required=_moved_keys(source.transform(topic_type)),
             )
             for topic_type, topic in source.topics.items()
         }
@@ -260,46 +184,47 @@ def _lay_out(ready: Ready) -> _Layout:
     for topic_type, (facts, created) in ready.opened.items():
         if created:
             continue
-        known = layout.read_up_to(cluster, facts.topic)
-        replaced[topic_type] = layout.topic(
-            "destination",
-            cluster,
-            topic_type,
-            facts.topic,
-            settings=worker.consumer_settings(),
-            client_id=client_id_of(worker),
+        known = layout.ends(cluster, facts.topic)
+        will_be_written = partial(_will_be_written, topic_type, wanted)
+        replaced[topic_type] = layout.add(
+            side="destination",
+            cluster=cluster,
+            topic_type=topic_type,
+            topic=facts.topic,
+            worker=worker,
             isolation=worker.isolation(topic_type),
             ranges=[part._replace(start=max(part.start, known.get(part.partition, 0))) for part in facts.ranges()],
-            taken=partial(_will_be_written, topic_type, wanted),
+            kept=will_be_written,
+            required=will_be_written,
         )
-    layout.origins += [
-        Origin(side="destination", group_id=space, plain=space is None, becomes=space, topics=replaced)
-        for space in wanted
-        if replaced
-    ]
+    if replaced:
+        layout.origins += [
+            Origin(side="destination", group_id=space, plain=space is None, becomes=space, topics=replaced)
+            for space in wanted
+        ]
     return layout
 
 
-def _own_keys(source: SourceCluster, topic_type: TopicType) -> Callable[[bytes | None], bool]:
-    """Return what takes the keys of a source and leaves those of other groups; illegal keys count as plain ones."""
+def _moved_keys(transform: KeyTransform) -> KeyTest:
+    return lambda key: isinstance(transform.original_key(key), bytes)
+
+
+def _own_keys(source: SourceCluster, topic_type: TopicType) -> KeyTest:
+    """Return the test for the keys of a source, not of other groups; illegal keys count as plain ones."""
     group = source.group_id if source.sharing else None
     beginnings, _ = replace(source.transform(topic_type), connectors=None).sure_beginnings
 
     def is_own(key: bytes | None) -> bool:
-        if key is None:
-            return group is None
-        if key.startswith(beginnings):
+        if key is not None and key.startswith(beginnings):
             return True
-        parts = split_key(topic_type, key)
-        if parts is None:
-            return group is None
-        return parts[0] == group
+        parts = None if key is None else split_key(topic_type, key)
+        return (None if parts is None else parts[0]) == group
 
     return is_own
 
 
 def _will_be_written(topic_type: TopicType, wanted: Wanted, key: bytes | None) -> bool:
-    """Tell whether a record at the destination lies under a key that the plan may write."""
+    """Return whether a record at the destination lies under a key that the plan may write."""
     parts = None if key is None else split_key(topic_type, key)
     if parts is None:
         return False
@@ -311,12 +236,12 @@ def _will_be_written(topic_type: TopicType, wanted: Wanted, key: bytes | None) -
 
 
 def back_up(ready: Ready, progress: Progress) -> BackupFile:
-    """Write what the sources of a plan hold, and what the destination holds under the keys it writes, into one file.
+    """Write what the sources of a plan hold, and what the destination holds under the keys it writes, to one file.
 
     Records of other groups on the same topics are not in it.
 
     Returns:
-        What is noted in the manifest.
+        The manifest's entry.
 
     Raises:
         AlreadyAppliedError: a backup of another run has that name.
@@ -329,7 +254,7 @@ def back_up(ready: Ready, progress: Progress) -> BackupFile:
 
 
 def back_up_mirrored(ready: Ready, manifest: Manifest, progress: Progress) -> BackupFile:
-    """Write what was mirrored behind the planned ranges, and is still at the sources, into a file of its own.
+    """Write what was mirrored behind the planned ranges, and is still at the sources, to a file of its own.
 
     Raises:
         ConnectShareError: as :func:`back_up`.
@@ -345,18 +270,19 @@ def back_up_mirrored(ready: Ready, manifest: Manifest, progress: Progress) -> Ba
 
 
 def _write_file(path: Path, layout: _Layout, run_id: str, progress: Progress) -> BackupFile:
-    _refuse_another(path, run_id)
+    if path.exists() and RecordFile(path).about.get("run_id") != run_id:
+        raise AlreadyAppliedError(f"{path} is the backup of another run: move it away, nothing was written")
     began_s = time.monotonic()
     contents = BackupContents(
         run_id=run_id,
         made_at_ms=int(time.time() * 1000),
         version=version("connect-share"),
-        topics=layout.described(),
+        topics=layout.backed_up_topics(),
         origins=tuple(layout.origins),
     )
     total = sum(part.end - part.start for section in layout.sections for part in section.ranges.values())
     progress.phase(f"backing up to {path.name}", total)
-    counts: Counter[tuple[int, str]] = Counter()
+    written: Counter[str] = Counter()
     left_out: Counter[str] = Counter()
     with RecordFileWriter(path, contents.model_dump(mode="json"), sections=len(layout.sections)) as writer:
         for number, section in enumerate(layout.sections):
@@ -364,54 +290,35 @@ def _write_file(path: Path, layout: _Layout, run_id: str, progress: Progress) ->
                 writer.next_section()
             for batch in section.batches():
                 progress.advance(len(batch))
-                counts.update(_write(writer, number, section, section.wanted(batch), left_out))
-    written = writer.result
-    if written is None:
+                for message in batch:
+                    _write(writer, section, message, written, left_out)
+    file = writer.result
+    if file is None:
         raise RecordFileError(f"{path} was not written", path=str(path))
     return BackupFile(
         file=path.name,
-        records=written.records,
-        topics=_by_topic(layout, counts),
-        size_bytes=written.size_bytes,
-        sha256=written.sha256,
+        records=file.records,
+        topics={topic: written[topic] for _, _, topic, _ in layout.topics},
+        size_bytes=file.size_bytes,
+        sha256=file.sha256,
         seconds=round(time.monotonic() - began_s, 3),
         left_out=dict(left_out),
     )
 
 
 def _write(
-    writer: RecordFileWriter, number: int, section: _Section, batch: list[Message], left_out: Counter[str]
-) -> Counter[tuple[int, str]]:
-    """Write what the client gave, without an object for each record; gives the counts."""
-    counts: Counter[tuple[int, str]] = Counter()
-    for message in batch:
-        topic, headers = message.topic() or "", headers_of(message)
-        if headers is None:
-            if section.must_hold(topic, message.key()):
-                to_record(message, headers).whole_headers()  # raises
-            left_out[topic] += 1
-            continue
-        writer.write_fields(
-            topic,
-            message.partition() or 0,
-            message.offset() or 0,
-            message.timestamp()[1],
-            message.key(),
-            message.value(),
-            headers,
-        )
-        counts[number, topic] += 1
-    return counts
-
-
-def _by_topic(layout: _Layout, counts: Mapping[tuple[int, str], int]) -> dict[str, int]:
-    """Add up per topic; two clusters may have topics of one name."""
-    by_topic: Counter[str] = Counter()
-    for number, _, topic, _ in layout.topics:
-        by_topic[topic] += counts.get((number, topic), 0)
-    return dict(by_topic)
-
-
-def _refuse_another(path: Path, run_id: str) -> None:
-    if path.exists() and RecordFile(path).about.get("run_id") != run_id:
-        raise AlreadyAppliedError(f"{path} is the backup of another run: move it away, nothing was written")
+    writer: RecordFileWriter, section: _Section, message: Message, written: Counter[str], left_out: Counter[str]
+) -> None:
+    """Write what the client gave, without a :class:`Record` for it, and count it by topic."""
+    topic, key = message.topic() or "", message.key()
+    if not any(test(key) for test in section.kept[topic]):
+        return
+    headers = headers_of(message)
+    if headers is not None:
+        place = (topic, message.partition() or 0, message.offset() or 0)
+        writer.write_fields(*place, message.timestamp()[1], key, message.value(), headers)
+        written[topic] += 1
+    elif any(test(key) for test in section.required[topic]):
+        to_record(message, headers).whole_headers()  # raises
+    else:
+        left_out[topic] += 1

@@ -1,4 +1,4 @@
-"""What restoring would change, by connector: counts of keys, never a value.
+"""The changes that a restore makes, by connector: counts of keys, never a value.
 
 Pure. Only a hash is kept of each key and each newest value, so a million keys take some hundred megabytes.
 """
@@ -6,7 +6,6 @@ Pure. Only a hash is kept of each key and each newest value, so a million keys t
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,7 +14,6 @@ from migrator.transform.connector_keys import connector_of
 from migrator.transform.rules import is_removal
 
 _REMOVED: Final = 0
-_VALUE_BITS: Final = 64
 
 
 @dataclass
@@ -28,7 +26,7 @@ class ConnectorChanges:
         changed: in both, with another value.
         same: in both.
         removed: at the destination, and removed in the backup.
-        remaining: at the destination, unknown to the backup: they stay.
+        remaining: only at the destination; they are kept.
     """
 
     topic_type: TopicType
@@ -40,59 +38,45 @@ class ConnectorChanges:
     remaining: int = 0
 
 
-class Newest:
-    """The newest value of each key, as hashes; records of one key have to come in order."""
+class NewestValues:
+    """The newest value of each key, as hashes; the records of one key have to come in order."""
 
     def __init__(self, topic_type: TopicType) -> None:
         self.topic_type = topic_type
-        self.values: dict[bytes, int] = {}
-        self._connectors: list[str | None] = []
-        self._numbers: dict[str | None, int] = {}
+        self.values: dict[bytes, tuple[str | None, int]] = {}
+        """Connector and hash of the value, by hash of the key."""
+        self._names: dict[str | None, str | None] = {}
 
-    def see(self, original_key: bytes, value: bytes | None) -> None:
-        """Take note of one record."""
-        connector = connector_of(self.topic_type, original_key)
-        number = self._numbers.get(connector)
-        if number is None:
-            number = self._numbers[connector] = len(self._connectors)
-            self._connectors.append(connector)
-        at = hashlib.blake2b(original_key, digest_size=16).digest()
-        self.values[at] = number << _VALUE_BITS | self._hash(value)
-
-    def _hash(self, value: bytes | None) -> int:
-        if value is None or is_removal(self.topic_type, value):
-            return _REMOVED
-        return int.from_bytes(hashlib.blake2b(value, digest_size=8).digest(), "big") or 1
-
-    def connector(self, packed: int) -> str | None:
-        """Give the connector of an entry of ``values``."""
-        return self._connectors[packed >> _VALUE_BITS]
+    def add(self, original_key: bytes, value: bytes | None) -> None:
+        """Add the next record."""
+        name = connector_of(self.topic_type, original_key)
+        name = self._names.setdefault(name, name)  # one object for all keys of a connector
+        hashed = _REMOVED
+        if value is not None and not is_removal(self.topic_type, value):
+            hashed = int.from_bytes(hashlib.blake2b(value, digest_size=8).digest(), "big") or 1
+        self.values[hashlib.blake2b(original_key, digest_size=16).digest()] = (name, hashed)
 
 
-def changes(backed_up: Newest, found: Newest) -> Iterator[ConnectorChanges]:
-    """Compare; gives the connectors of one topic type in the order of their names, those without any key left out."""
+def changes(backed_up: NewestValues, found: NewestValues) -> list[ConnectorChanges]:
+    """Return the changes of each connector of one topic type, by name; connectors without any key are left out."""
     by_connector: dict[str | None, ConnectorChanges] = {}
 
     def of(connector: str | None) -> ConnectorChanges:
-        if connector not in by_connector:
-            by_connector[connector] = ConnectorChanges(backed_up.topic_type, connector)
-        return by_connector[connector]
+        return by_connector.setdefault(connector, ConnectorChanges(backed_up.topic_type, connector))
 
-    only_value = (1 << _VALUE_BITS) - 1
-    for at, packed in backed_up.values.items():
-        there, here = packed & only_value, found.values.get(at, _REMOVED) & only_value
+    for key, (connector, there) in backed_up.values.items():
+        _, here = found.values.get(key, (None, _REMOVED))
         if there == here == _REMOVED:
             continue
-        change = of(backed_up.connector(packed))
         if here == _REMOVED:
-            change.added += 1
+            of(connector).added += 1
         elif there == _REMOVED:
-            change.removed += 1
+            of(connector).removed += 1
         elif there == here:
-            change.same += 1
+            of(connector).same += 1
         else:
-            change.changed += 1
-    for at, packed in found.values.items():
-        if at not in backed_up.values and packed & only_value != _REMOVED:
-            of(found.connector(packed)).remaining += 1
-    yield from sorted(by_connector.values(), key=lambda change: (change.connector is not None, change.connector or ""))
+            of(connector).changed += 1
+    for key, (connector, here) in found.values.items():
+        if key not in backed_up.values and here != _REMOVED:
+            of(connector).remaining += 1
+    return sorted(by_connector.values(), key=lambda change: (change.connector is not None, change.connector or ""))

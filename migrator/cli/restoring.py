@@ -37,10 +37,10 @@ def add_restore(parser: argparse.ArgumentParser) -> None:
 def restore_command(arguments: argparse.Namespace) -> int:
     """``restore``: show what would change, ask, put the records back."""
     output = Output("restore", arguments.output)
-    wish = RestoreRequest(arguments.connector, arguments.from_group, arguments.from_plain)
+    request = RestoreRequest(arguments.connector, arguments.from_group, arguments.from_plain)
     with ProgressLine(sys.stderr) as progress:
-        restoring = prepare_restore(arguments.file, arguments.destination, wish, progress)
-        preview = restoring.preview(progress)
+        restore = prepare_restore(arguments.file, arguments.destination, request, progress)
+        preview = restore.preview(progress)
     if arguments.dry_run:
         if output.is_json:
             output.json({"dry_run": True, **_told(preview)})
@@ -51,7 +51,7 @@ def restore_command(arguments: argparse.Namespace) -> int:
     if not arguments.yes and not confirmed("put these back?"):
         return 1
     with ProgressLine(sys.stderr) as progress:
-        done = restoring.write(progress)
+        done = restore.write(progress)
     if output.is_json:
         output.json({"dry_run": False, **_told(preview), "seconds": done.seconds})
     else:
@@ -93,7 +93,7 @@ def _lines(preview: RestorePreview) -> list[str]:
             name = "no connector" if change.connector is None else repr(change.connector)
             lines.append(
                 f"          {name}: {change.added:,} added, {change.changed:,} changed, {change.same:,} same, "
-                f"{change.removed:,} removed, {change.remaining:,} unknown to the backup remain"
+                f"{change.removed:,} removed, {change.remaining:,} only at the destination: kept"
             )
     lines += [f"  not restored: {count:,} {reason.value}" for reason, count in preview.skipped.items()]
     return lines

@@ -13,7 +13,7 @@ from connect_share.errors import RecordFileError
 from connect_share.record_file import RecordFile
 from connect_share.records import Record, TopicType
 from migrator.apply.apply import apply_plan, resume_plan
-from migrator.backup.backup import read_contents
+from migrator.backup.contents import read_contents
 from migrator.copy.copy_job import MARKER_KEY, CopyJob
 from migrator.errors import AlreadyAppliedError
 from migrator.facts.manifest import Manifest, backup_path, manifest_path

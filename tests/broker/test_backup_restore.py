@@ -115,7 +115,7 @@ def test_the_preview_tells_every_kind_of_change_and_never_a_value(site: Site) ->
     }
     code, out, err = run("restore", *arguments, "--dry-run")
     assert code == 0
-    assert "'a.b': 0 added, 1 changed, 3 same, 0 removed, 0 unknown to the backup remain" in out
+    assert "'a.b': 0 added, 1 changed, 3 same, 0 removed, 0 only at the destination: kept" in out
     assert "plain keys of orders, as they were at the source, become keys under the prefix com.acme.orders." in out
     for text in (out, err, json.dumps(told)):
         assert "hunter2" not in text
@@ -170,7 +170,7 @@ def test_what_is_not_clear_is_refused(site: Site) -> None:
         return err
 
     third = site.worker_file("third", "three", sharing=True)
-    assert "say with --from-group GROUP whose records" in refused(third)
+    assert "choose with --from-group GROUP whose records" in refused(third)
     for arguments in (("--from-group", "other"), ("--from-plain",), ("--from-group", "one", "--from-plain")):
         assert "it holds: prefixed keys of one, as they were at the source; prefixed keys of two" in refused(
             third, *arguments
@@ -191,14 +191,14 @@ def test_live_workers_and_damaged_files_are_refused_before_anything_is_written(s
     source = small_source(site, group=f"{site.name}-orders")
     file = backed_up(site, source, shared(site))
     group = f"{site.name}-orders"
-    restoring = prepare_restore(file, source, RestoreRequest())
+    restore = prepare_restore(file, source, RestoreRequest())
     before = site.read(site.topic("own", TopicType.CONFIG))
     with ConnectMember(site.bootstrap_servers, group), site.admin() as admin:
         await_that(admin.connect_groups, lambda groups: groups.get(group) == 1, what="one live member")
         with pytest.raises(LiveMembersError, match="destination group"):
-            restoring.preview()
+            restore.preview()
         with pytest.raises(LiveMembersError):
-            restoring.write()
+            restore.write()
         code, _, err = run("restore", file, "--destination-worker-config", source, "--yes")
         assert code == 1
         assert "are alive" in err

@@ -38,7 +38,14 @@ HOLDS_DATA = ("bytes", "Any", "object")
 HARMLESS = {
     *("Authority.removed", "AuthorityTopic.topic_id", "PartitionDirectory.topic_id", "_Decision.target"),
     *("_Fold.names", "_Fold.partitions", "_Fold.removed"),
-    *("PartitionProfile.digests", "ExistingRecords.found", "ExistingRecords.offsets", "_Gaps._keys", "_Section.taken"),
+    *(
+        "PartitionProfile.digests",
+        "ExistingRecords.found",
+        "ExistingRecords.offsets",
+        "_Gaps._keys",
+        "_Section.kept",
+        "_Section.required",
+    ),
     *(
         "FittedModel.machine",
         "StartupResult.machine",

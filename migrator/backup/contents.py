@@ -1,0 +1,81 @@
+"""The header of a backup file; ``docs/backup-format.md``."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from connect_share.errors import RecordFileError
+from connect_share.record_file import RecordFile
+from connect_share.records import TopicType
+from connect_share.worker_config.client_settings import Isolation
+
+BACKUP: Final = "backup of a migration"
+
+
+class BackedUpTopic(BaseModel):
+    """One topic in a backup.
+
+    Attributes:
+        section: number of the section of the file that holds its records.
+        ranges: per partition what was read, ``[start, end)``.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    section: int
+    kafka_cluster_id: str | None
+    topic: str
+    topic_type: TopicType
+    isolation: Isolation
+    ranges: dict[int, tuple[int, int]]
+
+
+class Origin(BaseModel):
+    """One key space whose records are in a backup.
+
+    Attributes:
+        side: of the migration.
+        group_id: ``group.id`` of the workers it belonged to; at a destination with plain keys that is not known.
+        plain: its keys are plain; otherwise they have the prefix ``group_id``.
+        becomes: the prefix the migration gave it; ``None``: plain keys.
+        connectors: what was moved of it; ``None`` is everything.
+        topics: number of its topics in ``BackupContents.topics``.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    side: Literal["source", "destination"]
+    group_id: str | None
+    plain: bool
+    becomes: str | None = None
+    connectors: tuple[str, ...] | None = None
+    topics: dict[TopicType, int]
+
+
+class BackupContents(BaseModel):
+    """The header of a backup; holds no record and no secret."""
+
+    model_config = ConfigDict(frozen=True)
+
+    what: Literal["backup of a migration"] = BACKUP
+    run_id: str
+    made_at_ms: int
+    version: str
+    topics: tuple[BackedUpTopic, ...]
+    origins: tuple[Origin, ...]
+
+
+def read_contents(file: RecordFile) -> BackupContents:
+    """Return the header of a backup.
+
+    Raises:
+        RecordFileError: the file is no backup.
+    """
+    try:
+        return BackupContents.model_validate(file.about)
+    except ValidationError as error:
+        raise RecordFileError(
+            f"{file.path} holds records, but is no {BACKUP} that this version can read", path=str(file.path)
+        ) from error
