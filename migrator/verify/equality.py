@@ -1,14 +1,13 @@
-"""When two states count as equal: what workers would believe is compared, not bytes.
+"""The equality of two states: what workers would believe is compared, not bytes.
 
-Pure. Both sides are folded with the stores' own replay; a difference names the item and the field, never
-a value.
+Pure. Both sides are folded with the stores' own replay; a difference names the item and the field, never a value.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict
 
@@ -31,7 +30,7 @@ STATUS_FIELDS: Final = ("state", "worker_id", "generation", "trace", "version")
 
 
 class Mismatch(enum.Enum):
-    """How an item differs."""
+    """The way in which an item differs."""
 
     MISSING = "missing"
     UNEXPECTED = "unexpected"
@@ -65,23 +64,54 @@ class StateDifference(BaseModel):
         return f"{' '.join(parts)}: {self.problem.value}"
 
 
-class _Report:
-    """Collects differences of one group and topic type."""
+_ABSENT: Final = object()
+
+
+class _Comparison:
+    """Collects the differences of one group and topic type."""
 
     def __init__(self, cluster_group_id: str | None, topic_type: TopicType) -> None:
         self._group = cluster_group_id
         self._topic_type = topic_type
         self.differences: list[StateDifference] = []
 
-    def add(
+    def compare(
+        self, kind: str, connector: str | None, source: object, destination: object, *, item: str | None = None
+    ) -> None:
+        """Compare one thing that may be absent (``None``); mappings field by field, of which only names are reported."""
+        if isinstance(source, Mapping) and isinstance(destination, Mapping):
+            for name in sorted(source.keys() | destination.keys()):
+                self._compare(
+                    kind, connector, source.get(name, _ABSENT), destination.get(name, _ABSENT), item=item, field=name
+                )
+        else:
+            sides = (_ABSENT if side is None else side for side in (source, destination))
+            self._compare(kind, connector, *sides, item=item, field=None)
+
+    def compare_items(
+        self, kind: str, connector: str, source: Mapping[Any, object], destination: Mapping[Any, object]
+    ) -> None:
+        """Compare several things of one kind, each known by a number or a name."""
+        for item in sorted(source.keys() | destination.keys()):
+            self.compare(kind, connector, source.get(item), destination.get(item), item=str(item))
+
+    def _compare(
         self,
         kind: str,
         connector: str | None,
-        problem: Mismatch,
+        source: object,
+        destination: object,
         *,
-        item: str | None = None,
-        field: str | None = None,
+        item: str | None,
+        field: str | None,
     ) -> None:
+        if same(source, destination) and type(source) is type(destination):
+            return
+        problem = Mismatch.DIFFERENT
+        if destination is _ABSENT:
+            problem = Mismatch.MISSING
+        elif source is _ABSENT:
+            problem = Mismatch.UNEXPECTED
         self.differences.append(
             StateDifference(
                 cluster_group_id=self._group,
@@ -94,86 +124,39 @@ class _Report:
             )
         )
 
-    def compare(
-        self,
-        kind: str,
-        connector: str | None,
-        source: object,
-        destination: object,
-        *,
-        item: str | None = None,
-        field: str | None = None,
-    ) -> bool:
-        """Report a difference of one thing that may be absent (``None``); tell whether both have it."""
-        if not same(source, destination):
-            problem = Mismatch.DIFFERENT
-            if destination is None:
-                problem = Mismatch.MISSING
-            elif source is None:
-                problem = Mismatch.UNEXPECTED
-            self.add(kind, connector, problem, item=item, field=field)
-        return source is not None and destination is not None
-
-    def compare_properties(
-        self,
-        kind: str,
-        connector: str,
-        source: Mapping[str, object] | None,
-        destination: Mapping[str, object] | None,
-        *,
-        item: str | None = None,
-    ) -> None:
-        """Compare configurations property by property; only names are told."""
-        if source is None or destination is None:
-            self.compare(kind, connector, source, destination, item=item)
-            return
-        for name in sorted(source.keys() | destination.keys()):
-            if name not in destination:
-                self.add(kind, connector, Mismatch.MISSING, item=item, field=name)
-            elif name not in source:
-                self.add(kind, connector, Mismatch.UNEXPECTED, item=item, field=name)
-            elif not same(source[name], destination[name]) or type(source[name]) is not type(destination[name]):
-                self.add(kind, connector, Mismatch.DIFFERENT, item=item, field=name)
-
 
 def compare_config_states(
     source: ClusterConfigState, destination: ClusterConfigState, *, cluster_group_id: str | None
 ) -> list[StateDifference]:
     """Compare connectors, configurations, tasks, target states, task counts and inconsistency.
 
-    Target states and task counts of connectors that are gone count too: they come back with the name.
+    Target states and task counts of removed connectors count too: they come back with the name.
     Session keys are not compared (they are never carried), nor positions (other topics, other offsets).
     """
-    report = _Report(cluster_group_id, TopicType.CONFIG)
+    comparison = _Comparison(cluster_group_id, TopicType.CONFIG)
     sides = (source, destination)
     names = {name for side in sides for name in (*side.connectors(), *side.target_states(), *side.task_count_records())}
     for name in sorted(names):
-        there, here = (name if side.contains(name) else None for side in sides)
-        if not report.compare("connector", name, there, here) and (there is not None or here is not None):
+        there, here = (side.contains(name) for side in sides)
+        comparison.compare("connector", name, there or None, here or None)
+        if there is not here:
             continue
-        report.compare_properties(
-            "connector_config", name, source.connector_config(name), destination.connector_config(name)
+        comparison.compare("connector_config", name, *(side.connector_config(name) for side in sides))
+        comparison.compare("target_state", name, *(_wanted_state(side, name) for side in sides))
+        comparison.compare("task_count_record", name, *(side.task_count_record(name) for side in sides))
+        comparison.compare("task_count", name, *(side.task_count(name) for side in sides))
+        if there:  # of a removed connector nothing reads the tasks
+            comparison.compare("inconsistent", name, *(name in side.inconsistent_connectors() for side in sides))
+        comparison.compare_items(
+            "task_config", name, *({task.task: side.task_config(task) for task in side.tasks(name)} for side in sides)
         )
-        report.compare("target_state", name, *(_wanted_state(side, name) for side in sides))
-        report.compare("task_count_record", name, source.task_count_record(name), destination.task_count_record(name))
-        report.compare("task_count", name, source.task_count(name), destination.task_count(name))
-        if there is not None:  # nobody asks for the tasks of a connector that is gone
-            report.compare("inconsistent", name, *(name in side.inconsistent_connectors() for side in sides))
-        for task_id in sorted({*source.tasks(name), *destination.tasks(name)}):
-            report.compare_properties(
-                "task_config",
-                name,
-                source.task_config(task_id),
-                destination.task_config(task_id),
-                item=str(task_id.task),
-            )
-    return report.differences
+    return comparison.differences
 
 
 def _wanted_state(state: ClusterConfigState, name: str) -> TargetState | None:
-    """Give the target state; that of a connector which is gone counts only if somebody has set it.
+    """Return the target state; that of a removed connector counts only if it was set to another one than STARTED.
 
-    Connect takes STARTED with each connector's record; whether a worker still sees that record depends on the cleaner.
+    Connect reads STARTED from each connector's own record. Whether a worker still sees that record depends on the cleaner.
     """
     if not name:  # no connector has it, and its key is that of the marker
         return None
@@ -181,64 +164,41 @@ def _wanted_state(state: ClusterConfigState, name: str) -> TargetState | None:
     return None if target is TargetState.STARTED and not state.contains(name) else target
 
 
-def compare_status_snapshots(
+def _compare_status_snapshots(
     source: StatusSnapshot, destination: StatusSnapshot, *, cluster_group_id: str | None
 ) -> list[StateDifference]:
     """Compare connector statuses, task statuses and active topics."""
-    report = _Report(cluster_group_id, TopicType.STATUS)
+    comparison = _Comparison(cluster_group_id, TopicType.STATUS)
+    sides = (source, destination)
     names = {
         name
-        for side in (source, destination)
+        for side in sides
         for name in (*side.connectors(), *side.connectors_with_tasks(), *side.connectors_with_topics())
     }
     for name in sorted(names):
-        _compare_status(
-            report, "connector_status", name, source.connector_status(name), destination.connector_status(name)
-        )
-        tasks_there = {status.task_id.task: status for status in source.task_statuses(name)}
-        tasks_here = {status.task_id.task: status for status in destination.task_statuses(name)}
-        for task in sorted(tasks_there.keys() | tasks_here.keys()):
-            _compare_status(report, "task_status", name, tasks_there.get(task), tasks_here.get(task), item=str(task))
-        topics_there = {status.topic: status for status in source.topic_statuses(name)}
-        topics_here = {status.topic: status for status in destination.topic_statuses(name)}
-        for topic in sorted(topics_there.keys() | topics_here.keys()):
-            report.compare("active_topic", name, topics_there.get(topic), topics_here.get(topic), item=topic)
-    return report.differences
+        comparison.compare("connector_status", name, *(_status_fields(side.connector_status(name)) for side in sides))
+        tasks = [{status.task_id.task: _status_fields(status) for status in side.task_statuses(name)} for side in sides]
+        comparison.compare_items("task_status", name, *tasks)
+        topics = [{status.topic: status for status in side.topic_statuses(name)} for side in sides]
+        comparison.compare_items("active_topic", name, *topics)
+    return comparison.differences
 
 
-def _compare_status(
-    report: _Report,
-    kind: str,
-    connector: str,
-    source: object | None,
-    destination: object | None,
-    *,
-    item: str | None = None,
-) -> None:
-    if source is None or destination is None:
-        report.compare(kind, connector, source, destination, item=item)
-        return
-    for field in STATUS_FIELDS:
-        if getattr(source, field, None) != getattr(destination, field, None):
-            report.add(kind, connector, Mismatch.DIFFERENT, item=item, field=field)
+def _status_fields(status: object | None) -> dict[str, object] | None:
+    return None if status is None else {field: getattr(status, field, None) for field in STATUS_FIELDS}
 
 
-def compare_offset_snapshots(
+def _compare_offset_snapshots(
     source: OffsetSnapshot, destination: OffsetSnapshot, *, cluster_group_id: str | None
 ) -> list[StateDifference]:
     """Compare source offsets by the raw bytes of key and value."""
-    report = _Report(cluster_group_id, TopicType.OFFSET)
+    comparison = _Comparison(cluster_group_id, TopicType.OFFSET)
     there, here = source.raw, destination.raw
     for key in sorted(there.keys() | here.keys()):
         if there.get(key) != here.get(key):
-            report.compare(
-                "offset",
-                connector_of(TopicType.OFFSET, key),
-                there.get(key),
-                here.get(key),
-                item=key.decode("utf-8", errors="backslashreplace"),
-            )
-    return report.differences
+            item = key.decode("utf-8", errors="backslashreplace")
+            comparison.compare("offset", connector_of(TopicType.OFFSET, key), there.get(key), here.get(key), item=item)
+    return comparison.differences
 
 
 def compare_states(
@@ -262,16 +222,12 @@ def compare_states(
     """
     here = None if cluster_group_id is None else ClusterGroupId(cluster_group_id)
     there = None if source_cluster_group_id is None else ClusterGroupId(source_cluster_group_id)
-    if topic_type is TopicType.OFFSET:
-        return compare_offset_snapshots(
-            replay_offsets(source, there),
-            replay_offsets(destination, here),
-            cluster_group_id=cluster_group_id,
-        )
-    if topic_type is TopicType.CONFIG:
-        return compare_config_states(
-            replay_config(source, there), replay_config(destination, here), cluster_group_id=cluster_group_id
-        )
-    return compare_status_snapshots(
-        replay_status(source, there), replay_status(destination, here), cluster_group_id=cluster_group_id
-    )
+    replay, compare = _RULES[topic_type]
+    return compare(replay(source, there), replay(destination, here), cluster_group_id=cluster_group_id)
+
+
+_RULES: Final[Mapping[TopicType, tuple[Callable[..., Any], Callable[..., list[StateDifference]]]]] = {
+    TopicType.CONFIG: (replay_config, compare_config_states),
+    TopicType.STATUS: (replay_status, _compare_status_snapshots),
+    TopicType.OFFSET: (replay_offsets, _compare_offset_snapshots),
+}

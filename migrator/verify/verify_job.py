@@ -1,12 +1,11 @@
-"""Comparing one topic on both sides: what is read, what is folded, and by which of two processes."""
+"""The comparison of one topic on both sides: its reads, its folds, and the use of a second process."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 
 from connect_share.client import Message
-from connect_share.keys import ClusterGroupId, own_key
 from connect_share.log.ranges import read_batches, read_ranges
 from connect_share.records import OffsetRange, Record, TopicType
 from connect_share.state import replay_config
@@ -18,7 +17,6 @@ from migrator.transform.canonical import canonical_config
 from migrator.transform.connector_keys import connector_of
 from migrator.transform.rules import KeyTransform
 from migrator.verify.equality import StateDifference, compare_config_states, compare_states
-from migrator.verify.narrowing import Narrowing
 from migrator.verify.quick_compare import Seen, Spaces, seen_of
 
 
@@ -37,7 +35,7 @@ class Side:
         return sum(part.end - part.start for part in self.ranges)
 
     def is_as(self, other: Side) -> bool:
-        """Tell whether the other one has the same records; clients and rights may be others."""
+        """Return whether the other side has the same records; clients and rights may differ."""
         bootstrap = "bootstrap.servers"
         return (self.ranges, self.isolation, self.settings.properties.get(bootstrap)) == (
             other.ranges,
@@ -46,7 +44,7 @@ class Side:
         )
 
     def records(self, on_progress: Callable[[int], None] | None = None) -> Iterator[Record]:
-        """Read them, in order within each partition."""
+        """Yield the records, in order within each partition."""
         records = read_ranges(
             self.settings,
             self.ranges,
@@ -57,7 +55,7 @@ class Side:
         yield from counted(records, on_progress)
 
     def batches(self, on_progress: Callable[[int], None] | None = None) -> Iterator[list[Message]]:
-        """Read them as the client's own messages."""
+        """Yield the records as batches of the client's own messages."""
         batches = read_batches(
             self.settings,
             self.ranges,
@@ -69,16 +67,6 @@ class Side:
             if on_progress is not None:
                 on_progress(len(batch))
             yield batch
-
-    def of_connectors(
-        self, topic_type: TopicType, cluster_group_id: str | None, connectors: set[str | None]
-    ) -> Iterator[Record]:
-        """Read the records of some connectors of one key space."""
-        group = None if cluster_group_id is None else ClusterGroupId(cluster_group_id)
-        for record in self.records():
-            original = None if record.key is None else own_key(topic_type, record.key, group)
-            if original is not None and connector_of(topic_type, original) in connectors:
-                yield record
 
 
 @dataclass(frozen=True)
@@ -110,7 +98,7 @@ class VerifyJob:
 
     @property
     def may_be_quick(self) -> bool:
-        """Tell whether the bytes of both sides can be expected to be the same."""
+        """Whether both sides normally hold the same bytes."""
         return not self.narrowed and not (self.fold and self.topic_type is not TopicType.OFFSET)
 
     def run(self, on_progress: Callable[[int], None] | None = None) -> list[StateDifference]:
@@ -125,12 +113,13 @@ class VerifyJob:
         return self.fold_and_compare(self.source.records(on_progress), self.destination.records(on_progress))
 
     def fold_and_compare(self, there: Iterator[Record], here: Iterator[Record]) -> list[StateDifference]:
-        """Compare by what Connect makes of the records."""
+        """Compare what Connect makes of the records."""
         if self.fold and self.topic_type is TopicType.CONFIG:
-            return self._compare_put_in_order(there, here)
-        if self.narrowed:
-            narrowing = Narrowing(self.transform)
-            there, here = narrowing.at_source(there), narrowing.at_destination(here)
+            return self._compare_canonical(there, here)
+        if self.narrowed:  # the source is folded first: its connectors are known before the destination is read
+            connectors: set[str | None] = set(self.transform.connectors or ())
+            there = _noting_connectors(there, self.transform, connectors)
+            here = _of_connectors(here, self.transform.at_destination(), connectors)
         return compare_states(
             self.topic_type,
             there,
@@ -139,28 +128,48 @@ class VerifyJob:
             source_cluster_group_id=self.source_group_id,
         )
 
-    def compare_suspects(self, suspects: set[str | None]) -> list[StateDifference]:
-        """Read once more what belongs to these connectors, and fold it."""
+    def compare_suspects(self, suspects: Set[str | None]) -> list[StateDifference]:
+        """Read the records of these connectors once more, and fold them."""
         if not suspects:
             return []
         return self.fold_and_compare(
-            self.source.of_connectors(self.topic_type, self.source_group_id, suspects),
-            self.destination.of_connectors(self.topic_type, self.cluster_group_id, suspects),
+            _of_connectors(self.source.records(), self.transform, suspects),
+            _of_connectors(self.destination.records(), self.transform.at_destination(), suspects),
         )
 
-    def _compare_put_in_order(self, there: Iterator[Record], here: Iterator[Record]) -> list[StateDifference]:
-        """Expect what the source believes, connectors that were put in order excepted: there, what was written."""
+    def _compare_canonical(self, there: Iterator[Record], here: Iterator[Record]) -> list[StateDifference]:
+        """Compare the destination with what was written, and that with the source, repaired connectors excepted."""
         expected = canonical_config(self.transform, there)
         written = replay_config(expected.records, self.cluster_group_id)
         meant = compare_config_states(expected.believed, written, cluster_group_id=self.cluster_group_id)
         changed = expected.healed | expected.left_without_tasks
         if self.narrowed:
             names = {*written.connectors(), *written.target_states(), *written.task_count_records()}
-            here = Narrowing(self.transform, names).at_destination(here)
+            here = _of_connectors(here, self.transform.at_destination(), names | set(self.transform.connectors or ()))
         found = compare_config_states(
             written, replay_config(here, self.cluster_group_id), cluster_group_id=self.cluster_group_id
         )
         return [difference for difference in meant if difference.connector not in changed] + found
+
+
+def _of_connectors(records: Iterable[Record], transform: KeyTransform, connectors: Set[str | None]) -> Iterator[Record]:
+    """Yield, unchanged, the records that a transform takes and that belong to these connectors."""
+    for record in records:
+        original = transform.original_key(record.key)
+        if isinstance(original, bytes) and connector_of(transform.topic_type, original) in connectors:
+            yield record
+
+
+def _noting_connectors(
+    records: Iterable[Record], transform: KeyTransform, connectors: set[str | None]
+) -> Iterator[Record]:
+    """Yield, unchanged, the records of connectors that a transform takes, and add their connectors to the set."""
+    for record in records:
+        original = transform.original_key(record.key)
+        connector = connector_of(transform.topic_type, original) if isinstance(original, bytes) else None
+        if connector is not None:
+            connectors.add(connector)
+            yield record
 
 
 def run_together(
@@ -168,11 +177,11 @@ def run_together(
     on_progress: Callable[[int], None] | None = None,
     second: SecondProcess | None = None,
 ) -> list[list[StateDifference]]:
-    """Do what :meth:`VerifyJob.run` does for jobs that may be quick and have one destination; that is read once.
+    """Run jobs that may be quick and have one destination, which is read once.
 
     Args:
         jobs: of one topic type.
-        on_progress: told of records read here.
+        on_progress: called with the number of records read here.
         second: reads the sources while the destination is read here.
 
     Raises:
@@ -193,7 +202,7 @@ def _suspects(
     keep: bool = False,
     second: SecondProcess | None = None,
 ) -> list[set[str | None] | None]:
-    """Look at the bytes of both sides, with the one destination of all jobs read once."""
+    """Return the suspects of each job by the bytes of both sides; the one destination of all jobs is read once."""
     topic_type = jobs[0].topic_type
     if second is not None:
         second.begin(_see_sources, jobs)
@@ -212,7 +221,7 @@ def _suspects(
 def _see_sources(
     jobs: Sequence[VerifyJob], on_progress: Callable[[int], None] | None = None, *, keep: bool = False
 ) -> Iterator[Seen]:
-    """Read the source of each job; a fork has the hash function of its first process, so both sides compare."""
+    """Read the source of each job; a fork has the hash function of its parent process, so both sides compare."""
     for job in jobs:
         seen = seen_of(job.topic_type, keep=keep)
         space = Spaces(job.topic_type, {job.source_group_id: seen})
