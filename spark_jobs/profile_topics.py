@@ -11,14 +11,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from connect_share.cli.arguments import DEFAULT_TIMEOUT_S
-from connect_share.cli.check_startup import groups_of
-from connect_share.cli.profiling import prepare_profiling
-from connect_share.cli.startup_tables import show
-from connect_share.console import Output, ProgressLine, json_text
+from connect_share.console import DEFAULT_TIMEOUT_S, Output, ProgressLine, groups_of, json_text
 from connect_share.records import TopicType
-from connect_share.startup import load_model, members, startup_profile
-from connect_share.startup.report import SHIPPED_NAME
+from connect_share.startup import SHIPPED_NAME, CountPlan, load_model, members, startup_profile
+from connect_share.startup.tables import show
 from connect_share.worker_config import TopicSet
 from spark_jobs import command_line
 from spark_jobs.session import spark_session
@@ -31,10 +27,10 @@ def _body(options: argparse.Namespace) -> int:
     out = Output(JOB, options.output, program=JOB)
     fitted = load_model(options.model)
     groups = groups_of(options.groups)
-    profiling = prepare_profiling(TopicSet.from_worker_file(options.worker_config), timeout_s=options.timeout)
-    for note in profiling.notes:
+    plan = CountPlan.of(TopicSet.from_worker_file(options.worker_config), timeout_s=options.timeout)
+    for note in plan.notes:
         out.note(note)
-    jobs = [job for topic_type in TopicType for job in profiling.jobs(topic_type, one_for_each_partition=True)]
+    jobs = [job for topic_type in TopicType for job in plan.jobs(topic_type, one_for_each_partition=True)]
     with ProgressLine(sys.stderr) as progress, spark_session("connect-share profile_topics") as spark:
         counted = run_as_tasks(spark, jobs, count_in_task, progress=progress, what="counting partitions")
     partitions = {
@@ -47,9 +43,9 @@ def _body(options: argparse.Namespace) -> int:
         for topic_type in TopicType
     }
     found = startup_profile(
-        {topic_type: profiling.together(topic_type, profiles) for topic_type, profiles in partitions.items()},
+        {topic_type: plan.profiled(topic_type, profiles) for topic_type, profiles in partitions.items()},
         fitted,
-        now_ms=profiling.now_ms,
+        now_ms=plan.now_ms,
         model_name=SHIPPED_NAME if options.model is None else str(options.model),
         groups=groups,
     )

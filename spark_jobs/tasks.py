@@ -14,8 +14,7 @@ from typing import Any, TypeVar
 from pyspark import SparkContext, TaskContext
 from pyspark.sql import SparkSession
 
-from connect_share.cli.profiling import CountJob
-from connect_share.startup import PartitionProfile
+from connect_share.startup import CountJob, PartitionProfile
 from migrator.copy.copy_job import CopyJob
 from migrator.copy.engine import copy_one
 from migrator.copy.evidence import SliceEvidence

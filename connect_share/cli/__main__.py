@@ -1,4 +1,4 @@
-"""Entry point of ``connect-share``."""
+"""Entry point of ``connect-share``: its verbs and nouns, and how one command runs."""
 
 from __future__ import annotations
 
@@ -10,43 +10,73 @@ from contextlib import contextmanager
 from typing import Final
 
 from connect_share.cli import (
-    check,
     check_startup,
     check_topics,
-    commands,
+    check_worker_config,
     create_topics,
-    describe,
-    topic_ids,
-    topic_ids_repair,
+    describe_connector,
+    get,
+    topic_ids_arguments,
     worker_jar,
 )
-from connect_share.cli.arguments import build_parser
-from connect_share.console import Output, printable, run_program
+from connect_share.cli.options import Nouns
+from connect_share.console import EXIT_CODES, Output, Parser, add_version, printable, run_program
 
-_COMMANDS: Final[dict[tuple[str, str], Callable[[argparse.Namespace, Output], int]]] = {
-    ("get", "groups"): commands.get_groups,
-    ("get", "connectors"): commands.get_connectors,
-    ("get", "tasks"): commands.get_tasks,
-    ("get", "offsets"): commands.get_offsets,
-    ("get", "statuses"): commands.get_statuses,
-    ("describe", "connector"): describe.describe_connector,
-    ("check", "worker-config"): check.check_worker_config,
-    ("check", "topics"): check_topics.check_topics,
-    ("create", "topics"): create_topics.create_topics,
-    ("check", "startup"): check_startup.check_startup,
-    ("check", "topic-ids"): topic_ids.check_topic_ids,
-    ("repair", "topic-ids"): topic_ids_repair.repair_topic_ids,
-    ("worker-jar", ""): worker_jar.worker_jar,
+_EXAMPLES: Final = """\
+examples:
+  connect-share get groups -B broker:9092 --config-storage-topic connect-configs \\
+      --offset-storage-topic connect-offsets --status-storage-topic connect-status
+  connect-share get connectors -w worker.properties
+  connect-share get offsets -w worker.properties --all-groups --output json
+  connect-share describe connector orders.sink -w worker.properties --show-values
+  connect-share worker-jar --to /opt/kafka/libs
+  connect-share check worker-config worker.properties --libs /opt/kafka/libs
+  connect-share create topics -w worker.properties --dry-run
+  connect-share check topics -w worker.properties --reassignment new-replicas.json
+  connect-share check startup -w worker.properties --apply --dry-run
+  connect-share check topic-ids --scan broker-1.scan --scan broker-2.scan --zookeeper zk:2181
+"""
+_PRECEDENCE: Final = """\
+precedence, highest first:
+  flag, -X, worker file, default
+"""
+
+# Each verb with its help and what adds its nouns, in the order of --help. A noun's parser names its function with
+# set_defaults(run=...).
+_VERBS: Final[dict[str, tuple[str, tuple[Callable[[Nouns], None], ...]]]] = {
+    "get": ("list groups, connectors, tasks, offsets or statuses", (get.add_to,)),
+    "describe": ("show one connector", (describe_connector.add_to,)),
+    "check": (
+        "check a worker file, the topics, what a start costs, or topic ids",
+        (check_worker_config.add_to, check_topics.add_to, check_startup.add_to, topic_ids_arguments.add_check_to),
+    ),
+    "create": ("create the topics of a worker", (create_topics.add_to,)),
+    "repair": ("plan the repair of topic ids", (topic_ids_arguments.add_repair_to,)),
 }
 
 
-class _EscapingFormatter(logging.Formatter):
-    def format(self, record: logging.LogRecord) -> str:
-        return printable(super().format(record))
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser of the whole command line."""
+    parser = Parser(
+        prog="connect-share",
+        description="Show what Kafka Connect clusters keep in their internal topics, shared or dedicated.",
+        epilog=f"{_EXAMPLES}\n{_PRECEDENCE}\n{EXIT_CODES}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_version(parser)
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=Parser)
+    for verb, (text, add_nouns) in _VERBS.items():
+        nouns = verbs.add_parser(verb, help=text).add_subparsers(
+            dest="noun", metavar="NOUN", required=True, parser_class=Parser
+        )
+        for add_to in add_nouns:
+            add_to(nouns)
+    worker_jar.add_to(verbs)
+    return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; gives the exit code, see ``--help``."""
+    """Run one command; return the exit code, see ``--help``."""
     return run_program(build_parser(), argv, _run, command=_command, after_interruption=_after_interruption)
 
 
@@ -56,14 +86,20 @@ def _command(arguments: argparse.Namespace) -> str:
 
 def _run(arguments: argparse.Namespace, out: Output) -> int:
     with _logging(arguments.verbose):
-        return _COMMANDS[arguments.verb, arguments.noun](arguments, out)
+        return int(arguments.run(arguments, out))
 
 
 def _after_interruption(arguments: argparse.Namespace) -> str:
-    changes = arguments.verb in ("create", "repair") or getattr(arguments, "apply", False)
-    if changes and not getattr(arguments, "dry_run", False):
-        return "what was done by then stays; the same command goes on from there"
-    return "nothing was changed; the same command begins again"
+    # What can change something has --dry-run; a check changes something with --apply only.
+    changes = getattr(arguments, "dry_run", None) is False and getattr(arguments, "apply", True)
+    if changes:
+        return "what was done by then stays; run the same command again to continue"
+    return "nothing was changed; run the same command again"
+
+
+class _EscapingFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(super().format(record))
 
 
 @contextmanager

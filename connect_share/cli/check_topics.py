@@ -1,4 +1,4 @@
-"""``check topics``: are there as many replicas as wanted, where they should be, and can all go on if a broker fails?"""
+"""``check topics``: are there enough replicas in the right places, and does all go on if a broker fails?"""
 
 from __future__ import annotations
 
@@ -10,19 +10,39 @@ from pathlib import Path
 from typing import Any
 
 from connect_share.admin import Admin
-from connect_share.cli.arguments import topic_set_of
-from connect_share.cli.reading import CLIENT_ID
-from connect_share.cli.topic_specs import topic_specs
-from connect_share.console import Output
+from connect_share.cli.options import Nouns, add_replication_factor, add_topics, topic_set_of
+from connect_share.console import DEFAULT_TIMEOUT_S, Output, add_output, plural
 from connect_share.errors import UsageError
+from connect_share.topic_ranges import CLIENT_ID
+from connect_share.topics import topic_specs
 from connect_share.topics.findings import TopicFinding
 from connect_share.topics.inspection import Inspection, inspect_topics
 from connect_share.topics.reassignment import reassignment_json
 from connect_share.worker_config import ClientSettings
 
 
+def add_to(nouns: Nouns) -> None:
+    """Add ``check topics``."""
+    parser = nouns.add_parser(
+        "topics",
+        help="do the topics have their replicas, and can all go on if a broker fails?",
+        description="Check the topics of a worker, __consumer_offsets and __transaction_state: replicas, racks, "
+        "min.insync.replicas, leaders, cleanup.policy. Reads only. Exit code 1 if something is found.",
+    )
+    add_topics(parser)
+    add_replication_factor(parser)
+    parser.add_argument(
+        "--reassignment",
+        metavar="FILE",
+        type=Path,
+        help="write where replicas should be, for kafka-reassign-partitions; only if some have to move",
+    )
+    add_output(parser, DEFAULT_TIMEOUT_S)
+    parser.set_defaults(run=check_topics)
+
+
 def check_topics(arguments: argparse.Namespace, out: Output) -> int:
-    """``check topics``."""
+    """Check the topics; 1 if something is found."""
     topic_set = topic_set_of(arguments)
     specs = topic_specs(topic_set, arguments.replication_factor)
     with Admin(topic_set.settings, client_id=CLIENT_ID, timeout_s=arguments.timeout) as admin:
@@ -46,32 +66,32 @@ def check_topics(arguments: argparse.Namespace, out: Output) -> int:
             }
         )
     else:
-        _tell(out, inspection, written, command)
+        _show(out, inspection, written, command)
     return 1 if inspection.findings else 0
 
 
-def _tell(out: Output, inspection: Inspection, written: Path | None, command: str) -> None:
+def _show(out: Output, inspection: Inspection, written: Path | None, command: str) -> None:
     for where, finding in _grouped(inspection.findings):
         out.lines(f"{where}: {finding.what} ({finding.kind.value})", f"    {finding.remedy}")
     count = len(inspection.reassignment)
     if count:
-        plural = "" if count == 1 else "s"
+        partitions = plural(count, "partition")
         if written is None:
-            out.lines("", f"replicas of {count} partition{plural} have to move; --reassignment FILE writes how, then:")
+            out.lines("", f"replicas of {partitions} have to move; --reassignment FILE writes how, then:")
         else:
-            out.lines("", f"{written} has the new replicas of {count} partition{plural}; carry it out with:")
+            out.lines("", f"{written} has the new replicas of {partitions}; carry it out with:")
         out.lines(f"    {command} --execute", f"    {command} --verify")
     if inspection.differences:
         out.lines(*([""] if inspection.findings else []), "not as create topics would make it (no finding):")
     for topic, difference in inspection.differences:
         out.lines(f"    {topic}: {difference.what} is {difference.actual}, wanted {difference.wanted}")
     number = len(inspection.findings)
-    verdict = "nothing found" if not number else f"{number} finding{'' if number == 1 else 's'}"
+    verdict = plural(number, "finding") if number else "nothing found"
     out.lines(*([""] if number or inspection.differences else []), f"{', '.join(inspection.topics)}: {verdict}")
 
 
 def _grouped(findings: Sequence[TopicFinding]) -> list[tuple[str, TopicFinding]]:
-    """Put findings together that differ in the partition only; gives ``topic[0-24]`` and one of them."""
+    """Merge findings that differ in the partition only; return ``topic[0-24]`` and one of them."""
     groups: dict[tuple[str, str, str], list[TopicFinding]] = {}
     for finding in findings:
         groups.setdefault((finding.topic, finding.what, finding.remedy), []).append(finding)

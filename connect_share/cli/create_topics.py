@@ -1,4 +1,4 @@
-"""``create topics``: shows the shared set and why it is made so, then makes it with all its replicas or not at all."""
+"""``create topics``: shows the three topics with a reason for each setting, then creates all of them or none."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from connect_share.admin import Admin
-from connect_share.cli.arguments import TOPIC_FLAGS, topic_set_of
-from connect_share.cli.reading import CLIENT_ID
-from connect_share.cli.topic_specs import topic_specs
-from connect_share.console import Output, confirmed
+from connect_share.cli.options import Nouns, add_replication_factor, add_topics, topic_set_of
+from connect_share.console import Output, add_output, confirmed
+from connect_share.records import TopicType
+from connect_share.topic_ranges import CLIENT_ID
+from connect_share.topics import topic_specs
 from connect_share.topics.shared_set import (
     PlannedTopic,
     create_planned,
@@ -19,14 +20,32 @@ from connect_share.topics.shared_set import (
     too_few_brokers,
 )
 
-_ANSWER_S = 15.0
+_TIMEOUT_S: Final = 60.0
+_ANSWER_S: Final = 15.0
 
 _UNASKED: Final = "nothing was created: give --yes to create without a prompt"
 
 
+def add_to(nouns: Nouns) -> None:
+    """Add ``create topics``."""
+    parser = nouns.add_parser(
+        "topics",
+        help="create the config, offset and status topic with settings that are known to be right",
+        description="Show the three topics with their settings and why each is so, then create those that do not exist, "
+        "with all replicas in sync or not at all. What exists is compared and not changed. "
+        "Exit code 1 if nothing could be created, or an existing topic differs in what matters.",
+    )
+    add_topics(parser)
+    add_replication_factor(parser)
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument("--dry-run", action="store_true", help="show what would be created, create nothing")
+    add_output(parser, _TIMEOUT_S)
+    parser.set_defaults(run=create_topics)
+
+
 def create_topics(arguments: argparse.Namespace, out: Output) -> int:
-    """``create topics``."""
-    topic_set = topic_set_of(arguments, tuple(TOPIC_FLAGS))
+    """Create the topics that do not exist; 1 if it was not possible, or an existing one differs in what matters."""
+    topic_set = topic_set_of(arguments, (TopicType.CONFIG, TopicType.OFFSET, TopicType.STATUS))
     specs = topic_specs(topic_set, arguments.replication_factor)
     with Admin(topic_set.settings, client_id=CLIENT_ID, timeout_s=min(arguments.timeout, _ANSWER_S)) as admin:
         planned = plan_topics(admin, specs)
@@ -65,7 +84,7 @@ def _end(
 
 
 def _show(out: Output, planned: Sequence[PlannedTopic]) -> None:
-    told: set[tuple[str, str]] = set()
+    shown: set[tuple[str, str]] = set()
     for topic in planned:
         partitions = "default" if topic.spec.partitions < 0 else str(topic.spec.partitions)
         replicas = "default" if topic.replicas is None else str(topic.replicas)
@@ -75,8 +94,8 @@ def _show(out: Output, planned: Sequence[PlannedTopic]) -> None:
             width = max(len(f"{setting.name}={setting.shown_value}") for setting in topic.settings)
             for setting in topic.settings:
                 text = f"{setting.name}={setting.shown_value}"
-                why = setting.why if (setting.name, setting.why) not in told else "as above"
-                told.add((setting.name, setting.why))
+                why = setting.why if (setting.name, setting.why) not in shown else "as above"
+                shown.add((setting.name, setting.why))
                 out.lines(f"    {text:<{width}}  {why}")
             continue
         out.lines(
@@ -86,7 +105,7 @@ def _show(out: Output, planned: Sequence[PlannedTopic]) -> None:
             mark = "matters" if difference.matters else "differs"
             out.lines(f"    {mark}: {difference.what} is {difference.actual}, wanted {difference.wanted}")
     if any(topic.differences for topic in planned):
-        out.lines("    existing topics are not changed; check topics tells how to put right what matters")
+        out.lines("    existing topics are not changed; check topics says how to correct what matters")
 
 
 def _count(number: str, thing: str) -> str:

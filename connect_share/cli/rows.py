@@ -1,44 +1,40 @@
-"""What was read, as rows: one mapping for each connector, task or source partition, ready for JSON."""
+"""Contents of the topics as rows: one mapping for each connector, task or source partition, ready for JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
-from connect_share.cli.reading import PLAIN, Group, Reading
+from connect_share.cli.contents import Contents
 from connect_share.connect_json import dumps
+from connect_share.console import Group
 from connect_share.state import ClusterConfigState, ConnectorStatus, TargetState, TaskStatus
 
 
-def shown_group(group: Group) -> str:
-    """Name of a group for people."""
-    return PLAIN if group is None else group
+def connectors_of(contents: Contents, name: str | None) -> Iterator[tuple[Group, str, ClusterConfigState]]:
+    """Yield group, name and state of the connectors, by group and name."""
+    for group in contents.groups():
+        state = contents.config_of(group)
+        if state is not None:
+            yield from (
+                (group, connector, state) for connector in sorted(state.connectors()) if name in (None, connector)
+            )
 
 
-def connectors_of(reading: Reading, name: str | None) -> Iterator[tuple[Group, str, ClusterConfigState]]:
-    """Give group, name and state of the connectors, by group and name."""
-    if reading.config is not None:
-        for group in reading.groups():
-            state = reading.config.groups.get(group)
-            for connector in sorted(state.connectors()) if state is not None else ():
-                if state is not None and name in (None, connector):
-                    yield group, connector, state
-
-
-def connector_status(reading: Reading, group: Group, connector: str) -> ConnectorStatus | None:
-    """Status of a connector, if the status topic was read and has one."""
-    snapshot = reading.status.groups.get(group) if reading.status is not None else None
+def connector_status(contents: Contents, group: Group, connector: str) -> ConnectorStatus | None:
+    """Return the status of a connector, if there is one."""
+    snapshot = contents.status_of(group)
     return None if snapshot is None else snapshot.connector_status(connector)
 
 
-def task_statuses(reading: Reading, group: Group, connector: str) -> dict[int, TaskStatus]:
-    """Statuses of a connector's tasks by number."""
-    snapshot = reading.status.groups.get(group) if reading.status is not None else None
+def task_statuses(contents: Contents, group: Group, connector: str) -> dict[int, TaskStatus]:
+    """Return the statuses of a connector's tasks by number."""
+    snapshot = contents.status_of(group)
     return {} if snapshot is None else {status.task_id.task: status for status in snapshot.task_statuses(connector)}
 
 
 def status_members(status: ConnectorStatus | TaskStatus | None) -> dict[str, Any]:
-    """Members of a row that come from a status; a trace is not among them, it may quote configurations."""
+    """Return the members that come from a status; a trace is not among them, it may quote configurations."""
     if status is None:
         return {"state": None, "worker_id": None, "generation": None, "version": None, "has_trace": False}
     return {
@@ -50,21 +46,21 @@ def status_members(status: ConnectorStatus | TaskStatus | None) -> dict[str, Any
     }
 
 
-def connector_members(reading: Reading, group: Group, connector: str, state: ClusterConfigState) -> dict[str, Any]:
-    """Row of one connector."""
+def connector_row(contents: Contents, group: Group, connector: str, state: ClusterConfigState) -> dict[str, Any]:
+    """Return the row of one connector."""
     return {
         "group": group,
         "connector": connector,
         "target_state": (state.target_state(connector) or TargetState.STARTED).name,
         "task_count": state.task_count(connector),
         "consistent": connector not in state.inconsistent_connectors(),
-        **status_members(connector_status(reading, group, connector)),
+        **status_members(connector_status(contents, group, connector)),
     }
 
 
-def task_members(reading: Reading, group: Group, connector: str, state: ClusterConfigState) -> list[dict[str, Any]]:
-    """Rows of a connector's tasks: those configured, and those that only have a status."""
-    statuses = task_statuses(reading, group, connector)
+def task_rows(contents: Contents, group: Group, connector: str, state: ClusterConfigState) -> list[dict[str, Any]]:
+    """Return the rows of a connector's tasks: those configured, and those that only have a status."""
+    statuses = task_statuses(contents, group, connector)
     numbers = {task.task for task in state.tasks(connector)}
     return [
         {
@@ -78,23 +74,18 @@ def task_members(reading: Reading, group: Group, connector: str, state: ClusterC
     ]
 
 
-def offset_members(reading: Reading, group: Group, connector: str) -> list[dict[str, Any]]:
-    """Rows of a connector's source partitions."""
-    snapshot = reading.offset.groups.get(group) if reading.offset is not None else None
+def offset_rows(contents: Contents, group: Group, connector: str) -> list[dict[str, Any]]:
+    """Return the rows of a connector's source partitions."""
+    snapshot = contents.offsets_of(group)
     if snapshot is None:
         return []
-    found = [
-        {
-            "group": group,
-            "connector": connector,
-            "partition": partition,
-            "offset": snapshot.offset(connector, partition),
-        }
-        for partition in snapshot.partitions(connector)
+    rows = [
+        {"group": group, "connector": connector, "partition": each, "offset": snapshot.offset(connector, each)}
+        for each in snapshot.partitions(connector)
     ]
-    return sorted(found, key=lambda row: dumps(row["partition"]))
+    return sorted(rows, key=lambda row: dumps(row["partition"]))
 
 
 def json_text_of(value: Any) -> str:
-    """Write a value as Connect does, for people."""
+    """Return a value as Connect writes it, for people."""
     return dumps(value).decode("utf-8", "backslashreplace")

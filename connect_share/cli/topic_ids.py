@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from connect_share.admin import Admin
-from connect_share.cli.arguments import client_settings_of
-from connect_share.console import Output
+from connect_share.console import Output, client_settings_of
 from connect_share.errors import UsageError
 from connect_share.topic_ids.authority.authority import Authority
 from connect_share.topic_ids.authority.brokers import authority_of_brokers

@@ -6,6 +6,10 @@ import argparse
 from pathlib import Path
 from typing import Final
 
+from connect_share.cli.topic_ids import check_topic_ids
+from connect_share.cli.topic_ids_repair import repair_topic_ids
+from connect_share.console import DEFAULT_TIMEOUT_S, Parser, add_client_settings, add_output
+
 CHECK_HELP: Final = "do all replicas on disk have the topic ids that the cluster has?"
 CHECK_DESCRIPTION: Final = (
     "Compare the topic ids in the brokers' log dirs with those of ZooKeeper or KRaft, and tell per topic what is wrong and "
@@ -20,8 +24,23 @@ REPAIR_DESCRIPTION: Final = (
 )
 
 
-def add_topic_ids(parser: argparse.ArgumentParser, *, repair: bool = False) -> None:
-    """Add the options of ``check topic-ids``, or those of ``repair topic-ids``."""
+def add_check_to(nouns: argparse._SubParsersAction[Parser]) -> None:
+    """Add ``check topic-ids``."""
+    parser = nouns.add_parser("topic-ids", help=CHECK_HELP, description=CHECK_DESCRIPTION)
+    _add_options(parser)
+    add_output(parser, DEFAULT_TIMEOUT_S)
+    parser.set_defaults(run=check_topic_ids)
+
+
+def add_repair_to(nouns: argparse._SubParsersAction[Parser]) -> None:
+    """Add ``repair topic-ids``."""
+    parser = nouns.add_parser("topic-ids", help=REPAIR_HELP, description=REPAIR_DESCRIPTION)
+    _add_options(parser, repair=True)
+    add_output(parser, DEFAULT_TIMEOUT_S)
+    parser.set_defaults(run=repair_topic_ids)
+
+
+def _add_options(parser: argparse.ArgumentParser, *, repair: bool = False) -> None:
     disks = parser.add_argument_group("what is on the brokers' disks")
     disks.add_argument(
         "--scan",
@@ -54,14 +73,7 @@ def add_topic_ids(parser: argparse.ArgumentParser, *, repair: bool = False) -> N
         "-w", "--worker-config", metavar="FILE", type=Path, help="worker file that says how to reach them"
     )
     how = parser.add_argument_group("how to reach it")
-    how.add_argument(
-        "-X",
-        dest="client_settings",
-        metavar="KEY=VALUE",
-        action="append",
-        default=[],
-        help="client setting for -B and -w",
-    )
+    add_client_settings(how, "client setting for -B and -w")
     how.add_argument(
         "--zookeeper-config",
         metavar="FILE",

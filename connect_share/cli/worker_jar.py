@@ -1,19 +1,33 @@
-"""The command that hands out the jar for Java workers."""
+"""``worker-jar``: hands out the jar for Java workers."""
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import Any
 
-from connect_share.console import Output
+from connect_share.cli.options import Nouns
+from connect_share.console import Output, add_output
 from connect_share.worker_plugin import INTERCEPTOR_CLASS
 from connect_share.worker_plugin.jar_check import compared
 from connect_share.worker_plugin.jar_file import HandedOut, JarFile, find_jars, folder_jars, hand_out, own_jar
 from connect_share.worker_plugin.worker_file_check import EXACTLY_ONCE, worker_lines
 
 
+def add_to(verbs: Nouns) -> None:
+    """Add ``worker-jar``, which is a verb without nouns."""
+    parser = verbs.add_parser(
+        "worker-jar",
+        help="hand out the jar that gives topic sharing to Java workers",
+        description="Print where the jar for unmodified Java workers (2.8 to 4.3) is, or copy it to where they find it.",
+    )
+    parser.add_argument("--to", metavar="DIR", type=Path, help="copy the jar into this folder, such as Kafka's libs")
+    add_output(parser)
+    parser.set_defaults(noun="", run=worker_jar)
+
+
 def worker_jar(arguments: argparse.Namespace, out: Output) -> int:
-    """``worker-jar``."""
+    """Print the path of the jar, or copy it into a folder."""
     if arguments.to is None:
         jar = own_jar()
         if out.is_json:
@@ -37,7 +51,7 @@ def worker_jar(arguments: argparse.Namespace, out: Output) -> int:
         return 0
     lines, more = worker_lines(exactly_once=False), worker_lines(exactly_once=True)
     out.lines(
-        f"{done.jar.path}: {_story(done)}",
+        f"{done.jar.path}: {_outcome(done)}",
         "",
         "add to the worker file:",
         *lines,
@@ -48,7 +62,7 @@ def worker_jar(arguments: argparse.Namespace, out: Output) -> int:
     return 0
 
 
-def _story(done: HandedOut) -> str:
+def _outcome(done: HandedOut) -> str:
     if not done.written:
         return f"version {done.jar.version} is there already, nothing was written"
     if done.replaced is None:

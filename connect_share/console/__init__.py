@@ -1,25 +1,46 @@
-"""What command-line programs share: printing, progress, questions, and running a command."""
+"""What command-line programs share: options, printing, progress, questions, and running a command."""
 
+from connect_share.console.groups import PLAIN, Group, group_order, groups_of, shown_group
 from connect_share.console.interruption import InterruptionError
+from connect_share.console.options import (
+    DEFAULT_TIMEOUT_S,
+    EXIT_CODES,
+    Parser,
+    add_client_settings,
+    add_output,
+    add_version,
+    client_settings_of,
+    seconds,
+)
 from connect_share.console.output import Output
-from connect_share.console.program import EXIT_CODES, Parser, add_version, run_program, seconds
+from connect_share.console.program import run_program
 from connect_share.console.progress_line import ProgressLine
 from connect_share.console.prompt import confirmed
-from connect_share.console.text import ELLIPSIS, json_text, printable, table, text_width, truncated
+from connect_share.console.text import ELLIPSIS, json_text, plural, printable, table, text_width, truncated
 
 __all__ = [
+    "DEFAULT_TIMEOUT_S",
     "ELLIPSIS",
     "EXIT_CODES",
+    "PLAIN",
+    "Group",
     "InterruptionError",
     "Output",
     "Parser",
     "ProgressLine",
+    "add_client_settings",
+    "add_output",
     "add_version",
+    "client_settings_of",
     "confirmed",
+    "group_order",
+    "groups_of",
     "json_text",
+    "plural",
     "printable",
     "run_program",
     "seconds",
+    "shown_group",
     "table",
     "text_width",
     "truncated",

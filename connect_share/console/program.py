@@ -6,40 +6,12 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
-from importlib.metadata import version
 from pathlib import Path
-from typing import Final, NoReturn
 
 from connect_share.console.interruption import Interruption, InterruptionError
+from connect_share.console.options import Parser
 from connect_share.console.output import Output, unwritable
 from connect_share.errors import ConnectShareError, UsageError
-
-EXIT_CODES: Final = "exit codes: 0 ok, 1 failed or findings, 2 wrong usage, 130 interrupted"
-
-
-class Parser(argparse.ArgumentParser):
-    """A parser that raises wrong usage instead of printing it: the form of the error depends on ``--output``."""
-
-    def error(self, message: str) -> NoReturn:
-        """Raise ``UsageError``."""
-        raise UsageError(f"{message}; {self.prog} --help shows what there is")
-
-
-def add_version(parser: argparse.ArgumentParser) -> None:
-    """Add ``--version``."""
-    shown = f"{parser.prog} {version('connect-share')}"
-    parser.add_argument("--version", action="version", version=shown, help="show the version and exit")
-
-
-def seconds(text: str, most: int = 3_600) -> float:
-    """Return a length of time given on the command line."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0.1 <= value <= most:
-        raise argparse.ArgumentTypeError(f"has to be 0.1 to {most} seconds")
-    return value
 
 
 def run_program(

@@ -31,6 +31,11 @@ def printable(text: str) -> str:
     )
 
 
+def plural(number: int, thing: str) -> str:
+    """Return a count for people: ``1 record``, ``2,000 records``."""
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
 def text_width(text: str) -> int:
     """Number of terminal columns that printable text takes."""
     if text.isascii():

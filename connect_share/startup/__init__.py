@@ -1,14 +1,21 @@
-"""What a start costs and why: a cost model, a profile of topics, and what other settings of the topics would change. Pure."""
+"""The cost of a start: a cost model, a profile of the topics, and advice on their settings.
+
+Only ``topic_count`` reads from a cluster, and only ``tables`` prints.
+"""
 
 from connect_share.startup.cost_model import EARLY_BYTES, EARLY_RECORDS, CostModel, StartSize, amounts
 from connect_share.startup.model_file import FittedModel, load_model
 from connect_share.startup.profile import PartitionCounter, PartitionProfile, TopicProfile
-from connect_share.startup.report import ProfiledTopic, StartupProfile, members, startup_profile
+from connect_share.startup.report import SHIPPED_NAME, ProfiledTopic, StartupProfile, members, startup_profile
+from connect_share.startup.topic_count import CountJob, CountPlan
 
 __all__ = [
     "EARLY_BYTES",
     "EARLY_RECORDS",
+    "SHIPPED_NAME",
     "CostModel",
+    "CountJob",
+    "CountPlan",
     "FittedModel",
     "PartitionCounter",
     "PartitionProfile",

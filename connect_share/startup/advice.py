@@ -51,7 +51,7 @@ _ORDER: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class SettingChange:
     """One topic setting to be changed.
 
     Attributes:
@@ -71,7 +71,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class TopicProblem:
     """What is dangerous or wrong in a topic, and what to do; no setting that is changed here mends it."""
 
     topic: str
@@ -86,8 +86,8 @@ class Advice:
         gain_seconds, gain_bytes, gain_records: of each start with all the changes, at most.
     """
 
-    changes: tuple[Change, ...] = ()
-    problems: tuple[Problem, ...] = ()
+    changes: tuple[SettingChange, ...] = ()
+    problems: tuple[TopicProblem, ...] = ()
     gain_seconds: float = 0.0
     gain_bytes: int = 0
     gain_records: int = 0
@@ -108,8 +108,8 @@ def advise(
         longest_start_s: predicted for the group whose start takes longest.
         now_ms: milliseconds since the epoch.
     """
-    changes: list[Change] = []
-    problems: list[Problem] = []
+    changes: list[SettingChange] = []
+    problems: list[TopicProblem] = []
     gained = Amount()
     least_s = max(LEAST_GAIN_S, LEAST_GAIN_SHARE * longest_start_s)
     for profile, configs in topics:
@@ -130,12 +130,12 @@ def _seconds(model: CostModel, amount: Amount) -> float:
     return model.per_record_s * amount.records + model.per_byte_s * amount.bytes
 
 
-def _problems(profile: TopicProfile, configs: Mapping[str, str] | None) -> list[Problem]:
-    found: list[Problem] = []
+def _problems(profile: TopicProfile, configs: Mapping[str, str] | None) -> list[TopicProblem]:
+    found: list[TopicProblem] = []
     topic = profile.topic
     if profile.topic_type is TopicType.CONFIG and len(profile.partitions) > 1:
         found.append(
-            Problem(
+            TopicProblem(
                 topic,
                 f"{len(profile.partitions)} partitions, so that records have no order; a config topic has exactly one: "
                 f"create it anew and move the records",
@@ -143,7 +143,7 @@ def _problems(profile: TopicProfile, configs: Mapping[str, str] | None) -> list[
         )
     if stuck := _ending_in_tombstone(profile):
         found.append(
-            Problem(
+            TopicProblem(
                 topic,
                 f"the newest record of {_some(stuck)} is a tombstone; once the cleaner takes it, workers that start later "
                 f"disagree with those that run. Write the marker: key <group>.target-state-, value the four bytes null "
@@ -152,7 +152,7 @@ def _problems(profile: TopicProfile, configs: Mapping[str, str] | None) -> list[
         )
     if profile.keys_in_several_partitions:
         found.append(
-            Problem(
+            TopicProblem(
                 topic,
                 f"{profile.keys_in_several_partitions:,} keys have records in several partitions: they were not placed by "
                 f"murmur2 of the key, or the number of partitions was changed; what lies in the wrong partition is never "
@@ -165,7 +165,7 @@ def _problems(profile: TopicProfile, configs: Mapping[str, str] | None) -> list[
     settings = CleanerSettings.of(configs)
     if settings.compacted and settings.delete_retention_ms < SHORT_RETENTION_MS:
         found.append(
-            Problem(
+            TopicProblem(
                 topic,
                 f"delete.retention.ms={settings.delete_retention_ms}: a worker that pauses for longer while it reads can "
                 f"miss a removal; set it to {TOMBSTONE_RETENTION_MS}",
@@ -263,14 +263,16 @@ class _Looking:
             del kept[name]
 
 
-def _change(looking: _Looking, kept: Mapping[str, CleanerSettings], name: str, configs: Mapping[str, str]) -> Change:
+def _change(
+    looking: _Looking, kept: Mapping[str, CleanerSettings], name: str, configs: Mapping[str, str]
+) -> SettingChange:
     adds = looking.without(kept, name)
     new = kept[name]
     value = getattr(new, _FIELDS[name])
     text = ",".join(sorted(value)) if isinstance(value, frozenset) else str(value)
     before = getattr(looking.settings, _FIELDS[name])
     old = ",".join(sorted(before)) if isinstance(before, frozenset) else str(before)
-    return Change(
+    return SettingChange(
         topic=looking.profile.topic,
         setting=name,
         old=configs.get(name, old),

@@ -6,7 +6,7 @@ batches are on disk. So everything here is said from the records, and as a bound
 * The active segment is never cleaned. It holds at most the last ``segment.bytes`` of a partition, and at most the records
   whose timestamp is not older than that of the newest one by ``segment.ms`` (or ``max.compaction.lag.ms``, if that is less):
   a segment is rolled when a record arrives that would break this, never by time alone. Bytes are those of keys and values; on
-  disk records take more, or with compression less. Steps of :class:`~connect_share.startup.profile.Step` are counted whole.
+  disk records take more, or with compression less. Chunks of :class:`~connect_share.startup.profile.Chunk` are counted whole.
 * Where the cleaner has been there are no two records of one key. So the clean part ends before the first record that
   supersedes another, and the dirty ratio is at least what follows from that.
 
@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from connect_share.startup.profile import PartitionProfile, Step, TopicProfile
+from connect_share.startup.profile import Chunk, PartitionProfile, TopicProfile
 
 SHOWN_SETTINGS: Final = (
     "cleanup.policy",
@@ -100,33 +100,33 @@ class Amount:
 
 
 def hidden_from(
-    steps: Sequence[Step], settings: CleanerSettings, now_ms: int, *, after_next_record: bool = False
+    chunks: Sequence[Chunk], settings: CleanerSettings, now_ms: int, *, after_next_record: bool = False
 ) -> int:
-    """Give the first step that the cleaner may be kept from, by the active segment or by ``min.compaction.lag.ms``.
+    """Give the first chunk that the cleaner may be kept from, by the active segment or by ``min.compaction.lag.ms``.
 
     Args:
-        steps: of one partition.
+        chunks: of one partition.
         settings: of the topic.
         now_ms: milliseconds since the epoch.
         after_next_record: as if a small record were written now, which may close a segment.
     """
-    times = [step.newest_ms for step in steps if step.newest_ms is not None]
+    times = [chunk.newest_ms for chunk in chunks if chunk.newest_ms is not None]
     newest_ms = max([*times, now_ms] if after_next_record else times, default=None)
-    behind_bytes, first = 0, len(steps)
-    for index in reversed(range(len(steps))):
-        step = steps[index]
+    behind_bytes, first = 0, len(chunks)
+    for index in reversed(range(len(chunks))):
+        chunk = chunks[index]
         active = behind_bytes < settings.segment_bytes and (
-            newest_ms is None or step.newest_ms is None or newest_ms - step.newest_ms <= settings.roll_ms
+            newest_ms is None or chunk.newest_ms is None or newest_ms - chunk.newest_ms <= settings.roll_ms
         )
         lagging = (
             settings.min_compaction_lag_ms > 0
-            and step.newest_ms is not None
-            and now_ms - step.newest_ms < settings.min_compaction_lag_ms
+            and chunk.newest_ms is not None
+            and now_ms - chunk.newest_ms < settings.min_compaction_lag_ms
         )
         if not active and not lagging:
             break
         first = index
-        behind_bytes += step.bytes
+        behind_bytes += chunk.bytes
     return first
 
 
@@ -149,9 +149,9 @@ def hidden(topic: TopicProfile, settings: CleanerSettings, now_ms: int) -> Hidde
     """Estimate what the last segments hide from the cleaner."""
     held, superseded, everything = Amount(), Amount(), True
     for partition in topic.partitions:
-        first = hidden_from(partition.steps, settings, now_ms)
-        held += _sum(partition.steps[first:])
-        superseded += _superseded(partition.steps[first:])
+        first = hidden_from(partition.chunks, settings, now_ms)
+        held += _sum(partition.chunks[first:])
+        superseded += _superseded(partition.chunks[first:])
         everything = everything and first == 0
     return Hidden(held, superseded, everything)
 
@@ -164,8 +164,8 @@ def dirty_ratio_at_least(topic: TopicProfile, settings: CleanerSettings, now_ms:
     """
     ratios = []
     for partition in topic.partitions:
-        first = hidden_from(partition.steps, settings, now_ms)
-        cleanable = _sum(partition.steps[:first]).bytes
+        first = hidden_from(partition.chunks, settings, now_ms)
+        cleanable = _sum(partition.chunks[:first]).bytes
         if cleanable:
             clean_end = partition.bytes_before_superseding
             clean = cleanable if clean_end is None else min(clean_end, cleanable)
@@ -185,13 +185,13 @@ def remains(topic: TopicProfile, settings: CleanerSettings, now_ms: int) -> Amou
 
 
 def _remains(partition: PartitionProfile, settings: CleanerSettings, now_ms: int) -> Amount:
-    steps = partition.steps
-    whole = _sum(steps)
+    chunks = partition.chunks
+    whole = _sum(chunks)
     if not settings.compacted:
         return whole
-    first = hidden_from(steps, settings, now_ms, after_next_record=True)
-    cleanable = _superseded(steps[:first])
-    clean = _sum(steps[:first]) - cleanable
+    first = hidden_from(chunks, settings, now_ms, after_next_record=True)
+    cleanable = _superseded(chunks[:first])
+    clean = _sum(chunks[:first]) - cleanable
     ratio = settings.min_cleanable_dirty_ratio
     tolerated = cleanable
     if ratio < 1 and cleanable.bytes:
@@ -201,21 +201,21 @@ def _remains(partition: PartitionProfile, settings: CleanerSettings, now_ms: int
     if settings.max_compaction_lag_ms > 0:
         # Older than that, and it is cleaned whatever the ratio.
         late = [
-            s for s in steps[:first] if s.newest_ms is None or now_ms - s.newest_ms < settings.max_compaction_lag_ms
+            s for s in chunks[:first] if s.newest_ms is None or now_ms - s.newest_ms < settings.max_compaction_lag_ms
         ]
         tolerated = tolerated.at_most(_superseded(late))
     expired = [
-        step
-        for step in steps[:first]
-        if step.newest_ms is not None and now_ms - step.newest_ms > settings.delete_retention_ms
+        chunk
+        for chunk in chunks[:first]
+        if chunk.newest_ms is not None and now_ms - chunk.newest_ms > settings.delete_retention_ms
     ]
-    tombstones = Amount(sum(step.tombstones for step in expired), sum(step.tombstone_bytes for step in expired))
+    tombstones = Amount(sum(chunk.tombstones for chunk in expired), sum(chunk.tombstone_bytes for chunk in expired))
     return whole - cleanable + tolerated - tombstones
 
 
-def _sum(steps: Sequence[Step]) -> Amount:
-    return Amount(sum(step.records for step in steps), sum(step.bytes for step in steps))
+def _sum(chunks: Sequence[Chunk]) -> Amount:
+    return Amount(sum(chunk.records for chunk in chunks), sum(chunk.bytes for chunk in chunks))
 
 
-def _superseded(steps: Sequence[Step]) -> Amount:
-    return Amount(sum(step.superseded_records for step in steps), sum(step.superseded_bytes for step in steps))
+def _superseded(chunks: Sequence[Chunk]) -> Amount:
+    return Amount(sum(chunk.superseded_records for chunk in chunks), sum(chunk.superseded_bytes for chunk in chunks))

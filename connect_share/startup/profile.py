@@ -5,7 +5,7 @@ put together by :meth:`TopicProfile.of`. Counts are exact but for one thing: key
 so that of a million keys two are taken for one with a chance of one in forty million.
 
 Memory: about 230 bytes for each distinct key of the partitions that are being counted, whatever keys and values hold, and
-a fixed number of steps along each partition.
+a fixed number of chunks along each partition.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ Group = ClusterGroupId | None
 """``None`` is the cluster with plain keys."""
 
 JSON_NULL: Final = b"null"
-MOST_STEPS: Final = 512
-_STEP_BYTES: Final = 65_536
+MOST_CHUNKS: Final = 512
+_CHUNK_BYTES: Final = 65_536
 _DIGEST_BYTES: Final = 8
 
 _VALUE, _TOMBSTONE, _NULL = 0, 1, 2
@@ -136,13 +136,13 @@ def total(counts: Iterable[Count]) -> Count:
 
 
 @dataclass(slots=True)
-class Step:
+class Chunk:
     """Some records in a row, so that what lies near the end of a partition can be told.
 
     Attributes:
-        records, bytes: of this step.
-        superseded_records, superseded_bytes: of records anywhere before, whose *next* record of the same key is in this step:
-            the cleaner can take them once it may read this step.
+        records, bytes: of this chunk.
+        superseded_records, superseded_bytes: of earlier records whose *next* record of the same key is in this chunk:
+            the cleaner can remove them once it may read this chunk.
         tombstones, tombstone_bytes: live ones.
         newest_ms: ``None`` if no record has a timestamp.
     """
@@ -155,8 +155,8 @@ class Step:
     tombstone_bytes: int = 0
     newest_ms: int | None = None
 
-    def merge(self, later: Step) -> None:
-        """Take the step that follows in."""
+    def merge(self, later: Chunk) -> None:
+        """Take the chunk that follows in."""
         self.records += later.records
         self.bytes += later.bytes
         self.superseded_records += later.superseded_records
@@ -171,7 +171,7 @@ class PartitionProfile:
     Attributes:
         counts: by group and kind.
         unrecognized: records whose key is no key of Connect.
-        steps: the partition from its first record to its last.
+        chunks: the partition from its first record to its last.
         bytes_before_superseding: of the records before the first one that supersedes another; ``None`` if none does.
             What the cleaner has been over ends there at the latest.
         ends_in_tombstone: groups whose newest record here is a tombstone.
@@ -182,7 +182,7 @@ class PartitionProfile:
     partition: int
     counts: dict[tuple[Group, str], Count] = field(default_factory=dict)
     unrecognized: Count = field(default_factory=Count)
-    steps: list[Step] = field(default_factory=list)
+    chunks: list[Chunk] = field(default_factory=list)
     bytes_before_superseding: int | None = None
     ends_in_tombstone: frozenset[Group] = frozenset()
     digests: bytes = b""
@@ -206,12 +206,12 @@ class PartitionCounter:
         self._tombstones: dict[bytes, int] = {}  # those that are the newest of their key: where they begin
         self._last_is_tombstone: dict[Group, bool] = {}
         self._bytes = 0
-        self._step_bytes = _STEP_BYTES
-        self._step = Step()
+        self._chunk_bytes = _CHUNK_BYTES
+        self._chunk = Chunk()
 
     def add(self, offset: int, timestamp_ms: int, key: bytes | None, value: bytes | None) -> None:
         """Take the next record; offsets only ever rise."""
-        profile, step = self._profile, self._step
+        profile, chunk = self._profile, self._chunk
         owner = None if key is None else split_key(profile.topic_type, key)
         if owner is None:
             count = profile.unrecognized
@@ -233,8 +233,8 @@ class PartitionCounter:
                 count.oldest_ms = timestamp_ms
             if count.newest_ms is None or timestamp_ms > count.newest_ms:
                 count.newest_ms = timestamp_ms
-            if step.newest_ms is None or timestamp_ms > step.newest_ms:
-                step.newest_ms = timestamp_ms
+            if chunk.newest_ms is None or timestamp_ms > chunk.newest_ms:
+                chunk.newest_ms = timestamp_ms
         kind = _VALUE
         if value is None:
             kind = _TOMBSTONE
@@ -246,10 +246,10 @@ class PartitionCounter:
         if key is not None:  # one without a key is never superseded
             self._supersede(count, key, kind, size)
         self._bytes += size
-        step.records += 1
-        step.bytes += size
-        if step.bytes >= self._step_bytes:
-            self._end_step()
+        chunk.records += 1
+        chunk.bytes += size
+        if chunk.bytes >= self._chunk_bytes:
+            self._end_chunk()
 
     def _supersede(self, count: Count, key: bytes, kind: int, size: int) -> None:
         digest = blake2b(key, digest_size=_DIGEST_BYTES).digest()
@@ -263,8 +263,8 @@ class PartitionCounter:
     def _count_superseded(self, count: Count, digest: bytes, kind_before: int, size_before: int) -> None:
         count.superseded_records += 1
         count.superseded_bytes += size_before
-        self._step.superseded_records += 1
-        self._step.superseded_bytes += size_before
+        self._chunk.superseded_records += 1
+        self._chunk.superseded_bytes += size_before
         if kind_before == _TOMBSTONE:
             del self._tombstones[digest]
             count.superseded_tombstones += 1
@@ -274,15 +274,15 @@ class PartitionCounter:
         if self._profile.bytes_before_superseding is None:
             self._profile.bytes_before_superseding = self._bytes
 
-    def _end_step(self) -> None:
-        steps = self._profile.steps
-        steps.append(self._step)
-        self._step = Step()
-        if len(steps) == MOST_STEPS:
-            for first, second in zip(steps[::2], steps[1::2], strict=True):
+    def _end_chunk(self) -> None:
+        chunks = self._profile.chunks
+        chunks.append(self._chunk)
+        self._chunk = Chunk()
+        if len(chunks) == MOST_CHUNKS:
+            for first, second in zip(chunks[::2], chunks[1::2], strict=True):
                 first.merge(second)
-            del steps[1::2]
-            self._step_bytes *= 2
+            del chunks[1::2]
+            self._chunk_bytes *= 2
 
     def finish(self, *, with_digests: bool = True) -> PartitionProfile:
         """Give the profile; the counter is used up.
@@ -291,9 +291,9 @@ class PartitionCounter:
             with_digests: needed where the topic has more than one partition, see :meth:`TopicProfile.of`.
         """
         profile = self._profile
-        if self._step.records:
-            profile.steps.append(self._step)
-            self._step = Step()
+        if self._chunk.records:
+            profile.chunks.append(self._chunk)
+            self._chunk = Chunk()
         self._place_tombstones()
         profile.ends_in_tombstone = frozenset(group for group, ended in self._last_is_tombstone.items() if ended)
         if with_digests:
@@ -304,18 +304,18 @@ class PartitionCounter:
 
     def _place_tombstones(self) -> None:
         live = sorted((begin, self._newest[digest] >> _KIND_BITS) for digest, begin in self._tombstones.items())
-        steps = iter(self._profile.steps)
-        step, end = None, 0
+        chunks = iter(self._profile.chunks)
+        chunk, end = None, 0
         for begin, size in live:
-            # Records of no bytes at all have no place of their own: the last step takes them.
-            while step is None or begin >= end:
-                following = next(steps, None)
+            # Records of no bytes at all have no place of their own: the last chunk takes them.
+            while chunk is None or begin >= end:
+                following = next(chunks, None)
                 if following is None:
                     break
-                step, end = following, end + following.bytes
-            if step is not None:
-                step.tombstones += 1
-                step.tombstone_bytes += size
+                chunk, end = following, end + following.bytes
+            if chunk is not None:
+                chunk.tombstones += 1
+                chunk.tombstone_bytes += size
 
 
 @dataclass

@@ -29,7 +29,7 @@ class ProfiledTopic:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupStart:
+class PredictedStart:
     """What one group has in the topics, and the start of its stores.
 
     Attributes:
@@ -57,7 +57,7 @@ class StartupProfile:
     """
 
     topics: Mapping[TopicType, ProfiledTopic]
-    groups: Sequence[GroupStart]
+    groups: Sequence[PredictedStart]
     advice: Advice
     fitted: FittedModel
     model_name: str
@@ -121,11 +121,11 @@ def startup_profile(
 
 def _start(
     group: Group, kinds: Mapping[tuple[TopicType, str], Count], size: StartSize, fitted: FittedModel
-) -> GroupStart:
+) -> PredictedStart:
     count = total(kinds.values())
     model = fitted.model
     alone = StartSize(records=count.records, bytes=count.bytes, own_records=count.records)
-    return GroupStart(group, kinds, count, model.seconds(size), model.between(size), model.seconds(alone))
+    return PredictedStart(group, kinds, count, model.seconds(size), model.between(size), model.seconds(alone))
 
 
 def members(found: StartupProfile) -> dict[str, Any]:
@@ -187,7 +187,7 @@ def estimated(topic: ProfiledTopic, now_ms: int) -> tuple[Hidden, float | None] 
     return hidden(topic.profile, settings, now_ms), dirty_ratio_at_least(topic.profile, settings, now_ms)
 
 
-def _group_members(start: GroupStart) -> dict[str, Any]:
+def _group_members(start: PredictedStart) -> dict[str, Any]:
     counted = start.count.members()
     # A place without its topic says nothing; the kinds have it.
     del counted["largest_record_at"]

@@ -10,6 +10,7 @@ from connect_share.topics.spec import (
     check_partition_count,
     check_told_policy,
     topic_spec,
+    topic_specs,
 )
 
 __all__ = [
@@ -20,4 +21,5 @@ __all__ = [
     "check_told_policy",
     "ensure_topic",
     "topic_spec",
+    "topic_specs",
 ]

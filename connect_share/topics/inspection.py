@@ -12,7 +12,7 @@ from connect_share.records import TopicType
 from connect_share.topics.creation import largest_setting
 from connect_share.topics.findings import ClusterFacts, TopicFinding, WatchedTopic, find, plan_replicas
 from connect_share.topics.reassignment import PartitionReplicas
-from connect_share.topics.shared_set import Difference, setting_differences
+from connect_share.topics.shared_set import TopicDifference, setting_differences
 from connect_share.topics.spec import TopicSpec
 from connect_share.topics.vetted import UNCLEAN_ELECTION
 
@@ -45,7 +45,7 @@ class Inspection:
     topics: tuple[str, ...]
     findings: tuple[TopicFinding, ...]
     reassignment: tuple[PartitionReplicas, ...]
-    differences: tuple[tuple[str, Difference], ...] = ()
+    differences: tuple[tuple[str, TopicDifference], ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -80,7 +80,7 @@ def inspect_topics(admin: Admin, specs: Sequence[TopicSpec]) -> Inspection:
 
 def _differences(
     facts: ClusterFacts, specs: Sequence[TopicSpec], watched: Sequence[WatchedTopic]
-) -> Iterator[tuple[str, Difference]]:
+) -> Iterator[tuple[str, TopicDifference]]:
     wanted = {topic.topic: topic.replicas for topic in watched}
     for spec in specs:
         if spec.topic in facts.configs:

@@ -33,7 +33,7 @@ _TOO_FEW = "INVALID_REPLICATION_FACTOR"
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class TopicDifference:
     """Something in which an existing topic is not as it would be made.
 
     Attributes:
@@ -65,7 +65,7 @@ class PlannedTopic:
     settings: tuple[VettedSetting, ...]
     replicas: int | None
     exists: bool
-    differences: tuple[Difference, ...] = ()
+    differences: tuple[TopicDifference, ...] = ()
 
     @property
     def usable(self) -> bool:
@@ -190,26 +190,26 @@ def _validate(admin: Admin, spec: TopicSpec) -> None:
 
 def _differences(
     admin: Admin, spec: TopicSpec, replicas: int | None, existing: TopicDescription
-) -> tuple[Difference, ...]:
+) -> tuple[TopicDifference, ...]:
     actual = admin.topic_configs(spec.topic)
     found = []
     policy = cleanup_policy(actual)
     if policy != {"compact"}:
-        found.append(Difference("cleanup.policy", "compact", ",".join(sorted(policy)) or "-", True))
+        found.append(TopicDifference("cleanup.policy", "compact", ",".join(sorted(policy)) or "-", True))
     partitions = len(existing.partitions)
     if spec.partitions not in (-1, partitions):
         found.append(
-            Difference("partitions", str(spec.partitions), str(partitions), spec.topic_type is TopicType.CONFIG)
+            TopicDifference("partitions", str(spec.partitions), str(partitions), spec.topic_type is TopicType.CONFIG)
         )
     has = min(len(partition.replicas) for partition in existing.partitions)
     if replicas is not None and has != replicas:
-        found.append(Difference("replicas", str(replicas), str(has), has < replicas))
+        found.append(TopicDifference("replicas", str(replicas), str(has), has < replicas))
     return (*found, *setting_differences(spec, replicas, actual, has=has))
 
 
 def setting_differences(
     spec: TopicSpec, replicas: int | None, actual: Mapping[str, str], *, has: int | None = None
-) -> tuple[Difference, ...]:
+) -> tuple[TopicDifference, ...]:
     """Compare an existing topic's settings with those that it would be made with; all commands judge by this.
 
     Args:
@@ -226,5 +226,5 @@ def setting_differences(
         stops = name == MIN_ISR and now.isdigit() and (has or 0) > 1 and int(now) > safe_min_isr(has or 0)
         loses = name == UNCLEAN_ELECTION and now == "true"
         shown = replace(setting, value=now).shown_value
-        found.append(Difference(name, setting.shown_value, shown, stops or loses))
+        found.append(TopicDifference(name, setting.shown_value, shown, stops or loses))
     return tuple(found)

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 from connect_share.admin import Admin
 from connect_share.client import is_unknown_topic, is_unsupported
 from connect_share.errors import AuthorizationError, BrokerError, PartitionCountError, TopicNotCompactedError
 from connect_share.records import TopicType
-from connect_share.worker_config.worker_config import TOPIC_PROPERTIES, WorkerConfig
+from connect_share.worker_config import TOPIC_PROPERTIES, TopicSet, WorkerConfig
 
 _log = logging.getLogger(__name__)
+
+_DEFAULT_PARTITIONS: Final = {TopicType.CONFIG: 1, TopicType.OFFSET: 25, TopicType.STATUS: 5}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,23 @@ def topic_spec(config: WorkerConfig, topic_type: TopicType) -> TopicSpec:
     return TopicSpec(
         config.topic(topic_type), topic_type, partitions, replication_factor, config.topic_settings(topic_type)
     )
+
+
+def topic_specs(topic_set: TopicSet, replication_factor: int | None = None) -> list[TopicSpec]:
+    """Return what is wanted of each topic that is named: the worker file's counts and settings, or Connect's defaults.
+
+    Args:
+        topic_set: where they are.
+        replication_factor: wins over the worker file's; -1 is the brokers' default.
+    """
+    specs = [
+        TopicSpec(topic_set.topics[topic_type], topic_type, partitions)
+        if topic_set.worker is None
+        else topic_spec(topic_set.worker, topic_type)
+        for topic_type, partitions in _DEFAULT_PARTITIONS.items()
+        if topic_type in topic_set.topics
+    ]
+    return specs if replication_factor is None else [replace(s, replication_factor=replication_factor) for s in specs]
 
 
 def cleanup_policy(configs: Mapping[str, str]) -> frozenset[str]:

@@ -22,8 +22,8 @@ from connect_share.worker_plugin.worker_file_check import (
     CLIENT_KINDS,
     INTERCEPTORS,
     WORKER_ONLY,
-    Finding,
     Severity,
+    WorkerFinding,
     class_names,
     has_policy_of_jar,
     refuses_overrides,
@@ -36,7 +36,7 @@ _TOPICS: Final = ("topics", "topics.regex")
 
 def check_connectors(
     config: WorkerConfig, connectors: Mapping[str, Mapping[str, Any]], *, sources: Collection[str] = ()
-) -> tuple[Finding, ...]:
+) -> tuple[WorkerFinding, ...]:
     """Check the configurations of a group's connectors.
 
     Args:
@@ -59,7 +59,7 @@ class _Connector:
         self._sure = is_source or bool(self._text(OWN_OFFSETS)) or not any(self._text(topics) for topics in _TOPICS)
         self._exactly_once = config.exactly_once_source_support == "enabled"
 
-    def findings(self) -> Iterable[Finding]:
+    def findings(self) -> Iterable[WorkerFinding]:
         topic = self._text(OWN_OFFSETS)
         for other in (TopicType.CONFIG, TopicType.STATUS):
             if topic == self._config.topic(other):
@@ -76,7 +76,7 @@ class _Connector:
                 for kind in CLIENT_KINDS:
                     yield from self._overrides(kind)
 
-    def _missing_lines(self) -> Iterable[Finding]:
+    def _missing_lines(self) -> Iterable[WorkerFinding]:
         # What the connector overrides is told there.
         lines = tuple(
             f"{kind}.{INTERCEPTORS}={','.join([*others, INTERCEPTOR_CLASS])}"
@@ -93,7 +93,7 @@ class _Connector:
                 add=lines,
             )
 
-    def _overrides(self, kind: str) -> Iterable[Finding]:
+    def _overrides(self, kind: str) -> Iterable[WorkerFinding]:
         name = f"{kind}.override.{INTERCEPTORS}"
         if name in self._properties:
             value = self._text(name)
@@ -115,13 +115,13 @@ class _Connector:
                     "makes the interceptor take this client for one of the worker's own; remove it",
                 )
 
-    def _finding(self, property_name: str, text: str, *, add: tuple[str, ...] = (), sure: bool = True) -> Finding:
+    def _finding(self, property_name: str, text: str, *, add: tuple[str, ...] = (), sure: bool = True) -> WorkerFinding:
         doubt = ""
         if not self._sure:
             doubt = " (if this is a source connector; a sink is not concerned)"
         elif not sure:
             doubt = " (its value is a reference, which is not followed here)"
-        return Finding(
+        return WorkerFinding(
             Severity.WARNING if doubt else Severity.ERROR,
             property_name,
             f"connector '{self._name}': {property_name} {text}{doubt}",

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from connect_share.worker_plugin.jar_file import UNKNOWN_VERSION, JarFile
-from connect_share.worker_plugin.worker_file_check import INTERCEPTORS, Finding, Severity
+from connect_share.worker_plugin.worker_file_check import INTERCEPTORS, Severity, WorkerFinding
 
 PLUGIN_PATH: Final = "plugin.path"
 _REMEDY: Final = "connect-share worker-jar --to DIR puts it there"
@@ -20,52 +20,52 @@ class JarSearch:
 
     Attributes:
         looked_in: folders and class paths, for people.
-        told: the caller named the folders, so nothing else is on the worker's class path.
+        complete: the caller named the folders, so nothing else is on the worker's class path.
         class_path: jars with the interceptor on the class path.
         plugin_path: those under ``plugin.path``.
     """
 
     looked_in: tuple[str, ...]
-    told: bool
+    complete: bool
     class_path: tuple[JarFile, ...]
     plugin_path: tuple[JarFile, ...]
 
 
-def check_jars(search: JarSearch, ours: JarFile) -> tuple[Finding, ...]:
+def check_jars(search: JarSearch, ours: JarFile) -> tuple[WorkerFinding, ...]:
     """Check what was found against the jar of this installation."""
     return tuple(_findings(search, ours))
 
 
-def _findings(search: JarSearch, ours: JarFile) -> Iterable[Finding]:
+def _findings(search: JarSearch, ours: JarFile) -> Iterable[WorkerFinding]:
     found = search.class_path
     if not search.looked_in:
-        yield Finding(
+        yield WorkerFinding(
             Severity.WARNING,
             INTERCEPTORS,
             f"the jar was not looked for: neither --libs, KAFKA_HOME nor CLASSPATH says what the worker's class path is; "
             f"{_REMEDY}",
         )
     elif not found:
-        yield Finding(
-            Severity.ERROR if search.told else Severity.WARNING,
+        yield WorkerFinding(
+            Severity.ERROR if search.complete else Severity.WARNING,
             INTERCEPTORS,
             f"no jar in {' and '.join(search.looked_in)} has the interceptor; {_REMEDY}",
         )
     elif len(found) > 1:
-        yield Finding(
+        yield WorkerFinding(
             Severity.ERROR,
             INTERCEPTORS,
             f"{len(found)} jars on the class path have the interceptor, and one hides the others: {_paths(found)}; keep one",
         )
     for jar in found:
         if jar.sha256 != ours.sha256:
-            yield Finding(
+            yield WorkerFinding(
                 Severity.WARNING,
                 INTERCEPTORS,
                 f"{jar.path} is {compared(jar, ours)}; {_REMEDY}, for all workers of the group at once",
             )
     if search.plugin_path:
-        yield Finding(
+        yield WorkerFinding(
             Severity.WARNING,
             PLUGIN_PATH,
             f"{PLUGIN_PATH} has the jar ({_paths(search.plugin_path)}), where a worker does not look for interceptors; "

@@ -50,7 +50,7 @@ class Severity(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class WorkerFinding:
     """One thing to know about a worker file.
 
     Attributes:
@@ -88,7 +88,7 @@ class CheckedFile:
         reachable: group, config topic and the way to the brokers are not among the findings.
     """
 
-    findings: tuple[Finding, ...]
+    findings: tuple[WorkerFinding, ...]
     config: WorkerConfig | None
     sharing_enabled: bool
     reachable: bool
@@ -133,7 +133,7 @@ def check_properties(properties: Mapping[str, str]) -> CheckedFile:
     if word != "enabled" and SHARING_PROPERTY not in told:
         trouble = "is missing" if not word else "is disabled" if word == "disabled" else "has to be enabled or disabled"
         found.append(
-            Finding(Severity.ERROR, SHARING_PROPERTY, f"{SHARING_PROPERTY} {trouble}", add=(_SHARING_LINE,)),
+            WorkerFinding(Severity.ERROR, SHARING_PROPERTY, f"{SHARING_PROPERTY} {trouble}", add=(_SHARING_LINE,)),
         )
     exactly_once = "disabled" if config is None else config.exactly_once_source_support
     found += [
@@ -142,7 +142,7 @@ def check_properties(properties: Mapping[str, str]) -> CheckedFile:
     found += _worker_only_lines(given)
     if exactly_once == "enabled" and not refuses_overrides(given):
         found.append(
-            Finding(
+            WorkerFinding(
                 Severity.WARNING,
                 POLICY_PROPERTY,
                 f"{POLICY_PROPERTY} lets connectors replace the interceptor, and the offsets of one that does get plain "
@@ -158,10 +158,10 @@ def check_properties(properties: Mapping[str, str]) -> CheckedFile:
     return CheckedFile(tuple(found), config, word == "enabled", reachable)
 
 
-def _validated(properties: Mapping[str, str]) -> tuple[WorkerConfig | None, list[Finding]]:
+def _validated(properties: Mapping[str, str]) -> tuple[WorkerConfig | None, list[WorkerFinding]]:
     """Tell everything that is wrong, not the first thing only: what was told gets a stand-in, and the rest is read again."""
     given = {**properties, SHARING_PROPERTY: "enabled"}
-    found: list[Finding] = []
+    found: list[WorkerFinding] = []
     while True:
         try:
             return WorkerConfig.from_properties(given), found
@@ -171,7 +171,7 @@ def _validated(properties: Mapping[str, str]) -> tuple[WorkerConfig | None, list
             name, message = exc.property_name or "", str(exc)
         if not name or any(finding.property_name == name for finding in found):
             if not name:
-                found.append(Finding(Severity.ERROR, name, message))
+                found.append(WorkerFinding(Severity.ERROR, name, message))
             return None, found
         found.append(_invalid(name, message, properties))
         if name in (_GROUP_ID, *TOPIC_PROPERTIES.values()):
@@ -184,15 +184,15 @@ def _validated(properties: Mapping[str, str]) -> tuple[WorkerConfig | None, list
             given.pop(name, None)
 
 
-def _invalid(name: str, message: str, properties: Mapping[str, str]) -> Finding:
+def _invalid(name: str, message: str, properties: Mapping[str, str]) -> WorkerFinding:
     text = message if message.startswith(name) else f"{name}: {message}"
     elsewhere = name not in _DECIDING and (has_reference(properties.get(name, "")) or name.startswith(_SECURITY))
     if elsewhere:
-        return Finding(Severity.WARNING, name, f"{text} (this command cannot follow it; the worker may)")
-    return Finding(Severity.ERROR, name, text)
+        return WorkerFinding(Severity.WARNING, name, f"{text} (this command cannot follow it; the worker may)")
+    return WorkerFinding(Severity.ERROR, name, text)
 
 
-def _interceptors(raw: Mapping[str, str], given: Mapping[str, str], exactly_once: str) -> Iterable[Finding]:
+def _interceptors(raw: Mapping[str, str], given: Mapping[str, str], exactly_once: str) -> Iterable[WorkerFinding]:
     yield from _one_list(INTERCEPTORS, raw, given, Severity.ERROR, "keys would be written without the group's prefix")
     yield from _neighbours(given)
     for kind in CLIENT_KINDS:
@@ -212,12 +212,12 @@ def _interceptors(raw: Mapping[str, str], given: Mapping[str, str], exactly_once
 
 def _one_list(
     name: str, raw: Mapping[str, str], given: Mapping[str, str], missing: Severity | None, why: str
-) -> Iterable[Finding]:
+) -> Iterable[WorkerFinding]:
     times = class_names(given.get(name, "")).count(INTERCEPTOR_CLASS)
     if times == 0 and missing is not None:
-        yield Finding(missing, name, f"{name} does not have {INTERCEPTOR_CLASS}: {why}", add=(_line(name, raw),))
+        yield WorkerFinding(missing, name, f"{name} does not have {INTERCEPTOR_CLASS}: {why}", add=(_line(name, raw),))
     elif times > 1:
-        yield Finding(
+        yield WorkerFinding(
             Severity.ERROR,
             name,
             f"{name} has {INTERCEPTOR_CLASS} {times} times: keys would get the prefix again, and the worker does not start",
@@ -233,7 +233,7 @@ def _line(name: str, raw: Mapping[str, str]) -> str:
     return f"{name}={','.join([*kept, INTERCEPTOR_CLASS])}"
 
 
-def _neighbours(given: Mapping[str, str]) -> Iterable[Finding]:
+def _neighbours(given: Mapping[str, str]) -> Iterable[WorkerFinding]:
     names = class_names(given.get(INTERCEPTORS, ""))
     if names.count(INTERCEPTOR_CLASS) != 1 or len(names) == 1:
         return
@@ -251,19 +251,19 @@ def _neighbours(given: Mapping[str, str]) -> Iterable[Finding]:
             f"the {behind} behind it see{'' if behind > 1 else 's'} prefixed keys of what is sent, and when reading "
             f"this group's records alone with plain keys"
         )
-    yield Finding(
+    yield WorkerFinding(
         Severity.NOTE,
         INTERCEPTORS,
         f"{INTERCEPTORS} has other interceptors too: {'; '.join(parts)}; none of them may change keys",
     )
 
 
-def _worker_only_lines(given: Mapping[str, str]) -> Iterable[Finding]:
+def _worker_only_lines(given: Mapping[str, str]) -> Iterable[WorkerFinding]:
     for kind in CLIENT_KINDS:
         if INTERCEPTOR_CLASS in class_names(given.get(f"{kind}.{INTERCEPTORS}", "")):
             for name in WORKER_ONLY:
                 if f"{kind}.{name}" in given:
-                    yield Finding(
+                    yield WorkerFinding(
                         Severity.ERROR,
                         f"{kind}.{name}",
                         f"{kind}.{name} makes the interceptor take the clients of connectors for the worker's own; "
@@ -271,6 +271,6 @@ def _worker_only_lines(given: Mapping[str, str]) -> Iterable[Finding]:
                     )
 
 
-def lines_to_add(findings: Sequence[Finding]) -> tuple[str, ...]:
+def lines_to_add(findings: Sequence[WorkerFinding]) -> tuple[str, ...]:
     """Give the lines of all findings, each once."""
     return tuple(dict.fromkeys(line for finding in findings for line in finding.add))

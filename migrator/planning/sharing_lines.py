@@ -15,8 +15,8 @@ from connect_share.worker_plugin import INTERCEPTOR_CLASS
 from connect_share.worker_plugin.worker_file_check import (
     CLIENT_KINDS,
     INTERCEPTORS,
-    Finding,
     Severity,
+    WorkerFinding,
     check_properties,
     class_names,
 )
@@ -81,7 +81,7 @@ def warn_about_shared_topics(path: Path, worker: WorkerConfig, config_topic: Top
     ]
 
 
-def _about_sharing(findings: Iterable[Finding]) -> list[Finding]:
+def _about_sharing(findings: Iterable[WorkerFinding]) -> list[WorkerFinding]:
     return [finding for finding in findings if finding.property_name == SHARING_PROPERTY]
 
 
@@ -90,5 +90,5 @@ def _has_interceptor(properties: dict[str, str]) -> bool:
     return any(INTERCEPTOR_CLASS in class_names(properties.get(name, "")) for name in names)
 
 
-def _with_remedy(finding: Finding) -> str:
+def _with_remedy(finding: WorkerFinding) -> str:
     return f"{finding.message}; add {' and '.join(finding.add)}" if finding.add else finding.message

@@ -18,7 +18,7 @@ import pytest
 
 from connect_share import client
 from connect_share.admin import Admin, NewTopicRequest, TopicDescription
-from connect_share.cli.arguments import build_parser
+from connect_share.cli.__main__ import build_parser
 from connect_share.cli.check_topics import check_topics
 from connect_share.cli.create_topics import create_topics
 from connect_share.console import Output

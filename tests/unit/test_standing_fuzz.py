@@ -20,7 +20,7 @@ from typing import Any, Final
 import pytest
 
 from connect_share.checkpoint.file import Checkpoint, TopicCheckpoint, read_checkpoint, write_checkpoint
-from connect_share.cli import reading, rows
+from connect_share.cli import contents, rows
 from connect_share.connect_json import dumps, loads
 from connect_share.console import Output
 from connect_share.errors import ConfigError, ConnectShareError, ValueFormatError
@@ -209,9 +209,9 @@ def test_a_checkpoint_keeps_it_all(tmp_path: Any) -> None:
 
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_the_console_shows_it(form: str) -> None:
-    found = reading.Reading(
+    found = contents.Contents(
         *(
-            reading._fold("t", topic_type, hostile(topic_type), None, FOLDS[topic_type])
+            contents._fold("t", topic_type, hostile(topic_type), None, FOLDS[topic_type])
             for topic_type in (TopicType.CONFIG, TopicType.STATUS, TopicType.OFFSET)
         )
     )
@@ -219,12 +219,12 @@ def test_the_console_shows_it(form: str) -> None:
     out = Output("get", form, stdout=stdout, stderr=stderr)
     shown: dict[str, list[dict[str, Any]]] = {"connectors": [], "tasks": [], "offsets": []}
     for each in rows.connectors_of(found, None):
-        shown["connectors"].append(rows.connector_members(found, *each))
-        shown["tasks"] += rows.task_members(found, *each)
+        shown["connectors"].append(rows.connector_row(found, *each))
+        shown["tasks"] += rows.task_rows(found, *each)
     for group in found.groups():
         snapshot = found.offset.groups.get(group) if found.offset else None
         for name in sorted(snapshot.connectors()) if snapshot else ():
-            shown["offsets"] += rows.offset_members(found, group, name)
+            shown["offsets"] += rows.offset_rows(found, group, name)
     assert all(shown.values())
     for name, members in shown.items():
         if out.is_json:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from connect_share.cli.__main__ import main
-from connect_share.cli.arguments import build_parser, topic_set_of
+from connect_share.cli.__main__ import build_parser, main
+from connect_share.cli.options import topic_set_of
 from connect_share.errors import ConfigError, UsageError
 from connect_share.records import TopicType
 

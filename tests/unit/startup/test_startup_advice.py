@@ -24,7 +24,7 @@ Row = tuple[int, bytes, bytes | None]
 def profile(topic_type: TopicType, rows: Iterable[Row], partitions: int = 1) -> TopicProfile:
     counters = [PartitionCounter(topic_type, number) for number in range(partitions)]
     for counter in counters:
-        counter._step_bytes = 1
+        counter._chunk_bytes = 1
     for offset, (timestamp_ms, key, value) in enumerate(rows):
         counters[offset % partitions].add(offset, timestamp_ms, key, value)
     return TopicProfile.of("t", topic_type, [counter.finish() for counter in counters])

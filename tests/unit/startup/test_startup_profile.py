@@ -13,7 +13,7 @@ from connect_share.keys import prefix_key, split_key
 from connect_share.records import Record, TopicType
 from connect_share.startup.compaction import CleanerSettings, dirty_ratio_at_least, hidden, hidden_from, remains
 from connect_share.startup.profile import (
-    MOST_STEPS,
+    MOST_CHUNKS,
     Count,
     Group,
     PartitionCounter,
@@ -59,7 +59,7 @@ def counted(
     for record in records:
         counter = counters.setdefault(record.partition, PartitionCounter(topic_type, record.partition))
         if step_bytes is not None:
-            counter._step_bytes = step_bytes
+            counter._chunk_bytes = step_bytes
         counter.add(record.offset, record.timestamp_ms, record.key, record.value)
     return TopicProfile.of("t", topic_type, [counter.finish() for counter in counters.values()])
 
@@ -120,14 +120,14 @@ def test_profile_is_what_a_slow_count_gives(log: tuple[TopicType, list[Record]],
         if owner is not None and owner[0] is not None:
             last[record.partition, owner[0]] = record.value
     assert profile.ends_in_tombstone() == sorted({group for (_, group), value in last.items() if value is None})
-    steps = [step for part in profile.partitions for step in part.steps]
+    chunks = [chunk for part in profile.partitions for chunk in part.chunks]
     whole = profile.total()
-    assert sum(step.records for step in steps) == whole.records == len(records)
-    assert sum(step.bytes for step in steps) == whole.bytes
-    assert sum(step.superseded_bytes for step in steps) == whole.superseded_bytes
-    assert sum(step.superseded_records for step in steps) == whole.superseded_records
+    assert sum(chunk.records for chunk in chunks) == whole.records == len(records)
+    assert sum(chunk.bytes for chunk in chunks) == whole.bytes
+    assert sum(chunk.superseded_bytes for chunk in chunks) == whole.superseded_bytes
+    assert sum(chunk.superseded_records for chunk in chunks) == whole.superseded_records
     lost = sum(record.value is None and record.key is None for record in records)
-    assert sum(step.tombstones for step in steps) == whole.live_tombstones - lost
+    assert sum(chunk.tombstones for chunk in chunks) == whole.live_tombstones - lost
 
 
 @given(logs())
@@ -151,18 +151,18 @@ def test_order_within_a_partition_matters() -> None:
     assert (second.live_keys, second.live_tombstones, second.superseded_bytes) == (1, 0, 11)
 
 
-def test_a_long_partition_has_few_steps() -> None:
+def test_a_long_partition_has_few_chunks() -> None:
     counter = PartitionCounter(TopicType.OFFSET, 0)
-    counter._step_bytes = 1
-    for number in range(10 * MOST_STEPS):
+    counter._chunk_bytes = 1
+    for number in range(10 * MOST_CHUNKS):
         counter.add(number, number, b'["a",%d]' % (number % 7), b"x" * 20)
     profile = counter.finish()
-    assert MOST_STEPS // 2 <= len(profile.steps) <= MOST_STEPS
-    assert sum(step.records for step in profile.steps) == 10 * MOST_STEPS
-    assert sum(step.superseded_records for step in profile.steps) == 10 * MOST_STEPS - 7
-    times = [step.newest_ms or 0 for step in profile.steps]
+    assert MOST_CHUNKS // 2 <= len(profile.chunks) <= MOST_CHUNKS
+    assert sum(chunk.records for chunk in profile.chunks) == 10 * MOST_CHUNKS
+    assert sum(chunk.superseded_records for chunk in profile.chunks) == 10 * MOST_CHUNKS - 7
+    times = [chunk.newest_ms or 0 for chunk in profile.chunks]
     assert times == sorted(times)
-    assert times[-1] == 10 * MOST_STEPS - 1
+    assert times[-1] == 10 * MOST_CHUNKS - 1
 
 
 CLEANERS = st.builds(
@@ -227,6 +227,6 @@ def test_the_dirty_ratio_is_never_claimed_higher_than_it_is(
     claimed = dirty_ratio_at_least(profile, settings, NOW_MS)
     if claimed is None:
         return
-    first = hidden_from(profile.partitions[0].steps, settings, NOW_MS)
+    first = hidden_from(profile.partitions[0].chunks, settings, NOW_MS)
     cleanable = [size_of(record) for record in [*head, *tail][:first]]
     assert claimed <= sum(cleanable[len(head) :]) / sum(cleanable) + 1e-9

@@ -34,8 +34,8 @@ from connect_share.worker_plugin.jar_file import (
     read_jar,
 )
 from connect_share.worker_plugin.worker_file_check import (
-    Finding,
     Severity,
+    WorkerFinding,
     check_properties,
     lines_to_add,
     worker_lines,
@@ -357,9 +357,9 @@ def test_jars_under_plugin_path(tmp_path: Path) -> None:
 
 
 def of_jars(
-    ours: JarFile, *class_path: JarFile, looked_in: tuple[str, ...] = ("/libs",), told: bool = True, **more: Any
-) -> list[Finding]:
-    return list(check_jars(JarSearch(looked_in, told, class_path, more.get("plugin_path", ())), ours))
+    ours: JarFile, *class_path: JarFile, looked_in: tuple[str, ...] = ("/libs",), complete: bool = True, **more: Any
+) -> list[WorkerFinding]:
+    return list(check_jars(JarSearch(looked_in, complete, class_path, more.get("plugin_path", ())), ours))
 
 
 def test_the_jar_on_the_class_path(tmp_path: Path) -> None:
@@ -377,7 +377,7 @@ def test_the_jar_on_the_class_path(tmp_path: Path) -> None:
     (missing,) = told()
     assert missing[0] == "error"
     assert "no jar in /libs has the interceptor; connect-share worker-jar --to DIR" in missing[1]
-    (guessed,) = told(told=False)
+    (guessed,) = told(complete=False)
     assert guessed[0] == "warning"
     (nowhere,) = told(looked_in=())
     assert nowhere[0] == "warning"

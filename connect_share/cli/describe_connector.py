@@ -6,38 +6,49 @@ import argparse
 from collections.abc import Iterator
 from typing import Any, Final
 
-from connect_share.cli.commands import read
-from connect_share.cli.reading import Group, Reading
+from connect_share.cli.contents import Contents
+from connect_share.cli.get import add_contents_options, read_contents
+from connect_share.cli.options import Nouns
 from connect_share.cli.rows import (
-    connector_members,
+    connector_row,
     connector_status,
     connectors_of,
     json_text_of,
-    offset_members,
-    shown_group,
-    task_members,
+    offset_rows,
+    task_rows,
     task_statuses,
 )
-from connect_share.console import Output
+from connect_share.console import Group, Output, shown_group
 from connect_share.errors import ConnectShareError
 from connect_share.records import ConnectorTaskId, TopicType
 from connect_share.state import ClusterConfigState
 from connect_share.worker_config.secret_values import is_to_be_hidden
 
+HIDDEN: Final = "[hidden]"
+_INDENT: Final = "  "
+
+
+def add_to(nouns: Nouns) -> None:
+    """Add ``describe connector``."""
+    parser = nouns.add_parser("connector", help="configuration, statuses, active topics and offsets of a connector")
+    parser.add_argument("connector", metavar="NAME", help="name of the connector")
+    add_contents_options(parser, "connector")
+    parser.set_defaults(run=describe_connector)
+
 
 def describe_connector(arguments: argparse.Namespace, out: Output) -> int:
-    """``describe connector``: in every group asked for that has it.
+    """Describe the connector in every group asked for that has it.
 
     Raises:
         ConnectShareError: no group has it.
     """
-    reading = read(arguments, out, needed=(TopicType.CONFIG,), also=(TopicType.STATUS, TopicType.OFFSET))
+    contents = read_contents(arguments, out, needed=(TopicType.CONFIG,), also=(TopicType.STATUS, TopicType.OFFSET))
     found = [
-        _description(reading, group, connector, state, show_values=arguments.show_values)
-        for group, connector, state in connectors_of(reading, arguments.connector)
+        _description(contents, group, connector, state, show_values=arguments.show_values)
+        for group, connector, state in connectors_of(contents, arguments.connector)
     ]
     if not found:
-        known = ", ".join(shown_group(group) for group in reading.groups()) or "none with records"
+        known = ", ".join(shown_group(group) for group in contents.groups()) or "none with records"
         raise ConnectShareError(
             f"no connector {arguments.connector!r} (groups looked at: {known}); get connectors lists those there are"
         )
@@ -52,7 +63,7 @@ def describe_connector(arguments: argparse.Namespace, out: Output) -> int:
 
 
 def _shown(config: dict[str, str] | None, show_values: bool) -> dict[str, Any] | None:
-    """Give a configuration by sorted names; what may be a secret only if asked for."""
+    """Return a configuration by sorted names; possible secrets only if asked for."""
     if config is None:
         return None
     return {
@@ -62,12 +73,12 @@ def _shown(config: dict[str, str] | None, show_values: bool) -> dict[str, Any] |
 
 
 def _description(
-    reading: Reading, group: Group, connector: str, state: ClusterConfigState, *, show_values: bool
+    contents: Contents, group: Group, connector: str, state: ClusterConfigState, *, show_values: bool
 ) -> dict[str, Any]:
-    snapshot = reading.status.groups.get(group) if reading.status is not None else None
-    status = connector_status(reading, group, connector)
-    tasks = task_members(reading, group, connector, state)
-    statuses = task_statuses(reading, group, connector)
+    snapshot = contents.status_of(group)
+    status = connector_status(contents, group, connector)
+    tasks = task_rows(contents, group, connector, state)
+    statuses = task_statuses(contents, group, connector)
     for task in tasks:
         del task["group"], task["connector"]
         task["config"] = _shown(state.task_config(ConnectorTaskId(connector, task["task"])), show_values)
@@ -75,24 +86,20 @@ def _description(
             task_status = statuses.get(task["task"])
             task["trace"] = None if task_status is None else task_status.trace
     described = {
-        **connector_members(reading, group, connector, state),
+        **connector_row(contents, group, connector, state),
         "config": _shown(state.connector_config(connector), show_values),
         "tasks": tasks,
         "task_count_record": state.task_count_record(connector),
-        "active_topics": None if reading.status is None else sorted(snapshot.topics(connector)) if snapshot else [],
+        "active_topics": None if contents.status is None else sorted(snapshot.topics(connector)) if snapshot else [],
     }
     if show_values:
         described["trace"] = None if status is None else status.trace
-    if reading.offset is not None:
+    if contents.offset is not None:
         described["offsets"] = [
             {"partition": row["partition"], "offset": row["offset"] if show_values else HIDDEN}
-            for row in offset_members(reading, group, connector)
+            for row in offset_rows(contents, group, connector)
         ]
     return described
-
-
-HIDDEN: Final = "[hidden]"
-_INDENT: Final = "  "
 
 
 def _description_lines(described: dict[str, Any]) -> Iterator[str]:

@@ -1,16 +1,18 @@
-"""The command that checks a worker file for topic sharing: reads what there is, and leaves judging to the core."""
+"""``check worker-config``: reads the file, the jars and the connectors; the rules are in ``worker_plugin``."""
 
 from __future__ import annotations
 
 import argparse
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from connect_share.cli.reading import Group, read_topics
-from connect_share.console import Output
+from connect_share.cli.contents import read_topics
+from connect_share.cli.options import Nouns
+from connect_share.console import Group, Output, add_output, plural
 from connect_share.errors import BrokerError, ConfigError, StoreError, TopicError, TopicMissingError, UsageError
 from connect_share.keys import ClusterGroupId
 from connect_share.records import TopicType
@@ -21,47 +23,68 @@ from connect_share.worker_plugin.jar_check import PLUGIN_PATH, JarSearch, check_
 from connect_share.worker_plugin.jar_file import class_path_files, find_jars, folder_jars, own_jar, plugin_path_jars
 from connect_share.worker_plugin.worker_file_check import (
     CheckedFile,
-    Finding,
     Severity,
+    WorkerFinding,
     check_properties,
     lines_to_add,
 )
 
-_ORDER: Final = list(Severity)
+_TIMEOUT_S: Final = 5.0
+
+
+def add_to(nouns: Nouns) -> None:
+    """Add ``check worker-config``."""
+    parser = nouns.add_parser(
+        "worker-config",
+        help="is a Java worker's file right for topic sharing?",
+        description="Tell whether a Java worker's file is right for topic sharing, and what to add. "
+        "Reads only; exit code 1 if something is wrong, warnings allowed.",
+    )
+    parser.add_argument("file", metavar="FILE", type=Path, help="properties file of a Java worker")
+    parser.add_argument(
+        "--libs",
+        metavar="DIR",
+        type=Path,
+        action="append",
+        default=[],
+        help="folder with the jars of the worker's own class path, may be repeated; "
+        "$KAFKA_HOME/libs by default; CLASSPATH is looked at too",
+    )
+    parser.add_argument("--offline", action="store_true", help="do not ask the cluster for the group's connectors")
+    add_output(parser, _TIMEOUT_S)
+    parser.set_defaults(run=check_worker_config)
 
 
 @dataclass(frozen=True)
 class _Connectors:
-    """What the cluster said: ``None`` findings if it was not asked, or did not answer."""
+    """The connectors that were checked; ``None`` findings if the cluster was not asked, or did not answer."""
 
-    findings: tuple[Finding, ...] | None
+    findings: tuple[WorkerFinding, ...] | None
     count: int = 0
 
 
 def check_worker_config(arguments: argparse.Namespace, out: Output) -> int:
-    """``check worker-config``."""
+    """Check a worker file; 1 if a finding is an error."""
     for folder in arguments.libs:
         if not folder.is_dir():
             raise UsageError(f"--libs: {folder} is not a folder")
     properties = _properties(arguments.file)
-    if isinstance(properties, Finding):
-        _tell(arguments, out, [properties], connectors=_Connectors(None))
-        return 1
+    if isinstance(properties, WorkerFinding):
+        return _report(arguments, out, [properties], connectors=_Connectors(None))
     checked = check_properties(properties)
     search = _search(arguments.libs, os.environ, properties.get(PLUGIN_PATH, ""))
     connectors = _connectors(arguments, checked, out)
     findings = [*checked.findings, *check_jars(search, own_jar()), *(connectors.findings or ())]
-    _tell(arguments, out, findings, checked, connectors=connectors, search=search)
-    return 1 if any(finding.severity is Severity.ERROR for finding in findings) else 0
+    return _report(arguments, out, findings, checked, connectors=connectors, search=search)
 
 
-def _properties(path: Path) -> dict[str, str] | Finding:
+def _properties(path: Path) -> dict[str, str] | WorkerFinding:
     try:
         return load_properties(path)
     except ConfigError as exc:
         if isinstance(exc.__cause__, OSError):
-            raise  # there is no worker file to say anything of
-        return Finding(Severity.ERROR, "", str(exc))
+            raise  # there is no worker file to check
+        return WorkerFinding(Severity.ERROR, "", str(exc))
 
 
 def _search(libs: Sequence[Path], environment: Mapping[str, str], plugin_path: str) -> JarSearch:
@@ -71,7 +94,7 @@ def _search(libs: Sequence[Path], environment: Mapping[str, str], plugin_path: s
     plugins = [Path(text) for part in plugin_path.split(",") if (text := part.strip())]
     return JarSearch(
         looked_in=(*map(str, folders), *(["CLASSPATH"] if class_path else [])),
-        told=bool(libs),
+        complete=bool(libs),
         class_path=find_jars([*files, *class_path_files(class_path)]),
         plugin_path=find_jars(plugin_path_jars(plugins)),
     )
@@ -82,7 +105,7 @@ def _connectors(arguments: argparse.Namespace, checked: CheckedFile, out: Output
         return _Connectors(None)
     config = checked.config
     if config is None or not checked.reachable:
-        out.note("connectors were not checked: what is wrong in the file keeps from reading the config topic")
+        out.note("connectors were not checked: errors in the file prevent reading the config topic")
         return _Connectors(None)
     try:
         states = _states(config, arguments.timeout, out, sharing_enabled=checked.sharing_enabled)
@@ -90,7 +113,7 @@ def _connectors(arguments: argparse.Namespace, checked: CheckedFile, out: Output
     except (BrokerError, StoreError, TopicError) as exc:
         out.note(f"connectors were not checked: {exc}")
         return _Connectors(None)
-    found: list[Finding] = []
+    found: list[WorkerFinding] = []
     for state in states:
         configs = {name: state.connector_config(name) or {} for name in state.connectors()}
         # Only sources are ever fenced.
@@ -103,7 +126,7 @@ def _connectors(arguments: argparse.Namespace, checked: CheckedFile, out: Output
 def _states(
     config: WorkerConfig, timeout_s: float, out: Output, *, sharing_enabled: bool
 ) -> tuple[ClusterConfigState, ...]:
-    """Give the group's own connectors, and those with plain keys where they can be its own only: not moved yet."""
+    """Return the group's connectors, and those with plain keys where they can only be its own: not moved yet."""
     own: Group = ClusterGroupId(config.group_id)
     topic_set = TopicSet(
         {TopicType.CONFIG: config.config_storage_topic},
@@ -111,17 +134,17 @@ def _states(
         {TopicType.CONFIG: config.isolation(TopicType.CONFIG)},
         (own,),
     )
-    reading = read_topics(topic_set, [TopicType.CONFIG], groups=(own, None), timeout_s=timeout_s).config
-    if reading is None:
+    topic = read_topics(topic_set, [TopicType.CONFIG], groups=(own, None), timeout_s=timeout_s).config
+    if topic is None:
         return ()
-    for note in reading.notes:
+    for note in topic.notes:
         out.note(note)
-    wanted = [own] if sharing_enabled and reading.others else [own, None]
-    return tuple(reading.groups[group] for group in wanted if group in reading.groups)
+    wanted = [own] if sharing_enabled and topic.others else [own, None]
+    return tuple(topic.groups[group] for group in wanted if group in topic.groups)
 
 
-def _two_plain_clusters(config: WorkerConfig, timeout_s: float) -> list[Finding]:
-    """Look for two clusters with plain keys on the topics: neither may stay there, and no file shows it."""
+def _two_plain_clusters(config: WorkerConfig, timeout_s: float) -> list[WorkerFinding]:
+    """Return a finding if two clusters with plain keys use the topics; no worker file shows that."""
     topic_set = TopicSet(
         {TopicType.STATUS: config.status_storage_topic},
         config.client_settings(),
@@ -129,32 +152,34 @@ def _two_plain_clusters(config: WorkerConfig, timeout_s: float) -> list[Finding]
         (None,),
     )
     try:
-        reading = read_topics(topic_set, [TopicType.STATUS], groups=(None,), timeout_s=timeout_s).status
+        topic = read_topics(topic_set, [TopicType.STATUS], groups=(None,), timeout_s=timeout_s).status
     except TopicMissingError:
         return []  # a worker creates it
-    if reading is None or reading.two_clusters is None:
+    if topic is None or topic.two_clusters is None:
         return []
-    return [Finding(Severity.WARNING, TOPIC_PROPERTIES[TopicType.STATUS], reading.two_clusters)]
+    return [WorkerFinding(Severity.WARNING, TOPIC_PROPERTIES[TopicType.STATUS], topic.two_clusters)]
 
 
-def _tell(
+def _report(
     arguments: argparse.Namespace,
     out: Output,
-    findings: Sequence[Finding],
+    findings: Sequence[WorkerFinding],
     checked: CheckedFile | None = None,
     *,
     connectors: _Connectors,
     search: JarSearch | None = None,
-) -> None:
-    ordered = sorted(findings, key=lambda finding: _ORDER.index(finding.severity))
+) -> int:
+    severities = list(Severity)
+    ordered = sorted(findings, key=lambda finding: severities.index(finding.severity))
     lines = lines_to_add(ordered)
-    counts = {severity: sum(finding.severity is severity for finding in ordered) for severity in _ORDER}
+    counts = Counter(finding.severity for finding in ordered)
+    code = 1 if counts[Severity.ERROR] else 0
     if out.is_json:
         config = None if checked is None else checked.config
         out.json(
             {
                 "file": str(arguments.file),
-                "ok": counts[Severity.ERROR] == 0,
+                "ok": code == 0,
                 "sharing_enabled": checked is not None and checked.sharing_enabled,
                 "exactly_once": None if config is None else config.exactly_once_source_support,
                 "findings": [finding.to_dict() for finding in ordered],
@@ -167,19 +192,18 @@ def _tell(
                 "connectors": connectors.count if connectors.findings is not None else None,
             }
         )
-        return
+        return code
     for finding in ordered:
         more = f"; add {' and '.join(finding.add)}" if finding.add else ""
         out.lines(f"{finding.severity.value}: {finding.message}{more}")
     if lines:
-        out.lines(
-            "", f"add to {arguments.file} (at its end: of several lines for one name the last one counts):", *lines, ""
-        )
-    verdict = "wrong for topic sharing" if counts[Severity.ERROR] else "right for topic sharing"
-    plural = [f"{number} {severity.value}{'' if number == 1 else 's'}" for severity, number in counts.items() if number]
-    asked = (
-        ""
-        if connectors.findings is None
-        else f"; {connectors.count} connector{'' if connectors.count == 1 else 's'} looked at"
-    )
-    out.lines(f"{arguments.file}: {verdict}" + (f" ({', '.join(plural)})" if plural else "") + asked)
+        title = f"add to {arguments.file} (at its end: of several lines for one name the last one counts):"
+        out.lines("", title, *lines, "")
+    verdict = f"{arguments.file}: {'wrong' if code else 'right'} for topic sharing"
+    if counts:
+        shown = (plural(number, severity.value) for severity, number in counts.items())
+        verdict += f" ({', '.join(shown)})"
+    if connectors.findings is not None:
+        verdict += f"; {plural(connectors.count, 'connector')} looked at"
+    out.lines(verdict)
+    return code

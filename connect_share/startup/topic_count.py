@@ -1,4 +1,4 @@
-"""One bounded read of the three topics, counted for ``check startup`` and for the Spark job of the same result.
+"""One bounded read of the three topics for their profile, by ``check startup`` or by Spark tasks.
 
 Memory holds eight bytes and their place for each distinct key of one topic at a time, and no values.
 """
@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from connect_share.admin import Admin
-from connect_share.cli.reading import CLIENT_ID, ranges_of
 from connect_share.errors import AuthorizationError
 from connect_share.log import read_batches
 from connect_share.records import OffsetRange, TopicType
 from connect_share.startup.profile import PartitionCounter, PartitionProfile, TopicProfile
 from connect_share.startup.report import ProfiledTopic
+from connect_share.topic_ranges import CLIENT_ID, topic_ranges
 from connect_share.worker_config import ClientSettings, Isolation, TopicSet
 
 
@@ -34,7 +34,7 @@ class CountJob:
         """Read and count.
 
         Args:
-            advance: told how many further records were counted.
+            advance: called with the number of further records.
 
         Raises:
             BrokerError: a partition cannot be read.
@@ -59,13 +59,13 @@ class CountJob:
 
 
 @dataclass(frozen=True)
-class Profiling:
-    """What has to be counted, and what the brokers say of the topics.
+class CountPlan:
+    """The topics to be counted, and their settings.
 
     Attributes:
         ranges: of each topic, all partitions to the end they have now.
         configs: effective settings by topic type, ``None`` where they may not be read.
-        notes: what the reader should know, for stderr.
+        notes: for stderr.
     """
 
     topic_set: TopicSet
@@ -75,10 +75,32 @@ class Profiling:
     now_ms: int
     timeout_s: float
 
+    @classmethod
+    def of(cls, topic_set: TopicSet, *, timeout_s: float) -> CountPlan:
+        """Ask the cluster for the three topics.
+
+        Raises:
+            TopicMissingError: names the topic and the property.
+            BrokerError: not reachable, or not allowed.
+        """
+        configs: dict[TopicType, Mapping[str, str] | None] = {}
+        notes: list[str] = []
+        with Admin(topic_set.settings, client_id=CLIENT_ID, timeout_s=timeout_s) as admin:
+            found = topic_ranges(admin, topic_set, list(TopicType))
+            for topic_type in TopicType:
+                notes += found[topic_type][1]
+                topic = topic_set.topics[topic_type]
+                try:
+                    configs[topic_type] = admin.topic_configs(topic)
+                except AuthorizationError as exc:
+                    configs[topic_type] = None
+                    notes.append(f"nothing is advised for {topic}: {exc}")
+        ranges = {topic_type: each for topic_type, (each, _) in found.items()}
+        return cls(topic_set, ranges, configs, notes, time.time_ns() // 1_000_000, timeout_s)
+
     def jobs(self, topic_type: TopicType, *, one_for_each_partition: bool = False) -> list[CountJob]:
-        """Give the reads of one topic: a single one, or one for each partition."""
+        """Return the reads of one topic: a single one, or one for each partition."""
         ranges = self.ranges[topic_type]
-        parts = [[each] for each in ranges] if one_for_each_partition else [ranges]
         return [
             CountJob(
                 topic_type,
@@ -88,37 +110,14 @@ class Profiling:
                 self.timeout_s,
                 with_digests=len(ranges) > 1,
             )
-            for part in parts
+            for part in ([[each] for each in ranges] if one_for_each_partition else [ranges])
         ]
 
     def records_at_most(self, topic_type: TopicType) -> int:
-        """Offsets to be read; fewer records may come."""
+        """Return the number of offsets to be read; fewer records may come."""
         return sum(each.end - each.start for each in self.ranges[topic_type])
 
-    def together(self, topic_type: TopicType, partitions: Sequence[PartitionProfile]) -> ProfiledTopic:
-        """Put the counted partitions of a topic together."""
+    def profiled(self, topic_type: TopicType, partitions: Sequence[PartitionProfile]) -> ProfiledTopic:
+        """Return the profile of a topic whose partitions were counted."""
         topic = self.topic_set.topics[topic_type]
         return ProfiledTopic(TopicProfile.of(topic, topic_type, partitions), self.configs[topic_type])
-
-
-def prepare_profiling(topic_set: TopicSet, *, timeout_s: float) -> Profiling:
-    """Ask the cluster for the three topics.
-
-    Raises:
-        TopicMissingError: names the topic and the property.
-        BrokerError: not reachable, or not allowed.
-    """
-    notes: list[str] = []
-    with Admin(topic_set.settings, client_id=CLIENT_ID, timeout_s=timeout_s) as admin:
-        found = ranges_of(admin, topic_set, list(TopicType))
-        configs: dict[TopicType, Mapping[str, str] | None] = {}
-        for topic_type in TopicType:
-            notes += found[topic_type][1]
-            topic = topic_set.topics[topic_type]
-            try:
-                configs[topic_type] = admin.topic_configs(topic)
-            except AuthorizationError as exc:
-                configs[topic_type] = None
-                notes.append(f"nothing is advised for {topic}: {exc}")
-    ranges = {topic_type: found[topic_type][0] for topic_type in TopicType}
-    return Profiling(topic_set, ranges, configs, notes, time.time_ns() // 1_000_000, timeout_s)

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-from connect_share.cli.rows import shown_group
-from connect_share.console import Output
+from connect_share.console import Output, shown_group
 from connect_share.records import TopicType
-from connect_share.startup.advice import Change
+from connect_share.startup.advice import SettingChange
 from connect_share.startup.profile import Count, total
-from connect_share.startup.report import SHIPPED_NAME, GroupStart, StartupProfile, estimated, members
+from connect_share.startup.report import SHIPPED_NAME, PredictedStart, StartupProfile, estimated, members
 
 MOST_GROUPS: Final = 20
 """Groups in a table; those with the most bytes. All are in the JSON form."""
@@ -51,7 +50,7 @@ def show_text(found: StartupProfile, out: Output) -> None:
         out.lines("no setting of these topics is worth changing for what is in them now")
 
 
-def change_line(change: Change) -> str:
+def change_line(change: SettingChange) -> str:
     """Tell one change: old and new value, and what it saves."""
     saves = f"saves up to {_size(change.gain_bytes)} and {_seconds(change.gain_seconds)} of each start"
     more = f" ({saves})" if change.gain_bytes else ""
@@ -124,7 +123,7 @@ def _groups(found: StartupProfile, out: Output) -> None:
         )
 
 
-def _group_row(start: GroupStart) -> Sequence[object]:
+def _group_row(start: PredictedStart) -> Sequence[object]:
     count = start.count
     return (
         shown_group(start.group),

@@ -1,0 +1,73 @@
+"""What command lines have in common: the parser, ``--version``, the form of the result, client settings."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import Final, NoReturn
+
+from connect_share.errors import UsageError
+
+EXIT_CODES: Final = "exit codes: 0 ok, 1 failed or findings, 2 wrong usage, 130 interrupted"
+DEFAULT_TIMEOUT_S: Final = 15.0
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that raises wrong usage instead of printing it: the form of the error depends on ``--output``."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise ``UsageError``."""
+        raise UsageError(f"{message}; {self.prog} --help shows what there is")
+
+
+def add_version(parser: argparse.ArgumentParser) -> None:
+    """Add ``--version``."""
+    shown = f"{parser.prog} {version('connect-share')}"
+    parser.add_argument("--version", action="version", version=shown, help="show the version and exit")
+
+
+def add_output(parser: argparse.ArgumentParser, timeout_s: float | None = None) -> None:
+    """Add the options that every command has; a timeout only where a cluster is asked."""
+    parser.add_argument("--output", choices=("text", "json"), default="text", help="form of the result")
+    if timeout_s is not None:
+        parser.add_argument(
+            "--timeout",
+            metavar="SECONDS",
+            type=seconds,
+            default=timeout_s,
+            help=f"longest wait for the cluster, {timeout_s:g} by default",
+        )
+    parser.add_argument("-v", "--verbose", action="store_true", help="show what the libraries log")
+
+
+def add_client_settings(group: argparse._ArgumentGroup, text: str) -> None:
+    """Add ``-X``."""
+    group.add_argument("-X", dest="client_settings", metavar="KEY=VALUE", action="append", default=[], help=text)
+
+
+def client_settings_of(pairs: Sequence[str]) -> dict[str, str]:
+    """Return what was given with ``-X``.
+
+    Raises:
+        UsageError: it is no ``KEY=VALUE``.
+    """
+    found: dict[str, str] = {}
+    for pair in pairs:
+        name, separator, value = pair.partition("=")
+        if not separator or not name.strip():
+            # The text is not shown: it may be a password with a blank before it.
+            raise UsageError("-X needs the form KEY=VALUE")
+        found[name.strip()] = value
+    return found
+
+
+def seconds(text: str, most: int = 3_600) -> float:
+    """Return a length of time given on the command line."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0.1 <= value <= most:
+        raise argparse.ArgumentTypeError(f"has to be 0.1 to {most} seconds")
+    return value
