@@ -30,7 +30,7 @@ def read_private_file(path: Path, what: str) -> str:
         PlanFileError: missing, unreadable or not UTF-8.
     """
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_bytes().decode("utf-8")  # no newline is translated: a plan is hashed
     except FileNotFoundError:
         raise PlanFileError(f"{what} {path} does not exist") from None
     except OSError as error:

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from connect_share.console import Output, ProgressLine
-from migrator.apply.apply import apply_plan, check_plan, resume_plan
-from migrator.cli.commands import show_applied
+from migrator.cli.apply import apply_command, resume_command
 from migrator.copy.copy_job import CopyJob
+from migrator.copy.engine import Engine
 from migrator.copy.evidence import SliceEvidence
-from migrator.plan.plan import MigrationPlan
 from migrator.progress import Progress
-from migrator.report.evidence_folder import leaving
 from spark_jobs import command_line
 from spark_jobs.session import spark_session
 from spark_jobs.tasks import copy_in_task, run_as_tasks
@@ -23,47 +18,28 @@ from spark_jobs.tasks import copy_in_task, run_as_tasks
 SPARK_ENGINE: Final = "spark"
 
 
-def _body(options: argparse.Namespace) -> int:
-    MigrationPlan.load(options.plan)
-    command = "resume" if options.resume else "apply"
-    with leaving(options.plan, options.evidence, command), ProgressLine(sys.stderr) as progress:
-        if not options.resume:
-            # What cannot be done is said before ten seconds are spent on a session; apply checks again before it writes.
-            check_plan(options.plan)
+def copy_engine(progress: Progress) -> Engine:
+    """Return the engine that copies each slice in a task; the session lives as long as the copy."""
 
-        def engine(jobs: Sequence[CopyJob]) -> Iterator[SliceEvidence]:
-            yield from _copied(jobs, progress)
+    def engine(jobs: Sequence[CopyJob]) -> list[SliceEvidence]:
+        with spark_session("connect-share apply_plan") as spark:
+            return run_as_tasks(spark, jobs, copy_in_task, progress=progress, what="copying partitions")
 
-        if options.resume:
-            manifest = resume_plan(options.plan, engine=engine, engine_name=SPARK_ENGINE, progress=progress)
-        else:
-            manifest = apply_plan(
-                options.plan,
-                engine=engine,
-                engine_name=SPARK_ENGINE,
-                progress=progress,
-                isolation_proof=options.isolation_proof,
-                backup=not options.no_backup,
-            )
-    show_applied(Output(command, options.output), options.plan, manifest)
-    return 0
-
-
-def _copied(jobs: Sequence[CopyJob], progress: Progress) -> list[SliceEvidence]:
-    with spark_session("connect-share apply_plan") as spark:
-        return run_as_tasks(spark, jobs, copy_in_task, progress=progress, what="copying partitions")
+    return engine
 
 
 def main(argv: Sequence[str]) -> int:
     """Copy what a plan says; writes the manifest beside it. 0 done, 1 failed or refused, 2 usage."""
-    arguments = command_line.parser("apply_plan", __doc__ or "")
-    arguments.add_argument("plan", type=Path, help="plan file of connect-share-migrate plan, already confirmed")
-    arguments.add_argument("--resume", action="store_true", help="go on with a run that did not end")
-    arguments.add_argument("--isolation-proof", action="store_true", help="note first what others have there")
-    arguments.add_argument("--no-backup", action="store_true", help="write no backup first")
-    arguments.add_argument("--evidence", type=Path, help="folder for the evidence; default: beside the plan")
-    arguments.add_argument("--output", choices=("text", "json"), default="text")
-    return command_line.run(arguments.parse_args(argv), _body)
+    parser = command_line.parser("apply_plan", __doc__ or "")
+    parser.add_argument("plan", type=Path, help="plan file of connect-share-migrate plan, already confirmed")
+    parser.add_argument("--resume", action="store_true", help="continue a run that did not end")
+    parser.add_argument("--isolation-proof", action="store_true", help="note first what others have there")
+    parser.add_argument("--no-backup", action="store_true", help="write no backup first")
+    parser.add_argument("--evidence", type=Path, help="folder for the evidence; default: beside the plan")
+    parser.add_argument("--output", choices=("text", "json"), default="text")
+    parser.set_defaults(engine=SPARK_ENGINE, yes=True, dry_run=False, follow=False)
+    options = parser.parse_args(argv)
+    return command_line.run(options, resume_command if options.resume else apply_command)
 
 
 if __name__ == "__main__":

@@ -2,42 +2,38 @@
 
 from __future__ import annotations
 
-import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from connect_share.console import Output, ProgressLine
-from migrator.cli.commands import show_verification
-from migrator.plan.plan import MigrationPlan
-from migrator.report.evidence_folder import leaving
+from migrator.cli.verify import verify_command
+from migrator.progress import Progress
 from migrator.verify.equality import StateDifference
-from migrator.verify.verification import verify_plan
+from migrator.verify.verification import VerifyEngine
 from migrator.verify.verify_job import VerifyJob
 from spark_jobs import command_line
+from spark_jobs.apply_plan import SPARK_ENGINE
 from spark_jobs.session import spark_session
 from spark_jobs.tasks import run_as_tasks, verify_in_task
 
 
-def _body(options: argparse.Namespace) -> int:
-    MigrationPlan.load(options.plan)
-    with leaving(options.plan, options.evidence, "verify") as evidence, ProgressLine(sys.stderr) as progress:
+def verify_engine(progress: Progress) -> VerifyEngine:
+    """Return the engine that compares each topic of each group in a task."""
 
-        def engine(jobs: Sequence[VerifyJob]) -> list[list[StateDifference]]:
-            with spark_session("connect-share verify_plan") as spark:
-                return run_as_tasks(spark, jobs, verify_in_task, progress=progress, what="comparing topics")
+    def engine(jobs: Sequence[VerifyJob]) -> list[list[StateDifference]]:
+        with spark_session("connect-share verify_plan") as spark:
+            return run_as_tasks(spark, jobs, verify_in_task, progress=progress, what="comparing topics")
 
-        evidence.verification = verification = verify_plan(options.plan, engine=engine, progress=progress)
-    return show_verification(Output("verify", options.output), verification)
+    return engine
 
 
 def main(argv: Sequence[str]) -> int:
     """Compare both sides of an applied plan. 0 equal, 1 different or failed, 2 usage."""
-    arguments = command_line.parser("verify_plan", __doc__ or "")
-    arguments.add_argument("plan", type=Path, help="plan file that was applied")
-    arguments.add_argument("--evidence", type=Path, help="folder for the evidence; default: beside the plan")
-    arguments.add_argument("--output", choices=("text", "json"), default="text")
-    return command_line.run(arguments.parse_args(argv), _body)
+    parser = command_line.parser("verify_plan", __doc__ or "")
+    parser.add_argument("plan", type=Path, help="plan file that was applied")
+    parser.add_argument("--evidence", type=Path, help="folder for the evidence; default: beside the plan")
+    parser.add_argument("--output", choices=("text", "json"), default="text")
+    parser.set_defaults(engine=SPARK_ENGINE, isolation=False)
+    return command_line.run(parser.parse_args(argv), verify_command)
 
 
 if __name__ == "__main__":

@@ -30,7 +30,8 @@ from migrator.errors import AlreadyAppliedError
 from migrator.facts.inspection import client_id_of
 from migrator.facts.living import Wanted
 from migrator.facts.manifest import BackupFile, Manifest, backup_path, mirrored_backup_path
-from migrator.facts.readiness import Ready, wanted_of
+from migrator.facts.migration_run import MigrationRun
+from migrator.facts.readiness import Opened, wanted_of
 from migrator.plan.plan import SourceCluster, SourceTopic
 from migrator.progress import Progress
 from migrator.transform.connector_keys import connector_of
@@ -147,9 +148,9 @@ class _Layout:
         return ends
 
 
-def _lay_out_sources(ready: Ready, ranges: Ranges) -> _Layout:
+def _lay_out_sources(run: MigrationRun, ranges: Ranges) -> _Layout:
     layout = _Layout()
-    for index, (source, worker) in enumerate(zip(ready.plan.sources, ready.workers, strict=True)):
+    for index, (source, worker) in enumerate(zip(run.plan.sources, run.workers, strict=True)):
         topics = {
             topic_type: layout.add(
                 side="source",
@@ -177,11 +178,11 @@ def _lay_out_sources(ready: Ready, ranges: Ranges) -> _Layout:
     return layout
 
 
-def _lay_out(ready: Ready) -> _Layout:
-    layout, plan = _lay_out_sources(ready, lambda _, topic: topic.ranges()), ready.plan
-    wanted, worker, cluster = wanted_of(plan), ready.destinations[0], plan.destination.kafka_cluster_id
+def _lay_out(run: MigrationRun, opened: Opened) -> _Layout:
+    layout, plan = _lay_out_sources(run, lambda _, topic: topic.ranges()), run.plan
+    wanted, worker, cluster = wanted_of(plan), run.destination, plan.destination.kafka_cluster_id
     replaced: dict[TopicType, int] = {}
-    for topic_type, (facts, created) in ready.opened.items():
+    for topic_type, (facts, created) in opened.items():
         if created:
             continue
         known = layout.ends(cluster, facts.topic)
@@ -235,7 +236,7 @@ def _will_be_written(topic_type: TopicType, wanted: Wanted, key: bytes | None) -
     return connectors is None or original == MARKER_KEY or connector_of(topic_type, original) in connectors
 
 
-def back_up(ready: Ready, progress: Progress) -> BackupFile:
+def back_up(run: MigrationRun, opened: Opened, progress: Progress) -> BackupFile:
     """Write what the sources of a plan hold, and what the destination holds under the keys it writes, to one file.
 
     Records of other groups on the same topics are not in it.
@@ -250,10 +251,10 @@ def back_up(ready: Ready, progress: Progress) -> BackupFile:
         ReadToEndTimeoutError: the end of a range was not reached.
         UnreadableHeadersError: a record that is moved or written over cannot be kept whole.
     """
-    return _write_file(backup_path(ready.plan_path), _lay_out(ready), ready.plan.run_id, progress)
+    return _write_file(backup_path(run.plan_path), _lay_out(run, opened), run.plan.run_id, progress)
 
 
-def back_up_mirrored(ready: Ready, manifest: Manifest, progress: Progress) -> BackupFile:
+def back_up_mirrored(run: MigrationRun, manifest: Manifest, progress: Progress) -> BackupFile:
     """Write what was mirrored behind the planned ranges, and is still at the sources, to a file of its own.
 
     Raises:
@@ -265,8 +266,8 @@ def back_up_mirrored(ready: Ready, manifest: Manifest, progress: Progress) -> Ba
         copied = manifest.read_ranges_of(index, planned)
         return [each._replace(start=part.end) for part, each in zip(planned, copied, strict=True)]
 
-    path = mirrored_backup_path(ready.plan_path)
-    return _write_file(path, _lay_out_sources(ready, behind), ready.plan.run_id, progress)
+    path = mirrored_backup_path(run.plan_path)
+    return _write_file(path, _lay_out_sources(run, behind), run.plan.run_id, progress)
 
 
 def _write_file(path: Path, layout: _Layout, run_id: str, progress: Progress) -> BackupFile:

@@ -10,22 +10,27 @@ from typing import Final
 
 from connect_share.console import Output, run_program
 from connect_share.errors import ConnectShareError
-from migrator.cli import commands, cutting_over, restoring, sealing
+from migrator.cli.apply import apply_command, resume_command
 from migrator.cli.arguments import build_parser
-from migrator.cli.surveying import survey_command
+from migrator.cli.cutover import cutover_command, rollback_command
+from migrator.cli.plan import plan_command
+from migrator.cli.restore import restore_command
+from migrator.cli.seal import seal_command, unseal_command
+from migrator.cli.survey import survey_command
+from migrator.cli.verify import verify_command
 from migrator.facts.manifest import Manifest, MigrationStatus, manifest_path
 
 _COMMANDS: Final[dict[str, Callable[..., int]]] = {
     "survey": survey_command,
-    "plan": commands.plan_command,
-    "apply": commands.apply_command,
-    "resume": commands.resume_command,
-    "cutover": cutting_over.cutover_command,
-    "rollback": cutting_over.rollback_command,
-    "seal": sealing.seal_command,
-    "unseal": sealing.unseal_command,
-    "restore": restoring.restore_command,
-    "verify": commands.verify_command,
+    "plan": plan_command,
+    "apply": apply_command,
+    "resume": resume_command,
+    "cutover": cutover_command,
+    "rollback": rollback_command,
+    "seal": seal_command,
+    "unseal": unseal_command,
+    "restore": restore_command,
+    "verify": verify_command,
 }
 _READ_ONLY: Final = ("survey", "plan", "verify")
 

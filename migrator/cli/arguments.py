@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Final
 
 from connect_share.console import EXIT_CODES, Parser, add_version, seconds
-from migrator.cli.restoring import add_restore
-from migrator.cli.sealing import add_seal, add_unseal
 from migrator.cutover.cutover import TIMEOUT_S
 
 EXAMPLES: Final = """examples:
@@ -29,7 +27,7 @@ disabled means plain keys.
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Give the parser of the whole command line."""
+    """Return the parser of the whole command line."""
     parser = Parser(
         prog="connect-share-migrate",
         description="Move the state of Kafka Connect clusters between dedicated and shared internal topics.",
@@ -45,9 +43,9 @@ def build_parser() -> argparse.ArgumentParser:
     _add_cutover(commands.add_parser("cutover", help="copy what is left, verify, fence and seal the old side"))
     _add_rollback(commands.add_parser("rollback", help="remove what a plan has written"))
     _add_verify(commands.add_parser("verify", help="compare the state on both sides; exit 1 on a difference"))
-    add_seal(commands.add_parser("seal", help="seal the old side alone: after a forgotten cutover, or in another way"))
-    add_unseal(commands.add_parser("unseal", help="put the target states back at the old side; the copies stay"))
-    add_restore(commands.add_parser("restore", help="put back what a backup holds, whole or one connector"))
+    _add_seal(commands.add_parser("seal", help="seal the old side alone: after a forgotten cutover, or in another way"))
+    _add_unseal(commands.add_parser("unseal", help="put the target states back at the old side; the copies stay"))
+    _add_restore(commands.add_parser("restore", help="put back what a backup holds, whole or one connector"))
     return parser
 
 
@@ -59,6 +57,11 @@ def _add_evidence(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--evidence", metavar="DIR", type=Path, help="folder for the evidence; default: <plan>.evidence beside the plan"
     )
+
+
+def _add_yes(parser: argparse.ArgumentParser, *, dry_run: str) -> None:
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument("--dry-run", action="store_true", help=dry_run)
 
 
 def _add_files(parser: argparse.ArgumentParser, *, destination_required: bool = True) -> None:
@@ -125,8 +128,7 @@ def _add_apply(parser: argparse.ArgumentParser) -> None:
         help="note first what the destination holds of others, so that verify --isolation can prove it untouched",
     )
     parser.add_argument("--no-backup", action="store_true", help="write no backup first: nothing can be restored then")
-    parser.add_argument("--yes", action="store_true", help="do not ask")
-    parser.add_argument("--dry-run", action="store_true", help="check everything, write nothing")
+    _add_yes(parser, dry_run="check everything, write nothing")
     _add_evidence(parser)
     _add_output(parser)
 
@@ -154,8 +156,7 @@ def _add_cutover(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help="for copying what is left",
     )
-    parser.add_argument("--yes", action="store_true", help="do not ask")
-    parser.add_argument("--dry-run", action="store_true", help="show what would be done, write nothing")
+    _add_yes(parser, dry_run="show what would be done, write nothing")
     _add_evidence(parser)
     _add_output(parser)
 
@@ -165,8 +166,7 @@ def _add_rollback(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--although-used", action="store_true", help="go on although new workers have written; that stays"
     )
-    parser.add_argument("--yes", action="store_true", help="do not ask")
-    parser.add_argument("--dry-run", action="store_true", help="show what would be removed, write nothing")
+    _add_yes(parser, dry_run="show what would be removed, write nothing")
     _add_evidence(parser)
     _add_output(parser)
 
@@ -180,4 +180,44 @@ def _add_verify(parser: argparse.ArgumentParser) -> None:
         help="instead: prove that no key of another group was touched; needs apply --isolation-proof",
     )
     _add_evidence(parser)
+    _add_output(parser)
+
+
+def _add_seal(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("plan", metavar="PLAN", type=Path)
+    parser.add_argument(
+        "--seal",
+        choices=("stop", "remove"),
+        help="stop: every connector at the source gets the target state STOPPED; remove: the originals are removed. "
+        "Default: as it was sealed before, else as cutover does",
+    )
+    _add_yes(parser, dry_run="show what would be done, write nothing")
+    _add_evidence(parser)
+    _add_output(parser)
+
+
+def _add_unseal(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("plan", metavar="PLAN", type=Path)
+    parser.add_argument(
+        "--although-used", action="store_true", help="go on although new workers have written; the copies stay"
+    )
+    _add_yes(parser, dry_run="show what would be done, write nothing")
+    _add_evidence(parser)
+    _add_output(parser)
+
+
+def _add_restore(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", type=Path, help="backup that apply has left: <plan>.backup.avro")
+    parser.add_argument(
+        "--destination-worker-config",
+        dest="destination",
+        metavar="FILE",
+        type=Path,
+        required=True,
+        help="worker file of where the records go; sharing enabled there: keys with its group.id as prefix",
+    )
+    parser.add_argument("--connector", metavar="NAME", help="this connector only; names are exact")
+    parser.add_argument("--from-group", metavar="GROUP", help="the cluster in the backup whose records are meant")
+    parser.add_argument("--from-plain", action="store_true", help="the records with plain keys are meant")
+    _add_yes(parser, dry_run="show what would change, write nothing")
     _add_output(parser)

@@ -1,17 +1,61 @@
-"""Plans and results as text for people."""
+"""Plans, previews and results as text for people, and the question before a command writes."""
 
 from __future__ import annotations
 
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from connect_share.console import Output
+from connect_share.console.prompt import confirmed
+from connect_share.errors import ConnectShareError
 from connect_share.records import TopicType
-from migrator.cutover.cutover import CutoverPreview
+from migrator.cutover.cutover import CutoverPreview, CutoverResult
 from migrator.cutover.rollback import Rollback
+from migrator.facts.migration_run import MigrationRun
 from migrator.plan.plan import MigrationPlan
 from migrator.planning.advice import named_connectors
 from migrator.verify.verification import Verification
 
+NEEDS_YES: Final = "nothing was written: give --yes to go on without a prompt"
+
+
+def show_preview(
+    arguments: argparse.Namespace,
+    output: Output,
+    lines: Sequence[str],
+    members: Mapping[str, object],
+    question: str,
+    *,
+    refusal: ConnectShareError | None = None,
+) -> int | None:
+    """Show what a command would do and ask, unless ``--yes`` was given.
+
+    Args:
+        arguments: with ``dry_run`` and ``yes``.
+        output: of the command; what is shown before a question goes to stderr.
+        lines: the preview as text.
+        members: the preview as JSON.
+        question: without the choice.
+        refusal: raised instead of asking.
+
+    Returns:
+        The exit code of a command that ends here; ``None``: it is to be carried out.
+    """
+    if arguments.dry_run and output.is_json:
+        output.json({"dry_run": True, **members})
+        return 0
+    (output if arguments.dry_run else Output(output.command, stdout=sys.stderr)).lines(*lines)
+    if arguments.dry_run:
+        return 0
+    if refusal is not None:
+        raise refusal
+    return None if arguments.yes or confirmed(question, otherwise=NEEDS_YES) else 1
+
 
 def plan_lines(plan: MigrationPlan) -> list[str]:
-    """Show a plan: what goes where, what stays behind, warnings, steps."""
+    """Return a plan as text: what goes where, what stays behind, warnings, steps."""
     lines = [f"run {plan.run_id}, mode {plan.mode}"]
     for source in plan.sources:
         whose = f"{source.connectors} connector{'' if source.connectors == 1 else 's'}"
@@ -40,7 +84,7 @@ def plan_lines(plan: MigrationPlan) -> list[str]:
 
 
 def cutover_lines(shown: CutoverPreview) -> list[str]:
-    """Show what a cut-over is about to do."""
+    """Return what a cut-over is about to do."""
     lines = [
         f"{group}: {_alive(count, same=group in shown.same_members)}" for group, count in shown.live_workers.items()
     ]
@@ -61,8 +105,29 @@ def _alive(count: int, *, same: bool) -> str:
     return f"{count} worker(s) alive, {'make sure that they are the new ones' if same else 'stop them first'}"
 
 
+def preview_json(shown: CutoverPreview) -> dict[str, object]:
+    """Return what a cut-over or a seal would do, as JSON."""
+    return {
+        "live_workers": shown.live_workers,
+        "seal": shown.how,
+        "seal_records": shown.seal.topics,
+        "connectors": list(shown.seal.connectors),
+        "transactional_ids": list(shown.transactional_ids),
+    }
+
+
+def result_json(run: MigrationRun, result: CutoverResult) -> dict[str, object]:
+    """Return what a cut-over or a seal has done, as JSON."""
+    return {
+        "dry_run": False,
+        "manifest_file": str(run.manifest_path),
+        "manifest": result.manifest.model_dump(mode="json"),
+        "fenced": result.fenced,
+    }
+
+
 def rollback_lines(found: Rollback) -> list[str]:
-    """Show what a rollback removes and what it leaves, by connector."""
+    """Return what a rollback removes and what it leaves, by connector."""
     lines = [f"{found.records:,} key(s) whose newest record this plan wrote are removed:"]
     lines += [
         f"  {topic_type.value:6}  {'-' if name is None else repr(name)}: {count:,}"
@@ -80,7 +145,7 @@ def rollback_lines(found: Rollback) -> list[str]:
 
 
 def verification_lines(verification: Verification, shown: int) -> list[str]:
-    """Show the first ``shown`` differences, and in the last line whether both sides are equal."""
+    """Return the first ``shown`` differences, and in the last line whether both sides are equal."""
     lines = [f"warning: {warning}" for warning in verification.warnings]
     if verification.equal:
         return [*lines, f"equal: {verification.compared} comparisons, no difference"]

@@ -14,9 +14,7 @@ from connect_share import client
 from connect_share.admin import Admin
 from connect_share.records import TopicType
 from connect_share.state import replay_config
-from connect_share.worker_config import WorkerConfig
-from migrator.apply.apply import load_manifest
-from migrator.apply.following import Follower, request_path, require_may_follow
+from migrator.apply.follow import Follower, request_path, require_may_follow
 from migrator.cutover.seal_records import (
     How,
     SealPreview,
@@ -30,8 +28,9 @@ from migrator.cutover.seal_records import (
 from migrator.errors import AlreadyAppliedError, CutoverError
 from migrator.facts.inspection import client_id_of, read_facts, require_no_live_workers, require_no_open_transaction
 from migrator.facts.manifest import Manifest
-from migrator.facts.readiness import Ready, check_all, load_workers, only_one
-from migrator.plan.plan import MigrationPlan, SourceCluster
+from migrator.facts.migration_run import MigrationRun, only_one
+from migrator.facts.readiness import check_all
+from migrator.plan.plan import SourceCluster
 from migrator.progress import Progress, Silent
 from migrator.verify.new_writes import require_unused
 from migrator.verify.verification import Verification, VerifyEngine, verify_plan
@@ -68,31 +67,23 @@ class CutoverResult:
     fenced: int
 
 
-def preview_cutover(plan_path: Path, how: How | None = None, progress: Progress | None = None) -> CutoverPreview:
+def preview_cutover(run: MigrationRun, how: How | None = None, progress: Progress | None = None) -> CutoverPreview:
     """Look at what a cut-over would do; writes nothing, and does not disturb a run that follows.
 
     Raises:
         ConnectShareError: as :func:`cut_over`.
     """
-    manifest = load_manifest(plan_path)
+    manifest = run.applied()
     require_may_follow(manifest)
-    _require_unused(plan_path, manifest)
-    ready = _checked(plan_path, manifest, progress or Silent())
-    how = how or default_how(ready.plan)
-    ids = tuple(id_ for _, id_ in transactional_ids(ready, manifest))
-    return CutoverPreview(live_workers(ready), how, preview(ready, manifest, how), ids)
-
-
-def _require_unused(plan_path: Path, manifest: Manifest) -> list[WorkerConfig]:
-    """Refuse where new workers have written since the copy. Returns the workers of the sources."""
-    plan = MigrationPlan.load(plan_path)
-    workers, destinations = load_workers(plan)
-    require_unused(plan_path, plan, manifest, workers, destinations[0])
-    return workers
+    require_unused(run)
+    _check(run, manifest, progress or Silent())
+    how = how or default_how(run.plan)
+    ids = tuple(id_ for _, id_ in transactional_ids(run, manifest))
+    return CutoverPreview(live_workers(run), how, preview(run, manifest, how), ids)
 
 
 def cut_over(
-    plan_path: Path,
+    run: MigrationRun,
     *,
     how: How | None = None,
     timeout_s: float = TIMEOUT_S,
@@ -105,7 +96,7 @@ def cut_over(
     waits for and may be repeated.
 
     Args:
-        plan_path: the plan file.
+        run: the plan, not locked: a process that follows it may hold it.
         how: to seal the source; ``None`` removes originals that lie beside their copies and stops connectors otherwise.
         timeout_s: limit for taking over from a run that follows, and for copying what is left.
         engine: of the verification.
@@ -117,42 +108,42 @@ def cut_over(
         CutoverError: it did not catch up in time, or both sides differ; nothing was fenced or sealed.
         ConnectShareError: as :func:`migrator.apply.apply.apply_plan`.
     """
-    plan_path, progress = Path(plan_path), progress or Silent()
+    progress = progress or Silent()
     deadline_s = time.monotonic() + timeout_s
-    _require_its_time(plan_path, how)
-    with _taken_over(plan_path, deadline_s):
-        manifest = load_manifest(plan_path)
+    _require_its_time(run, how)
+    with _taken_over(run.plan_path, deadline_s):
+        manifest = run.reload_manifest()
         require_may_follow(manifest)
-        ready = _checked(plan_path, manifest, progress)
-        _require_stopped(ready.plan, ready.workers)
+        _check(run, manifest, progress)
+        _require_stopped(run)
         verification = None
         if manifest.sealed is None:
             progress.phase("copying what is left", 0)
-            _catch_up(ready, Follower(ready, manifest), deadline_s)
-            verification = verify_plan(plan_path, engine=engine, progress=progress)
+            _catch_up(run, Follower(run), deadline_s)
+            verification = verify_plan(run, engine=engine, progress=progress)
             if not verification.equal:
-                again = ", apply --follow goes on" if ready.plan.follow else ""
+                again = ", apply --follow goes on" if run.plan.follow else ""
                 raise CutoverError(
                     f"{len(verification.differences)} difference(s) between both sides: connect-share-migrate verify "
-                    f"{plan_path} shows them; nothing was fenced or sealed, the old workers may be started again{again}"
+                    f"{run.plan_path} shows them; nothing was fenced or sealed, the old workers may be started "
+                    f"again{again}"
                 )
-            manifest = load_manifest(plan_path)
-            how = how or default_how(ready.plan)
+            manifest = run.applied()
+            how = how or default_how(run.plan)
         else:
             how = manifest.sealed.how  # a cut-over that was killed while it sealed: both sides were equal then
-        _require_stopped(ready.plan, ready.workers)
-        fenced = fence(ready, transactional_ids(ready, manifest), progress)
-        manifest = ended(ready, manifest, None) if how == "none" else seal(ready, manifest, how, progress)
+        _require_stopped(run)
+        fenced = fence(run, transactional_ids(run, manifest), progress)
+        manifest = ended(run, manifest, None) if how == "none" else seal(run, manifest, how, progress)
         return CutoverResult(manifest, verification, fenced)
 
 
-def _checked(plan_path: Path, manifest: Manifest, progress: Progress) -> Ready:
+def _check(run: MigrationRun, manifest: Manifest, progress: Progress) -> None:
     # What a seal has written to the source is no growth of it.
-    sealing = manifest.sealed is not None
-    return check_all(plan_path, progress, create=False, resume=manifest, source_may_change=sealing)
+    check_all(run, progress, source_may_change=manifest.sealed is not None)
 
 
-def _require_its_time(plan_path: Path, how: How | None) -> None:
+def _require_its_time(run: MigrationRun, how: How | None) -> None:
     """Refuse what can be refused before a run that follows is asked to end.
 
     Raises:
@@ -160,10 +151,11 @@ def _require_its_time(plan_path: Path, how: How | None) -> None:
         DestinationUsedError: new workers have written since the copy.
         PlanRejectedError: there is no backup of what would be removed.
     """
-    manifest, plan = load_manifest(plan_path), MigrationPlan.load(plan_path)
+    manifest = run.reload_manifest()
     require_may_follow(manifest)
-    _require_stopped(plan, _require_unused(plan_path, manifest))
-    if (how or default_how(plan)) == "remove":
+    require_unused(run)
+    _require_stopped(run)
+    if (how or default_how(run.plan)) == "remove":
         require_backed_up(manifest)
 
 
@@ -188,22 +180,22 @@ def _taken_over(plan_path: Path, deadline_s: float) -> Iterator[None]:
         request.unlink(missing_ok=True)
 
 
-def _require_stopped(plan: MigrationPlan, workers: Sequence[WorkerConfig]) -> None:
-    for source, worker in zip(plan.sources, workers, strict=True):
+def _require_stopped(run: MigrationRun) -> None:
+    for source, worker in zip(run.plan.sources, run.workers, strict=True):
         with Admin(worker.admin_settings(), client_id=client_id_of(worker)) as admin:
             require_no_live_workers(admin, source.group_id, side="source")
 
 
-def live_workers(ready: Ready) -> dict[str, int]:
+def live_workers(run: MigrationRun) -> dict[str, int]:
     """Return how many workers of each source's group are alive."""
     live = {}
-    for source, worker in zip(ready.plan.sources, ready.workers, strict=True):
+    for source, worker in zip(run.plan.sources, run.workers, strict=True):
         with Admin(worker.admin_settings(), client_id=client_id_of(worker)) as admin:
             live[source.group_id] = admin.connect_groups().get(source.group_id, 0)
     return live
 
 
-def fence(ready: Ready, ids: Sequence[tuple[int, str]], progress: Progress) -> int:
+def fence(run: MigrationRun, ids: Sequence[tuple[int, str]], progress: Progress) -> int:
     """Fence old producers by the index of their source and their transactional id. Returns how many.
 
     Raises:
@@ -211,13 +203,13 @@ def fence(ready: Ready, ids: Sequence[tuple[int, str]], progress: Progress) -> i
     """
     progress.phase("fencing the old producers", len(ids))
     for source_index, transactional_id in ids:
-        worker = ready.workers[source_index]
+        worker = run.workers[source_index]
         client.fence(worker.producer_settings(), transactional_id, client_id=client_id_of(worker))
         progress.advance(1)
     return len(ids)
 
 
-def _catch_up(ready: Ready, follower: Follower, deadline_s: float) -> None:
+def _catch_up(run: MigrationRun, follower: Follower, deadline_s: float) -> None:
     """Copy until nothing is behind, with no transaction open in front of an end."""
     # On a shared topic others go on writing; what counts is that a whole round finds nothing of this source.
     written = -1
@@ -228,7 +220,7 @@ def _catch_up(ready: Ready, follower: Follower, deadline_s: float) -> None:
                 "the source still grows although its workers are stopped: find out who writes to it; nothing was "
                 "fenced or sealed"
             )
-    for source, worker in zip(ready.plan.sources, ready.workers, strict=True):
+    for source, worker in zip(run.plan.sources, run.workers, strict=True):
         with Admin(worker.admin_settings(), client_id=client_id_of(worker)) as admin:
             facts = read_facts(admin, {topic.topic for topic in source.topics.values()})
             for topic in source.topics.values():
@@ -236,18 +228,18 @@ def _catch_up(ready: Ready, follower: Follower, deadline_s: float) -> None:
     follower.round()  # what those transactions have committed
 
 
-def transactional_ids(ready: Ready, manifest: Manifest) -> list[tuple[int, str]]:
+def transactional_ids(run: MigrationRun, manifest: Manifest) -> list[tuple[int, str]]:
     """Return the transactional ids of the sources that use exactly-once: the leader's and those of tasks (KIP-618)."""
     found: list[tuple[int, str]] = []
-    for index, source in enumerate(ready.plan.sources):
-        if ready.workers[index].exactly_once_source_support != "disabled":
-            found += [(index, text) for text in _ids_of(ready, manifest, index, source)]
+    for index, source in enumerate(run.plan.sources):
+        if run.workers[index].exactly_once_source_support != "disabled":
+            found += [(index, text) for text in _ids_of(run, manifest, index, source)]
     return found
 
 
-def _ids_of(ready: Ready, manifest: Manifest, index: int, source: SourceCluster) -> Iterator[str]:
+def _ids_of(run: MigrationRun, manifest: Manifest, index: int, source: SourceCluster) -> Iterator[str]:
     state = replay_config(
-        source_records(manifest, index, source, TopicType.CONFIG, ready.workers[index]),
+        source_records(manifest, index, source, TopicType.CONFIG, run.workers[index]),
         source.group_id if source.sharing else None,
     )
     if source.only_connectors is None:

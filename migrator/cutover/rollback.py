@@ -13,7 +13,7 @@ from connect_share.record_file import RecordFile
 from connect_share.records import OffsetRange, Record, TopicType
 from connect_share.state import replay_config
 from connect_share.worker_config.client_settings import Isolation
-from migrator.apply.apply import load_manifest, now_ms
+from migrator.apply.apply import now_ms
 from migrator.copy.checked_writer import CheckedWriter, Producers
 from migrator.copy.copy_job import IDLE_TIMEOUT_S, MARKER_KEY, CopyJob, read_slice, rewritten
 from migrator.copy.evidence import Tally
@@ -22,7 +22,8 @@ from migrator.cutover.seal_records import how_to_restore, marker, removal, unsea
 from migrator.errors import AlreadyAppliedError, PlanRejectedError
 from migrator.facts.inspection import client_id_of, read_facts
 from migrator.facts.manifest import Manifest, MigrationStatus
-from migrator.facts.readiness import Ready, check_all, copy_jobs, only_one
+from migrator.facts.migration_run import MigrationRun
+from migrator.facts.readiness import check_all, copy_jobs, whole_topic
 from migrator.plan.plan import CopySlice
 from migrator.progress import Progress, Silent
 from migrator.transform.connector_keys import connector_of
@@ -50,7 +51,7 @@ class Rollback:
 
 
 def roll_back(
-    plan_path: Path,
+    run: MigrationRun,
     *,
     dry_run: bool = False,
     although_used: bool = False,
@@ -59,7 +60,7 @@ def roll_back(
     """Remove what a plan has written, whether its apply ended or not; may be repeated.
 
     Args:
-        plan_path: the plan file.
+        run: the plan, locked.
         dry_run: find out and write nothing.
         although_used: go on although the new workers have written; what they wrote stays.
         progress: told how far it is.
@@ -70,26 +71,23 @@ def roll_back(
         LiveMembersError: workers of the destination are alive.
         BrokerError: the cluster refused.
     """
-    plan_path, progress = Path(plan_path), progress or Silent()
-    with only_one(plan_path):
-        manifest = load_manifest(plan_path)
-        if manifest.status is MigrationStatus.ROLLED_BACK:
-            raise AlreadyAppliedError(f"run {manifest.run_id} was rolled back before; make a new plan")
-        ready = check_all(plan_path, progress, create=False, resume=manifest, source_may_change=True)
-        removed = manifest.sealed is not None and manifest.sealed.how == "remove"
-        if removed:
-            _require_restored(ready, manifest)
-        found = _find(ready, manifest, progress, dry_run=dry_run)
-        if found.newer and not (although_used or dry_run):
-            raise used_since(found)
-        if dry_run:
-            return found
-        _write(ready, found)
-        if manifest.sealed is not None and not removed:
-            found.unsealed = unseal(ready, manifest)
-        update = {"status": MigrationStatus.ROLLED_BACK, "sealed": None, "finished_at_ms": now_ms()}
-        manifest.model_copy(update=update).save(ready.manifest_path)
+    progress, manifest = progress or Silent(), run.applied()
+    if manifest.status is MigrationStatus.ROLLED_BACK:
+        raise AlreadyAppliedError(f"run {manifest.run_id} was rolled back before; make a new plan")
+    check_all(run, progress, source_may_change=True)
+    removed = manifest.sealed is not None and manifest.sealed.how == "remove"
+    if removed:
+        _require_restored(run, manifest)
+    found = _find(run, manifest, progress, dry_run=dry_run)
+    if found.newer and not (although_used or dry_run):
+        raise used_since(found)
+    if dry_run:
         return found
+    _write(run, found)
+    if manifest.sealed is not None and not removed:
+        found.unsealed = unseal(run, manifest)
+    run.update(status=MigrationStatus.ROLLED_BACK, sealed=None, finished_at_ms=now_ms())
+    return found
 
 
 def used_since(found: Rollback) -> PlanRejectedError:
@@ -100,18 +98,18 @@ def used_since(found: Rollback) -> PlanRejectedError:
     )
 
 
-def _require_restored(ready: Ready, manifest: Manifest) -> None:
+def _require_restored(run: MigrationRun, manifest: Manifest) -> None:
     """Refuse while the source lacks what a seal has removed: the copies would be the last there is.
 
     Raises:
         PlanRejectedError: it says how to put the originals back.
     """
     removed = () if manifest.sealed is None else manifest.sealed.target_states
-    for index, source in enumerate(ready.plan.sources):
-        worker, topic = ready.workers[index], source.topics[TopicType.CONFIG]
+    for index, source in enumerate(run.plan.sources):
+        worker, topic = run.workers[index], source.topics[TopicType.CONFIG]
         records = read_ranges(
             worker.consumer_settings(),
-            ready.whole(index, TopicType.CONFIG),
+            whole_topic(run, index, TopicType.CONFIG),
             isolation=topic.isolation,
             client_id=client_id_of(worker),
             idle_timeout_s=IDLE_TIMEOUT_S,
@@ -119,14 +117,12 @@ def _require_restored(ready: Ready, manifest: Manifest) -> None:
         there = replay_config(records, source.group_id if source.sharing else None).connectors()
         missing = removed[index].keys() - there if removed else source.connectors and not there
         if missing:
-            raise PlanRejectedError(
-                f"the originals of {source.group_id} were removed; {how_to_restore(ready, manifest)}"
-            )
+            raise PlanRejectedError(f"the originals of {source.group_id} were removed; {how_to_restore(run, manifest)}")
 
 
-def _identity_at(ready: Ready, topic: str) -> Callable[[Record], bytes]:
+def _identity_at(run: MigrationRun, topic: str) -> Callable[[Record], bytes]:
     """Return what recognises a record that was written to a topic."""
-    worker = ready.destinations[0]
+    worker = run.destination
     with Admin(worker.admin_settings(), client_id=client_id_of(worker)) as admin:
         if admin.topic_configs(topic).get("message.timestamp.type") != "LogAppendTime":
             return identity
@@ -160,9 +156,9 @@ def _originals(folder: Path, manifest: Manifest, job: CopyJob, slice_: CopySlice
                 yield record
 
 
-def _find(ready: Ready, manifest: Manifest, progress: Progress, *, dry_run: bool) -> Rollback:
+def _find(run: MigrationRun, manifest: Manifest, progress: Progress, *, dry_run: bool) -> Rollback:
     starts = {topic_type: topic.end_offsets for topic_type, topic in manifest.destination.items()}
-    jobs = copy_jobs(ready, starts, resumed=False)
+    jobs = copy_jobs(run, starts, resumed=False)
     found = Rollback()
     for topic_type, written_topic in manifest.destination.items():
         if manifest.status is MigrationStatus.PLANNED and not dry_run:
@@ -170,16 +166,16 @@ def _find(ready: Ready, manifest: Manifest, progress: Progress, *, dry_run: bool
                 job.slice_.transform.prefix: job for job in jobs if job.slice_.topic_type is topic_type
             }.values():
                 job.write_barrier()
-        known_by = _identity_at(ready, written_topic.topic)
-        told = _written(ready.manifest_path.parent, manifest, topic_type, jobs, known_by)
+        known_by = _identity_at(run, written_topic.topic)
+        told = _written(run.manifest_path.parent, manifest, topic_type, jobs, known_by)
         backs = {job.slice_.transform.at_destination() for job in jobs if job.slice_.topic_type is topic_type}
         markers = {job.slice_.transform.prefix + MARKER_KEY for job in jobs}
-        ranges = _written_ranges(ready, written_topic.topic, starts[topic_type])
+        ranges = _written_ranges(run, written_topic.topic, starts[topic_type])
         progress.phase(f"looking at {written_topic.topic}", sum(each.end - each.start for each in ranges))
         removals: list[bytes] = []
         for each in ranges:
             newest: dict[bytes, tuple[Record, bytes]] = {}
-            for record in _read(ready, each):
+            for record in _read(run, each):
                 for back in backs:
                     original = back.original_key(record.key)
                     if isinstance(original, bytes) and record.key is not None:
@@ -198,14 +194,14 @@ def _find(ready: Ready, manifest: Manifest, progress: Progress, *, dry_run: bool
     return found
 
 
-def _written_ranges(ready: Ready, topic: str, starts: dict[int, int]) -> list[OffsetRange]:
-    worker = ready.destinations[0]
+def _written_ranges(run: MigrationRun, topic: str, starts: dict[int, int]) -> list[OffsetRange]:
+    worker = run.destination
     with Admin(worker.admin_settings(), client_id=client_id_of(worker)) as admin:
         return ranges_since(topic, starts, read_facts(admin, {topic})[topic].ends)
 
 
-def _read(ready: Ready, each: OffsetRange) -> Iterator[Record]:
-    worker = ready.destinations[0]
+def _read(run: MigrationRun, each: OffsetRange) -> Iterator[Record]:
+    worker = run.destination
     return read_ranges(
         worker.consumer_settings(),
         [each],
@@ -216,16 +212,16 @@ def _read(ready: Ready, each: OffsetRange) -> Iterator[Record]:
     )
 
 
-def _write(ready: Ready, found: Rollback) -> None:
-    worker, producers = ready.destinations[0], Producers()
+def _write(run: MigrationRun, found: Rollback) -> None:
+    worker, producers = run.destination, Producers()
     for topic_type, keys in found.removals.items():
-        topic = ready.plan.destination.topics[topic_type].topic
+        topic = run.plan.destination.topics[topic_type].topic
         writer = CheckedWriter(producers, worker.producer_settings(), topic, client_id_of(worker))
         try:
             for key in keys:
                 writer.write(removal(topic_type, topic, key))
             if topic_type is TopicType.CONFIG and keys:
-                for prefix in sorted({source.transform(topic_type).prefix for source in ready.plan.sources}):
+                for prefix in sorted({source.transform(topic_type).prefix for source in run.plan.sources}):
                     writer.write(marker(topic, prefix))
             writer.finish()
         except BaseException:

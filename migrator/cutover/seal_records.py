@@ -19,7 +19,8 @@ from migrator.copy.copy_job import IDLE_TIMEOUT_S, MARKER_KEY, MARKER_VALUE
 from migrator.errors import PlanRejectedError
 from migrator.facts.inspection import client_id_of
 from migrator.facts.manifest import Manifest, MigrationStatus, Sealed
-from migrator.facts.readiness import Ready
+from migrator.facts.migration_run import MigrationRun
+from migrator.facts.readiness import whole_topic
 from migrator.plan.plan import MigrationPlan, SourceCluster
 from migrator.progress import Progress
 from migrator.transform.rules import KeyTransform, SkipReason
@@ -81,46 +82,46 @@ def _now_ms() -> int:
     return int(time.time() * 1000)
 
 
-def how_to_restore(ready: Ready, manifest: Manifest) -> str:
+def how_to_restore(run: MigrationRun, manifest: Manifest) -> str:
     """Return the commands that put removed originals back, in their order."""
     files = [each.file for each in (manifest.backup, manifest.mirrored_backup) if each is not None] or ["BACKUP"]
     commands = [
-        f"connect-share-migrate restore {shlex.quote(str(ready.plan_path.with_name(file)))} --destination-worker-config "
+        f"connect-share-migrate restore {shlex.quote(str(run.plan_path.with_name(file)))} --destination-worker-config "
         f"{shlex.quote(source.worker_config_file)}"
-        for source in ready.plan.sources
+        for source in run.plan.sources
         for file in files
     ]
     return f"put them back first: {', then '.join(commands)}"
 
 
-def seal_records(ready: Ready, manifest: Manifest, how: How) -> Iterator[tuple[int, Record]]:
+def seal_records(run: MigrationRun, manifest: Manifest, how: How) -> Iterator[tuple[int, Record]]:
     """Yield what is to be written, with the index of the source; nothing if it is there already.
 
     Raises:
         BrokerError: reading the source was refused.
     """
-    for index, source in enumerate(ready.plan.sources):
+    for index, source in enumerate(run.plan.sources):
         if how == "stop":
-            for record in _stops(ready, manifest, index, source):
+            for record in _stops(run, manifest, index, source):
                 yield index, record
         elif how == "remove":
             for topic_type in TopicType:
-                for record in _removals(ready, manifest, index, source, topic_type):
+                for record in _removals(run, manifest, index, source, topic_type):
                     yield index, record
 
 
-def preview(ready: Ready, manifest: Manifest, how: How) -> SealPreview:
+def preview(run: MigrationRun, manifest: Manifest, how: How) -> SealPreview:
     """Count what :func:`seal` would write."""
     topics: dict[str, int] = {}
-    for _, record in seal_records(ready, manifest, how):
+    for _, record in seal_records(run, manifest, how):
         topics[record.topic] = topics.get(record.topic, 0) + 1
     names: set[str] = set()
-    for index in range(len(ready.plan.sources)):
-        names.update(_states(ready, manifest, index))
+    for index in range(len(run.plan.sources)):
+        names.update(_states(run, manifest, index))
     return SealPreview(topics, tuple(sorted(names)))
 
 
-def seal(ready: Ready, manifest: Manifest, how: Way, progress: Progress) -> Manifest:
+def seal(run: MigrationRun, manifest: Manifest, how: Way, progress: Progress) -> Manifest:
     """Seal every source, which ends the cut-over; may be repeated. Returns the manifest as it was saved.
 
     What was mirrored is backed up before originals are removed; the backup of the plan does not hold it.
@@ -132,42 +133,42 @@ def seal(ready: Ready, manifest: Manifest, how: Way, progress: Progress) -> Mani
     if how == "remove":
         require_backed_up(manifest)
         if manifest.followed is not None and manifest.followed.written and manifest.mirrored_backup is None:
-            update = {"mirrored_backup": back_up_mirrored(ready, manifest, progress)}
+            update = {"mirrored_backup": back_up_mirrored(run, manifest, progress)}
             manifest = manifest.model_copy(update=update)
     progress.phase("sealing the source", 0)
     known = None if manifest.sealed is None else manifest.sealed.target_states
-    states = known or tuple(_states_before(ready, manifest, index) for index in range(len(ready.plan.sources)))
+    states = known or tuple(_states_before(run, manifest, index) for index in range(len(run.plan.sources)))
     sealed = Sealed(how=how, records=0, at_ms=_now_ms(), target_states=states)
     begun = manifest.model_copy(update={"sealed": sealed})
-    begun.save(ready.manifest_path)  # before the first record: what is written to the source now is no growth of it
-    records = _write_to_sources(ready.workers, seal_records(ready, manifest, how))
-    return ended(ready, begun, sealed.model_copy(update={"records": records}))
+    run.save(begun)  # before the first record: what is written to the source now is no growth of it
+    records = _write_to_sources(run.workers, seal_records(run, manifest, how))
+    return ended(run, begun, sealed.model_copy(update={"records": records}))
 
 
-def ended(ready: Ready, manifest: Manifest, sealed: Sealed | None) -> Manifest:
+def ended(run: MigrationRun, manifest: Manifest, sealed: Sealed | None) -> Manifest:
     """Save that the cut-over has been. Returns the manifest."""
     update = {"status": MigrationStatus.CUT_OVER, "sealed": sealed, "finished_at_ms": _now_ms()}
     manifest = manifest.model_copy(update=update)
-    manifest.save(ready.manifest_path)
+    run.save(manifest)
     return manifest
 
 
-def unseal(ready: Ready, manifest: Manifest) -> int:
+def unseal(run: MigrationRun, manifest: Manifest) -> int:
     """Put the target states back that a seal by ``stop`` has replaced; may be repeated. Returns how many.
 
     Raises:
         BrokerError: reading or writing was refused.
     """
-    return _write_to_sources(ready.workers, unseal_records(ready, manifest))
+    return _write_to_sources(run.workers, unseal_records(run, manifest))
 
 
-def unseal_records(ready: Ready, manifest: Manifest) -> list[tuple[int, Record]]:
+def unseal_records(run: MigrationRun, manifest: Manifest) -> list[tuple[int, Record]]:
     """Return the target states that are put back, with the index of the source."""
     known = () if manifest.sealed is None else manifest.sealed.target_states
     found = []
-    for index, source in enumerate(ready.plan.sources):
+    for index, source in enumerate(run.plan.sources):
         topic = source.topics[TopicType.CONFIG].topic
-        for name, state in (known[index] if known else _states(ready, manifest, index)).items():
+        for name, state in (known[index] if known else _states(run, manifest, index)).items():
             key, value = target_state_record(name, state)
             found.append((index, Record(topic, 0, 0, _now_ms(), _prefix(source) + key, value)))
     return found
@@ -223,33 +224,35 @@ def _read(worker: WorkerConfig, ranges: Iterable[OffsetRange], isolation: Isolat
     )
 
 
-def _states(ready: Ready, manifest: Manifest, index: int) -> dict[str, TargetState]:
+def _states(run: MigrationRun, manifest: Manifest, index: int) -> dict[str, TargetState]:
     """Return the connectors that were moved from a source, with their target states."""
-    source, worker = ready.plan.sources[index], ready.workers[index]
+    source, worker = run.plan.sources[index], run.workers[index]
     state = replay_config(source_records(manifest, index, source, TopicType.CONFIG, worker), _space(source))
     names = state.connectors()
     moved = names if source.only_connectors is None else names & set(source.only_connectors)
     return {name: state.target_state(name) or TargetState.STARTED for name in sorted(moved)}
 
 
-def _states_before(ready: Ready, manifest: Manifest, index: int) -> dict[str, TargetState]:
+def _states_before(run: MigrationRun, manifest: Manifest, index: int) -> dict[str, TargetState]:
     """Return the target states that a seal replaces: those of now, unless one has replaced them already."""
-    copied = _states(ready, manifest, index)
+    copied = _states(run, manifest, index)
     if manifest.sealed is not None:
         return copied
-    now = _now(ready, index)
+    now = _now(run, index)
     return {name: now.target_state(name) or TargetState.STARTED for name in copied}
 
 
-def _now(ready: Ready, index: int) -> ClusterConfigState:
-    source = ready.plan.sources[index]
+def _now(run: MigrationRun, index: int) -> ClusterConfigState:
+    source = run.plan.sources[index]
     isolation = source.topics[TopicType.CONFIG].isolation
-    return replay_config(_read(ready.workers[index], ready.whole(index, TopicType.CONFIG), isolation), _space(source))
+    return replay_config(
+        _read(run.workers[index], whole_topic(run, index, TopicType.CONFIG), isolation), _space(source)
+    )
 
 
-def _stops(ready: Ready, manifest: Manifest, index: int, source: SourceCluster) -> Iterator[Record]:
-    topic, now = source.topics[TopicType.CONFIG], _now(ready, index)
-    for name in _states(ready, manifest, index):
+def _stops(run: MigrationRun, manifest: Manifest, index: int, source: SourceCluster) -> Iterator[Record]:
+    topic, now = source.topics[TopicType.CONFIG], _now(run, index)
+    for name in _states(run, manifest, index):
         if now.contains(name) and now.target_state(name) is not TargetState.STOPPED:
             yield Record(topic.topic, 0, 0, _now_ms(), *_stop(source, name))
 
@@ -260,17 +263,17 @@ def _stop(source: SourceCluster, name: str) -> tuple[bytes, bytes | None]:
 
 
 def _removals(
-    ready: Ready, manifest: Manifest, index: int, source: SourceCluster, topic_type: TopicType
+    run: MigrationRun, manifest: Manifest, index: int, source: SourceCluster, topic_type: TopicType
 ) -> Iterator[Record]:
     """Yield a tombstone for each original that was moved and not written since, but by an earlier seal."""
-    worker, topic = ready.workers[index], source.topics[topic_type]
+    worker, topic = run.workers[index], source.topics[topic_type]
     transform: KeyTransform = source.transform(topic_type)
     copied = {each.partition: each.end for each in manifest.read_ranges_of(index, topic.ranges())}
     removed, whole = False, source.only_connectors is None
     stops = set()
     if topic_type is TopicType.CONFIG and manifest.sealed is not None:
-        stops = {_stop(source, name) for name in _states(ready, manifest, index)}
-    for each in ready.whole(index, topic_type):
+        stops = {_stop(source, name) for name in _states(run, manifest, index)}
+    for each in whole_topic(run, index, topic_type):
         newest: dict[bytes, Record] = {}
         for record in _read(worker, [each], topic.isolation):
             answer = transform.original_key(record.key)

@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from connect_share.admin import Admin
 from connect_share.records import TopicType
-from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import Isolation
 from migrator.facts.inspection import client_id_of, read_facts, require_same_topic, require_topic
-from migrator.facts.manifest import Manifest
-from migrator.plan.plan import CopySlice, MigrationPlan
+from migrator.facts.migration_run import MigrationRun
+from migrator.plan.plan import CopySlice
 
 
-def slices_behind(plan: MigrationPlan, workers: Sequence[WorkerConfig], manifest: Manifest) -> list[CopySlice]:
+def slices_behind(run: MigrationRun) -> list[CopySlice]:
     """Return the slices that have something behind their position, up to the end its own worker would read.
 
     Raises:
+        PlanFileError: the plan was not applied.
         TopicError: a source topic is gone or was recreated.
         BrokerError: the cluster refused.
     """
-    found = []
+    manifest, found = run.applied(), []
     ends: dict[tuple[int, TopicType], dict[int, int]] = {}
-    for index, (source, worker) in enumerate(zip(plan.sources, workers, strict=True)):
+    for index, (source, worker) in enumerate(zip(run.plan.sources, run.workers, strict=True)):
         with Admin(worker.admin_settings(), client_id=client_id_of(worker)) as admin:
             facts = read_facts(admin, {topic.topic for topic in source.topics.values()})
             for topic_type, topic in source.topics.items():
@@ -34,7 +33,7 @@ def slices_behind(plan: MigrationPlan, workers: Sequence[WorkerConfig], manifest
                     partitions = [(topic.topic, number) for number in there.ends]
                     stable = admin.end_offsets(partitions, Isolation.READ_COMMITTED)
                     ends[index, topic_type] = {number: end for (_, number), end in stable.items()}
-    for slice_ in plan.slices():
+    for slice_ in run.plan.slices():
         (planned,) = manifest.read_ranges_of(slice_.source_index, [slice_.offset_range])
         end = ends[slice_.source_index, slice_.topic_type].get(planned.partition, planned.end)
         if end > planned.end:

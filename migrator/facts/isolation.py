@@ -1,7 +1,7 @@
 """What a destination holds of everybody else before a plan writes there: counts and digests, never a key or a value.
 
 Taken before the first write and again later over the same offsets, equal figures prove that every record of the others
-is still there, unchanged and at its place. ``migrator.apply.isolation_check`` compares.
+is still there, unchanged and at its place. ``migrator.apply.bystander_check`` compares.
 """
 
 from __future__ import annotations

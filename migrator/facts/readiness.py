@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
-from typing import IO, Final
+from collections.abc import Mapping
 
 from connect_share.admin import Admin
-from connect_share.record_file import half_written
 from connect_share.records import OffsetRange, TopicType
 from connect_share.topics import check_cleanup_policy, check_partition_count, topic_spec
 from connect_share.topics.shared_set import create_missing
@@ -22,7 +14,6 @@ from migrator.errors import AlreadyAppliedError, DestinationNotEmptyError, PlanF
 from migrator.facts.inspection import (
     TopicFacts,
     client_id_of,
-    load_worker_file,
     read_facts,
     refuse_present,
     require_no_live_workers,
@@ -31,56 +22,27 @@ from migrator.facts.inspection import (
     require_same_topic,
     require_source_unchanged,
     require_topic,
-    require_worker_file_as_planned,
 )
-from migrator.facts.manifest import Manifest, MigrationStatus, backup_path, manifest_path, mirrored_backup_path
+from migrator.facts.manifest import MigrationStatus
+from migrator.facts.migration_run import MigrationRun
 from migrator.plan.plan import MigrationPlan, SourceCluster
 from migrator.progress import Progress
 
-_LEAVING_S: Final = 1.0
-"""How long the second process of one that was killed may need to end."""
+Opened = dict[TopicType, tuple[TopicFacts, bool]]
+"""The destination's topics as they are, and whether each was created just now."""
 
 
-@contextmanager
-def only_one(path: Path) -> Iterator[None]:
-    """Hold the plan, so that two runs never write at once; the system lets go when the process ends.
-
-    What a run that was killed has left of a backup is removed first: it holds secrets.
-    """
-    try:
-        file = path.open("rb")
-    except OSError as error:
-        raise PlanFileError(f"plan {path} cannot be read: {error.strerror}") from error
-    with file:
-        until_s = time.monotonic() + _LEAVING_S
-        while not _is_held(file):
-            if time.monotonic() > until_s:
-                raise AlreadyAppliedError(f"another process is applying {path} right now")
-            time.sleep(0.02)
-        with contextlib.suppress(OSError):
-            for left in (*half_written(backup_path(path)), *half_written(mirrored_backup_path(path))):
-                left.unlink()
-        yield
-
-
-def _is_held(file: IO[bytes]) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
-
-
-def _earlier_manifest(path: Path, plan: MigrationPlan) -> Manifest | None:
-    """Return the manifest an interrupted run left, if any.
+def _require_not_applied(run: MigrationRun) -> None:
+    """Refuse a plan that was applied to its end; an interrupted run may have written nothing.
 
     Raises:
         AlreadyAppliedError: the plan was applied to the end.
+        PlanFileError: the manifest is that of another plan.
     """
-    if not path.exists():
-        return None
-    manifest = Manifest.load(path)
-    if manifest.run_id != plan.run_id:
+    manifest, path = run.manifest, run.manifest_path
+    if manifest is None:
+        return
+    if manifest.run_id != run.plan.run_id:
         raise PlanFileError(f"{path} belongs to another plan (run {manifest.run_id}); move it away")
     if manifest.status is MigrationStatus.ROLLED_BACK:
         raise AlreadyAppliedError(f"{path} says that this plan was rolled back: make a new plan")
@@ -89,7 +51,6 @@ def _earlier_manifest(path: Path, plan: MigrationPlan) -> Manifest | None:
             f"this plan was applied already, its manifest {path} says {manifest.status.value}: run verify, or make "
             "a new plan"
         )
-    return manifest
 
 
 def _check_source(plan: MigrationPlan, source: SourceCluster, worker: WorkerConfig, *, may_change: bool) -> None:
@@ -115,17 +76,14 @@ def _check_source(plan: MigrationPlan, source: SourceCluster, worker: WorkerConf
             )
 
 
-def _open_destination(
-    plan: MigrationPlan, worker: WorkerConfig, admin: Admin, *, create: bool
-) -> dict[TopicType, tuple[TopicFacts, bool]]:
-    """Check, and where planned create, the shared topics; tells which were created now."""
-    specs = [
-        topic_spec(worker, topic_type) for topic_type, planned in plan.destination.topics.items() if planned.create
-    ]
+def _open_destination(run: MigrationRun, admin: Admin, *, create: bool) -> Opened:
+    """Check, and where planned create, the shared topics."""
+    worker, topics = run.destination, run.plan.destination.topics
+    specs = [topic_spec(worker, topic_type) for topic_type, planned in topics.items() if planned.create]
     made = create_missing(admin, specs) if create and specs else []
-    facts = read_facts(admin, {topic.topic for topic in plan.destination.topics.values()})
+    facts = read_facts(admin, {topic.topic for topic in topics.values()})
     opened = {}
-    for topic_type, planned in plan.destination.topics.items():
+    for topic_type, planned in topics.items():
         if planned.create and not create and planned.topic not in facts:
             continue
         found = require_topic(facts, planned.topic, remedy="it did when the plan was made; make a new plan")
@@ -142,73 +100,25 @@ def _open_destination(
     return opened
 
 
-def _require_empty(
-    plan: MigrationPlan,
-    worker: WorkerConfig,
-    opened: dict[TopicType, tuple[TopicFacts, bool]],
-    *,
-    earlier: Manifest | None,
-    path: Path,
-    progress: Progress,
-) -> None:
-    wanted = wanted_of(plan)
+def _require_empty(run: MigrationRun, opened: Opened, progress: Progress) -> None:
+    worker, wanted = run.destination, wanted_of(run.plan)
     try:
         for topic_type, (facts, _) in opened.items():
             refuse_present(
                 worker.consumer_settings(), topic_type, facts, wanted, client_id=client_id_of(worker), progress=progress
             )
     except DestinationNotEmptyError as error:
-        if earlier is None:
+        if run.manifest is None:
             raise
         raise AlreadyAppliedError(
-            f"an earlier apply of this plan was interrupted after {len(earlier.evidence)} of "
-            f"{earlier.slices_planned} slices ({path}) and left records behind: connect-share-migrate resume goes on "
-            f"from there ({error})"
+            f"an earlier apply of this plan was interrupted after {len(run.manifest.evidence)} of "
+            f"{run.manifest.slices_planned} slices ({run.manifest_path}) and left records behind: connect-share-migrate "
+            f"resume goes on from there ({error})"
         ) from error
 
 
-def load_workers(plan: MigrationPlan) -> tuple[list[WorkerConfig], list[WorkerConfig]]:
-    """Read the worker files of a plan again: sources, and for each its destination.
-
-    Raises:
-        PlanFileError: a file is gone.
-        ConfigError: a file is wrong.
-        PlanRejectedError: a file says something else than when the plan was made.
-    """
-    sources, destinations = [], []
-    shared = {topic_type: topic.topic for topic_type, topic in plan.destination.topics.items()}
-    for source in plan.sources:
-        for file in map(Path, (source.worker_config_file, source.destination_worker_config_file)):
-            if not file.exists():
-                raise PlanFileError(
-                    f"the worker file {file} that the plan names is not there; put it there, or as {file.name} beside "
-                    "the plan"
-                )
-        worker = load_worker_file(source.worker_config_file)
-        require_worker_file_as_planned(
-            worker,
-            source.worker_config_file,
-            group_id=source.group_id,
-            topics={topic_type: topic.topic for topic_type, topic in source.topics.items()},
-            sharing=source.sharing,
-        )
-        sources.append(worker)
-        destination = load_worker_file(source.destination_worker_config_file)
-        # A prefix that is the source's own group.id may come from one destination file for several sources.
-        named = source.cluster_group_id not in {None, source.group_id}
-        require_worker_file_as_planned(
-            destination,
-            source.destination_worker_config_file,
-            group_id=source.cluster_group_id if named else None,
-            topics=shared,
-            sharing=source.cluster_group_id is not None,
-        )
-        destinations.append(destination)
-    return sources, destinations
-
-
 def wanted_of(plan: MigrationPlan) -> dict[str | None, frozenset[str] | None]:
-    """Give the key spaces that a plan writes to, and which of their connectors; ``None`` is all."""
+    """Return the key spaces that a plan writes to, and which of their connectors; ``None`` is all."""
     wanted: dict[str | None, frozenset[str] | None] = {}
     for source in plan.sources:
         known = wanted.get(source.cluster_group_id, frozenset())
@@ -217,67 +127,63 @@ def wanted_of(plan: MigrationPlan) -> dict[str | None, frozenset[str] | None]:
     return wanted
 
 
-@dataclass
-class Ready:
-    """A plan that was checked against the clusters."""
+def whole_topic(run: MigrationRun, source_index: int, topic_type: TopicType) -> list[OffsetRange]:
+    """Return everything that a source's topic holds now.
 
-    plan: MigrationPlan
-    plan_path: Path
-    manifest_path: Path
-    workers: list[WorkerConfig]
-    destinations: list[WorkerConfig]
-    opened: dict[TopicType, tuple[TopicFacts, bool]]
-
-    def whole(self, source_index: int, topic_type: TopicType) -> list[OffsetRange]:
-        """Everything that a source's topic holds now."""
-        worker, topic = self.workers[source_index], self.plan.sources[source_index].topics[topic_type].topic
-        with Admin(worker.admin_settings(), client_id=client_id_of(worker)) as admin:
-            return require_topic(read_facts(admin, {topic}), topic, remedy="the source is gone").ranges()
+    Raises:
+        TopicMissingError: it is gone.
+        BrokerError: the cluster refused.
+    """
+    worker, topic = run.workers[source_index], run.plan.sources[source_index].topics[topic_type].topic
+    with Admin(worker.admin_settings(), client_id=client_id_of(worker)) as admin:
+        return require_topic(read_facts(admin, {topic}), topic, remedy="the source is gone").ranges()
 
 
 def check_all(
-    plan_path: Path,
+    run: MigrationRun,
     progress: Progress,
     *,
-    create: bool,
-    resume: Manifest | None = None,
+    first: bool = False,
+    create: bool = False,
     source_may_change: bool = False,
     new_workers_may_live: bool = False,
-) -> Ready:
-    """Check a plan against both clusters; with ``create`` make sure of the destination's topics.
+) -> Opened:
+    """Check a plan against both clusters before anything is written.
 
     Args:
-        plan_path: the plan file.
-        progress: told how far it is.
+        run: the plan.
+        progress: reports the reading.
+        first: the destination must hold nothing of what is moved; else the topics must be those that were written to.
         create: create what the plan says is to be created.
-        resume: the manifest of an interrupted run that is gone on with: its records are expected.
         source_may_change: the source's workers may be alive, and its topics hold more than was planned.
         new_workers_may_live: nothing is written at the destination.
+
+    Returns:
+        The destination's topics, and whether each was created now.
 
     Raises:
         ConnectShareError: something is not as planned; nothing was written.
     """
-    plan = MigrationPlan.load(plan_path)
-    path = manifest_path(plan_path)
-    earlier = resume or _earlier_manifest(path, plan)
-    workers, destinations = load_workers(plan)
-    for source, worker in zip(plan.sources, workers, strict=True):
+    run.require_plan_unchanged()
+    if first:
+        _require_not_applied(run)
+    plan = run.plan
+    for source, worker in zip(plan.sources, run.workers, strict=True):
         _check_source(plan, source, worker, may_change=plan.follow or source_may_change)
-    for source, worker in zip(plan.sources, destinations, strict=True):
+    for source, worker in zip(plan.sources, run.destinations, strict=True):
         with Admin(worker.admin_settings(), client_id=client_id_of(worker)) as admin:
             require_same_cluster(admin, plan.destination.kafka_cluster_id, source.destination_worker_config_file)
             if not (new_workers_may_live or (plan.follow and same_members(plan, source, worker))):
                 group_id = source.cluster_group_id or worker.group_id
                 require_no_live_workers(admin, group_id, side="destination")
-    shared = destinations[0]
-    with Admin(shared.admin_settings(), client_id=client_id_of(shared)) as admin:
-        opened = _open_destination(plan, shared, admin, create=create and resume is None)
-    if resume is None:
-        _require_empty(plan, shared, opened, earlier=earlier, path=path, progress=progress)
+    with Admin(run.destination.admin_settings(), client_id=client_id_of(run.destination)) as admin:
+        opened = _open_destination(run, admin, create=create)
+    if first:
+        _require_empty(run, opened, progress)
     else:
-        for topic_type, written in resume.destination.items():
+        for topic_type, written in run.applied().destination.items():
             require_same_topic(opened[topic_type][0], written.topic_id)
-    return Ready(plan, plan_path, path, workers, destinations, opened)
+    return opened
 
 
 def same_members(plan: MigrationPlan, source: SourceCluster, destination: WorkerConfig) -> bool:
@@ -286,17 +192,17 @@ def same_members(plan: MigrationPlan, source: SourceCluster, destination: Worker
     return source.kafka_cluster_id == plan.destination.kafka_cluster_id and group_id == source.group_id
 
 
-def copy_jobs(ready: Ready, starts: Mapping[TopicType, Mapping[int, int]], *, resumed: bool) -> list[CopyJob]:
-    """Give one job for each slice of the plan; ``starts`` are the destination's ends before anything was written."""
+def copy_jobs(run: MigrationRun, starts: Mapping[TopicType, Mapping[int, int]], *, resumed: bool) -> list[CopyJob]:
+    """Return one job for each slice of the plan; ``starts`` are the destination's ends before anything was written."""
     return [
         CopyJob(
             slice_=slice_,
-            consumer_settings=ready.workers[slice_.source_index].consumer_settings(),
-            producer_settings=ready.destinations[slice_.source_index].producer_settings(),
-            destination_consumer_settings=ready.destinations[slice_.source_index].consumer_settings(),
+            consumer_settings=run.workers[slice_.source_index].consumer_settings(),
+            producer_settings=run.destinations[slice_.source_index].producer_settings(),
+            destination_consumer_settings=run.destinations[slice_.source_index].consumer_settings(),
             destination_starts=tuple(sorted(starts[slice_.topic_type].items())),
-            client_id=client_id_of(ready.destinations[slice_.source_index]),
+            client_id=client_id_of(run.destinations[slice_.source_index]),
             resumed=resumed,
         )
-        for slice_ in ready.plan.slices()
+        for slice_ in run.plan.slices()
     ]

@@ -230,7 +230,16 @@ class MigrationPlan(_Part):
         Raises:
             PlanFileError: missing, not JSON, of another format, or inconsistent; it says where.
         """
-        plan, folder = load_model(cls, Path(path), "plan"), Path(path).parent
+        return cls.parse(read_private_file(Path(path), "plan"), Path(path))
+
+    @classmethod
+    def parse(cls, text: str, path: Path) -> MigrationPlan:
+        """Check the text of the plan file ``path``.
+
+        Raises:
+            PlanFileError: as :meth:`load`.
+        """
+        plan, folder = parse_model(cls, text, path, "plan"), path.parent
         sources = tuple(
             source.model_copy(
                 update={
@@ -296,12 +305,20 @@ def plan_fingerprint(sources: tuple[SourceCluster, ...], mode: str) -> str:
 
 
 def load_model(model: type[Model], path: Path, what: str) -> Model:
-    """Read a JSON file into a pydantic model; errors name the place in the file, never its content.
+    """Read a JSON file into a pydantic model.
 
     Raises:
-        PlanFileError: missing, not JSON, or not of this shape.
+        PlanFileError: missing, or as :func:`parse_model`.
     """
-    text = read_private_file(path, what)
+    return parse_model(model, read_private_file(path, what), path, what)
+
+
+def parse_model(model: type[Model], text: str, path: Path, what: str) -> Model:
+    """Return a pydantic model from the text of a JSON file; errors name the place in the file, never its content.
+
+    Raises:
+        PlanFileError: not JSON, or not of this shape.
+    """
     try:
         return model.model_validate_json(text)
     except ValidationError as error:

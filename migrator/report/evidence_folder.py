@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import getpass
-import hashlib
 import platform
 import time
 from collections.abc import Iterator
@@ -18,9 +17,9 @@ from typing import Final
 
 from connect_share.errors import ConnectShareError
 from migrator.errors import PlanFileError
-from migrator.facts.manifest import Manifest, manifest_path
+from migrator.facts.migration_run import MigrationRun
 from migrator.plan.plan import MigrationPlan, load_model
-from migrator.private_file import read_private_file, write_private_file
+from migrator.private_file import write_private_file
 from migrator.report.report import render_report
 from migrator.report.runs import KeptVerification, Run, Runs
 from migrator.verify.verification import Verification
@@ -49,7 +48,7 @@ def folder_of(plan_path: Path) -> Path:
 
 
 def leave(
-    plan_path: Path,
+    run: MigrationRun,
     folder: Path | None = None,
     verification: Verification | None = None,
     *,
@@ -60,7 +59,7 @@ def leave(
     """Write the evidence of a plan as things stand; files that are there are brought up to date.
 
     Args:
-        plan_path: the plan file.
+        run: the plan.
         folder: where; by default beside the plan. An existing folder keeps its mode, a new one is 0700.
         verification: what a verification found just now; an earlier one is kept otherwise.
         command: the command that was run, for the list of runs.
@@ -71,23 +70,19 @@ def leave(
         The folder.
 
     Raises:
-        PlanFileError: the plan or an earlier file cannot be read, the folder belongs to another plan, or there is no room.
+        PlanFileError: an earlier file cannot be read, the folder belongs to another plan, or there is no room.
     """
-    plan_path = Path(plan_path)
-    text = read_private_file(plan_path, "plan")
-    plan = MigrationPlan.load(plan_path)
-    folder = Path(folder) if folder is not None else folder_of(plan_path)
+    plan, manifest = run.plan, run.manifest
+    folder = Path(folder) if folder is not None else folder_of(run.plan_path)
     _make(folder, plan.run_id)
-    write_private_file(folder / PLAN, text)
-    path = manifest_path(plan_path)
-    manifest = Manifest.load(path) if path.exists() else None
+    write_private_file(folder / PLAN, run.plan_text)
     if manifest is not None:
         manifest.save(folder / MANIFEST)
     now_ms = int(time.time() * 1000)
     kept = _keep_verification(folder / VERIFICATION, verification, now_ms)
     runs = _load_runs(folder / RUNS, plan.run_id)
     if command is not None:
-        run = Run(
+        entry = Run(
             command=command,
             began_ms=now_ms if began_ms is None else began_ms,
             ended_ms=now_ms,
@@ -96,7 +91,7 @@ def leave(
             host=platform.node(),
             version=version("connect-share"),
         )
-        runs = runs.model_copy(update={"runs": (*runs.runs, run)})
+        runs = runs.model_copy(update={"runs": (*runs.runs, entry)})
         write_private_file(folder / RUNS, runs.model_dump_json(indent=2) + "\n")
     facts = {
         **{name: version(name) for name in _PACKAGES},
@@ -104,7 +99,7 @@ def leave(
         "system": f"{platform.system()} {platform.machine()}",
         "rule of keys": f"version {plan.rule_version}",
         "fingerprint of the transform": plan.fingerprint,
-        "sha256 of the plan": hashlib.sha256(plan_path.read_bytes()).hexdigest(),
+        "sha256 of the plan": run.plan_sha256,
         "page made": f"{time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime(now_ms / 1000))} UTC",
     }
     write_private_file(folder / REPORT, render_report(plan, manifest, kept, runs.runs, facts))
@@ -112,7 +107,7 @@ def leave(
 
 
 @contextlib.contextmanager
-def leaving(plan_path: Path, folder: Path | None, command: str) -> Iterator[Leaving]:
+def leaving(run: MigrationRun, folder: Path | None, command: str) -> Iterator[Leaving]:
     """Leave the evidence of a command when it ends, failures included.
 
     A command that was refused before anything was done leaves none. Where the command failed, its own error is what is
@@ -121,20 +116,20 @@ def leaving(plan_path: Path, folder: Path | None, command: str) -> Iterator[Leav
     Raises:
         PlanFileError: as :func:`leave`; refused before the command begins where that can be seen.
     """
-    plan_path, began_ms = Path(plan_path), int(time.time() * 1000)
+    began_ms = int(time.time() * 1000)
     if folder is not None:
-        _refuse_another(Path(folder), MigrationPlan.load(plan_path).run_id)
+        _refuse_another(Path(folder), run.plan.run_id)
     told = Leaving()
     try:
         yield told
     except BaseException as error:
         outcome = type(error).__name__ if isinstance(error, Exception) else INTERRUPTED
-        if manifest_path(plan_path).exists():
+        if run.manifest is not None:
             with contextlib.suppress(ConnectShareError, OSError):
-                leave(plan_path, folder, told.verification, command=command, outcome=outcome, began_ms=began_ms)
+                leave(run, folder, told.verification, command=command, outcome=outcome, began_ms=began_ms)
         raise
     outcome = DONE if told.verification is None or told.verification.equal else DIFFERENT
-    leave(plan_path, folder, told.verification, command=command, outcome=outcome, began_ms=began_ms)
+    leave(run, folder, told.verification, command=command, outcome=outcome, began_ms=began_ms)
 
 
 def _make(folder: Path, run_id: str) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Final
 
 from connect_share.admin import Admin
@@ -24,9 +23,10 @@ from migrator.errors import DestinationUsedError
 from migrator.facts.behind import slices_behind
 from migrator.facts.inspection import client_id_of, read_facts, require_topic
 from migrator.facts.isolation import Others
-from migrator.facts.manifest import Manifest, MigrationStatus
+from migrator.facts.manifest import MigrationStatus
+from migrator.facts.migration_run import MigrationRun
 from migrator.facts.readiness import wanted_of
-from migrator.plan.plan import CopySlice, MigrationPlan
+from migrator.plan.plan import CopySlice
 from migrator.transform.connector_keys import connector_of
 from migrator.verify.equality import Mismatch, StateDifference
 
@@ -35,28 +35,25 @@ Written = set[tuple[TopicType, str | None, str | None]]
 """Topic type, cluster group (``None``: plain keys) and connector."""
 
 
-def written_since(
-    plan: MigrationPlan, manifest: Manifest, workers: Sequence[WorkerConfig], destination: WorkerConfig
-) -> Written:
+def written_since(run: MigrationRun) -> Written:
     """Return the connectors of which others have written something at the destination since the plan has.
 
     Args:
-        plan: copied to its end.
-        manifest: of its apply; a run that follows may be ahead of it, or may have been killed.
-        workers: of the sources.
-        destination: worker of the destination.
+        run: copied to its end; a process that follows may be ahead of its manifest, or may have been killed.
 
     Raises:
+        PlanFileError: the plan was not applied.
         TopicError: a topic is gone.
         BrokerError: reading was refused.
     """
+    manifest, destination = run.applied(), run.destination
     written: Written = set()
     mirrored: set[bytes] | None = None
     if manifest.followed is None or manifest.status is MigrationStatus.CUT_OVER:
         mirrored = set()
     with Admin(destination.admin_settings(), client_id=client_id_of(destination)) as admin:
         facts = read_facts(admin, {topic.topic for topic in manifest.destination.values()})
-    wanted = wanted_of(plan)
+    wanted = wanted_of(run.plan)
     for topic_type, topic in manifest.destination.items():
         found, others = require_topic(facts, topic.topic, remedy="what was copied is gone"), Others(topic_type, wanted)
         records = read_ranges(
@@ -71,7 +68,7 @@ def written_since(
             if parts is None or others.owner(record.key) is not None or others.is_marker(record.key):
                 continue
             if mirrored is None:  # the sources' ends are asked for later than the destination's
-                mirrored = _identities(slices_behind(plan, workers, manifest), workers)
+                mirrored = _identities(slices_behind(run), run.workers)
             if _identity(record) not in mirrored:
                 space = None if parts[0] is None else str(parts[0])
                 written.add((topic_type, space, connector_of(topic_type, parts[1])))
@@ -93,25 +90,19 @@ def _identity(record: Record) -> bytes:
     return identity(replace(record, timestamp_ms=0))
 
 
-def require_unused(
-    plan_path: Path,
-    plan: MigrationPlan,
-    manifest: Manifest,
-    workers: Sequence[WorkerConfig],
-    destination: WorkerConfig,
-) -> None:
+def require_unused(run: MigrationRun) -> None:
     """Refuse to go on copying where new workers have written: old records would lie on top of theirs.
 
     Raises:
         DestinationUsedError: it says what to do.
     """
-    written = written_since(plan, manifest, workers, destination)
+    written = written_since(run)
     if written:
-        groups = ", ".join(dict.fromkeys(source.becomes for source in plan.sources))
+        groups = ", ".join(dict.fromkeys(source.becomes for source in run.plan.sources))
         raise DestinationUsedError(
             f"new workers have written since: {describe_written(written)} under {groups}. Do not start the old ones, they "
             "would do the same work again. Nothing was copied, fenced or sealed; connect-share-migrate seal "
-            f"{plan_path} fences and seals the source now, verify shows what differs, rollback --although-used takes "
+            f"{run.plan_path} fences and seals the source now, verify shows what differs, rollback --although-used takes "
             "back what the plan wrote"
         )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Final
 
 from pydantic import BaseModel, ConfigDict
@@ -22,9 +21,8 @@ from migrator.facts.inspection import (
     require_same_topic,
     require_topic,
 )
-from migrator.facts.manifest import Manifest, MigrationStatus, manifest_path
-from migrator.facts.readiness import load_workers
-from migrator.plan.plan import MigrationPlan
+from migrator.facts.manifest import Manifest, MigrationStatus
+from migrator.facts.migration_run import MigrationRun
 from migrator.progress import Progress, Silent
 from migrator.second_process import SecondProcess, is_worth_it, second_process
 from migrator.transform.rules import PLAIN_KEYS
@@ -89,12 +87,12 @@ def _by_destination(jobs: Sequence[VerifyJob]) -> list[list[VerifyJob]]:
     return found
 
 
-def _jobs(plan: MigrationPlan, manifest: Manifest | None, warnings: list[str]) -> list[VerifyJob]:
-    workers, destinations = load_workers(plan)
+def _jobs(run: MigrationRun, warnings: list[str]) -> list[VerifyJob]:
+    plan, manifest = run.plan, run.manifest
     jobs = []
     with ExitStack() as stack:
         for index, source in enumerate(plan.sources):
-            worker, destination = workers[index], destinations[index]
+            worker, destination = run.workers[index], run.destinations[index]
             there = stack.enter_context(Admin(worker.admin_settings(), client_id=client_id_of(worker)))
             here = stack.enter_context(Admin(destination.admin_settings(), client_id=client_id_of(destination)))
             source_facts = read_facts(there, {topic.topic for topic in source.topics.values()})
@@ -171,7 +169,7 @@ def _is_sealed(manifest: Manifest | None) -> bool:
 
 
 def verify_plan(
-    plan_path: Path,
+    run: MigrationRun,
     *,
     engine: VerifyEngine | None = None,
     progress: Progress | None = None,
@@ -182,26 +180,22 @@ def verify_plan(
     When both are equal and the plan was copied, its manifest becomes ``verified``.
 
     Args:
-        plan_path: the plan file.
-        engine: how to run the comparisons; in this process by default.
-        progress: told how far it is.
+        run: the plan; it need not be locked.
+        engine: runs the comparisons; in this process by default.
+        progress: reports how far it is.
         two_processes: let a fork of this process read a large source; no client may live in this process.
 
     Raises:
-        PlanFileError: the plan cannot be used.
         TopicError: a topic is missing, was recreated, or has an open transaction in front of its end.
         BrokerError: the cluster refused.
     """
-    plan_path = Path(plan_path)
-    plan = MigrationPlan.load(plan_path)
-    large = is_worth_it(sum(each.offset_range.end - each.offset_range.start for each in plan.slices()))
-    with second_process(wanted=two_processes and large) as second:
-        return _verify(plan_path, plan, engine or local_verify_engine(progress or Silent(), second))
+    large = is_worth_it(sum(each.offset_range.end - each.offset_range.start for each in run.plan.slices()))
+    with second_process(wanted=two_processes and large and engine is None) as second:
+        return _verify(run, engine or local_verify_engine(progress or Silent(), second))
 
 
-def _verify(plan_path: Path, plan: MigrationPlan, engine: VerifyEngine) -> Verification:
-    path = manifest_path(plan_path)
-    manifest = Manifest.load(path) if path.exists() else None
+def _verify(run: MigrationRun, engine: VerifyEngine) -> Verification:
+    manifest, path = run.manifest, run.manifest_path
     warnings: list[str] = []
     if manifest is None:
         warnings.append(f"there is no manifest {path}: this plan was not applied from here")
@@ -209,24 +203,23 @@ def _verify(plan_path: Path, plan: MigrationPlan, engine: VerifyEngine) -> Verif
         warnings.append(f"the manifest {path} says that apply did not end")
     elif manifest.status is MigrationStatus.ROLLED_BACK:
         warnings.append(f"the manifest {path} says that what was written was removed again")
-    jobs = _jobs(plan, manifest, warnings)
+    jobs = _jobs(run, warnings)
     differences = [difference for found in engine(jobs) for difference in found]
     if differences and manifest is not None and manifest.status in _COPIED:
-        sources, destinations = load_workers(plan)
-        written = written_since(plan, manifest, sources, destinations[0])
+        written = written_since(run)
         if manifest.status is MigrationStatus.CUT_OVER:
             differences, notes = without_what_came_since(differences, written, stopped=_is_sealed(manifest))
             warnings += notes
         elif written:
             warnings.append(
                 f"new workers have written since: {describe_written(written)}; do not start the old ones, "
-                f"connect-share-migrate seal {plan_path} seals the source"
+                f"connect-share-migrate seal {run.plan_path} seals the source"
             )
     equal = not differences
     if equal and manifest is not None and manifest.status is MigrationStatus.COPIED:
-        manifest.model_copy(update={"status": MigrationStatus.VERIFIED}).save(path)
+        run.save(manifest.model_copy(update={"status": MigrationStatus.VERIFIED}))
     return Verification(
-        run_id=plan.run_id,
+        run_id=run.plan.run_id,
         equal=equal,
         compared=len(jobs),
         differences=tuple(sorted(differences, key=str)),

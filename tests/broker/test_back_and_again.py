@@ -18,12 +18,9 @@ from connect_share.state import (
 )
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig
-from migrator.apply.apply import apply_plan
-from migrator.cutover.cutover import cut_over
-from migrator.cutover.rollback import roll_back
 from migrator.errors import AlreadyAppliedError, DestinationNotEmptyError
 from migrator.planning.moves import Intent
-from migrator.verify.verification import verify_plan
+from tests.support.migration_runs import apply_plan, cut_over, roll_back, verify_plan
 from tests.support.migration_site import GROUP, SHARED_PARTITIONS, Site, lay_down, pair, run, shared, small_source
 
 pytestmark = pytest.mark.broker

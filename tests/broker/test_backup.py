@@ -12,7 +12,6 @@ import pytest
 from connect_share.errors import RecordFileError
 from connect_share.record_file import RecordFile
 from connect_share.records import Record, TopicType
-from migrator.apply.apply import apply_plan, resume_plan
 from migrator.backup.contents import read_contents
 from migrator.copy.copy_job import MARKER_KEY, CopyJob
 from migrator.errors import AlreadyAppliedError
@@ -20,7 +19,7 @@ from migrator.facts.manifest import Manifest, backup_path, manifest_path
 from migrator.planning.moves import Intent
 from migrator.progress import Silent
 from migrator.report.evidence_folder import folder_of
-from migrator.verify.verification import verify_plan
+from tests.support.migration_runs import apply_plan, resume_plan, verify_plan
 from tests.support.migration_site import GROUP, Site, lay_down, pair, run, shared, small_source
 
 pytestmark = pytest.mark.broker

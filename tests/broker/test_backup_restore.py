@@ -11,11 +11,11 @@ from connect_share.errors import LiveMembersError, RecordFileError
 from connect_share.record_file import RecordFileWriter
 from connect_share.records import Record, TopicType
 from connect_share.state import TargetState, replay_config, replay_offsets, replay_status
-from migrator.apply.apply import apply_plan
 from migrator.backup.restore import RestoreRequest, prepare_restore
 from migrator.facts.manifest import backup_path
 from migrator.planning.moves import Intent
 from tests.support.connect_member import ConnectMember
+from tests.support.migration_runs import apply_plan
 from tests.support.migration_site import GROUP, SMALL, Site, lay_down, pair, run, shared, small_source
 from tests.support.waiting import await_that
 

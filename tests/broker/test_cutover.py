@@ -18,16 +18,13 @@ from connect_share.errors import LiveMembersError
 from connect_share.murmur2 import partition_for
 from connect_share.records import Record, TopicType
 from connect_share.state import TargetState, replay_config, replay_offsets, replay_status
-from migrator.apply.apply import apply_plan
-from migrator.apply.following import follow_plan, request_path
-from migrator.cutover.cutover import cut_over, preview_cutover
-from migrator.cutover.rollback import roll_back
+from migrator.apply.follow import request_path
 from migrator.errors import AlreadyAppliedError, CutoverError, PlanRejectedError
 from migrator.facts.manifest import Manifest, MigrationStatus, manifest_path
 from migrator.plan.plan import MigrationPlan
 from migrator.planning.moves import Intent
-from migrator.verify.verification import verify_plan
 from tests.support.connect_member import ConnectMember
+from tests.support.migration_runs import apply_plan, cut_over, follow_plan, preview_cutover, roll_back, verify_plan
 from tests.support.migration_site import (
     GROUP,
     SHARED_PARTITIONS,

@@ -11,12 +11,12 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry
 
 from connect_share import client
 from connect_share.records import OffsetRange, Record, TopicType
-from migrator.apply.apply import apply_plan
-from migrator.apply.isolation_check import GroupIsolation, IsolationReport, Verdict, check_isolation
+from migrator.apply.bystander_check import GroupIsolation, IsolationReport, Verdict
 from migrator.errors import PlanFileError
 from migrator.facts.isolation import AT_ONCE, portions
 from migrator.facts.manifest import Manifest, manifest_path
 from migrator.planning.moves import Intent
+from tests.support.migration_runs import apply_plan, check_isolation
 from tests.support.migration_site import SHARED_PARTITIONS, SMALL, Site, lay_down, run, shared, small_source
 from tests.support.waiting import await_that
 

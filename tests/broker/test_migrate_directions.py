@@ -10,13 +10,12 @@ import pytest
 from connect_share.errors import ConfigError, InvalidClusterGroupIdError
 from connect_share.records import Record, TopicType
 from connect_share.state import TargetState, replay_config, replay_offsets, replay_status
-from migrator.apply.apply import apply_plan
 from migrator.cli.text import plan_lines
 from migrator.errors import DestinationNotEmptyError, PlanRejectedError
 from migrator.plan.plan import MigrationPlan
 from migrator.planning.moves import Intent
 from migrator.planning.planning import make_plan
-from migrator.verify.verification import verify_plan
+from tests.support.migration_runs import apply_plan, verify_plan
 from tests.support.migration_site import (
     SHARED_PARTITIONS,
     Site,

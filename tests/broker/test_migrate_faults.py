@@ -19,16 +19,15 @@ from connect_share.embedded.broker import LocalBroker
 from connect_share.errors import BrokerError, TopicRecreatedError
 from connect_share.record_file import half_written
 from connect_share.records import TopicType
-from migrator.apply.apply import apply_plan, resume_plan
 from migrator.copy.copy_job import CopyJob
 from migrator.copy.engine import copy_one, local_engine
 from migrator.copy.evidence import SliceEvidence
 from migrator.errors import PlanFileError
 from migrator.facts.manifest import Manifest, MigrationStatus, backup_path, manifest_path
 from migrator.progress import Silent
-from migrator.verify.verification import verify_plan
 from tests.support.kafka import TOPIC_PREFIX
 from tests.support.migration_faults import CONFIG_RECORDS, Busy, TooLate, full_disk, recreate, set_topic_config
+from tests.support.migration_runs import apply_plan, resume_plan, verify_plan
 from tests.support.migration_site import GROUP as SHARED_GROUP
 from tests.support.migration_site import SHARED_PARTITIONS, SMALL, Site, lay_down, pair, run, shared, small_source
 from tests.support.waiting import await_that
@@ -47,6 +46,7 @@ COMMAND = """
 import sys
 from migrator import second_process
 second_process.WORTH_IT = 1
+from tests.support.migration_runs import apply_plan, resume_plan, verify_plan
 from migrator.cli.__main__ import main
 sys.exit(main(sys.argv[1:]))
 """

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from connect_share.records import TopicType
 from connect_share.state import replay_offsets, replay_status
-from migrator.apply.apply import apply_plan
 from migrator.planning.moves import Intent
-from migrator.verify.verification import verify_plan
 from tests.support.histories import History, histories
+from tests.support.migration_runs import apply_plan, verify_plan
 from tests.support.migration_site import PARTITIONS, SHARED_PARTITIONS, Site
 from tests.support.topics import ONE_SEGMENT
 

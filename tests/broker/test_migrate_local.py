@@ -34,7 +34,6 @@ from connect_share.murmur2 import partition_for
 from connect_share.records import Record, TopicType
 from connect_share.state import replay_config, replay_offsets, replay_status
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
-from migrator.apply.apply import apply_plan, check_plan
 from migrator.copy.copy_job import CopyJob
 from migrator.copy.engine import copy_one
 from migrator.copy.evidence import SliceEvidence
@@ -49,11 +48,11 @@ from migrator.plan.plan import MigrationPlan
 from migrator.planning.planning import make_plan
 from migrator.transform.rules import SkipReason
 from migrator.verify.equality import Mismatch, StateDifference
-from migrator.verify.verification import verify_plan
 from migrator.verify.verify_job import VerifyJob
 from tests.support.captures import VERSIONS, captured
 from tests.support.connect_member import ConnectMember
 from tests.support.console import console as console_of
+from tests.support.migration_runs import apply_plan, check_plan, verify_plan
 from tests.support.migration_site import (
     GROUP,
     SHARED_PARTITIONS,

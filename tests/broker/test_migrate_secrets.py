@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from connect_share.records import Record, TopicType
-from migrator.apply.apply import apply_plan
 from migrator.copy.copy_job import CopyJob
 from migrator.copy.engine import copy_one
+from tests.support.migration_runs import apply_plan
 from tests.support.migration_site import GROUP, SHARED_PARTITIONS, Site, lay_down, pair, run, shared
 
 pytestmark = pytest.mark.broker

@@ -13,14 +13,11 @@ from connect_share.records import TopicType
 from connect_share.state import TargetState, replay_config, replay_offsets
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig
-from migrator.apply.apply import apply_plan
-from migrator.apply.following import follow_plan
-from migrator.cutover.cutover import cut_over, preview_cutover
-from migrator.cutover.seal import preview_seal, seal_plan
 from migrator.errors import AlreadyAppliedError, DestinationUsedError, PlanRejectedError
 from migrator.facts.manifest import Manifest, MigrationStatus, manifest_path
 from migrator.planning.moves import Intent
 from tests.support.connect_member import ConnectMember
+from tests.support.migration_runs import apply_plan, cut_over, follow_plan, preview_cutover, preview_seal, seal_plan
 from tests.support.migration_site import GROUP, SHARED_PARTITIONS, Site, lay_down, pair, run, shared, small_source
 
 pytestmark = pytest.mark.broker

@@ -20,7 +20,6 @@ from pyspark.sql import SparkSession
 from connect_share.embedded.broker import LocalBroker
 from connect_share.errors import BrokerError
 from connect_share.records import TopicType
-from migrator.apply.apply import apply_plan, resume_plan
 from migrator.copy.checked_writer import ONCE_OVERRIDES, PRODUCER_OVERRIDES
 from migrator.copy.copy_job import CopyJob
 from migrator.copy.engine import Engine
@@ -28,11 +27,11 @@ from migrator.copy.evidence import SliceEvidence
 from migrator.errors import PlanFileError
 from migrator.facts.manifest import Manifest, MigrationStatus, manifest_path
 from migrator.progress import Silent
-from migrator.verify.verification import verify_plan
 from spark_jobs import apply_plan as job
 from spark_jobs.tasks import copy_in_task, run_as_tasks
 from tests.support.kafka import TOPIC_PREFIX, given_broker
 from tests.support.migration_faults import CONFIG_RECORDS, At, Busy, TooLate, full_disk, recreate
+from tests.support.migration_runs import apply_plan, resume_plan, verify_plan
 from tests.support.migration_site import Site
 from tests.support.two_brokers import two_brokers
 from tests.support.waiting import await_that

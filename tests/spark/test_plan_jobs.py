@@ -17,7 +17,6 @@ from connect_share.murmur2 import partition_for
 from connect_share.records import OffsetRange, Record, TopicType
 from connect_share.state import replay_config, replay_offsets, replay_status
 from connect_share.worker_config import SHARING_PROPERTY, Isolation, WorkerConfig
-from migrator.apply.apply import apply_plan as apply_with
 from migrator.copy.barrier import BARRIER_RECORDS
 from migrator.copy.copy_job import CopyJob
 from migrator.copy.engine import copy_one
@@ -30,6 +29,7 @@ from spark_jobs import apply_plan, verify_plan
 from spark_jobs.tasks import run_as_tasks
 from tests.support.captures import captured
 from tests.support.kafka import TestBroker
+from tests.support.migration_runs import apply_plan as apply_with
 from tests.support.topics import ONE_SEGMENT, create_topic, write_records
 
 CAPTURE = "3.9.2"

@@ -17,15 +17,14 @@ from connect_share.record_file import RecordFile
 from connect_share.records import ConnectorTaskId, OffsetRange, TopicType
 from connect_share.state import ConnectorStatus, State, TargetState, TaskStatus
 from connect_share.storage import ConnectStorage
-from migrator.apply.apply import apply_plan
 from migrator.copy.copy_job import CopyJob
 from migrator.errors import PlanRejectedError
 from migrator.facts.manifest import backup_path
 from migrator.plan.plan import MigrationPlan
 from migrator.transform.rules import KeyTransform
-from migrator.verify.verification import verify_plan
 from tests.broker.stores.conftest import Pair, Shared
 from tests.support.console import console
+from tests.support.migration_runs import apply_plan, verify_plan
 from tests.support.migration_site import GROUP, SHARED_PARTITIONS, SMALL, Site, run
 from tests.support.migration_site import shared as shared_file
 from tests.support.raw_records import RawRecord, write_raw

@@ -19,6 +19,7 @@ from migrator.apply.apply import apply_plan, now_ms
 from migrator.copy.copy_job import CopyJob
 from migrator.copy.engine import LOCAL_ENGINE, Engine, local_engine
 from migrator.copy.evidence import SliceEvidence
+from migrator.facts.migration_run import locked_run
 from migrator.planning.planning import make_plan
 from migrator.progress import Silent
 from spark_jobs import command_line
@@ -54,7 +55,8 @@ def _body(options: argparse.Namespace) -> int:
             make_plan([options.source], [destination], now_ms=now_ms()).save(plan)
             told: list[tuple[float, float]] = []
             timed = _timed(engine, lambda wall_s, cpu_s, told=told: told.append((wall_s, cpu_s)))  # type: ignore[misc]
-            manifest = apply_plan(plan, engine=timed, engine_name=options.engine, backup=False)
+            with locked_run(plan) as locked:
+                manifest = apply_plan(locked, engine=timed, engine_name=options.engine, backup=False)
             ((wall_s, cpu_s),) = told
             line = {"run": run, "wall_s": wall_s, "cpu_s": cpu_s, "records": manifest.records_written}
             sys.stdout.write(json.dumps(line) + "\n")

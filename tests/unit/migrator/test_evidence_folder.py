@@ -18,6 +18,7 @@ from connect_share.worker_config.client_settings import Isolation
 from migrator.copy.evidence import SliceEvidence
 from migrator.errors import CopyError, PlanFileError
 from migrator.facts.manifest import BackupFile, Manifest, MigrationStatus, Sealed, WrittenTopic, manifest_path
+from migrator.facts.migration_run import MigrationRun
 from migrator.plan.plan import (
     Destination,
     DestinationTopic,
@@ -135,6 +136,12 @@ def a_manifest(path: Path, plan: MigrationPlan, name: str = "orders", **changes:
     return manifest
 
 
+def a_run(path: Path) -> MigrationRun:
+    """What is read of a plan, but for the worker files."""
+    manifest = Manifest.load(manifest_path(path)) if manifest_path(path).exists() else None
+    return MigrationRun(path, path.read_text(), MigrationPlan.load(path), [], [], manifest)
+
+
 def a_verification(name: str = "orders", *, count: int = 1) -> Verification:
     return Verification(
         run_id="r1",
@@ -188,20 +195,20 @@ def left(folder: Path, name: str, verification: Verification | None = None, **ch
     folder.mkdir()
     path = folder / "move.json"
     a_manifest(path, a_plan(path, name), name, **changes)
-    with leaving(path, None, "apply"):
+    with leaving(a_run(path), None, "apply"):
         pass
-    return (leave(path, None, verification, command="verify") / "report.html").read_text()
+    return (leave(a_run(path), None, verification, command="verify") / "report.html").read_text()
 
 
 def test_everything_is_there_and_private(tmp_path: Path) -> None:
     path = tmp_path / "move.json"
     plan = a_plan(path)
     manifest = a_manifest(path, plan)
-    with leaving(path, None, "apply"):
+    with leaving(a_run(path), None, "apply"):
         pass
-    with leaving(path, None, "verify") as evidence:
+    with leaving(a_run(path), None, "verify") as evidence:
         evidence.verification = a_verification()
-    with leaving(path, None, "resume"):  # brings the folder up to date, and keeps the verification
+    with leaving(a_run(path), None, "resume"):  # brings the folder up to date, and keeps the verification
         pass
     folder = folder_of(path)
     assert folder.name == "move.evidence"
@@ -281,7 +288,7 @@ def test_the_verdict_is_the_results(tmp_path: Path) -> None:
     assert "None was made: nothing can be restored" in back
     (tmp_path / "d").mkdir()
     a_plan(tmp_path / "d" / "move.json")
-    page = (leave(tmp_path / "d" / "move.json") / "report.html").read_text()
+    page = (leave(a_run(tmp_path / "d" / "move.json")) / "report.html").read_text()
     assert "not applied" in page
     assert not (tmp_path / "d" / "move.evidence" / "manifest.json").exists()
 
@@ -289,7 +296,7 @@ def test_the_verdict_is_the_results(tmp_path: Path) -> None:
 def test_a_page_stays_one_that_opens(tmp_path: Path) -> None:
     path = tmp_path / "move.json"
     a_manifest(path, a_plan(path, sources=1_000))
-    page = (leave(path, None, a_verification(count=20_000)) / "report.html").read_text()
+    page = (leave(a_run(path), None, a_verification(count=20_000)) / "report.html").read_text()
     assert "and 19,700 more" in page
     assert len(page) < 1_000_000
 
@@ -297,12 +304,12 @@ def test_a_page_stays_one_that_opens(tmp_path: Path) -> None:
 def test_a_failure_is_told_and_its_own_error_comes_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "move.json"
     plan = a_plan(path)
-    with pytest.raises(CopyError), leaving(path, None, "apply"):  # refused before there was a manifest
+    with pytest.raises(CopyError), leaving(a_run(path), None, "apply"):  # refused before there was a manifest
         raise CopyError("no")
     assert not folder_of(path).exists()
     a_manifest(path, plan)
     for error in (CopyError("no"), KeyboardInterrupt()):
-        with pytest.raises(type(error)), leaving(path, None, "apply"):
+        with pytest.raises(type(error)), leaving(a_run(path), None, "apply"):
             raise error
     assert [run["outcome"] for run in json.loads((folder_of(path) / "runs.json").read_text())["runs"]] == [
         "CopyError",
@@ -313,9 +320,9 @@ def test_a_failure_is_told_and_its_own_error_comes_out(tmp_path: Path, monkeypat
         raise PlanFileError("no room")
 
     monkeypatch.setattr(evidence_folder, "write_private_file", full)
-    with pytest.raises(CopyError), leaving(path, None, "apply"):
+    with pytest.raises(CopyError), leaving(a_run(path), None, "apply"):
         raise CopyError("no")
-    with pytest.raises(PlanFileError, match="no room"), leaving(path, None, "apply"):
+    with pytest.raises(PlanFileError, match="no room"), leaving(a_run(path), None, "apply"):
         pass
 
 
@@ -324,13 +331,13 @@ def test_another_folder_but_not_that_of_another_plan(tmp_path: Path) -> None:
     a_plan(path)
     a_plan(second, run_id="r2")
     mine = tmp_path / "deep" / "evidence"
-    assert leave(path, mine) == mine
+    assert leave(a_run(path), mine) == mine
     before = (mine / "plan.json").read_bytes()
     began = []
-    with pytest.raises(PlanFileError, match="another plan"), leaving(second, mine, "apply"):
+    with pytest.raises(PlanFileError, match="another plan"), leaving(a_run(second), mine, "apply"):
         began.append(1)
     assert began == []
     assert (mine / "plan.json").read_bytes() == before
     (tmp_path / "file").write_text("")
     with pytest.raises(PlanFileError, match="cannot be made"):
-        leave(path, tmp_path / "file" / "x")
+        leave(a_run(path), tmp_path / "file" / "x")

@@ -6,54 +6,29 @@ import argparse
 import sys
 from dataclasses import asdict
 from datetime import UTC, datetime
-from pathlib import Path
 
 from connect_share.console import Output, ProgressLine
 from connect_share.records import TopicType
 from migrator.backup.restore import RestorePreview, RestoreRequest, describe_origin, prepare_restore
-from migrator.cli.cutting_over import confirmed
+from migrator.cli.text import show_preview
 from migrator.transform.rules import PLAIN_KEYS
 
 
-def add_restore(parser: argparse.ArgumentParser) -> None:
-    """Describe the arguments of ``restore``."""
-    parser.add_argument("file", metavar="FILE", type=Path, help="backup that apply has left: <plan>.backup.avro")
-    parser.add_argument(
-        "--destination-worker-config",
-        dest="destination",
-        metavar="FILE",
-        type=Path,
-        required=True,
-        help="worker file of where the records go; sharing enabled there: keys with its group.id as prefix",
-    )
-    parser.add_argument("--connector", metavar="NAME", help="this connector only; names are exact")
-    parser.add_argument("--from-group", metavar="GROUP", help="the cluster in the backup whose records are meant")
-    parser.add_argument("--from-plain", action="store_true", help="the records with plain keys are meant")
-    parser.add_argument("--yes", action="store_true", help="do not ask")
-    parser.add_argument("--dry-run", action="store_true", help="show what would change, write nothing")
-    parser.add_argument("--output", choices=("text", "json"), default="text", help="form of the result")
-
-
 def restore_command(arguments: argparse.Namespace) -> int:
-    """``restore``: show what would change, ask, put the records back."""
+    """Show what would change, ask, put the records back."""
     output = Output("restore", arguments.output)
     request = RestoreRequest(arguments.connector, arguments.from_group, arguments.from_plain)
     with ProgressLine(sys.stderr) as progress:
         restore = prepare_restore(arguments.file, arguments.destination, request, progress)
         preview = restore.preview(progress)
-    if arguments.dry_run:
-        if output.is_json:
-            output.json({"dry_run": True, **_told(preview)})
-        else:
-            output.lines(*_lines(preview), "", "dry run: nothing was written")
-        return 0
-    Output("restore", stdout=sys.stderr).lines(*_lines(preview))
-    if not arguments.yes and not confirmed("put these back?"):
-        return 1
+    lines = [*_lines(preview), *(("", "dry run: nothing was written") if arguments.dry_run else ())]
+    code = show_preview(arguments, output, lines, _members(preview), "put these back?")
+    if code is not None:
+        return code
     with ProgressLine(sys.stderr) as progress:
         done = restore.write(progress)
     if output.is_json:
-        output.json({"dry_run": False, **_told(preview), "seconds": done.seconds})
+        output.json({"dry_run": False, **_members(preview), "seconds": done.seconds})
     else:
         output.lines(
             f"{sum(done.written.values()):,} records put back, {done.removals:,} of them removals, in {done.seconds} s",
@@ -62,7 +37,7 @@ def restore_command(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _told(preview: RestorePreview) -> dict[str, object]:
+def _members(preview: RestorePreview) -> dict[str, object]:
     return {
         "file": str(preview.file),
         "run_id": preview.contents.run_id,

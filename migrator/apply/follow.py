@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Final
 
 from connect_share.records import TopicType
-from migrator.apply.apply import load_manifest
 from migrator.copy.copy_job import CopyJob
 from migrator.copy.engine import local_engine
 from migrator.copy.evidence import SliceEvidence
 from migrator.errors import AlreadyAppliedError, PlanRejectedError
 from migrator.facts.behind import slices_behind
 from migrator.facts.manifest import Followed, Manifest, MigrationStatus
-from migrator.facts.readiness import Ready, check_all, copy_jobs, only_one
+from migrator.facts.migration_run import MigrationRun
+from migrator.facts.readiness import check_all, copy_jobs
 from migrator.plan.plan import CopySlice
 from migrator.progress import Progress, Silent
 from migrator.verify.new_writes import require_unused
@@ -53,17 +53,18 @@ class Follower:
     """Copies what a source has behind the positions of a manifest; not thread-safe.
 
     Args:
-        ready: the plan, checked.
-        manifest: of its apply, which has ended.
+        run: the plan, locked and checked; its apply has ended.
+
+    Raises:
+        PlanFileError: the plan was not applied, or the manifest cannot be written.
     """
 
-    def __init__(self, ready: Ready, manifest: Manifest) -> None:
-        self._ready = ready
+    def __init__(self, run: MigrationRun) -> None:
+        self._run = run
+        manifest = run.applied()
         self._killed_before = manifest.followed is not None
         if manifest.followed is None:
-            manifest = manifest.model_copy(update={"followed": Followed(destination_ends=_ends(manifest))})
-        self.manifest = manifest
-        self._save()
+            run.update(followed=Followed(destination_ends=_ends(manifest)))
 
     def round(self) -> Lag:
         """Copy what is there now; gives how far it was behind when the round began.
@@ -72,9 +73,9 @@ class Follower:
             TopicError: a source topic was recreated.
             BrokerError: reading or writing was refused.
         """
-        slices = slices_behind(self._ready.plan, self._ready.workers, self.manifest)
+        manifest, slices = self._run.applied(), slices_behind(self._run)
         lag = sum(slice_.offset_range.end - slice_.offset_range.start for slice_ in slices)
-        followed = self.manifest.followed or Followed()
+        followed = manifest.followed or Followed()
         if slices:
             jobs = self._jobs(slices, followed)
             evidence = list(local_engine(Silent())(jobs))
@@ -86,22 +87,18 @@ class Follower:
             }
             followed = Followed(
                 positions={**followed.positions, **moved},
-                destination_ends=_ends(self.manifest, evidence),
+                destination_ends=_ends(manifest, evidence),
                 written=followed.written + sum(each.written for each in evidence),
             )
             # What is behind the positions now was not compared yet.
-            self.manifest = self.manifest.model_copy(update={"followed": followed, "status": MigrationStatus.COPIED})
-            self._save()
+            self._run.update(followed=followed, status=MigrationStatus.COPIED)
         self._killed_before = False
         return Lag(lag, followed.written)
-
-    def _save(self) -> None:
-        self.manifest.save(self._ready.manifest_path)
 
     def _jobs(self, slices: list[CopySlice], followed: Followed) -> list[CopyJob]:
         all_jobs = {
             (job.slice_.source_index, job.slice_.offset_range.topic, job.slice_.offset_range.partition): job
-            for job in copy_jobs(self._ready, followed.destination_ends, resumed=self._killed_before)
+            for job in copy_jobs(self._run, followed.destination_ends, resumed=self._killed_before)
         }
         return [
             replace(
@@ -116,7 +113,7 @@ def _ends(manifest: Manifest, evidence: Sequence[SliceEvidence] = ()) -> dict[To
 
 
 def follow_plan(
-    plan_path: Path,
+    run: MigrationRun,
     *,
     stopped: Callable[[], bool],
     report: Callable[[Lag], None],
@@ -126,36 +123,43 @@ def follow_plan(
     """Mirror what the source's workers write until ``stopped`` or until a cut-over asks.
 
     Args:
-        plan_path: a plan made with ``follow`` that was applied to its end.
+        run: a plan made with ``follow`` that was applied to its end, locked.
         stopped: asked after each round.
-        report: told after each round.
-        progress: of the checks before.
+        report: gets the lag after each round.
+        progress: reports the checks before.
         round_s: seconds between rounds without anything to copy.
 
     Raises:
         PlanRejectedError: the plan was not made for it.
-        AlreadyAppliedError: the cut-over has been, or another process has the plan.
+        AlreadyAppliedError: the cut-over has been.
         DestinationUsedError: new workers have written at the destination.
         ConnectShareError: as :func:`migrator.apply.apply.apply_plan`.
     """
-    plan_path = Path(plan_path)
-    with only_one(plan_path):
-        manifest = load_manifest(plan_path)
-        ready = check_all(plan_path, progress or Silent(), create=False, resume=manifest)
-        if not ready.plan.follow:
-            raise PlanRejectedError(f"{plan_path} was made for stopped workers: make a plan with --follow")
-        require_may_follow(manifest)
-        require_unused(plan_path, ready.plan, manifest, ready.workers, ready.destinations[0])
-        follower = Follower(ready, manifest)
-        asked = request_path(plan_path)
-        asked.unlink(missing_ok=True)  # of a cut-over that was killed while it waited; one that waits asks again
-        while True:
-            lag = follower.round()
-            report(lag)
-            if stopped() or asked.exists():
-                return follower.manifest
-            if not lag.offsets:
-                time.sleep(round_s)
+    manifest = run.applied()
+    require_made_to_follow(run)
+    require_may_follow(manifest)
+    check_all(run, progress or Silent())
+    require_unused(run)
+    follower = Follower(run)
+    request = request_path(run.plan_path)
+    request.unlink(missing_ok=True)  # of a cut-over that was killed while it waited; one that waits asks again
+    while True:
+        lag = follower.round()
+        report(lag)
+        if stopped() or request.exists():
+            return run.applied()
+        if not lag.offsets:
+            time.sleep(round_s)
+
+
+def require_made_to_follow(run: MigrationRun) -> None:
+    """Refuse a plan that was made for stopped workers.
+
+    Raises:
+        PlanRejectedError: it says what to do.
+    """
+    if not run.plan.follow:
+        raise PlanRejectedError(f"{run.plan_path} was made for stopped workers: make a plan with --follow")
 
 
 def require_may_follow(manifest: Manifest) -> None:

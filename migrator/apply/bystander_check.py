@@ -7,7 +7,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final
 
 from pydantic import BaseModel, ConfigDict
@@ -16,13 +15,12 @@ from connect_share.admin import Admin
 from connect_share.records import OffsetRange, TopicType
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import Isolation
-from migrator.apply.apply import load_manifest
 from migrator.errors import PlanFileError
 from migrator.facts.inspection import TopicFacts, client_id_of, read_facts, require_same_topic, require_topic
 from migrator.facts.isolation import GroupDigest, Others, TopicBaseline, digest_of, place_of, read_as
-from migrator.facts.manifest import Manifest, manifest_path
-from migrator.facts.readiness import load_workers, wanted_of
-from migrator.plan.plan import MigrationPlan
+from migrator.facts.manifest import Manifest
+from migrator.facts.migration_run import MigrationRun
+from migrator.facts.readiness import wanted_of
 from migrator.progress import Progress, Silent
 
 _DAY_MS: Final = 86_400_000
@@ -109,7 +107,7 @@ class _Found:
     own: int = 0
 
 
-def check_isolation(plan_path: Path, *, progress: Progress | None = None) -> IsolationReport:
+def check_isolation(run: MigrationRun, *, progress: Progress | None = None) -> IsolationReport:
     """Prove from the destination's topics that no key of anybody else was touched; writes nothing.
 
     Raises:
@@ -117,15 +115,12 @@ def check_isolation(plan_path: Path, *, progress: Progress | None = None) -> Iso
         TopicError: a topic is missing or was recreated.
         BrokerError: the cluster refused.
     """
-    plan_path, progress = Path(plan_path), progress or Silent()
-    manifest = load_manifest(plan_path)
+    progress, manifest = progress or Silent(), run.applied()
     if manifest.isolation is None:
         raise PlanFileError(
-            f"{manifest_path(plan_path)} does not say what others had before: apply with --isolation-proof notes it"
+            f"{run.manifest_path} does not say what others had before: apply with --isolation-proof notes it"
         )
-    plan = MigrationPlan.load(plan_path)
-    worker = load_workers(plan)[1][0]
-    wanted = wanted_of(plan)
+    worker, wanted = run.destination, wanted_of(run.plan)
     checks = []
     with Admin(worker.admin_settings(), client_id=client_id_of(worker)) as admin:
         facts = read_facts(admin, {written.topic for written in manifest.destination.values()})

@@ -1,0 +1,218 @@
+"""A plan with everything that belongs to it, read once: what a user confirms is the object that is applied."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import IO, Any, Final
+
+from connect_share.record_file import half_written
+from connect_share.worker_config import WorkerConfig
+from migrator.errors import AlreadyAppliedError, PlanFileError
+from migrator.facts.inspection import load_worker_file, require_worker_file_as_planned
+from migrator.facts.manifest import Manifest, backup_path, manifest_path, mirrored_backup_path
+from migrator.plan.plan import MigrationPlan
+from migrator.private_file import read_private_file
+
+_RELEASE_S: Final = 1.0
+"""The second process of a run that was killed needs this long to end."""
+
+
+@dataclass
+class MigrationRun:
+    """One plan, the worker files that it names and its manifest.
+
+    Attributes:
+        plan_path: the plan file.
+        plan_text: its text as it was read.
+        plan: the same, parsed.
+        workers: of the sources, in the order of the plan.
+        destinations: for each source the worker of its destination.
+        manifest: what was done with the plan so far; ``None``: nothing.
+    """
+
+    plan_path: Path
+    plan_text: str
+    plan: MigrationPlan
+    workers: list[WorkerConfig]
+    destinations: list[WorkerConfig]
+    manifest: Manifest | None
+
+    @classmethod
+    def load(cls, plan_path: Path | str) -> MigrationRun:
+        """Read the plan, its worker files and its manifest.
+
+        Raises:
+            PlanFileError: a file is missing or damaged.
+            ConfigError: a worker file is wrong.
+            PlanRejectedError: a worker file says something else than when the plan was made.
+        """
+        path = Path(plan_path)
+        text = read_private_file(path, "plan")
+        plan = MigrationPlan.parse(text, path)
+        workers, destinations = _load_workers(plan)
+        return cls(path, text, plan, workers, destinations, _manifest_beside(path))
+
+    @property
+    def destination(self) -> WorkerConfig:
+        """The worker of the destination; those of several sources name the same topics."""
+        return self.destinations[0]
+
+    @property
+    def manifest_path(self) -> Path:
+        """The place of the manifest, beside the plan."""
+        return manifest_path(self.plan_path)
+
+    @cached_property
+    def plan_sha256(self) -> str:
+        """The hash of the plan file's bytes."""
+        return hashlib.sha256(self.plan_text.encode()).hexdigest()
+
+    def applied(self) -> Manifest:
+        """Return the manifest of a plan that was applied.
+
+        Raises:
+            PlanFileError: there is none, or it is that of another plan.
+        """
+        if self.manifest is None:
+            raise PlanFileError(
+                f"there is no manifest {self.manifest_path}: nothing was written to Kafka with this plan from here; begin "
+                f"with connect-share-migrate apply {self.plan_path}"
+            )
+        if self.manifest.plan_sha256 != self.plan_sha256 or self.manifest.run_id != self.plan.run_id:
+            raise PlanFileError(
+                f"{self.plan_path} is not the plan that {self.manifest_path} was written for: it was changed since; put "
+                "the plan that was applied back"
+            )
+        return self.manifest
+
+    def save(self, manifest: Manifest) -> Manifest:
+        """Write the manifest, which is that of this run from now on."""
+        manifest.save(self.manifest_path)
+        self.manifest = manifest
+        return manifest
+
+    def update(self, **changes: Any) -> Manifest:
+        """Write the manifest with some members changed.
+
+        Raises:
+            PlanFileError: the plan was not applied, or the file cannot be written.
+        """
+        return self.save(self.applied().model_copy(update=changes))
+
+    def reload_manifest(self) -> Manifest:
+        """Read the manifest again: another process has held the plan since.
+
+        Raises:
+            PlanFileError: as :meth:`applied`.
+        """
+        self.manifest = _manifest_beside(self.plan_path)
+        return self.applied()
+
+    def require_plan_unchanged(self) -> None:
+        """Refuse to write if the plan file is no longer what was read.
+
+        Raises:
+            PlanFileError: it was changed meanwhile.
+        """
+        if read_private_file(self.plan_path, "plan") != self.plan_text:
+            raise PlanFileError(
+                f"{self.plan_path} was changed while this command was running, and nothing was written: look at the plan, "
+                "then run the command again"
+            )
+
+
+@contextmanager
+def locked_run(plan_path: Path | str) -> Iterator[MigrationRun]:
+    """Load a plan while no other process works with it.
+
+    Raises:
+        AlreadyAppliedError: another process works with it.
+        ConnectShareError: as :meth:`MigrationRun.load`.
+    """
+    with only_one(Path(plan_path)):
+        yield MigrationRun.load(plan_path)
+
+
+@contextmanager
+def only_one(path: Path) -> Iterator[None]:
+    """Lock the plan, so that two runs never write at once; the system unlocks it when the process ends.
+
+    What a run that was killed has left of a backup is removed first: it holds secrets.
+
+    Raises:
+        PlanFileError: the plan cannot be read.
+        AlreadyAppliedError: another process has locked it.
+    """
+    try:
+        file = path.open("rb")
+    except FileNotFoundError:
+        raise PlanFileError(f"plan {path} does not exist") from None
+    except OSError as error:
+        raise PlanFileError(f"plan {path} cannot be read: {error.strerror}") from error
+    with file:
+        until_s = time.monotonic() + _RELEASE_S
+        while not _is_locked(file):
+            if time.monotonic() > until_s:
+                raise AlreadyAppliedError(f"another process is applying {path} right now")
+            time.sleep(0.02)
+        with contextlib.suppress(OSError):
+            for left in (*half_written(backup_path(path)), *half_written(mirrored_backup_path(path))):
+                left.unlink()
+        yield
+
+
+def _is_locked(file: IO[bytes]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _manifest_beside(plan_path: Path) -> Manifest | None:
+    path = manifest_path(plan_path)
+    return Manifest.load(path) if path.exists() else None
+
+
+def _load_workers(plan: MigrationPlan) -> tuple[list[WorkerConfig], list[WorkerConfig]]:
+    sources, destinations = [], []
+    shared = {topic_type: topic.topic for topic_type, topic in plan.destination.topics.items()}
+    for source in plan.sources:
+        worker = _load_worker(source.worker_config_file)
+        require_worker_file_as_planned(
+            worker,
+            source.worker_config_file,
+            group_id=source.group_id,
+            topics={topic_type: topic.topic for topic_type, topic in source.topics.items()},
+            sharing=source.sharing,
+        )
+        sources.append(worker)
+        destination = _load_worker(source.destination_worker_config_file)
+        # A prefix that is the source's own group.id may come from one destination file for several sources.
+        named = source.cluster_group_id not in {None, source.group_id}
+        require_worker_file_as_planned(
+            destination,
+            source.destination_worker_config_file,
+            group_id=source.cluster_group_id if named else None,
+            topics=shared,
+            sharing=source.cluster_group_id is not None,
+        )
+        destinations.append(destination)
+    return sources, destinations
+
+
+def _load_worker(file: str) -> WorkerConfig:
+    path = Path(file)
+    if not path.exists():
+        raise PlanFileError(
+            f"the worker file {path} that the plan names is not there; put it there, or as {path.name} beside the plan"
+        )
+    return load_worker_file(path)

@@ -1,0 +1,44 @@
+"""The steps of a migration on a plan file, each with the plan loaded, and locked, as the commands do it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Concatenate, ParamSpec, TypeVar
+
+from migrator.apply import apply, bystander_check, follow
+from migrator.cutover import cutover, rollback, seal
+from migrator.facts.migration_run import MigrationRun, locked_run
+from migrator.verify import verification
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _on_file(step: Callable[Concatenate[MigrationRun, P], R]) -> Callable[Concatenate[Path, P], R]:
+    def on_file(plan: Path, /, *arguments: P.args, **named: P.kwargs) -> R:
+        return step(MigrationRun.load(plan), *arguments, **named)
+
+    return on_file
+
+
+def _on_locked_file(step: Callable[Concatenate[MigrationRun, P], R]) -> Callable[Concatenate[Path, P], R]:
+    def on_file(plan: Path, /, *arguments: P.args, **named: P.kwargs) -> R:
+        with locked_run(plan) as run:
+            return step(run, *arguments, **named)
+
+    return on_file
+
+
+apply_plan = _on_locked_file(apply.apply_plan)
+check_plan = _on_locked_file(apply.check_plan)
+resume_plan = _on_locked_file(apply.resume_plan)
+follow_plan = _on_locked_file(follow.follow_plan)
+roll_back = _on_locked_file(rollback.roll_back)
+preview_seal = _on_locked_file(seal.preview_seal)
+seal_plan = _on_locked_file(seal.seal_plan)
+unseal_plan = _on_locked_file(seal.unseal_plan)
+check_isolation = _on_file(bystander_check.check_isolation)
+preview_cutover = _on_file(cutover.preview_cutover)
+cut_over = _on_file(cutover.cut_over)
+verify_plan = _on_file(verification.verify_plan)
