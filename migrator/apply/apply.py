@@ -19,8 +19,8 @@ from migrator.backup.backup import back_up
 from migrator.copy.checked_writer import Producers
 from migrator.copy.engine import LOCAL_ENGINE, Engine, local_engine, open_ahead
 from migrator.errors import AlreadyAppliedError, CopyError
+from migrator.facts.bystanders import TopicBaseline, take_baseline
 from migrator.facts.inspection import client_id_of
-from migrator.facts.isolation import TopicBaseline, take_baseline
 from migrator.facts.manifest import Manifest, MigrationStatus, WrittenTopic
 from migrator.facts.migration_run import MigrationRun
 from migrator.facts.readiness import Opened, check_all, copy_jobs, wanted_of

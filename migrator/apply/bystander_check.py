@@ -16,8 +16,8 @@ from connect_share.records import OffsetRange, TopicType
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import Isolation
 from migrator.errors import PlanFileError
-from migrator.facts.inspection import TopicFacts, client_id_of, read_facts, require_same_topic, require_topic
-from migrator.facts.isolation import GroupDigest, Others, TopicBaseline, digest_of, place_of, read_as
+from migrator.facts.bystanders import GroupDigest, KeyOwners, TopicBaseline, digest_of, place_of, read_as
+from migrator.facts.inspection import ExistingTopic, client_id_of, read_facts, require_same_topic, require_topic
 from migrator.facts.manifest import Manifest
 from migrator.facts.migration_run import MigrationRun
 from migrator.facts.readiness import wanted_of
@@ -27,7 +27,7 @@ _DAY_MS: Final = 86_400_000
 _NONE: Final = GroupDigest(keys=0, digest=f"{0:016x}")
 
 
-class Verdict(enum.Enum):
+class BystanderVerdict(enum.Enum):
     """What is known of one group in one topic.
 
     ``EQUAL``: nothing was written under its keys, and every record is still there. ``WROTE_SINCE``: there are newer
@@ -41,7 +41,7 @@ class Verdict(enum.Enum):
     TOUCHED = "touched"
 
 
-class GroupIsolation(BaseModel):
+class BystanderGroup(BaseModel):
     """One group in one topic of the destination.
 
     Attributes:
@@ -57,7 +57,7 @@ class GroupIsolation(BaseModel):
     topic_type: TopicType
     topic: str
     group: str
-    verdict: Verdict
+    verdict: BystanderVerdict
     keys_before: int
     keys_now: int
     written_since: int
@@ -80,7 +80,7 @@ class OwnRecords(BaseModel):
     accounted: bool
 
 
-class IsolationReport(BaseModel):
+class BystanderReport(BaseModel):
     """The result of ``verify --isolation``; ``isolated`` only if that was proven for every group."""
 
     model_config = ConfigDict(frozen=True)
@@ -88,7 +88,7 @@ class IsolationReport(BaseModel):
     run_id: str
     isolated: bool
     own: dict[TopicType, OwnRecords]
-    groups: tuple[GroupIsolation, ...]
+    groups: tuple[BystanderGroup, ...]
 
 
 @dataclass
@@ -107,7 +107,7 @@ class _Found:
     own: int = 0
 
 
-def check_isolation(run: MigrationRun, *, progress: Progress | None = None) -> IsolationReport:
+def check_bystanders(run: MigrationRun, *, progress: Progress | None = None) -> BystanderReport:
     """Prove from the destination's topics that no key of anybody else was touched; writes nothing.
 
     Raises:
@@ -134,16 +134,16 @@ def check_isolation(run: MigrationRun, *, progress: Progress | None = None) -> I
                 baseline=manifest.isolation.get(topic_type, TopicBaseline(ends={}, groups={})),
                 manifest=manifest,
                 worker=worker,
-                others=Others(topic_type, wanted),
+                others=KeyOwners(topic_type, wanted),
                 removals_stay=int(time.time() * 1000) < manifest.started_at_ms + int(kept_ms),
             )
             check.read(progress)
             checks.append(check)
     own = _account_for(checks, manifest)
     groups = [group for check in checks for group in check.judge(own[check.topic_type])]
-    return IsolationReport(
+    return BystanderReport(
         run_id=manifest.run_id,
-        isolated=all(group.verdict in {Verdict.EQUAL, Verdict.WROTE_SINCE} for group in groups),
+        isolated=all(group.verdict in {BystanderVerdict.EQUAL, BystanderVerdict.WROTE_SINCE} for group in groups),
         own=own,
         groups=tuple(groups),
     )
@@ -167,11 +167,11 @@ class _TopicCheck:
     """One topic; ``removals_stay``: no tombstone written since the first write can have been cleaned away yet."""
 
     topic_type: TopicType
-    facts: TopicFacts
+    facts: ExistingTopic
     baseline: TopicBaseline
     manifest: Manifest
     worker: WorkerConfig
-    others: Others
+    others: KeyOwners
     removals_stay: bool
     found: _Found = field(default_factory=_Found)
 
@@ -221,23 +221,23 @@ class _TopicCheck:
             advance(len(batch))
         return keys
 
-    def judge(self, own: OwnRecords) -> list[GroupIsolation]:
+    def judge(self, own: OwnRecords) -> list[BystanderGroup]:
         """Give the verdict on each group that was or is there."""
         names = sorted({*self.baseline.groups, *self.found.now, *self.found.records})
         return [self._judge(name, own) for name in names]
 
-    def _judge(self, name: str, own: OwnRecords) -> GroupIsolation:
+    def _judge(self, name: str, own: OwnRecords) -> BystanderGroup:
         found = self.found
         before, now = self.baseline.groups.get(name, _NONE), found.now.get(name, _NONE)
         gone = before.keys - now.keys
-        verdict = Verdict.WROTE_SINCE if found.records[name] else Verdict.EQUAL
+        verdict = BystanderVerdict.WROTE_SINCE if found.records[name] else BystanderVerdict.EQUAL
         if gone < 0 or (gone == 0 and now != before):
-            verdict = Verdict.TOUCHED
+            verdict = BystanderVerdict.TOUCHED
         elif gone > found.superseded[name]:  # and nothing newer of these keys is there
-            verdict = Verdict.TOUCHED if self.removals_stay else Verdict.UNCLEAR
+            verdict = BystanderVerdict.TOUCHED if self.removals_stay else BystanderVerdict.UNCLEAR
         elif found.among[name] and not own.accounted:
-            verdict = Verdict.UNCLEAR
-        return GroupIsolation(
+            verdict = BystanderVerdict.UNCLEAR
+        return BystanderGroup(
             topic_type=self.topic_type,
             topic=self.facts.topic,
             group=name,

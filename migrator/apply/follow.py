@@ -17,10 +17,10 @@ from migrator.copy.copy_job import CopyJob
 from migrator.copy.engine import local_engine
 from migrator.copy.evidence import SliceEvidence
 from migrator.errors import AlreadyAppliedError, PlanRejectedError
-from migrator.facts.behind import slices_behind
 from migrator.facts.manifest import Followed, Manifest, MigrationStatus
 from migrator.facts.migration_run import MigrationRun
 from migrator.facts.readiness import check_all, copy_jobs
+from migrator.facts.source_topics import slices_behind
 from migrator.plan.plan import CopySlice
 from migrator.progress import Progress, Silent
 from migrator.verify.new_writes import require_unused

@@ -28,7 +28,7 @@ from migrator.backup.contents import BackedUpTopic, BackupContents, Origin
 from migrator.copy.copy_job import IDLE_TIMEOUT_S, MARKER_KEY
 from migrator.errors import AlreadyAppliedError
 from migrator.facts.inspection import client_id_of
-from migrator.facts.living import Wanted
+from migrator.facts.live_keys import Wanted
 from migrator.facts.manifest import BackupFile, Manifest, backup_path, mirrored_backup_path
 from migrator.facts.migration_run import MigrationRun
 from migrator.facts.readiness import Opened, wanted_of

@@ -25,14 +25,14 @@ from migrator.backup.contents import BackupContents, Origin, read_contents
 from migrator.backup.restore_diff import ConnectorChanges, NewestValues, changes
 from migrator.errors import RestoreRejectedError
 from migrator.facts.inspection import (
-    TopicFacts,
+    ExistingTopic,
     load_worker_file,
     read_facts,
     require_no_live_workers,
 )
 from migrator.facts.worker_clients import admin_of, read_records, write_records
-from migrator.planning.counting import Counting
-from migrator.planning.planning import DEFAULT_MAX_MESSAGE_BYTES
+from migrator.planner.make_plan import DEFAULT_MAX_MESSAGE_BYTES
+from migrator.planner.record_counter import RecordCounter
 from migrator.progress import Progress, Silent, counted
 from migrator.transform.rules import PLAIN_KEYS, KeyTransform, Skipped, SkipReason
 
@@ -173,7 +173,7 @@ class Restore:
             require_no_live_workers(admin, self.worker.group_id, side="destination")
             facts = read_facts(admin, set(topics.values()))
             counting = {
-                topic_type: Counting(transform, self._max_message_bytes(admin, topic_type, facts), lambda _: None)
+                topic_type: RecordCounter(transform, self._max_message_bytes(admin, topic_type, facts), lambda _: None)
                 for topic_type, transform in self.transforms.items()
             }
         backed_up = {topic_type: NewestValues(topic_type) for topic_type in TopicType}
@@ -209,7 +209,7 @@ class Restore:
             create=[topic for topic in topics.values() if topic not in facts],
         )
 
-    def _max_message_bytes(self, admin: Admin, topic_type: TopicType, facts: Mapping[str, TopicFacts]) -> int:
+    def _max_message_bytes(self, admin: Admin, topic_type: TopicType, facts: Mapping[str, ExistingTopic]) -> int:
         """Check a topic that exists; return its limit, or that of the topic that will be created."""
         topic, settings = self.worker.topic(topic_type), self.worker.topic_settings(topic_type)
         if topic in facts:

@@ -14,8 +14,8 @@ from migrator.apply.apply import now_ms
 from migrator.cli.text import plan_lines
 from migrator.errors import AlreadyAppliedError
 from migrator.facts.manifest import manifest_path
-from migrator.planning.moves import Intent
-from migrator.planning.planning import make_plan
+from migrator.planner.make_plan import make_plan
+from migrator.planner.moves import Intent
 from migrator.private_file import read_private_file
 
 _ASSIGNMENT = TypeAdapter(dict[str, tuple[str, ...]])

@@ -15,7 +15,7 @@ from migrator.cutover.cutover import CutoverPreview, CutoverResult
 from migrator.cutover.rollback import Rollback
 from migrator.facts.migration_run import MigrationRun
 from migrator.plan.plan import MigrationPlan
-from migrator.planning.advice import named_connectors
+from migrator.planner.advice import named_connectors
 from migrator.verify.verification import Verification
 
 NEEDS_YES: Final = "nothing was written: give --yes to go on without a prompt"

@@ -7,7 +7,7 @@ import sys
 from typing import Final
 
 from connect_share.console import Output, ProgressLine
-from migrator.apply.bystander_check import GroupIsolation, IsolationReport, Verdict, check_isolation
+from migrator.apply.bystander_check import BystanderGroup, BystanderReport, BystanderVerdict, check_bystanders
 from migrator.cli.engines import verify_engine
 from migrator.cli.text import verification_lines
 from migrator.facts.migration_run import MigrationRun
@@ -17,10 +17,10 @@ from migrator.verify.verification import verify_plan
 SHOWN_DIFFERENCES: Final = 50
 
 _VERDICTS: Final = {
-    Verdict.TOUCHED: "touched: records are gone or others than before",
-    Verdict.UNCLEAR: "unclear: compaction has removed what would prove it",
-    Verdict.WROTE_SINCE: "wrote itself since",
-    Verdict.EQUAL: "equal",
+    BystanderVerdict.TOUCHED: "touched: records are gone or others than before",
+    BystanderVerdict.UNCLEAR: "unclear: compaction has removed what would prove it",
+    BystanderVerdict.WROTE_SINCE: "wrote itself since",
+    BystanderVerdict.EQUAL: "equal",
 }
 """The worst first."""
 
@@ -46,7 +46,7 @@ def verify_command(arguments: argparse.Namespace) -> int:
 def _verify_isolation(run: MigrationRun, output: Output) -> int:
     """Print what was found; 1 unless isolation was proven for every group, whichever engine has copied."""
     with ProgressLine(sys.stderr) as progress:
-        report = check_isolation(run, progress=progress)
+        report = check_bystanders(run, progress=progress)
     if output.is_json:
         output.json(report.model_dump(mode="json"))
     else:
@@ -54,7 +54,7 @@ def _verify_isolation(run: MigrationRun, output: Output) -> int:
     return 0 if report.isolated else 1
 
 
-def isolation_lines(report: IsolationReport) -> list[str]:
+def isolation_lines(report: BystanderReport) -> list[str]:
     """Return what was written, then group by group what is not simply equal, the worst first."""
     lines = [
         f"{topic_type.value:6}  {own.written:,} record(s) written by this plan, {own.found:,} found under its own keys"
@@ -63,7 +63,7 @@ def isolation_lines(report: IsolationReport) -> list[str]:
     ]
     for verdict, text in _VERDICTS.items():
         groups = [group for group in report.groups if group.verdict is verdict]
-        if groups and verdict is Verdict.EQUAL:
+        if groups and verdict is BystanderVerdict.EQUAL:
             keys = sum(group.keys_now for group in groups)
             lines.append(f"equal: {keys:,} key(s) of {len({group.group for group in groups})} other group(s)")
         else:
@@ -74,7 +74,7 @@ def isolation_lines(report: IsolationReport) -> list[str]:
     return lines
 
 
-def _group_line(group: GroupIsolation) -> str:
+def _group_line(group: BystanderGroup) -> str:
     line = (
         f"{group.group} in {group.topic}, {group.keys_before:,} key(s) before, {group.keys_now:,} of them as they were"
     )

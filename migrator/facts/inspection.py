@@ -21,7 +21,7 @@ from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
 from migrator.copy.copy_job import IDLE_TIMEOUT_S
 from migrator.errors import DestinationNotEmptyError, PlanRejectedError, SourceChangedError
-from migrator.facts.living import Living, Wanted
+from migrator.facts.live_keys import LiveKeys, Wanted
 from migrator.plan.plan import SourceTopic
 from migrator.progress import Progress, counted
 from migrator.transform.rules import PLAIN_KEYS, KeyTransform
@@ -33,7 +33,7 @@ _ASK_AGAIN_S: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class TopicFacts:
+class ExistingTopic:
     """One existing topic.
 
     Attributes:
@@ -61,14 +61,14 @@ def client_id_of(worker_config: WorkerConfig) -> str:
     return worker_config.client_id(CLIENT_ID_SUFFIX)
 
 
-def read_facts(admin: Admin, topics: Collection[str]) -> dict[str, TopicFacts]:
+def read_facts(admin: Admin, topics: Collection[str]) -> dict[str, ExistingTopic]:
     """Describe the topics that exist; missing ones are left out."""
     descriptions: dict[str, TopicDescription] = admin.describe_topics(list(topics))
     partitions = [(name, part.id) for name, found in descriptions.items() for part in found.partitions]
     starts = admin.start_offsets(partitions)
     ends = admin.end_offsets(partitions, Isolation.READ_UNCOMMITTED)
     return {
-        name: TopicFacts(
+        name: ExistingTopic(
             topic=name,
             topic_id=found.topic_id,
             starts={part.id: starts[(name, part.id)] for part in found.partitions},
@@ -78,7 +78,7 @@ def read_facts(admin: Admin, topics: Collection[str]) -> dict[str, TopicFacts]:
     }
 
 
-def require_topic(facts: dict[str, TopicFacts], topic: str, *, remedy: str) -> TopicFacts:
+def require_topic(facts: dict[str, ExistingTopic], topic: str, *, remedy: str) -> ExistingTopic:
     """Return the facts of a topic that has to exist.
 
     Raises:
@@ -103,7 +103,7 @@ def require_same_cluster(admin: Admin, expected_id: str | None, path: str) -> No
         )
 
 
-def require_same_topic(facts: TopicFacts, planned_id: str | None) -> None:
+def require_same_topic(facts: ExistingTopic, planned_id: str | None) -> None:
     """Refuse a topic that was deleted and created since the plan (KIP-516).
 
     Raises:
@@ -119,7 +119,7 @@ def require_same_topic(facts: TopicFacts, planned_id: str | None) -> None:
         )
 
 
-def require_no_open_transaction(admin: Admin, facts: TopicFacts, *, wait_s: float = 0.0) -> dict[int, int]:
+def require_no_open_transaction(admin: Admin, facts: ExistingTopic, *, wait_s: float = 0.0) -> dict[int, int]:
     """Return the last stable offsets, all equal to the ends taken before.
 
     Args:
@@ -172,7 +172,7 @@ def require_no_live_workers(admin: Admin, group_id: str, *, side: str) -> None:
 def refuse_present(
     settings: ClientSettings,
     topic_type: TopicType,
-    facts: TopicFacts,
+    facts: ExistingTopic,
     wanted: Wanted,
     *,
     client_id: str,
@@ -187,7 +187,7 @@ def refuse_present(
     """
     ranges = facts.ranges()
     progress.phase(f"looking for the groups in {facts.topic}", sum(part.end - part.start for part in ranges))
-    living = Living(topic_type, wanted)
+    living = LiveKeys(topic_type, wanted)
     records = read_ranges(
         settings,
         ranges,
@@ -215,7 +215,7 @@ def refuse_present(
 
 def require_source_unchanged(
     settings: ClientSettings,
-    facts: TopicFacts,
+    facts: ExistingTopic,
     planned: SourceTopic,
     transform: KeyTransform,
     *,

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict
 from connect_share.records import OffsetRange, TopicType
 from connect_share.state import TargetState
 from migrator.copy.evidence import SliceEvidence
-from migrator.facts.isolation import TopicBaseline
+from migrator.facts.bystanders import TopicBaseline
 from migrator.plan.plan import load_model
 from migrator.private_file import write_private_file
 

@@ -12,7 +12,7 @@ from connect_share.worker_config import WorkerConfig
 from migrator.copy.copy_job import CopyJob
 from migrator.errors import AlreadyAppliedError, DestinationNotEmptyError, PlanFileError, PlanRejectedError
 from migrator.facts.inspection import (
-    TopicFacts,
+    ExistingTopic,
     client_id_of,
     read_facts,
     refuse_present,
@@ -28,7 +28,7 @@ from migrator.facts.migration_run import MigrationRun
 from migrator.plan.plan import MigrationPlan, SourceCluster
 from migrator.progress import Progress
 
-Opened = dict[TopicType, tuple[TopicFacts, bool]]
+Opened = dict[TopicType, tuple[ExistingTopic, bool]]
 """The destination's topics as they are, and whether each was created just now."""
 
 

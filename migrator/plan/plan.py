@@ -146,7 +146,7 @@ class Destination(_Part):
     topics: dict[TopicType, DestinationTopic]
 
 
-class Step(_Part):
+class PlanStep(_Part):
     """One step of the whole move: who does what."""
 
     who: Literal["operator", "connect-share-migrate"]
@@ -199,7 +199,7 @@ class MigrationPlan(_Part):
     rule_version: int = RULE_VERSION
     fingerprint: str
     warnings: tuple[str, ...] = ()
-    steps: tuple[Step, ...] = ()
+    steps: tuple[PlanStep, ...] = ()
 
     @model_validator(mode="after")
     def _consistent(self) -> MigrationPlan:

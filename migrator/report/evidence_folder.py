@@ -20,8 +20,7 @@ from migrator.errors import PlanFileError
 from migrator.facts.migration_run import MigrationRun
 from migrator.plan.plan import MigrationPlan, load_model
 from migrator.private_file import write_private_file
-from migrator.report.report import render_report
-from migrator.report.runs import KeptVerification, Run, Runs
+from migrator.report.report import CommandRun, CommandRuns, KeptVerification, render_report
 from migrator.verify.verification import Verification
 
 PLAN: Final = "plan.json"
@@ -82,7 +81,7 @@ def leave(
     kept = _keep_verification(folder / VERIFICATION, verification, now_ms)
     runs = _load_runs(folder / RUNS, plan.run_id)
     if command is not None:
-        entry = Run(
+        entry = CommandRun(
             command=command,
             began_ms=now_ms if began_ms is None else began_ms,
             ended_ms=now_ms,
@@ -156,8 +155,8 @@ def _keep_verification(path: Path, found: Verification | None, now_ms: int) -> K
     return kept
 
 
-def _load_runs(path: Path, run_id: str) -> Runs:
-    return load_model(Runs, path, "list of runs") if path.exists() else Runs(run_id=run_id)
+def _load_runs(path: Path, run_id: str) -> CommandRuns:
+    return load_model(CommandRuns, path, "list of runs") if path.exists() else CommandRuns(run_id=run_id)
 
 
 def _user() -> str:

@@ -7,14 +7,16 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
+from pydantic import BaseModel, ConfigDict
+
 from connect_share.records import TopicType
 from migrator.copy.evidence import SliceEvidence
 from migrator.facts.manifest import Manifest, MigrationStatus
 from migrator.plan.plan import MigrationPlan
 from migrator.report.page import render_page
-from migrator.report.runs import KeptVerification, Run
 from migrator.transform.rules import SkipReason
 from migrator.verify.equality import StateDifference
+from migrator.verify.verification import Verification
 
 Row = tuple[object, ...]
 Verdict = tuple[str, bool]
@@ -29,11 +31,48 @@ _STATUS: Final[Mapping[MigrationStatus, str]] = {
 }
 
 
+class CommandRun(BaseModel):
+    """One command.
+
+    Attributes:
+        command: its word, such as ``apply``.
+        outcome: ``done``, ``interrupted``, ``differences found``, or the error's name.
+        operator: who ran it: the name of the user of the system.
+        host: where.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    command: str
+    began_ms: int
+    ended_ms: int
+    outcome: str
+    operator: str
+    host: str
+    version: str
+
+
+class CommandRuns(BaseModel):
+    """All commands on a plan, in order."""
+
+    model_config = ConfigDict(frozen=True)
+
+    run_id: str
+    runs: tuple[CommandRun, ...] = ()
+
+
+class KeptVerification(Verification):
+    """A verification, and when it was made."""
+
+    at_ms: int
+    version: str
+
+
 def render_report(
     plan: MigrationPlan,
     manifest: Manifest | None,
     verification: KeptVerification | None,
-    runs: Sequence[Run],
+    runs: Sequence[CommandRun],
     facts: Mapping[str, str],
 ) -> str:
     """Return the page.
@@ -170,7 +209,7 @@ def _difference(difference: StateDifference) -> Row:
     )
 
 
-def _run(run: Run) -> Row:
+def _run(run: CommandRun) -> Row:
     return (
         _time(run.began_ms),
         run.command,

@@ -23,9 +23,9 @@ from connect_share.worker_config.client_settings import Isolation
 from connect_share.worker_config.secret_values import clear_text_secrets
 from migrator.copy.copy_job import IDLE_TIMEOUT_S
 from migrator.facts.inspection import client_id_of, load_worker_file
-from migrator.planning.advice import OWN_OFFSETS_TOPIC
-from migrator.planning.counting import RECORD_OVERHEAD_BYTES
-from migrator.planning.planning import DEFAULT_MAX_MESSAGE_BYTES
+from migrator.planner.advice import OWN_OFFSETS_TOPIC
+from migrator.planner.make_plan import DEFAULT_MAX_MESSAGE_BYTES
+from migrator.planner.record_counter import RECORD_OVERHEAD_BYTES
 from migrator.progress import Progress, Silent, counted
 from migrator.survey.found import (
     TOPIC_CONFIGS,
@@ -39,7 +39,7 @@ from migrator.survey.found import (
     Survey,
     TopicSurvey,
 )
-from migrator.survey.reading import GroupCount, TopicCount
+from migrator.survey.topic_count import GroupCount, TopicCount
 from migrator.transform.canonical import canonical_config
 from migrator.transform.rules import KeyTransform
 

@@ -20,12 +20,12 @@ from migrator.copy.copy_job import IDLE_TIMEOUT_S, read_slice, rewritten
 from migrator.copy.evidence import Tally
 from migrator.copy.existing_records import identity, ranges_since
 from migrator.errors import DestinationUsedError
-from migrator.facts.behind import slices_behind
+from migrator.facts.bystanders import KeyOwners
 from migrator.facts.inspection import client_id_of, read_facts, require_topic
-from migrator.facts.isolation import Others
 from migrator.facts.manifest import MigrationStatus
 from migrator.facts.migration_run import MigrationRun
 from migrator.facts.readiness import wanted_of
+from migrator.facts.source_topics import slices_behind
 from migrator.plan.plan import CopySlice
 from migrator.transform.connector_keys import connector_of
 from migrator.verify.equality import Mismatch, StateDifference
@@ -55,7 +55,10 @@ def written_since(run: MigrationRun) -> Written:
         facts = read_facts(admin, {topic.topic for topic in manifest.destination.values()})
     wanted = wanted_of(run.plan)
     for topic_type, topic in manifest.destination.items():
-        found, others = require_topic(facts, topic.topic, remedy="what was copied is gone"), Others(topic_type, wanted)
+        found, others = (
+            require_topic(facts, topic.topic, remedy="what was copied is gone"),
+            KeyOwners(topic_type, wanted),
+        )
         records = read_ranges(
             destination.consumer_settings(),
             ranges_since(topic.topic, manifest.written_up_to(topic_type), found.ends),

@@ -14,7 +14,7 @@ from connect_share.worker_config.client_settings import Isolation
 from migrator.errors import PlanRejectedError
 from migrator.facts.inspection import (
     BUSY_TOPIC_WAIT_S,
-    TopicFacts,
+    ExistingTopic,
     client_id_of,
     read_facts,
     require_no_open_transaction,
@@ -139,7 +139,7 @@ def _jobs(run: MigrationRun, warnings: list[str]) -> list[VerifyJob]:
     return jobs
 
 
-def _compared(topic_type: TopicType, copy: TopicFacts, manifest: Manifest | None) -> tuple[OffsetRange, ...]:
+def _compared(topic_type: TopicType, copy: ExistingTopic, manifest: Manifest | None) -> tuple[OffsetRange, ...]:
     """Return what is compared of a destination topic: of statuses what came since the copy began.
 
     A removal from before, of the same connector, would take away statuses that keep their older timestamps. Nothing that

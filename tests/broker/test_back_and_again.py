@@ -19,7 +19,7 @@ from connect_share.state import (
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig
 from migrator.errors import AlreadyAppliedError, DestinationNotEmptyError
-from migrator.planning.moves import Intent
+from migrator.planner.moves import Intent
 from tests.support.migration_runs import apply_plan, cut_over, roll_back, verify_plan
 from tests.support.migration_site import GROUP, SHARED_PARTITIONS, Site, lay_down, pair, run, shared, small_source
 

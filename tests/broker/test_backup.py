@@ -16,7 +16,7 @@ from migrator.backup.contents import read_contents
 from migrator.copy.copy_job import MARKER_KEY, CopyJob
 from migrator.errors import AlreadyAppliedError
 from migrator.facts.manifest import Manifest, backup_path, manifest_path
-from migrator.planning.moves import Intent
+from migrator.planner.moves import Intent
 from migrator.progress import Silent
 from migrator.report.evidence_folder import folder_of
 from tests.support.migration_runs import apply_plan, resume_plan, verify_plan

@@ -13,7 +13,7 @@ from connect_share.records import Record, TopicType
 from connect_share.state import TargetState, replay_config, replay_offsets, replay_status
 from migrator.backup.restore import RestoreRequest, prepare_restore
 from migrator.facts.manifest import backup_path
-from migrator.planning.moves import Intent
+from migrator.planner.moves import Intent
 from tests.support.connect_member import ConnectMember
 from tests.support.migration_runs import apply_plan
 from tests.support.migration_site import GROUP, SMALL, Site, lay_down, pair, run, shared, small_source

@@ -22,7 +22,7 @@ from migrator.apply.follow import request_path
 from migrator.errors import AlreadyAppliedError, CutoverError, PlanRejectedError
 from migrator.facts.manifest import Manifest, MigrationStatus, manifest_path
 from migrator.plan.plan import MigrationPlan
-from migrator.planning.moves import Intent
+from migrator.planner.moves import Intent
 from tests.support.connect_member import ConnectMember
 from tests.support.migration_runs import apply_plan, cut_over, follow_plan, preview_cutover, roll_back, verify_plan
 from tests.support.migration_site import (

@@ -13,8 +13,8 @@ from connect_share.state import TargetState, replay_config, replay_offsets, repl
 from migrator.cli.text import plan_lines
 from migrator.errors import DestinationNotEmptyError, PlanRejectedError
 from migrator.plan.plan import MigrationPlan
-from migrator.planning.moves import Intent
-from migrator.planning.planning import make_plan
+from migrator.planner.make_plan import make_plan
+from migrator.planner.moves import Intent
 from tests.support.migration_runs import apply_plan, verify_plan
 from tests.support.migration_site import (
     SHARED_PARTITIONS,

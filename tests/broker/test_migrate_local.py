@@ -45,7 +45,7 @@ from migrator.errors import (
 )
 from migrator.facts.manifest import Manifest, MigrationStatus, manifest_path
 from migrator.plan.plan import MigrationPlan
-from migrator.planning.planning import make_plan
+from migrator.planner.make_plan import make_plan
 from migrator.transform.rules import SkipReason
 from migrator.verify.equality import Mismatch, StateDifference
 from migrator.verify.verify_job import VerifyJob

@@ -15,7 +15,7 @@ from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig
 from migrator.errors import AlreadyAppliedError, DestinationUsedError, PlanRejectedError
 from migrator.facts.manifest import Manifest, MigrationStatus, manifest_path
-from migrator.planning.moves import Intent
+from migrator.planner.moves import Intent
 from tests.support.connect_member import ConnectMember
 from tests.support.migration_runs import apply_plan, cut_over, follow_plan, preview_cutover, preview_seal, seal_plan
 from tests.support.migration_site import GROUP, SHARED_PARTITIONS, Site, lay_down, pair, run, shared, small_source

@@ -22,7 +22,7 @@ from migrator.copy.copy_job import CopyJob
 from migrator.copy.engine import copy_one
 from migrator.copy.evidence import SliceEvidence
 from migrator.facts.manifest import Manifest, MigrationStatus, manifest_path
-from migrator.planning.planning import make_plan
+from migrator.planner.make_plan import make_plan
 from migrator.progress import Silent
 from migrator.report.evidence_folder import folder_of
 from spark_jobs import apply_plan, verify_plan

@@ -16,8 +16,8 @@ from connect_share.murmur2 import partition_for
 from connect_share.records import OffsetRange, Record, TopicType
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
 from migrator.cli.__main__ import main
-from migrator.planning.moves import Intent
-from migrator.planning.planning import make_plan
+from migrator.planner.make_plan import make_plan
+from migrator.planner.moves import Intent
 from tests.support.waiting import await_that
 
 PARTITIONS = {TopicType.CONFIG: 1, TopicType.STATUS: 5, TopicType.OFFSET: 5}

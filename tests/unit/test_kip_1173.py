@@ -23,7 +23,7 @@ from connect_share.stores.offset_backing_store import translated_key
 from connect_share.worker_config import WorkerConfig
 from migrator import KafkaConnectTopicMigrator, Skipped, SkipReason
 from migrator.copy.copy_job import MARKER_KEY, MARKER_VALUE
-from migrator.planning.moves import pair
+from migrator.planner.moves import pair
 from migrator.transform.connector_keys import connector_of
 from migrator.transform.rules import KeyTransform
 from tests.support.logs import logged

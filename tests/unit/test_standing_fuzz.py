@@ -29,9 +29,9 @@ from connect_share.records import Record, TopicType
 from connect_share.state import ConfigFold, OffsetFold, StatusFold, writable
 from connect_share.stores.own_offsets_topic import own_offsets_worker_config
 from connect_share.worker_config.secret_values import clear_text_secrets
-from migrator.planning.counting import Counting
+from migrator.planner.record_counter import RecordCounter
 from migrator.survey.found import SecretPlace
-from migrator.survey.reading import TopicCount
+from migrator.survey.topic_count import TopicCount
 from migrator.transform.canonical import fold_state
 from migrator.transform.connector_keys import connector_of
 from migrator.transform.rules import KeyTransform, Skipped
@@ -96,7 +96,7 @@ class RawMessage:
 def readers(topic_type: TopicType) -> dict[str, Callable[[Record], object]]:
     """Everything that looks at one record after the other."""
     plain, own = FOLDS[topic_type](None), FOLDS[topic_type](GROUP)
-    counting = Counting(transform_of(topic_type, GROUP), 10**9, lambda _: None)
+    counting = RecordCounter(transform_of(topic_type, GROUP), 10**9, lambda _: None)
     survey = TopicCount(topic_type)
     spaces = Spaces(topic_type, {None: seen_of(topic_type), str(GROUP): seen_of(topic_type)})
 

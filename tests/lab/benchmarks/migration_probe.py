@@ -20,7 +20,7 @@ from migrator.copy.copy_job import CopyJob
 from migrator.copy.engine import LOCAL_ENGINE, Engine, local_engine
 from migrator.copy.evidence import SliceEvidence
 from migrator.facts.migration_run import locked_run
-from migrator.planning.planning import make_plan
+from migrator.planner.make_plan import make_plan
 from migrator.progress import Silent
 from spark_jobs import command_line
 from spark_jobs.apply_plan import SPARK_ENGINE

@@ -24,10 +24,10 @@ from migrator.plan.plan import (
     DestinationTopic,
     MigrationPlan,
     PlannedPartition,
+    PlanStep,
     RecordCounts,
     SourceCluster,
     SourceTopic,
-    Step,
     plan_fingerprint,
 )
 from migrator.report import evidence_folder
@@ -77,7 +77,7 @@ def a_plan(path: Path, name: str = "orders", *, run_id: str = "r1", sources: int
         ),
         fingerprint=plan_fingerprint(moved, "mirror"),
         warnings=(f"connector {name!r} exists twice", name),
-        steps=(Step(who="operator", what=f"stop all workers of {name}"),),
+        steps=(PlanStep(who="operator", what=f"stop all workers of {name}"),),
     )
     plan.save(path)
     return plan

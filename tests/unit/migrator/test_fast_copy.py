@@ -15,7 +15,7 @@ from connect_share.keys import KEY_PREFIXES, ClusterGroupId
 from connect_share.records import Record, TopicType
 from migrator.copy.evidence import Tally
 from migrator.errors import PlanRejectedError
-from migrator.planning.counting import Counting
+from migrator.planner.record_counter import RecordCounter
 from migrator.transform.rules import KeyTransform
 
 GROUPS = ("a", "team.one", "team", "one-2")
@@ -166,7 +166,7 @@ ARRIVED = st.builds(
 def test_a_batch_is_counted_as_its_records(transform: KeyTransform, records: list[Record], limit_bytes: int) -> None:
     seen: list[list[int]] = [[], []]
     outcomes: list[object] = []
-    countings = [Counting(transform, limit_bytes, advanced.append) for advanced in seen]
+    countings = [RecordCounter(transform, limit_bytes, advanced.append) for advanced in seen]
     for counting, quick in zip(countings, (True, False), strict=True):
         try:
             if quick:

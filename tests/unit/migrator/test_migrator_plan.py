@@ -17,10 +17,10 @@ from migrator.plan.plan import (
     DestinationTopic,
     MigrationPlan,
     PlannedPartition,
+    PlanStep,
     RecordCounts,
     SourceCluster,
     SourceTopic,
-    Step,
     plan_fingerprint,
 )
 from migrator.private_file import write_private_file
@@ -70,7 +70,7 @@ def example(*sources: SourceCluster) -> MigrationPlan:
         ),
         fingerprint=plan_fingerprint(sources, "mirror"),
         warnings=("w",),
-        steps=(Step(who="operator", what="stop"),),
+        steps=(PlanStep(who="operator", what="stop"),),
     )
 
 

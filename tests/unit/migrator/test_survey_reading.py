@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connect_share.records import Record, TopicType
-from migrator.survey.reading import MOST_WORKER_IDS, TopicCount
+from migrator.survey.topic_count import MOST_WORKER_IDS, TopicCount
 
 KEYS = st.one_of(
     st.none(),

@@ -38,7 +38,7 @@ class Intent:
 
 
 @dataclass
-class Move:
+class PlannedMove:
     """One source while its plan is made. ``group`` is ``None`` when its records get plain keys."""
 
     source_file: Path
@@ -95,7 +95,9 @@ def _group_for(text: str, path: Path) -> ClusterGroupId:
         raise ConfigError(f"{path}: group.id: {error}", property_name="group.id") from error
 
 
-def pair(source_files: Sequence[Path], destination_files: Sequence[Path], intent: Intent | None = None) -> list[Move]:
+def pair(
+    source_files: Sequence[Path], destination_files: Sequence[Path], intent: Intent | None = None
+) -> list[PlannedMove]:
     """Decide which group each source becomes; ``docs/decisions/0004-several-sources.md``.
 
     Raises:
@@ -125,7 +127,7 @@ def pair(source_files: Sequence[Path], destination_files: Sequence[Path], intent
         if worker.sharing_enabled:
             _group_for(worker.group_id, path)
         moves.append(
-            Move(
+            PlannedMove(
                 source_file=path,
                 source=worker,
                 destination_file=destination_files[at],
@@ -151,7 +153,7 @@ def _only(intent: Intent, worker: WorkerConfig, path: Path) -> frozenset[str] | 
     return frozenset(intent.assign[worker.group_id])
 
 
-def _refuse_contradictions(moves: Sequence[Move], intent: Intent) -> None:
+def _refuse_contradictions(moves: Sequence[PlannedMove], intent: Intent) -> None:
     first = moves[0]
     for move in moves[1:]:
         for topic_type in TopicType:
@@ -186,13 +188,13 @@ def _refuse_contradictions(moves: Sequence[Move], intent: Intent) -> None:
             )
 
 
-def refuse_same_topics(moves: Sequence[Move], destination_cluster: str | None) -> None:
+def refuse_same_topics(moves: Sequence[PlannedMove], destination_cluster: str | None) -> None:
     """Refuse moves that lead nowhere, and sources that cannot be told apart.
 
     Raises:
         ConfigError: it says which topic.
     """
-    taken: dict[tuple[str | None, str, str | None], Move] = {}
+    taken: dict[tuple[str | None, str, str | None], PlannedMove] = {}
     for move in moves:
         own, same_cluster = move.own, move.kafka_cluster_id == destination_cluster
         for topic_type in TopicType:

@@ -11,12 +11,12 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry
 
 from connect_share import client
 from connect_share.records import OffsetRange, Record, TopicType
-from migrator.apply.bystander_check import GroupIsolation, IsolationReport, Verdict
+from migrator.apply.bystander_check import BystanderGroup, BystanderReport, BystanderVerdict
 from migrator.errors import PlanFileError
-from migrator.facts.isolation import AT_ONCE, portions
+from migrator.facts.bystanders import AT_ONCE, portions
 from migrator.facts.manifest import Manifest, manifest_path
-from migrator.planning.moves import Intent
-from tests.support.migration_runs import apply_plan, check_isolation
+from migrator.planner.moves import Intent
+from tests.support.migration_runs import apply_plan, check_bystanders
 from tests.support.migration_site import SHARED_PARTITIONS, SMALL, Site, lay_down, run, shared, small_source
 from tests.support.waiting import await_that
 
@@ -25,11 +25,11 @@ pytestmark = pytest.mark.broker
 KEPT = {"min.compaction.lag.ms": "3600000"}
 
 
-def by_group(report: IsolationReport, topic_type: TopicType) -> dict[str, GroupIsolation]:
+def by_group(report: BystanderReport, topic_type: TopicType) -> dict[str, BystanderGroup]:
     return {group.group: group for group in report.groups if group.topic_type is topic_type}
 
 
-def verdicts(report: IsolationReport, topic_type: TopicType) -> dict[str, Verdict]:
+def verdicts(report: BystanderReport, topic_type: TopicType) -> dict[str, BystanderVerdict]:
     return {name: group.verdict for name, group in by_group(report, topic_type).items()}
 
 
@@ -67,10 +67,12 @@ def test_others_stay_as_they_were_and_may_go_on(site: Site) -> None:
     code, out, _ = run("verify", path, "--isolation")
     assert code == 0, out
     assert out.splitlines()[-1] == "isolated: nobody else was touched"
-    report = check_isolation(path)
-    assert verdicts(report, TopicType.CONFIG) == dict.fromkeys(("other", "plain keys", "illegal keys"), Verdict.EQUAL)
+    report = check_bystanders(path)
+    assert verdicts(report, TopicType.CONFIG) == dict.fromkeys(
+        ("other", "plain keys", "illegal keys"), BystanderVerdict.EQUAL
+    )
     assert by_group(report, TopicType.CONFIG)["other"].keys_before == 1  # the newest of each key that lives
-    assert verdicts(report, TopicType.OFFSET) == {"other": Verdict.EQUAL, "third": Verdict.EQUAL}
+    assert verdicts(report, TopicType.OFFSET) == {"other": BystanderVerdict.EQUAL, "third": BystanderVerdict.EQUAL}
     assert verdicts(report, TopicType.STATUS) == {}
     assert [(own.written, own.accounted) for own in report.own.values()] == [(4, True), (2, True), (1, True)]
     text = manifest_path(path).read_text()
@@ -80,12 +82,12 @@ def test_others_stay_as_they_were_and_may_go_on(site: Site) -> None:
     code, out, _ = run("verify", path, "--isolation", "--output", "json")
     told = json.loads(out)
     assert (code, told["isolated"], told["_command"]) == (0, True, "verify")
-    report = IsolationReport.model_validate({name: told[name] for name in IsolationReport.model_fields})
+    report = BystanderReport.model_validate({name: told[name] for name in BystanderReport.model_fields})
     assert verdicts(report, TopicType.CONFIG) == {
-        "other": Verdict.WROTE_SINCE,
-        "fourth": Verdict.WROTE_SINCE,
-        "plain keys": Verdict.EQUAL,
-        "illegal keys": Verdict.EQUAL,
+        "other": BystanderVerdict.WROTE_SINCE,
+        "fourth": BystanderVerdict.WROTE_SINCE,
+        "plain keys": BystanderVerdict.EQUAL,
+        "illegal keys": BystanderVerdict.EQUAL,
     }
     assert "wrote itself since: other in" in run("verify", path, "--isolation")[1]
 
@@ -98,10 +100,10 @@ def test_others_stay_as_they_were_and_may_go_on(site: Site) -> None:
         update={"written": evidence[at].written + 1, "destination_offsets": {0: (0, last)}}
     )
     manifest.model_copy(update={"evidence": tuple(evidence)}).save(manifest_path(path))
-    report = check_isolation(path)
+    report = check_bystanders(path)
     assert not report.isolated
     assert not report.own[TopicType.CONFIG].accounted
-    assert verdicts(report, TopicType.CONFIG)["fourth"] is Verdict.UNCLEAR
+    assert verdicts(report, TopicType.CONFIG)["fourth"] is BystanderVerdict.UNCLEAR
     manifest.save(manifest_path(path))
 
     # Somebody deletes records: those of a group that wrote nothing since are missed, and exit code and text say so.
@@ -123,9 +125,9 @@ def test_others_stay_as_they_were_and_may_go_on(site: Site) -> None:
     assert code == 1
     assert "touched: records are gone or others than before: plain keys in" in out
     assert out.splitlines()[-1].startswith("not proven")
-    found = verdicts(check_isolation(path), TopicType.CONFIG)
-    assert (found["plain keys"], found["illegal keys"]) == (Verdict.TOUCHED, Verdict.EQUAL)
-    assert found["other"] is Verdict.WROTE_SINCE  # its record is gone, but a newer one of its own is there
+    found = verdicts(check_bystanders(path), TopicType.CONFIG)
+    assert (found["plain keys"], found["illegal keys"]) == (BystanderVerdict.TOUCHED, BystanderVerdict.EQUAL)
+    assert found["other"] is BystanderVerdict.WROTE_SINCE  # its record is gone, but a newer one of its own is there
 
 
 def test_originals_in_place_and_other_connectors_of_the_group_are_others_too(site: Site) -> None:
@@ -141,7 +143,7 @@ def test_originals_in_place_and_other_connectors_of_the_group_are_others_too(sit
     old, new = (site.worker_file("shared", group, sharing=True) for group in ("old", "new"))
     path = site.plan(old, new, intent=Intent(job="moved"))
     apply_plan(path, isolation_proof=True)
-    report = check_isolation(path)
+    report = check_bystanders(path)
     assert report.isolated
     for topic_type in TopicType:
         groups = by_group(report, topic_type)
@@ -164,21 +166,21 @@ def test_what_the_cleaner_takes_is_told_apart(site: Site) -> None:
     await_that(
         cleaned, lambda found: (b"other.connector-z", 0) not in found, what="the old record cleaned away", timeout_s=120
     )
-    report = check_isolation(path)
+    report = check_bystanders(path)
     groups = by_group(report, TopicType.CONFIG)
     assert (groups["other"].verdict, groups["other"].keys_before, groups["other"].keys_now) == (
-        Verdict.WROTE_SINCE,
+        BystanderVerdict.WROTE_SINCE,
         1,
         0,
     )
-    assert (groups["third"].verdict, groups["third"].keys_now) == (Verdict.EQUAL, 1)
+    assert (groups["third"].verdict, groups["third"].keys_now) == (BystanderVerdict.EQUAL, 1)
     assert report.isolated
 
 
 def test_without_the_notes_there_is_no_proof(site: Site) -> None:
     path = site.plan(small_source(site), shared(site))
     with pytest.raises(PlanFileError, match="no manifest"):
-        check_isolation(path)
+        check_bystanders(path)
     apply_plan(path)
     code, out, err = run("verify", path, "--isolation")
     assert (code, out) == (1, "")

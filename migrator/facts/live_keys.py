@@ -20,7 +20,7 @@ Wanted = Mapping[str | None, frozenset[str] | None]
 _OF_TASKS: Final = (b"task-", b"commit-")
 
 
-class Living:
+class LiveKeys:
     """Fed with the records of a topic, in order within each partition.
 
     A key does not live if its newest record removes it. Session keys and restart requests do not live, since a move

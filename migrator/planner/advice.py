@@ -6,14 +6,14 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from migrator.errors import PlanRejectedError
-from migrator.plan.plan import Destination, Step
-from migrator.planning.moves import Intent, Move
+from migrator.plan.plan import Destination, PlanStep
+from migrator.planner.moves import Intent, PlannedMove
 
 OWN_OFFSETS_TOPIC: Final = "offsets.storage.topic"
 _NAMED: Final = 5
 
 
-def warn_about(move: Move, destination_cluster: str | None, mode: str) -> list[str]:
+def warn_about(move: PlannedMove, destination_cluster: str | None, mode: str) -> list[str]:
     """Say what an operator has to know about one source; refuses what would make connectors read again.
 
     Raises:
@@ -55,7 +55,7 @@ def warn_about(move: Move, destination_cluster: str | None, mode: str) -> list[s
     return warnings
 
 
-def warn_about_names(moves: Sequence[Move]) -> list[str]:
+def warn_about_names(moves: Sequence[PlannedMove]) -> list[str]:
     """Name connectors that exist in several sources."""
     owners: dict[str, list[str]] = {}
     for move in moves:
@@ -69,7 +69,7 @@ def warn_about_names(moves: Sequence[Move]) -> list[str]:
     ]
 
 
-def refuse_unclear(moves: Sequence[Move], intent: Intent) -> list[str]:
+def refuse_unclear(moves: Sequence[PlannedMove], intent: Intent) -> list[str]:
     """Refuse what names no connector, or names one twice; returns warnings.
 
     Raises:
@@ -96,7 +96,7 @@ def refuse_unclear(moves: Sequence[Move], intent: Intent) -> list[str]:
     return warnings
 
 
-def _refuse_unclear_job(moves: Sequence[Move], job: str) -> list[str]:
+def _refuse_unclear_job(moves: Sequence[PlannedMove], job: str) -> list[str]:
     having = [move for move in moves if any(topic.counts.to_write for topic in move.planned.values())]
     if len(having) > 1:
         raise PlanRejectedError(
@@ -111,7 +111,7 @@ def _refuse_unclear_job(moves: Sequence[Move], job: str) -> list[str]:
     return []
 
 
-def _refuse_unassigned(moves: Sequence[Move]) -> list[str]:
+def _refuse_unassigned(moves: Sequence[PlannedMove]) -> list[str]:
     assigned = {name for move in moves for name in move.only_connectors or ()}
     unassigned = sorted({name for move in moves for name in move.all_connectors()} - assigned)
     if unassigned:
@@ -126,7 +126,7 @@ def _refuse_unassigned(moves: Sequence[Move]) -> list[str]:
     ]
 
 
-def steps_of(moves: Sequence[Move], destination: Destination, intent: Intent) -> tuple[Step, ...]:
+def steps_of(moves: Sequence[PlannedMove], destination: Destination, intent: Intent) -> tuple[PlanStep, ...]:
     """Return who does what, in order, from here to workers that run on the destination."""
     sources, groups = ([*dict.fromkeys(each)] for each in _groups_of(moves))
     new = [group for group in groups if group not in sources]
@@ -153,11 +153,11 @@ def steps_of(moves: Sequence[Move], destination: Destination, intent: Intent) ->
     return tuple(steps)
 
 
-def _groups_of(moves: Sequence[Move]) -> tuple[list[str], list[str]]:
+def _groups_of(moves: Sequence[PlannedMove]) -> tuple[list[str], list[str]]:
     return [move.source.group_id for move in moves], [move.destination_group_id for move in moves]
 
 
-def _end_of(moves: Sequence[Move], destination: Destination) -> str:
+def _end_of(moves: Sequence[PlannedMove], destination: Destination) -> str:
     """Return what is done to the old side; ``migrator.cutover.seal_records.default_how`` decides on the same."""
     exactly_once = [move.source.group_id for move in moves if move.source.exactly_once_source_support != "disabled"]
     fence = f"fence the producers of {', '.join(dict.fromkeys(exactly_once))}, and " if exactly_once else "and "
@@ -178,17 +178,17 @@ def named_connectors(names: Collection[str]) -> str:
     return f"connector{'' if len(names) == 1 else 's'} {shown}{more}" if names else "no connector"
 
 
-def _keys_of(move: Move) -> str:
+def _keys_of(move: PlannedMove) -> str:
     return "plain keys" if move.group is None else f"keys under the prefix {move.group}."
 
 
-def _stop(groups: Sequence[str]) -> Step:
+def _stop(groups: Sequence[str]) -> PlanStep:
     return _you(f"stop all workers of {', '.join(groups)} and keep them stopped")
 
 
-def _you(what: str) -> Step:
-    return Step(who="operator", what=what)
+def _you(what: str) -> PlanStep:
+    return PlanStep(who="operator", what=what)
 
 
-def _tool(what: str) -> Step:
-    return Step(who="connect-share-migrate", what=what)
+def _tool(what: str) -> PlanStep:
+    return PlanStep(who="connect-share-migrate", what=what)

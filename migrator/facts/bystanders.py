@@ -24,8 +24,8 @@ from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import Isolation
 from migrator.copy.barrier import BARRIER_RECORDS
 from migrator.copy.copy_job import IDLE_TIMEOUT_S
-from migrator.facts.inspection import TopicFacts, client_id_of
-from migrator.facts.living import Wanted
+from migrator.facts.inspection import ExistingTopic, client_id_of
+from migrator.facts.live_keys import Wanted
 from migrator.progress import Progress
 from migrator.transform.connector_keys import connector_of
 from migrator.transform.rules import PLAIN_KEYS
@@ -66,7 +66,7 @@ class TopicBaseline(BaseModel):
     groups: dict[str, GroupDigest]
 
 
-class Others:
+class KeyOwners:
     """Tells whose a key is, seen from a plan that writes to ``wanted``."""
 
     def __init__(self, topic_type: TopicType, wanted: Wanted) -> None:
@@ -96,7 +96,7 @@ class Others:
 
 
 @dataclass
-class Sums:
+class DigestSums:
     """Running figures by group, memory bounded by the keys of the partitions that are read together."""
 
     keys: Counter[str] = field(default_factory=Counter)
@@ -163,7 +163,7 @@ def portions(ranges: Sequence[OffsetRange], at_once: int = AT_ONCE) -> Iterator[
 
 def digest_of(
     worker: WorkerConfig,
-    others: Others,
+    others: KeyOwners,
     ranges: Sequence[OffsetRange],
     on_progress: Callable[[int], None],
     *,
@@ -182,7 +182,7 @@ def digest_of(
         BrokerError: reading was refused.
         ReadToEndTimeoutError: an end was not reached.
     """
-    sums = Sums()
+    sums = DigestSums()
     for portion in portions([part for part in ranges if part.end > part.start]):
         for batch in read_as(worker, portion, Isolation.READ_COMMITTED):
             for message in batch:
@@ -212,7 +212,7 @@ def read_as(worker: WorkerConfig, ranges: Sequence[OffsetRange], isolation: Isol
 
 
 def take_baseline(
-    worker: WorkerConfig, opened: Mapping[TopicType, TopicFacts], wanted: Wanted, progress: Progress
+    worker: WorkerConfig, opened: Mapping[TopicType, ExistingTopic], wanted: Wanted, progress: Progress
 ) -> dict[TopicType, TopicBaseline]:
     """Look at the destination's topics before anything is written; empty ones are not read.
 
@@ -237,6 +237,6 @@ def take_baseline(
             groups = {}
             if total:
                 progress.phase(f"noting what {facts.topic} holds of others", total)
-                groups = digest_of(worker, Others(topic_type, wanted), ranges, progress.advance)
+                groups = digest_of(worker, KeyOwners(topic_type, wanted), ranges, progress.advance)
             baseline[topic_type] = TopicBaseline(ends=ends, groups=groups)
     return baseline

@@ -19,7 +19,7 @@ from connect_share.worker_config import WorkerConfig
 from migrator.copy.copy_job import IDLE_TIMEOUT_S
 from migrator.facts.inspection import (
     BUSY_TOPIC_WAIT_S,
-    TopicFacts,
+    ExistingTopic,
     client_id_of,
     read_facts,
     refuse_present,
@@ -37,10 +37,10 @@ from migrator.plan.plan import (
     SourceTopic,
     plan_fingerprint,
 )
-from migrator.planning.advice import refuse_unclear, steps_of, warn_about, warn_about_names
-from migrator.planning.counting import Counting
-from migrator.planning.moves import Intent, Move, pair, refuse_same_topics
-from migrator.planning.sharing_lines import check_sharing_lines, warn_about_shared_topics
+from migrator.planner.advice import refuse_unclear, steps_of, warn_about, warn_about_names
+from migrator.planner.moves import Intent, PlannedMove, pair, refuse_same_topics
+from migrator.planner.record_counter import RecordCounter
+from migrator.planner.sharing_lines import check_sharing_lines, warn_about_shared_topics
 from migrator.progress import Progress, Silent
 from migrator.transform.rules import SkipReason
 
@@ -60,9 +60,9 @@ def _limits(admin: Admin, worker: WorkerConfig, topic_type: TopicType, *, exists
 
 def _plan_destination(
     admin: Admin, worker: WorkerConfig, kafka_cluster_id: str | None
-) -> tuple[Destination, dict[TopicType, TopicFacts], dict[TopicType, int], list[str]]:
+) -> tuple[Destination, dict[TopicType, ExistingTopic], dict[TopicType, int], list[str]]:
     facts = read_facts(admin, {worker.topic(topic_type) for topic_type in TopicType})
-    existing: dict[TopicType, TopicFacts] = {}
+    existing: dict[TopicType, ExistingTopic] = {}
     topics: dict[TopicType, DestinationTopic] = {}
     limits: dict[TopicType, int] = {}
     warnings: list[str] = []
@@ -95,7 +95,7 @@ def _plan_destination(
     return Destination(kafka_cluster_id=kafka_cluster_id, topics=topics), existing, limits, warnings
 
 
-def _require_absent(moves: Sequence[Move], existing: dict[TopicType, TopicFacts], progress: Progress) -> None:
+def _require_absent(moves: Sequence[PlannedMove], existing: dict[TopicType, ExistingTopic], progress: Progress) -> None:
     wanted: dict[str | None, frozenset[str] | None] = {}
     for move in moves:
         space = None if move.group is None else str(move.group)
@@ -109,7 +109,7 @@ def _require_absent(moves: Sequence[Move], existing: dict[TopicType, TopicFacts]
 
 
 def _plan_source(
-    admin: Admin, move: Move, limits: dict[TopicType, int], progress: Progress, *, follow: bool
+    admin: Admin, move: PlannedMove, limits: dict[TopicType, int], progress: Progress, *, follow: bool
 ) -> list[str]:
     """Fill in the topics of one source; returns warnings."""
     warnings: list[str] = []
@@ -137,7 +137,7 @@ def _plan_source(
                 for number in sorted(found.ends)
             ),
         )
-        counting = Counting(
+        counting = RecordCounter(
             move.transform(topic_type),
             limits[topic_type],
             progress.advance,
@@ -253,7 +253,7 @@ def make_plan(
 
 
 def _look_for_workers(
-    move: Move, at_source: Admin, at_destination: Admin, destination_cluster: str | None, intent: Intent
+    move: PlannedMove, at_source: Admin, at_destination: Admin, destination_cluster: str | None, intent: Intent
 ) -> list[str]:
     """Refuse live workers; where they may live, say what that means."""
     if not intent.follow:
@@ -269,7 +269,7 @@ def _look_for_workers(
     return []
 
 
-def _source_of(move: Move) -> SourceCluster:
+def _source_of(move: PlannedMove) -> SourceCluster:
     return SourceCluster(
         worker_config_file=str(move.source_file),
         group_id=move.source.group_id,

@@ -19,7 +19,7 @@ RECORD_OVERHEAD_BYTES: Final = 61 + 70
 """A batch header and the lengths and deltas of one record, rounded up."""
 
 
-class Counting:
+class RecordCounter:
     """Reads one source topic, counts what the transform does, and passes the records on."""
 
     def __init__(self, transform: KeyTransform, limit_bytes: int, advance: Callable[[int], None]) -> None:

@@ -22,7 +22,7 @@ from connect_share.worker_plugin.worker_file_check import (
 )
 from migrator.copy.copy_job import IDLE_TIMEOUT_S
 from migrator.errors import PlanRejectedError
-from migrator.facts.inspection import TopicFacts, client_id_of
+from migrator.facts.inspection import ExistingTopic, client_id_of
 
 _SHOWN_GROUPS: Final = 3
 
@@ -52,7 +52,7 @@ def check_sharing_lines(files: Iterable[Path]) -> list[str]:
     return warnings
 
 
-def warn_about_shared_topics(path: Path, worker: WorkerConfig, config_topic: TopicFacts | None) -> list[str]:
+def warn_about_shared_topics(path: Path, worker: WorkerConfig, config_topic: ExistingTopic | None) -> list[str]:
     """Warn where a file without sharing names a topic in which other groups have their prefixes."""
     if worker.sharing_enabled or config_topic is None:
         return []
