@@ -1,4 +1,4 @@
-"""What is wrong with topics that clusters depend on, judged from what the brokers say. Asks nobody."""
+"""Findings about the topics that clusters depend on, from the brokers' descriptions. Pure."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from connect_share.admin import BrokerDescription, PartitionDescription, TopicDe
 from connect_share.topics.creation import counted
 from connect_share.topics.reassignment import PartitionReplicas, one_rack, reassigned
 from connect_share.topics.spec import alter_command, cleanup_policy
-from connect_share.topics.vetted import MIN_ISR, UNCLEAN_ELECTION, safe_min_isr
+from connect_share.topics.vetted import MIN_ISR, UNCLEAN_ELECTION, safe_min_isr, stops_with_one_broker
 
 
 class FindingKind(enum.Enum):
-    """What kind of thing is wrong; the values are public."""
+    """The kinds of findings; the values are public."""
 
     MISSING = "missing"
     CANNOT_BE_CREATED = "cannot-be-created"
@@ -31,11 +31,11 @@ class FindingKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class TopicFinding:
-    """One thing that is wrong with a topic, or with one of its partitions.
+    """A fault of a topic, or of one of its partitions.
 
     Attributes:
         partition: ``None`` if it concerns the topic as a whole.
-        what: without topic and partition: findings that differ in the partition only can be told together.
+        what: without topic and partition: findings that differ in the partition only are shown together.
     """
 
     kind: FindingKind
@@ -45,7 +45,7 @@ class TopicFinding:
     remedy: str
 
     def to_dict(self) -> dict[str, Any]:
-        """Give it for JSON."""
+        """Return the members for JSON."""
         where = self.topic if self.partition is None else f"{self.topic}[{self.partition}]"
         return {
             "kind": self.kind.value,
@@ -63,9 +63,9 @@ class WatchedTopic:
     Attributes:
         replicas: it should have; ``None`` if that cannot be seen.
         factor_from: setting that asks for these, for people.
-        needed_by: what does not work without the topic.
-        create: what makes it, where it is missing.
-        internal: Kafka makes it by itself when it is first used.
+        needed_by: the effect of a missing topic.
+        create: the command that creates it.
+        internal: Kafka creates it when it is first used.
         single_partition: it is a config topic.
         unclean_wanted: the worker file asks for unclean elections.
     """
@@ -79,10 +79,14 @@ class WatchedTopic:
     single_partition: bool = False
     unclean_wanted: bool = False
 
+    def finding(self, kind: FindingKind, what: str, remedy: str, partition: int | None = None) -> TopicFinding:
+        """Return a finding about this topic."""
+        return TopicFinding(kind, self.topic, partition, what, remedy)
+
 
 @dataclass(frozen=True)
 class ClusterFacts:
-    """What was asked of the cluster, once.
+    """The answers of the cluster.
 
     Attributes:
         brokers: that are up.
@@ -98,12 +102,12 @@ class ClusterFacts:
 
 
 def find(facts: ClusterFacts, watched: Sequence[WatchedTopic]) -> tuple[TopicFinding, ...]:
-    """Judge the topics, in the order given, partitions in order."""
+    """Return the findings, topics in the order given, partitions in order."""
     return tuple(finding for topic in watched for finding in _of_topic(facts, topic))
 
 
 def plan_replicas(facts: ClusterFacts, watched: Sequence[WatchedTopic]) -> tuple[PartitionReplicas, ...]:
-    """Plan where replicas should be so that there are enough of them and not all in one rack."""
+    """Return the partitions whose replicas have to change: there are too few, or all are in one rack."""
     wanted = {topic.topic: topic.replicas or 0 for topic in watched}
     partitions = [
         PartitionReplicas(topic, partition.id, partition.replicas)
@@ -119,33 +123,35 @@ def _of_topic(facts: ClusterFacts, watched: WatchedTopic) -> Iterator[TopicFindi
     if description is None:
         yield from _missing(facts, watched)
         return
+
+    def alter(name: str, value: str) -> str:
+        return alter_command(facts.bootstrap_servers, watched.topic, name, value)
+
     configs = facts.configs.get(watched.topic, {})
     policy = cleanup_policy(configs)
     if policy and policy != {"compact"}:
-        yield TopicFinding(
-            FindingKind.CLEANUP_POLICY,
-            watched.topic,
-            None,
-            f"has cleanup.policy={','.join(sorted(policy))}, which loses records sooner or later",
-            alter_command(facts.bootstrap_servers, watched.topic, "cleanup.policy", "compact"),
-        )
+        what = f"has cleanup.policy={','.join(sorted(policy))}, which loses records sooner or later"
+        yield watched.finding(FindingKind.CLEANUP_POLICY, what, alter("cleanup.policy", "compact"))
     if watched.single_partition and len(description.partitions) != 1:
-        yield TopicFinding(
+        yield watched.finding(
             FindingKind.PARTITION_COUNT,
-            watched.topic,
-            None,
             f"has {len(description.partitions)} partitions, so its records have no order and no worker starts",
             "create a topic with one partition and move the groups to it with connect-share-migrate",
         )
     if not watched.internal and not watched.unclean_wanted and configs.get(UNCLEAN_ELECTION) == "true":
-        yield TopicFinding(
+        yield watched.finding(
             FindingKind.UNCLEAN_ELECTION,
-            watched.topic,
-            None,
-            f"has {UNCLEAN_ELECTION}=true: after a broker's failure workers may believe an older state and go on from there",
-            alter_command(facts.bootstrap_servers, watched.topic, UNCLEAN_ELECTION, "false"),
+            f"has {UNCLEAN_ELECTION}=true: after a broker's failure workers may read an older state and continue from it",
+            alter(UNCLEAN_ELECTION, "false"),
         )
-    yield from _min_insync(facts, watched.topic, description, configs)
+    min_isr = configs.get(MIN_ISR, "")
+    fewest = min((len(partition.replicas) for partition in description.partitions), default=0)
+    if stops_with_one_broker(min_isr, fewest):
+        yield watched.finding(
+            FindingKind.MIN_INSYNC_REPLICAS,
+            f"has {MIN_ISR}={min_isr} and {fewest} replicas: every write stops as soon as one broker is down",
+            alter(MIN_ISR, str(safe_min_isr(fewest))),
+        )
     racks = {broker.id: broker.rack for broker in facts.brokers}
     for partition in description.partitions:
         yield from _of_partition(facts, watched, partition, racks)
@@ -154,68 +160,41 @@ def _of_topic(facts: ClusterFacts, watched: WatchedTopic) -> Iterator[TopicFindi
 def _missing(facts: ClusterFacts, watched: WatchedTopic) -> Iterator[TopicFinding]:
     up = len(facts.brokers)
     if watched.replicas is not None and watched.replicas > up:
-        yield TopicFinding(
+        yield watched.finding(
             FindingKind.CANNOT_BE_CREATED,
-            watched.topic,
-            None,
             f"does not exist and cannot be created: {watched.factor_from} is {watched.replicas} and "
             f"{counted(up, ' broker')} up; until then {watched.needed_by}",
             f"start more brokers, or set {watched.factor_from} to {up}",
         )
     elif not watched.internal:
-        yield TopicFinding(
-            FindingKind.MISSING, watched.topic, None, f"does not exist: {watched.needed_by}", watched.create
-        )
-
-
-def _min_insync(
-    facts: ClusterFacts, topic: str, description: TopicDescription, configs: Mapping[str, str]
-) -> Iterator[TopicFinding]:
-    text = configs.get(MIN_ISR, "")
-    fewest = min((len(partition.replicas) for partition in description.partitions), default=0)
-    if text.isdigit() and fewest > 1 and int(text) > safe_min_isr(fewest):
-        yield TopicFinding(
-            FindingKind.MIN_INSYNC_REPLICAS,
-            topic,
-            None,
-            f"has {MIN_ISR}={text} and {fewest} replicas: every write stops as soon as one broker is down",
-            alter_command(facts.bootstrap_servers, topic, MIN_ISR, str(safe_min_isr(fewest))),
-        )
+        yield watched.finding(FindingKind.MISSING, f"does not exist: {watched.needed_by}", watched.create)
 
 
 def _of_partition(
     facts: ClusterFacts, watched: WatchedTopic, partition: PartitionDescription, racks: Mapping[int, str | None]
 ) -> Iterator[TopicFinding]:
-    def finding(kind: FindingKind, what: str, remedy: str) -> TopicFinding:
-        return TopicFinding(kind, watched.topic, partition.id, what, remedy)
-
     if partition.leader is None:
-        yield finding(
-            FindingKind.NO_LEADER,
-            f"has no leader: nothing can be read or written; replicas on brokers {_list(partition.replicas)}",
-            f"start {_of(partition.isr or partition.replicas)}",
-        )
+        what = f"has no leader: nothing can be read or written; replicas on brokers {_list(partition.replicas)}"
+        remedy = f"start {_of(partition.isr or partition.replicas)}"
+        yield watched.finding(FindingKind.NO_LEADER, what, remedy, partition.id)
     elif partition.missing:
         down = [broker for broker in partition.missing if broker not in racks]
-        yield finding(
-            FindingKind.UNDER_REPLICATED,
-            f"has {len(partition.isr)} of {len(partition.replicas)} replicas in sync, missing {_of(partition.missing)}",
-            f"start {_of(down)}" if down else f"look at the logs of {_of(partition.missing)}: up, but not following",
-        )
+        missing = _of(partition.missing)
+        what = f"has {len(partition.isr)} of {len(partition.replicas)} replicas in sync, missing {missing}"
+        remedy = f"start {_of(down)}" if down else f"look at the logs of {missing}: up, but not following"
+        yield watched.finding(FindingKind.UNDER_REPLICATED, what, remedy, partition.id)
     count = len(partition.replicas)
     if watched.replicas is not None and count < watched.replicas:
-        enough = len(facts.brokers) >= watched.replicas
         replicas = f"{watched.replicas} replica{'' if watched.replicas == 1 else 's'}"
-        yield finding(
-            FindingKind.TOO_FEW_REPLICAS,
-            f"has {count} of the {replicas} that {watched.factor_from} asks for",
-            "carry out the reassignment"
-            if enough
-            else f"start brokers, {watched.replicas} have to be up; then check again",
-        )
+        what = f"has {count} of the {replicas} that {watched.factor_from} asks for"
+        remedy = "carry out the reassignment"
+        if len(facts.brokers) < watched.replicas:
+            remedy = f"start brokers, {watched.replicas} have to be up; then check again"
+        yield watched.finding(FindingKind.TOO_FEW_REPLICAS, what, remedy, partition.id)
     rack = one_rack(partition.replicas, racks)
     if rack is not None and len({broker.rack for broker in facts.brokers} - {None}) > 1:
-        yield finding(FindingKind.ONE_RACK, f"has all replicas in rack {rack}", "carry out the reassignment")
+        what = f"has all replicas in rack {rack}"
+        yield watched.finding(FindingKind.ONE_RACK, what, "carry out the reassignment", partition.id)
 
 
 def _of(brokers: Sequence[int]) -> str:

@@ -25,7 +25,7 @@ from connect_share.topics.vetted import (
     VettedSetting,
     number_of,
     refuse_illegal,
-    safe_min_isr,
+    stops_with_one_broker,
     vetted_settings,
 )
 
@@ -223,7 +223,7 @@ def setting_differences(
         name, now = setting.name, actual.get(setting.name, "-")
         if name == "cleanup.policy" or setting.is_met_by(now):
             continue
-        stops = name == MIN_ISR and now.isdigit() and (has or 0) > 1 and int(now) > safe_min_isr(has or 0)
+        stops = name == MIN_ISR and stops_with_one_broker(now, has or 0)
         loses = name == UNCLEAN_ELECTION and now == "true"
         shown = replace(setting, value=now).shown_value
         found.append(TopicDifference(name, setting.shown_value, shown, stops or loses))

@@ -1,4 +1,4 @@
-"""Settings of a shared topic that are known to be right, each with its reason, and set-ups that are refused. Pure."""
+"""The right settings of a shared topic, each with its reason, and the refused combinations. Pure."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
-from connect_share.errors import ConfigError
 from connect_share.records import TopicType
 from connect_share.topics.spec import TopicSpec
-from connect_share.worker_config.client_settings import is_secret_property
+from connect_share.worker_config.client_settings import is_secret_property, refusal
 
 MIN_ISR: Final = "min.insync.replicas"
 UNCLEAN_ELECTION: Final = "unclean.leader.election.enable"
@@ -32,7 +31,7 @@ class VettedSetting:
     from_worker_file: bool = False
 
     def is_met_by(self, actual: str) -> bool:
-        """Tell whether a topic with this value needs no change."""
+        """Return whether a topic with this value needs no change."""
         if self.name in _AT_MOST and not self.from_worker_file:
             with suppress(ValueError):
                 return float(actual) <= float(self.value)
@@ -45,14 +44,19 @@ class VettedSetting:
 
 
 def safe_min_isr(replicas: int) -> int:
-    """Give the ``min.insync.replicas`` with which one broker may fail: one less than there are replicas."""
+    """Return the ``min.insync.replicas`` with which one broker may fail: one less than the replicas."""
     return max(1, replicas - 1)
+
+
+def stops_with_one_broker(min_isr: str, replicas: int) -> bool:
+    """Return whether every write of a topic stops as soon as one of its several replicas is down."""
+    return min_isr.isdigit() and replicas > 1 and int(min_isr) > safe_min_isr(replicas)
 
 
 def vetted_settings(
     spec: TopicSpec, replicas: int | None, broker_max_message_bytes: int | None = None
 ) -> tuple[VettedSetting, ...]:
-    """Give the settings a new topic gets, the worker file's own among them.
+    """Return the settings of a new topic, the worker file's own included.
 
     Args:
         spec: what the worker file wants.
@@ -101,7 +105,7 @@ def vetted_settings(
         settings.append(VettedSetting(MIN_ISR, str(safe_min_isr(replicas)), why))
     own = {name: value for name, value in spec.configs.items() if name != "cleanup.policy"}
     merged = [
-        replace(setting, value=own.pop(setting.name), why=f"{spec.setting_name(setting.name)}", from_worker_file=True)
+        replace(setting, value=own.pop(setting.name), why=spec.setting_name(setting.name), from_worker_file=True)
         if setting.name in own
         else setting
         for setting in settings
@@ -111,7 +115,7 @@ def vetted_settings(
 
 
 def refuse_illegal(spec: TopicSpec, settings: Mapping[str, str], replicas: int | None) -> None:
-    """Refuse a set-up that Kafka accepts and that fails later.
+    """Refuse a combination that Kafka accepts and that fails later.
 
     Args:
         spec: the topic.
@@ -123,32 +127,24 @@ def refuse_illegal(spec: TopicSpec, settings: Mapping[str, str], replicas: int |
     """
     in_sync = number_of(settings, MIN_ISR)
     if in_sync is not None and replicas is not None and in_sync > safe_min_isr(replicas):
-        name = spec.setting_name(MIN_ISR)
-        raise ConfigError(
-            f"{name} is {in_sync} and topic {spec.topic!r} has {_count(replicas, 'replica')}: "
-            + (
-                "writes need more replicas than there are"
-                if in_sync > replicas
-                else "every write would stop as soon as one broker is down"
-            )
-            + f"; set it to {safe_min_isr(replicas)}, or {spec.setting_name('replication.factor')} to {in_sync + 1}",
-            property_name=name,
+        effect = "every write would stop as soon as one broker is down"
+        if in_sync > replicas:
+            effect = "writes need more replicas than there are"
+        raise refusal(
+            spec.setting_name(MIN_ISR),
+            f"is {in_sync} and topic {spec.topic!r} has {replicas} replica{'' if replicas == 1 else 's'}: {effect}; "
+            f"set it to {safe_min_isr(replicas)}, or {spec.setting_name('replication.factor')} to {in_sync + 1}",
         )
     segment, largest = number_of(settings, "segment.bytes"), number_of(settings, "max.message.bytes")
     if segment is not None and largest is not None and segment < largest:
-        name = spec.setting_name("segment.bytes")
-        raise ConfigError(
-            f"{name} is smaller than {spec.setting_name('max.message.bytes')}: the broker would refuse large records "
-            f"that fit no segment; set it to {largest} at least",
-            property_name=name,
+        raise refusal(
+            spec.setting_name("segment.bytes"),
+            f"is smaller than {spec.setting_name('max.message.bytes')}: the broker would refuse large records that fit "
+            f"no segment; set it to {largest} at least",
         )
 
 
 def number_of(settings: Mapping[str, str], name: str) -> int | None:
-    """Give the value of a setting that is a number; what is none is left for the broker to refuse."""
+    """Return the value of a numeric setting; anything else is left for the broker to refuse."""
     text = settings.get(name, "").strip()
     return int(text) if text.isascii() and text.isdigit() else None
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from connect_share.errors import ConfigError
+
 SECRET_WORDS: Final = (
     "password",
     "secret",
@@ -26,9 +28,14 @@ SECRET_WORDS: Final = (
 
 
 def is_secret_property(name: str) -> bool:
-    """Tell whether the value of a property must never be shown."""
+    """Return whether the value of a property must never be shown."""
     lowered = name.lower()
     return any(word in lowered for word in SECRET_WORDS)
+
+
+def refusal(name: str, text: str) -> ConfigError:
+    """Return the error for a property that is missing or wrong; the text continues after its name."""
+    return ConfigError(f"{name}{text}" if text.startswith(":") else f"{name} {text}", property_name=name)
 
 
 class Isolation(enum.Enum):

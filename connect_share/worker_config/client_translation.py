@@ -11,8 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from connect_share.errors import ConfigError
-from connect_share.worker_config.client_settings import ClientSettings
+from connect_share.worker_config.client_settings import ClientSettings, refusal
 from connect_share.worker_config.config_providers import has_reference
 from connect_share.worker_config.sasl import translate_sasl
 from connect_share.worker_config.tls import translate_tls
@@ -43,7 +42,7 @@ def whole_number(name: str, value: str) -> int:
     """
     text = value.strip()
     if not _INTEGER.fullmatch(text):
-        raise ConfigError(f"{name} is not a whole number", property_name=name)
+        raise refusal(name, "is not a whole number")
     return int(text)
 
 
@@ -92,7 +91,7 @@ def _word(*allowed: str) -> Callable[[str, str], str]:
     def convert(name: str, value: str) -> str:
         word = value.strip().lower()
         if word not in allowed:
-            raise ConfigError(f"{name} has to be one of {', '.join(allowed)}", property_name=name)
+            raise refusal(name, f"has to be one of {', '.join(allowed)}")
         return word
 
     return convert
@@ -166,9 +165,7 @@ def _order_backoffs(tuning: dict[str, str]) -> None:
 def _refuse_unresolved(java: Mapping[str, str]) -> None:
     for name, value in java.items():
         if name.startswith(("sasl.", "ssl.", "security.", "bootstrap.")) and has_reference(value):
-            raise ConfigError(
-                f"{name} refers to a config provider that is not declared in config.providers", property_name=name
-            )
+            raise refusal(name, "refers to a config provider that is not declared in config.providers")
 
 
 def common_settings(java: Mapping[str, str], own: Mapping[str, str] | None = None) -> ClientSettings:
@@ -185,14 +182,10 @@ def common_settings(java: Mapping[str, str], own: Mapping[str, str] | None = Non
     _refuse_unresolved(java)
     servers = ",".join(part.strip() for part in java.get("bootstrap.servers", "").split(",") if part.strip())
     if not servers:
-        raise ConfigError(
-            "bootstrap.servers is missing; give host:port of the brokers", property_name="bootstrap.servers"
-        )
+        raise refusal("bootstrap.servers", "is missing; give host:port of the brokers")
     protocol = java.get("security.protocol", "PLAINTEXT").strip().upper()
     if protocol not in SECURITY_PROTOCOLS:
-        raise ConfigError(
-            f"security.protocol has to be one of {', '.join(SECURITY_PROTOCOLS)}", property_name="security.protocol"
-        )
+        raise refusal("security.protocol", f"has to be one of {', '.join(SECURITY_PROTOCOLS)}")
     own = own or {}
     tuning = _translated(java, _COMMON)
     _order_backoffs(tuning)

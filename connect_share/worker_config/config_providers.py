@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from connect_share.errors import ConfigError
+from connect_share.worker_config.client_settings import refusal
 from connect_share.worker_config.properties import load_properties
 
 _PACKAGE: Final = "org.apache.kafka.common.config.provider."
@@ -115,19 +116,17 @@ def resolve_variables(properties: Mapping[str, str]) -> dict[str, str]:
     def resolve(property_name: str, provider: str, path: str, key: str) -> str:
         lookup = _PROVIDERS.get(classes[provider])
         if lookup is None:
-            raise ConfigError(
-                f"{property_name}: config provider {provider!r} is of class {classes[provider] or '(none)'!r}, which "
+            raise refusal(
+                property_name,
+                f": config provider {provider!r} is of class {classes[provider] or '(none)'!r}, which "
                 f"cannot be run here; use the file, directory or environment provider",
-                property_name=property_name,
             )
         prefix = f"config.providers.{provider}.param."
         parameters = {name.removeprefix(prefix): text for name, text in properties.items() if name.startswith(prefix)}
         try:
             value = lookup(path, key, parameters)
         except ConfigError as exc:
-            raise ConfigError(
-                f"{property_name}: config provider {provider!r}: {exc}", property_name=property_name
-            ) from exc
+            raise refusal(property_name, f": config provider {provider!r}: {exc}") from exc
         if value is None:
             raise ConfigError(
                 f"{property_name}: config provider {provider!r} has nothing under {key!r}"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from connect_share.errors import ConfigError
+from connect_share.worker_config.client_settings import refusal
 
 POLICY_PROPERTY: Final = "connector.client.config.override.policy"
 ALLOWLIST_PROPERTY: Final = "connector.client.config.override.allowlist"
@@ -54,10 +54,10 @@ class OverridePolicy:
             given = properties.get(RULES_PROPERTY, "").strip() or _DEFAULT
         name = _NAMES.get(given)
         if name is None:
-            raise ConfigError(
-                f"{POLICY_PROPERTY}: Java class {given!r} cannot run here, so what connectors may override is not known; "
+            raise refusal(
+                POLICY_PROPERTY,
+                f": Java class {given!r} cannot run here, so what connectors may override is not known; "
                 "use All, None, Principal or Allowlist",
-                property_name=POLICY_PROPERTY,
             )
         if name == "All":
             return cls(name, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from codecs import BOM_UTF8
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,9 @@ from connect_share.errors import ConfigError
 
 _BLANK: Final = " \t\f"
 _ESCAPES: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_ESCAPE: Final = re.compile(r"\\(u[0-9a-fA-F]{4}|.?)", re.DOTALL)
+# The name of a property and what separates it from the value.
+_NAME: Final = re.compile(r"((?:[^\\=: \t\f]|\\.?)*)[ \t\f]*[=:]?[ \t\f]*", re.DOTALL)
 
 
 def load_properties(path: str | Path, encoding: str = "latin-1") -> dict[str, str]:
@@ -38,7 +42,7 @@ def load_properties(path: str | Path, encoding: str = "latin-1") -> dict[str, st
 
 
 def _without_bom(data: bytes) -> bytes:
-    """Take a byte order mark away that does no harm.
+    """Remove a byte order mark that does no harm.
 
     Raises:
         ConfigError: Java would read it as a part of the first property's name.
@@ -64,9 +68,10 @@ def parse_properties(text: str) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     for number, line in _logical_lines(text):
-        name, value = _split(line)
+        name = _NAME.match(line)
+        assert name is not None  # noqa: S101 - it matches the empty text too
         try:
-            found[_unescape(name)] = _unescape(value)
+            found[_unescape(name[1])] = _unescape(line[name.end() :])
         except ValueError as exc:
             raise ConfigError(f"line {number}: malformed \\uXXXX; write four hexadecimal digits") from exc
     return found
@@ -94,37 +99,15 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
         yield first, "".join(begun)
 
 
-def _split(line: str) -> tuple[str, str]:
-    position = 0
-    while position < len(line) and line[position] not in "=:" + _BLANK:
-        position += 2 if line[position] == "\\" else 1
-    name, rest = line[:position], line[position:].lstrip(_BLANK)
-    if rest[:1] in ("=", ":"):
-        rest = rest[1:].lstrip(_BLANK)
-    return name, rest
-
-
 def _unescape(text: str) -> str:
     if "\\" not in text:
         return text
-    out: list[str] = []
-    position = 0
-    while position < len(text):
-        character = text[position]
-        position += 1
-        if character != "\\" or position == len(text):
-            if character != "\\":
-                out.append(character)
-            continue
-        character = text[position]
-        position += 1
-        if character != "u":
-            out.append(_ESCAPES.get(character, character))
-            continue
-        digits = text[position : position + 4]
-        if len(digits) != 4 or any(digit not in "0123456789abcdefABCDEF" for digit in digits):
-            raise ValueError(digits)
-        out.append(chr(int(digits, 16)))
-        position += 4
     # Two escapes may be the halves of one character.
-    return "".join(out).encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+    return _ESCAPE.sub(_unescaped, text).encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    escaped = match[1]
+    if escaped == "u":
+        raise ValueError(match[0])
+    return chr(int(escaped[1:], 16)) if len(escaped) > 1 else _ESCAPES.get(escaped, escaped)

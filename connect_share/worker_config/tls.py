@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from connect_share.errors import ConfigError
+from connect_share.worker_config.client_settings import refusal
 
 _JKS_MAGIC: Final = b"\xfe\xed\xfe\xed"
 _HOST_NAME_CHECK: Final = "ssl.endpoint.identification.algorithm"
@@ -48,15 +48,15 @@ def translate_tls(java: Mapping[str, str]) -> dict[str, str]:
     """
     for name, remedy in _REFUSED.items():
         if java.get(name, "").strip():
-            raise ConfigError(f"{name} cannot be honoured by this client; {remedy}", property_name=name)
+            raise refusal(name, f"cannot be honoured by this client; {remedy}")
     for name in ("ssl.trustmanager.algorithm", "ssl.keymanager.algorithm"):
         if java.get(name, "").strip() not in _JVM_ALGORITHMS:
-            raise ConfigError(f"{name} cannot be honoured by this client; leave it out", property_name=name)
+            raise refusal(name, "cannot be honoured by this client; leave it out")
     out: dict[str, str] = {}
     for name in ("ssl.enabled.protocols", "ssl.protocol"):
         wanted = {part.strip() for part in java.get(name, "").split(",") if part.strip()}
         if wanted and not wanted & {*_TLS_1_2, _TLS_1_3}:
-            raise ConfigError(f"{name}: this client speaks TLS 1.2 and 1.3 only", property_name=name)
+            raise refusal(name, ": this client speaks TLS 1.2 and 1.3 only")
         if name == "ssl.enabled.protocols" and wanted and not wanted & _TLS_1_2:
             out["ssl.cipher.suites"] = _NO_TLS_1_2
     algorithm = java.get(_HOST_NAME_CHECK)
@@ -73,9 +73,8 @@ def _host_name_check(algorithm: str) -> str:
         return "none"
     if algorithm.strip().lower() == "https":
         return "https"
-    raise ConfigError(
-        f"{_HOST_NAME_CHECK} has to be https, which is the default, or empty, which switches the check of host names off",
-        property_name=_HOST_NAME_CHECK,
+    raise refusal(
+        _HOST_NAME_CHECK, "has to be https, which is the default, or empty, which switches the check of host names off"
     )
 
 
@@ -84,18 +83,18 @@ def _store_kind(name: str, location: str) -> str:
     try:
         # A named pipe would hold everything up; a connector's configuration may say where the store is.
         if not stat.S_ISREG(Path(location).stat().st_mode):
-            raise ConfigError(f"{name}: {location} is no regular file", property_name=name)
+            raise refusal(name, f": {location} is no regular file")
         with Path(location).open("rb") as file:
             content = file.read(_STORE_LIMIT_BYTES)
     except OSError as exc:
-        raise ConfigError(f"{name}: cannot read {location}: {exc.strerror or exc}", property_name=name) from exc
+        raise refusal(name, f": cannot read {location}: {exc.strerror or exc}") from exc
     if content.startswith(_JKS_MAGIC):
         return "JKS"
     if content.startswith(b"\x30"):
         return "PKCS12"
     if b"-----BEGIN " in content:
         return "PEM"
-    raise ConfigError(f"{name}: {location} is neither PEM nor PKCS12 nor JKS", property_name=name)
+    raise refusal(name, f": {location} is neither PEM nor PKCS12 nor JKS")
 
 
 def _translate_truststore(java: Mapping[str, str], out: dict[str, str]) -> None:
@@ -105,9 +104,7 @@ def _translate_truststore(java: Mapping[str, str], out: dict[str, str]) -> None:
         out["ssl.ca.pem"] = _pem("ssl.truststore.certificates", certificates)
     elif not location and java.get("ssl.truststore.password", ""):
         # As in Java: else a misspelled location would mean that all authorities the machine knows are trusted.
-        raise ConfigError(
-            "ssl.truststore.password is given without ssl.truststore.location", property_name="ssl.truststore.password"
-        )
+        raise refusal("ssl.truststore.password", "is given without ssl.truststore.location")
     elif location:
         if _store_kind("ssl.truststore.location", location) == "PEM":
             out["ssl.ca.location"] = location
@@ -121,7 +118,7 @@ def _translate_keystore(java: Mapping[str, str], out: dict[str, str]) -> None:
     if chain or key:
         for name, text in (("ssl.keystore.certificate.chain", chain), ("ssl.keystore.key", key)):
             if not text:
-                raise ConfigError(f"{name} is missing; chain and key are given together", property_name=name)
+                raise refusal(name, "is missing; chain and key are given together")
         out["ssl.certificate.pem"] = _pem("ssl.keystore.certificate.chain", chain)
         out["ssl.key.pem"] = _pem("ssl.keystore.key", key)
     elif location:
@@ -132,10 +129,10 @@ def _translate_keystore(java: Mapping[str, str], out: dict[str, str]) -> None:
             out["ssl.keystore.location"] = location
             out["ssl.keystore.password"] = java.get("ssl.keystore.password", "")
         else:
-            raise ConfigError(
-                f"ssl.keystore.location: {location} is a JKS store, which this client cannot read; convert it with: "
+            raise refusal(
+                "ssl.keystore.location",
+                f": {location} is a JKS store, which this client cannot read; convert it with: "
                 f"keytool -importkeystore -srckeystore {location} -destkeystore {location}.p12 -deststoretype PKCS12",
-                property_name="ssl.keystore.location",
             )
     if java.get("ssl.key.password", "") and "ssl.keystore.location" not in out:
         out["ssl.key.password"] = java["ssl.key.password"]
@@ -144,7 +141,7 @@ def _translate_keystore(java: Mapping[str, str], out: dict[str, str]) -> None:
 def _pem(name: str, text: str) -> str:
     """Break base64 into lines as OpenSSL wants it; Java takes any white space, also none (continued lines)."""
     if "-----BEGIN " not in text:
-        raise ConfigError(f"{name} has no PEM block (-----BEGIN ...-----)", property_name=name)
+        raise refusal(name, "has no PEM block (-----BEGIN ...-----)")
 
     def lines(match: re.Match[str]) -> str:
         base64 = "".join(match.group(2).split())
@@ -172,10 +169,7 @@ def _certificates_of(location: str, password: str) -> str:
     )
     keytool = _keytool()
     if keytool is None:
-        raise ConfigError(
-            f"{name}: {location} can only be read with Java's keytool, which was not found; {remedy}",
-            property_name=name,
-        )
+        raise refusal(name, f": {location} can only be read with Java's keytool, which was not found; {remedy}")
     # Headings are in the language of the machine otherwise.
     command = [keytool, "-J-Duser.language=en", "-list", "-rfc", "-keystore", location]
     command += ["-storepass:env", "CONNECT_SHARE_STORE_PASSWORD"]
@@ -185,12 +179,10 @@ def _certificates_of(location: str, password: str) -> str:
             command, env=environment, capture_output=True, timeout=_KEYTOOL_TIMEOUT_S, check=False, text=True
         )
     except (OSError, subprocess.TimeoutExpired) as exc:
-        raise ConfigError(f"{name}: keytool did not run on {location}; {remedy}", property_name=name) from exc
+        raise refusal(name, f": keytool did not run on {location}; {remedy}") from exc
     # Of a key entry Java trusts the key's own certificate, the first one, and not those that signed it.
     entries = re.split(r"^Alias name: ", done.stdout, flags=re.MULTILINE)[1:]
     found = [block.group() for entry in entries if (block := _CERTIFICATE.search(entry))]
     if done.returncode != 0 or not found:
-        raise ConfigError(
-            f"{name}: keytool found no certificate in {location}; check ssl.truststore.password", property_name=name
-        )
+        raise refusal(name, f": keytool found no certificate in {location}; check ssl.truststore.password")
     return "".join(f"{block}\n" for block in found)

@@ -10,7 +10,7 @@ from typing import Final
 from connect_share.errors import ConfigError, InvalidClusterGroupIdError
 from connect_share.keys import ClusterGroupId
 from connect_share.records import TopicType
-from connect_share.worker_config.client_settings import ClientSettings, Isolation
+from connect_share.worker_config.client_settings import ClientSettings, Isolation, refusal
 from connect_share.worker_config.client_translation import common_settings, is_java_client_property
 from connect_share.worker_config.properties import load_properties
 from connect_share.worker_config.worker_config import TOPIC_PROPERTIES, WorkerConfig, check_topic_name
@@ -67,9 +67,7 @@ class TopicSet:
             java["bootstrap.servers"] = bootstrap_servers
         level = java.pop(_ISOLATION_PROPERTY, Isolation.READ_UNCOMMITTED.value).strip().lower()
         if level not in {isolation.value for isolation in Isolation}:
-            raise ConfigError(
-                f"{_ISOLATION_PROPERTY} has to be read_uncommitted or read_committed", property_name=_ISOLATION_PROPERTY
-            )
+            raise refusal(_ISOLATION_PROPERTY, "has to be read_uncommitted or read_committed")
         return cls(
             dict(topics),
             common_settings(java, own),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 
@@ -13,7 +13,7 @@ from connect_share.errors import ConfigError, InvalidClusterGroupIdError
 from connect_share.keys import ClusterGroupId
 from connect_share.records import TopicType
 from connect_share.worker_config import client_translation
-from connect_share.worker_config.client_settings import ClientSettings, Isolation, is_secret_property
+from connect_share.worker_config.client_settings import ClientSettings, Isolation, is_secret_property, refusal
 from connect_share.worker_config.config_providers import resolve_variables
 from connect_share.worker_config.properties import load_properties
 
@@ -23,16 +23,26 @@ TOPIC_PROPERTIES: Final[Mapping[TopicType, str]] = {
     TopicType.OFFSET: "offset.storage.topic",
     TopicType.STATUS: "status.storage.topic",
 }
-_STORAGE_PREFIXES: Final[Mapping[TopicType, str]] = {
-    TopicType.CONFIG: "config.storage.",
-    TopicType.OFFSET: "offset.storage.",
-    TopicType.STATUS: "status.storage.",
-}
 # Properties of the storage prefixes that are not topic settings.
 _NOT_TOPIC_SETTINGS: Final = frozenset({"topic", "partitions", "replication.factor", "cleanup.policy"})
 
 _INT_MAX: Final = 2**31 - 1
 _SHORT_MAX: Final = 2**15 - 1
+_REPLICAS: Final = (1, _SHORT_MAX, -1)
+_PARTITIONS: Final = (1, _INT_MAX, -1)
+_MILLIS: Final = (0, _INT_MAX, None)
+# Lowest and highest value of each number, and one more that is allowed.
+_INTEGERS: Final[Mapping[str, tuple[int, int, int | None]]] = {
+    "config.storage.replication.factor": _REPLICAS,
+    "offset.storage.replication.factor": _REPLICAS,
+    "offset.storage.partitions": _PARTITIONS,
+    "status.storage.replication.factor": _REPLICAS,
+    "status.storage.partitions": _PARTITIONS,
+    "worker.sync.timeout.ms": _MILLIS,
+    "worker.unsync.backoff.ms": _MILLIS,
+    "offset.flush.interval.ms": _MILLIS,
+    "offset.flush.timeout.ms": _MILLIS,
+}
 _LEGAL_TOPIC: Final = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._-]{1,249}")
 
 
@@ -45,27 +55,28 @@ class _Properties:
     def required(self, name: str, remedy: str) -> str:
         value = self._values.get(name, "").strip()
         if not value:
-            raise ConfigError(f"{name} is missing; {remedy}", property_name=name)
+            raise refusal(name, f"is missing; {remedy}")
         return value
 
-    def integer(self, name: str, default: int, low: int = 0, also: tuple[int, ...] = (), high: int = _INT_MAX) -> int:
+    def integer(self, name: str, default: int, low: int, high: int, also: int | None) -> int:
         text = self._values.get(name, "").strip()
         if not text:
             return default
         value = client_translation.whole_number(name, text)
-        if not low <= value <= high and value not in also:
-            extra = "".join(f", or {number}" for number in also)
-            raise ConfigError(f"{name} has to be {low} to {high}{extra}, not {value}", property_name=name)
+        if not low <= value <= high and value != also:
+            extra = "" if also is None else f", or {also}"
+            raise refusal(name, f"has to be {low} to {high}{extra}, not {value}")
         return value
 
     def word(self, name: str, default: str, allowed: tuple[str, ...]) -> str:
         value = self._values.get(name, "").strip().lower() or default
         if value not in allowed:
-            raise ConfigError(f"{name} has to be one of {', '.join(allowed)}", property_name=name)
+            raise refusal(name, f"has to be one of {', '.join(allowed)}")
         return value
 
-    def boolean(self, name: str, default: bool) -> bool:
-        return self.word(name, "true" if default else "false", ("true", "false")) == "true"
+
+def _field(property_name: str) -> str:
+    return property_name.replace(".", "_")
 
 
 def is_topic_name(text: str) -> bool:
@@ -80,9 +91,8 @@ def check_topic_name(property_name: str, topic: str) -> None:
         ConfigError: names the property.
     """
     if not is_topic_name(topic):
-        raise ConfigError(
-            f"{property_name}: {topic!r} cannot be a topic name; up to 249 characters A-Z a-z 0-9 . _ - are allowed",
-            property_name=property_name,
+        raise refusal(
+            property_name, f": {topic!r} cannot be a topic name; up to 249 characters A-Z a-z 0-9 . _ - are allowed"
         )
 
 
@@ -141,7 +151,7 @@ class WorkerConfig(BaseModel):
 
     @classmethod
     def from_properties(cls, mapping: Mapping[str, str]) -> WorkerConfig:
-        """Take a worker's properties, config providers (``${file:..}``, ``${env:..}``) not yet resolved.
+        """Return the configuration in a worker's properties; ``${file:..}`` and the like are resolved here.
 
         Raises:
             ConfigError: a property is missing or wrong; names it.
@@ -150,36 +160,20 @@ class WorkerConfig(BaseModel):
         resolved = resolve_variables({str(name): str(value) for name, value in mapping.items()})
         given = _Properties(resolved)
         remedy = "a distributed worker's file has it"
-        topics = {topic_type: given.required(name, remedy) for topic_type, name in TOPIC_PROPERTIES.items()}
-        config = cls(
-            group_id=given.required("group.id", remedy),
-            bootstrap_servers=given.required("bootstrap.servers", "give host:port of the brokers"),
-            config_storage_topic=topics[TopicType.CONFIG],
-            offset_storage_topic=topics[TopicType.OFFSET],
-            status_storage_topic=topics[TopicType.STATUS],
-            config_storage_replication_factor=given.integer(
-                "config.storage.replication.factor", 3, 1, (-1,), _SHORT_MAX
-            ),
-            offset_storage_replication_factor=given.integer(
-                "offset.storage.replication.factor", 3, 1, (-1,), _SHORT_MAX
-            ),
-            offset_storage_partitions=given.integer("offset.storage.partitions", 25, 1, (-1,)),
-            status_storage_replication_factor=given.integer(
-                "status.storage.replication.factor", 3, 1, (-1,), _SHORT_MAX
-            ),
-            status_storage_partitions=given.integer("status.storage.partitions", 5, 1, (-1,)),
-            exactly_once_source_support=given.word(  # type: ignore[arg-type]
+        values: dict[str, Any] = {
+            **{_field(name): given.required(name, remedy) for name in (*TOPIC_PROPERTIES.values(), "group.id")},
+            "bootstrap_servers": given.required("bootstrap.servers", "give host:port of the brokers"),
+            "exactly_once_source_support": given.word(
                 "exactly.once.source.support", "disabled", ("disabled", "preparing", "enabled")
             ),
-            sharing_enabled=given.word(SHARING_PROPERTY, "disabled", ("disabled", "enabled")) == "enabled",
-            worker_sync_timeout_ms=given.integer("worker.sync.timeout.ms", 3_000),
-            worker_unsync_backoff_ms=given.integer("worker.unsync.backoff.ms", 300_000),
-            offset_flush_interval_ms=given.integer("offset.flush.interval.ms", 60_000),
-            offset_flush_timeout_ms=given.integer("offset.flush.timeout.ms", 5_000),
-            topic_tracking_enable=given.boolean("topic.tracking.enable", True),
-            topic_tracking_allow_reset=given.boolean("topic.tracking.allow.reset", True),
-            originals=resolved,
-        )
+            "sharing_enabled": given.word(SHARING_PROPERTY, "disabled", ("disabled", "enabled")) == "enabled",
+            "originals": resolved,
+        }
+        for name, limits in _INTEGERS.items():
+            values[_field(name)] = given.integer(name, cls.model_fields[_field(name)].default, *limits)
+        for name in ("topic.tracking.enable", "topic.tracking.allow.reset"):
+            values[_field(name)] = given.word(name, "true", ("true", "false")) == "true"
+        config = cls(**values)
         config._check()
         return config
 
@@ -194,11 +188,9 @@ class WorkerConfig(BaseModel):
             topic = self.topic(topic_type)
             check_topic_name(name, topic)
             if topic in seen:
-                raise ConfigError(
-                    f"{name} and {seen[topic]} both name topic {topic!r}; each needs one of its own", property_name=name
-                )
+                raise refusal(name, f"and {seen[topic]} both name topic {topic!r}; each needs one of its own")
             seen[topic] = name
-        # All that is wrong is told at once, not at the first use.
+        # Wrong client settings are reported now, not at the first use.
         self.isolation(TopicType.CONFIG)
         self.consumer_settings()
         self.producer_settings()
@@ -225,26 +217,21 @@ class WorkerConfig(BaseModel):
 
     def topic(self, topic_type: TopicType) -> str:
         """Name of one of the three topics."""
-        names = {
-            TopicType.CONFIG: self.config_storage_topic,
-            TopicType.OFFSET: self.offset_storage_topic,
-            TopicType.STATUS: self.status_storage_topic,
-        }
-        return names[topic_type]
+        return str(getattr(self, _field(TOPIC_PROPERTIES[topic_type])))
 
     def topic_settings(self, topic_type: TopicType) -> dict[str, str]:
         """Topic-level settings asked for at creation, such as ``min.insync.replicas``.
 
         From ``config.storage.*`` and the like; ``cleanup.policy`` is never taken from there.
         """
-        prefix = _STORAGE_PREFIXES[topic_type]
+        prefix = TOPIC_PROPERTIES[topic_type].removesuffix("topic")
         found = {name[len(prefix) :]: value for name, value in self.originals.items() if name.startswith(prefix)}
         return {name: value for name, value in found.items() if name not in _NOT_TOPIC_SETTINGS}
 
     def isolation(self, topic_type: TopicType) -> Isolation:
-        """How the worker reads a topic.
+        """Return the isolation level with which the worker reads a topic.
 
-        read_committed for config and offsets with exactly-once ``enabled``; statuses always read_uncommitted; otherwise
+        It is read_committed for config and offsets with exactly-once ``enabled``; statuses always read_uncommitted; otherwise
         what the worker file says, read_uncommitted by default as in Java.
 
         Raises:
