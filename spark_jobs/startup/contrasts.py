@@ -3,30 +3,35 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from spark_jobs.startup.figures import Measured, bytes_of, measured, records_of
 from spark_jobs.startup.result import Scenario, StartupResult
+from spark_jobs.startup.view import Measured, MeasuredScenario, bytes_of, records_of
 
-_SAME_RECORDS: Final = 1.2
-"""Scenarios whose records differ by more than this factor are no pair, where the setting leaves the records alone."""
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One contender without a setting and with it."""
+
+    without: Measured
+    having: Measured
+
+    @property
+    def times(self) -> float:
+        """How many times as long a start takes with the setting."""
+        return self.having.total.median / self.without.total.median
 
 
 @dataclass(frozen=True, slots=True)
 class Contrast:
-    """What was measured with a setting beside what was measured without it.
-
-    Attributes:
-        title: names both sides.
-        pairs: ``(without, with)`` of each contender that was measured on both.
-    """
+    """What was measured with a setting beside what was measured without it; the title names both sides."""
 
     title: str
-    without: Scenario
-    having: Scenario
-    pairs: tuple[tuple[Measured, Measured], ...]
+    without: MeasuredScenario
+    having: MeasuredScenario
+    pairs: tuple[Pair, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,89 +39,72 @@ class _Setting:
     """A setting of the topics.
 
     Attributes:
-        value: what a scenario has of it.
-        plain: the value that most scenarios have.
-        turned: the plain value is the side that is looked at, the other one the side to compare with.
-        alters_records: the topics hold more or fewer records with it.
+        of: its value in a scenario.
+        usual: the value that most scenarios have.
+        reversed: the usual value is the side with the setting.
     """
 
-    value: Callable[[Scenario], object]
-    plain: object
-    title: Callable[[Scenario], str]
-    turned: bool = False
-    alters_records: bool = False
+    of: Callable[[Scenario], object]
+    usual: object
+    title: str
+    reversed: bool = False
 
 
 _SETTINGS: Final = (
-    _Setting(lambda each: each.compacted, plain=False, title=lambda _: "Compacted against dirty", alters_records=True),
+    _Setting(lambda each: each.compacted, usual=False, title="Compacted against dirty"),
+    _Setting(lambda each: each.shared, usual=True, title="Shared against dedicated", reversed=True),
+    _Setting(lambda each: each.compression, usual="none", title="Compressed with {} against uncompressed"),
     _Setting(
-        lambda each: each.shared,
-        plain=True,
-        title=lambda _: "Shared against dedicated",
-        turned=True,
-        alters_records=True,
-    ),
-    _Setting(
-        lambda each: each.compression,
-        plain="none",
-        title=lambda each: f"Compressed with {each.compression} against uncompressed",
-    ),
-    _Setting(
-        lambda each: each.transactions,
-        plain=False,
-        title=lambda _: "In transactions, read committed, against plain records",
+        lambda each: each.transactions, usual=False, title="In transactions, read committed, against plain records"
     ),
 )
 
 
-def contrasts(result: StartupResult) -> list[Contrast]:
-    """Give every pair that a contender was measured on, each scenario with its nearest one without the setting."""
+def contrasts(result: StartupResult, scenarios: Mapping[str, MeasuredScenario]) -> list[Contrast]:
+    """Return each scenario with a setting beside the nearest one without, where a contender was measured on both."""
     found = []
     for setting in _SETTINGS:
         for scenario in result.scenarios:
-            if setting.value(scenario) == setting.plain:
-                continue
-            partner = _partner(result, scenario, setting)
-            if partner is None:
-                continue
-            without, having = (scenario, partner) if setting.turned else (partner, scenario)
-            pairs = _pairs(result, without, having)
-            if pairs:
-                found.append(Contrast(setting.title(scenario), without, having, pairs))
+            value = setting.of(scenario)
+            partner = None if value == setting.usual else _partner(result, scenarios, scenario, setting)
+            if partner is not None:
+                names = (scenario.name, partner.name) if setting.reversed else (partner.name, scenario.name)
+                without, having = (scenarios[name] for name in names)
+                found.append(Contrast(setting.title.format(value), without, having, _pairs(without, having)))
     return found
 
 
-def _pairs(result: StartupResult, without: Scenario, having: Scenario) -> tuple[tuple[Measured, Measured], ...]:
-    other = {(each.contender, each.warmth): each for each in measured(result, having.name)}
+def _pairs(without: MeasuredScenario, having: MeasuredScenario) -> tuple[Pair, ...]:
     return tuple(
-        (each, other[each.contender, each.warmth])
-        for each in measured(result, without.name)
-        if (each.contender, each.warmth) in other
+        Pair(each, other) for each in without.starts if (other := having.find(each.contender, each.warmth)) is not None
     )
 
 
-def _partner(result: StartupResult, scenario: Scenario, setting: _Setting) -> Scenario | None:
+def _partner(
+    result: StartupResult, scenarios: Mapping[str, MeasuredScenario], scenario: Scenario, setting: _Setting
+) -> Scenario | None:
+    """Return the scenario with the usual value, all other settings alike, whose groups are most alike."""
     candidates = [
         other
         for other in result.scenarios
-        if setting.value(other) == setting.plain
-        and all(each.value(other) == each.value(scenario) for each in _SETTINGS if each is not setting)
+        if setting.of(other) == setting.usual
+        and all(each.of(other) == each.of(scenario) for each in _SETTINGS if each is not setting)
         and other.jobs == scenario.jobs
-        and (setting.turned or other.groups == scenario.groups)
-        and (setting.alters_records or _apart(records_of(other), records_of(scenario)) <= math.log(_SAME_RECORDS))
-        and _pairs(result, scenario, other)
+        and (setting.reversed or other.groups == scenario.groups)
+        and {scenario.name, other.name} <= scenarios.keys()
+        and _pairs(scenarios[scenario.name], scenarios[other.name])
     ]
     return min(
         candidates,
         key=lambda other: (
-            _apart(records_of(other) / max(1, other.groups), records_of(scenario) / max(1, scenario.groups)),
-            _apart(bytes_of(other) / max(1, other.groups), bytes_of(scenario) / max(1, scenario.groups)),
+            _distance(records_of(other) / max(1, other.groups), records_of(scenario) / max(1, scenario.groups)),
+            _distance(bytes_of(other) / max(1, other.groups), bytes_of(scenario) / max(1, scenario.groups)),
             other.name,
         ),
         default=None,
     )
 
 
-def _apart(first: float, second: float) -> float:
-    """Tell how far two sizes are apart, whichever is the larger one."""
+def _distance(first: float, second: float) -> float:
+    """Return how far two sizes are apart, whichever is the larger one."""
     return abs(math.log(max(1.0, first) / max(1.0, second)))

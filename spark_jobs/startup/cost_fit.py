@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from connect_share.startup import CostModel, StartSize, amounts
-from spark_jobs.startup.figures import spread
 from spark_jobs.startup.result import Prediction, StartupResult
+from spark_jobs.startup.view import spread
 
 _PRICES: Final = tuple(amounts(StartSize(records=0, bytes=0, own_records=0)))
 _SINGULAR: Final = 1e-12

@@ -6,75 +6,116 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any, Final
 
 from pydantic import ValidationError
 
 from connect_share.console import printable
 from connect_share.errors import ConnectShareError, UsageError
-from spark_jobs import command_line
+from migrator.report.page import render_markdown, render_page
+from spark_jobs import command_line, units
+from spark_jobs.startup import drawings, tables
 from spark_jobs.startup.contrasts import contrasts
-from spark_jobs.startup.document import Document, as_markdown, as_page
-from spark_jobs.startup.figures import KIP, STORES, measured, ratios, scenario_title
+from spark_jobs.startup.goals import goals
 from spark_jobs.startup.growth import growths
-from spark_jobs.startup.load_sections import (
-    how_many_at_once,
-    latencies_of,
-    latency_section,
+from spark_jobs.startup.result import Scenario, StartupResult
+from spark_jobs.startup.summary import model_cards, ratio_cards, sentences
+from spark_jobs.startup.view import (
+    KIP,
+    STORES,
+    WARMTHS,
+    MeasuredScenario,
+    drawable,
+    look_of,
     measured_at,
-    method_section,
+    measured_latencies,
+    measured_scenarios,
+    measured_storms,
     processors_of,
-    storm_section,
-    storm_times,
-    storms_of,
 )
-from spark_jobs.startup.result import StartupResult
-from spark_jobs.startup.scenario_sections import kip_section, other_section
-from spark_jobs.startup.start_sections import (
-    growth_section,
-    model_section,
-    phases_section,
-    settings_section,
-)
-from spark_jobs.startup.style import STYLE
-from spark_jobs.startup.summary import goals_section, summary_section
-from spark_jobs.startup.units import milliseconds, ratio
 
-_TITLE = "How long a worker's start takes when the topics are shared"
+_PHASE_PLOTS: Final = 2
 
 
-def document_of(result: StartupResult) -> Document:
-    """Give the report's parts; what was not measured is left out."""
-    sections = (
-        summary_section(result),
-        goals_section(result),
-        kip_section(result),
-        growth_section(result),
-        model_section(result),
-        phases_section(result),
-        settings_section(result),
-        other_section(result, _shown(result)),
-        storm_section(result),
-        latency_section(result),
-        method_section(result),
-    )
-    processors = processors_of(result)
-    about = [
-        "Start-up of Connect's three stores on shared internal topics",
-        "" if processors is None else "one processor" if processors == 1 else f"{processors:,} processors",
-        measured_at(result),
+def report_values(result: StartupResult) -> dict[str, Any]:
+    """Return what the report's template shows; what was not measured is empty."""
+    scenarios = measured_scenarios(result)
+    grown = growths(result, scenarios)
+    compared = contrasts(result, scenarios)
+    storms, latencies = measured_storms(result), measured_latencies(result)
+    large = next((each.sizes[-1][1] for each in grown if each.dimension.x_label == "groups"), None)
+    kip = scenarios.get(KIP)
+    elsewhere = {KIP, *(scenario.name for each in grown for _, scenario in each.sizes)}
+    elsewhere |= {scenario.name for each in compared for scenario in (each.without, each.having)}
+    with_phases = [each for each in scenarios.values() if any(sum(one.phases.values()) > 0 for one in each.starts)]
+    titles = {scenario.name: scenario.title for scenario in result.scenarios}
+    predictions = [
+        (titles.get(each.scenario) or each.scenario, each)
+        for each in result.predictions
+        if drawable(each.predicted_seconds) and drawable(each.measured_seconds)
     ]
-    return Document(
-        _TITLE, ", ".join(part for part in about if part), tuple(section for section in sections if section is not None)
-    )
+    return {
+        "result": result,
+        "goals": goals(result),
+        "cards": list(ratio_cards(kip, large)),
+        "sentences": list(sentences(result, scenarios, grown, storms, latencies)),
+        "kip": kip,
+        "growths": grown,
+        "model_cards": list(model_cards(result.model, predicted=bool(result.predictions))) if result.model else [],
+        "predictions": predictions,
+        "phased": sorted(with_phases, key=lambda each: (each.name != KIP, -each.records))[:_PHASE_PLOTS],
+        "contrasts": compared,
+        "others": [each for each in scenarios.values() if each.name not in elsewhere],
+        "storms": storms,
+        "latencies": latencies,
+        "processors": processors_of(result),
+        "measured_at": measured_at(result),
+        "facts": _facts(result),
+        "missing": [f"Not measured: {look_of(name).title}: {why}" for name, why in sorted(result.missing.items())],
+        "titles": titles,
+        "described": _described,
+        "drawings": drawings,
+        "tables": tables,
+        "units": units,
+        "STORES": STORES,
+        "WARMTHS": WARMTHS,
+    }
 
 
-def _shown(result: StartupResult) -> set[str]:
-    """Give the scenarios that have a place in a part of their own."""
-    grown = {scenario.name for growth in growths(result) for _, scenario in growth.scenarios}
-    compared = {each.name for contrast in contrasts(result) for each in (contrast.without, contrast.having)}
-    return {KIP, *grown, *compared}
+def _described(scenario: MeasuredScenario) -> str:
+    """Return what lies in the topics of a scenario."""
+    if scenario.scenario is None:
+        return f"{scenario.name}:"
+    return f"{scenario.title}: {'; '.join(_topic(scenario.scenario, store) for store in STORES)}."
+
+
+def _topic(scenario: Scenario, store: str) -> str:
+    records, size = getattr(scenario, f"{store}_records"), getattr(scenario, f"{store}_bytes")
+    partitions = scenario.partitions.get(store, "?")
+    unit = "partition" if partitions == 1 else "partitions"
+    return f"{store} {records:,} records, {units.size(size)}, {partitions} {unit}"
+
+
+def _facts(result: StartupResult) -> list[tuple[str, object]]:
+    """Return the lines about machine and versions."""
+    when = measured_at(result)
+    facts: list[tuple[str, object]] = [("measured", when)] if when else []
+    for name, value in result.machine.items():
+        is_size = name.endswith("_bytes") and isinstance(value, int) and value >= 0
+        facts.append((name.removesuffix("_bytes").replace("_", " "), units.size(value) if is_size else value))
+    return [*facts, *((f"version of {name}", version) for name, version in result.versions.items())]
+
+
+def startup_page(values: Mapping[str, Any]) -> str:
+    """Return the report as one self-contained HTML page."""
+    return render_page("startup_page.html.j2", package="spark_jobs", **values)
+
+
+def startup_markdown(values: Mapping[str, Any]) -> str:
+    """Return the report as Markdown; plots are the tables that go with them."""
+    return render_markdown("startup.j2", package="spark_jobs", **values, parts="startup_parts.md.j2")
 
 
 def write_report(result: StartupResult, folder: Path) -> tuple[Path, Path]:
@@ -84,11 +125,11 @@ def write_report(result: StartupResult, folder: Path) -> tuple[Path, Path]:
         ConnectShareError: the folder or a file cannot be written.
     """
     html, markdown = folder / "report.html", folder / "report.md"
-    document = document_of(result)
+    values = report_values(result)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        html.write_text(as_page(document, STYLE), "utf-8")
-        markdown.write_text(as_markdown(document), "utf-8")
+        html.write_text(startup_page(values), "utf-8")
+        markdown.write_text(startup_markdown(values), "utf-8")
     except OSError as exc:
         raise ConnectShareError(
             f"the report cannot be written to {folder}: {exc.strerror}; name another folder"
@@ -97,65 +138,33 @@ def write_report(result: StartupResult, folder: Path) -> tuple[Path, Path]:
 
 
 def startup_table(result: StartupResult) -> list[str]:
-    """Give the result as lines for a terminal: ratios first, then milliseconds."""
-    lines = [*_ratio_lines(result), *_millisecond_lines(result), *_storm_lines(result), *_latency_lines(result)]
+    """Return the result as lines for a terminal: ratios first, then milliseconds."""
+    lines = []
+    for scenario in measured_scenarios(result).values():
+        compared = [f"  {each.sentence}" for each in scenario.starts if each.sentence]
+        lines += [scenario.title, *compared, ""] if compared else []
+    for scenario in measured_scenarios(result).values():
+        heads = "".join(f"{store:>9}" for store in STORES)
+        lines += [scenario.title, f"  {'milliseconds, median (min-max)':<58}{'all three':>24}{heads}"]
+        for each in scenario.starts:
+            median, low, high = map(units.milliseconds, (each.total.median, each.total.low, each.total.high))
+            cells = [units.milliseconds(each.topics[store].median) if store in each.topics else "" for store in STORES]
+            line = f"  {each.title:<58}{f'{median} ({low}-{high})':>24}{''.join(f'{cell:>9}' for cell in cells)}"
+            lines.append(line.rstrip())
+        lines.append("")
+    for storm in (storm for group in measured_storms(result) for storm in group):
+        times = "" if storm.times is None else f", {units.ratio(storm.times)} times one after another"
+        lines.append(
+            f"storm of {storm.storm.starts:,}, {storm.label}: {storm.storm.wall_seconds:,.1f} s{times}, "
+            f"{storm.storm.failed:,} failed"
+        )
+    for put in measured_latencies(result):
+        p50, p99 = units.milliseconds(put.seconds.median), units.milliseconds(put.seconds.percentile(0.99))
+        lines.append(
+            f"put to read-back, {put.latency.contender}, {put.latency.store}, {put.groups}: p50 {p50} ms, p99 {p99} ms"
+        )
     lines.append("KIP-1173's own figures: config about 500 ms, status 400-500 ms")
     return [printable(line) for line in lines]
-
-
-def _scenarios(result: StartupResult) -> list[str]:
-    return list(dict.fromkeys(starts.scenario for starts in result.starts))
-
-
-def _ratio_lines(result: StartupResult) -> list[str]:
-    lines = []
-    for name in _scenarios(result):
-        compared = ratios(measured(result, name))
-        if compared:
-            lines += [scenario_title(result, name), *(f"  {each.sentence}" for each in compared), ""]
-    return lines
-
-
-def _millisecond_lines(result: StartupResult) -> list[str]:
-    lines = []
-    for name in _scenarios(result):
-        found = measured(result, name)
-        if not found:
-            continue
-        heads = "".join(f"{store:>9}" for store in STORES)
-        lines += [scenario_title(result, name), f"  {'milliseconds, median (min-max)':<58}{'all three':>24}{heads}"]
-        for each in found:
-            total = each.total
-            shown = f"{milliseconds(total.median)} ({milliseconds(total.low)}-{milliseconds(total.high)})"
-            cells = "".join(
-                f"{milliseconds(each.topics[store].median) if store in each.topics else '':>9}" for store in STORES
-            )
-            lines.append(f"  {each.title:<58}{shown:>24}{cells}".rstrip())
-        lines.append("")
-    return lines
-
-
-def _storm_lines(result: StartupResult) -> list[str]:
-    lines = []
-    for group in storms_of(result):
-        for storm in group:
-            times = storm_times(storm, group)
-            shown = "" if times is None else f", {ratio(times)} times one after another"
-            lines.append(
-                f"storm of {storm.starts:,}, {how_many_at_once(storm)}: {storm.wall_seconds:,.1f} s{shown}, "
-                f"{storm.failed:,} failed"
-            )
-    return [*lines, ""] if lines else []
-
-
-def _latency_lines(result: StartupResult) -> list[str]:
-    lines = [
-        f"put to read-back, {each.contender}, {each.store}, {each.groups:,} "
-        f"{'group' if each.groups == 1 else 'groups'}: "
-        f"p50 {milliseconds(seconds.median)} ms, p99 {milliseconds(seconds.percentile(0.99))} ms"
-        for each, seconds in latencies_of(result)
-    ]
-    return [*lines, ""] if lines else []
 
 
 def load_result(path: Path) -> StartupResult:
@@ -175,7 +184,7 @@ def load_result(path: Path) -> StartupResult:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Draw the report of a saved result; give the exit code."""
+    """Draw the report of a saved result; return the exit code."""
     arguments = command_line.parser("startup.report", "Draw the start-up benchmark's report from its saved result.")
     arguments.epilog = None  # nothing runs on a cluster
     arguments.add_argument("result", type=Path, help="JSON file that benchmark_startup wrote")

@@ -1,0 +1,360 @@
+"""What the start-up benchmark's report shows: medians, spreads and ratios of a result, computed once. Pure.
+
+Whatever was not measured is absent, never zero.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Final
+
+from spark_jobs.startup.result import PHASES, Latency, Scenario, StartupResult, Storm, Warmth
+from spark_jobs.units import ratio
+
+KIP: Final = "kip"
+OURS: Final = "python"
+STORES: Final = ("config", "status", "offset")
+WARMTHS: Final[tuple[Warmth, ...]] = ("cold", "warm")
+
+_SHORTEST: Final = 1e-9
+_LONGEST: Final = 1e9
+"""Seconds outside of these are a broken file, and no plot could show them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Names and colour (a number from 1) of a contender."""
+
+    title: str
+    label: str
+    colour: int
+    dashed: bool = False
+
+
+_LOOKS: Final = {
+    OURS: Look("Python stores", "Python stores", 1),
+    "python-checkpoint": Look("Python stores, from a checkpoint", "from a checkpoint", 1, dashed=True),
+    "java-jar": Look("Java stores with the sharing jar", "Java with the jar", 3),
+    "java": Look("Java stores, plain keys", "Java, plain keys", 2),
+    "java-foreign": Look("Java stores, prefixed keys", "Java, prefixed keys", 2, dashed=True),
+    "plain-client": Look("plain confluent-kafka read, default settings", "plain client", 4),
+    "librdkafka": Look("bare librdkafka read, nothing done to the records", "bare librdkafka", 6),
+    "kcat": Look("kcat (C), one topic after another", "kcat", 5),
+}
+_ORDER: Final = tuple(_LOOKS)
+
+
+def look_of(contender: str) -> Look:
+    """Return how a contender is shown; an unknown one by its own name."""
+    return _LOOKS.get(contender) or Look(contender, contender, 6, dashed=True)
+
+
+def contender_order(contender: str) -> tuple[int, str]:
+    """Return a sort key: ours first, then the other known ones, then the rest by name."""
+    return (_ORDER.index(contender) if contender in _LOOKS else len(_ORDER), contender)
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Seconds of several starts; never empty."""
+
+    values: tuple[float, ...]
+
+    @property
+    def n(self) -> int:
+        """How many starts."""
+        return len(self.values)
+
+    @property
+    def median(self) -> float:
+        """The middle one, seconds."""
+        return statistics.median(self.values)
+
+    @property
+    def low(self) -> float:
+        """The fastest one, seconds."""
+        return min(self.values)
+
+    @property
+    def high(self) -> float:
+        """The slowest one, seconds."""
+        return max(self.values)
+
+    def percentile(self, share: float) -> float:
+        """Return the value that ``share`` (0 to 1) of all do not exceed, by the nearest rank."""
+        ordered = sorted(self.values)
+        return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
+
+
+def spread(values: Iterable[float]) -> Spread | None:
+    """Return the values that can be compared and drawn; ``None`` if there are none."""
+    usable = tuple(value for value in values if drawable(value))
+    return Spread(usable) if usable else None
+
+
+def drawable(seconds: float) -> bool:
+    """Return whether these seconds can have been measured and can be drawn."""
+    return _SHORTEST <= seconds <= _LONGEST
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One contender on one scenario.
+
+    Attributes:
+        total: until all three stores were ready.
+        topics: until each store was ready, where the contender knows it.
+        phases: median seconds of the parts of a start, where the contender knows them.
+        cpu_seconds, peak_bytes: medians, where they were measured.
+        ours: our start of the same warmth, or the only one of ours.
+    """
+
+    contender: str
+    warmth: Warmth
+    total: Spread
+    topics: dict[str, Spread]
+    phases: dict[str, float]
+    cpu_seconds: float | None
+    peak_bytes: float | None
+    ours: Measured | None = None
+
+    @property
+    def title(self) -> str:
+        """Name in a table."""
+        return f"{look_of(self.contender).title}, {self.warmth}"
+
+    @property
+    def label(self) -> str:
+        """Name in a plot."""
+        return f"{look_of(self.contender).label}, {self.warmth}"
+
+    @property
+    def times(self) -> float | None:
+        """How many times as long as ours it takes, median by median."""
+        return None if self.ours is None else self.total.median / self.ours.total.median
+
+    @property
+    def sentence(self) -> str:
+        """The comparison with ours in words, whichever is the faster one."""
+        if self.ours is None or self.times is None or self.contender == OURS:
+            return ""
+        ours = "our stores" if self.warmth == self.ours.warmth else f"a {self.ours.warmth} start of ours"
+        what = f"{self.warmth}: {look_of(self.contender).title}"
+        if self.times >= 1:
+            return f"{what}: {ratio(self.times)} times as long as {ours}"
+        return f"{what}: sooner, {ours} need {ratio(1 / self.times)} times as long"
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredScenario:
+    """A scenario and what was measured on it, ours first.
+
+    Attributes:
+        scenario: ``None`` if the result does not describe it.
+    """
+
+    name: str
+    scenario: Scenario | None
+    starts: tuple[Measured, ...]
+
+    @property
+    def title(self) -> str:
+        """Its title, or its name."""
+        return (self.scenario.title if self.scenario else "") or self.name
+
+    @property
+    def records(self) -> int:
+        """Records of all three topics."""
+        return 0 if self.scenario is None else records_of(self.scenario)
+
+    @property
+    def bytes(self) -> int:
+        """Keys and values of all three topics."""
+        return 0 if self.scenario is None else bytes_of(self.scenario)
+
+    @property
+    def phases(self) -> list[str]:
+        """Parts of a start that someone knows of, in their order."""
+        there = {phase for each in self.starts for phase in each.phases}
+        return [*(phase for phase in PHASES if phase in there), *sorted(there - set(PHASES))]
+
+    def find(self, contender: str, warmth: Warmth) -> Measured | None:
+        """Return what was measured of a contender."""
+        return next((each for each in self.starts if (each.contender, each.warmth) == (contender, warmth)), None)
+
+
+def records_of(scenario: Scenario) -> int:
+    """Return the number of records of all three topics."""
+    return scenario.config_records + scenario.status_records + scenario.offset_records
+
+
+def bytes_of(scenario: Scenario) -> int:
+    """Return the bytes of keys and values of all three topics."""
+    return scenario.config_bytes + scenario.status_bytes + scenario.offset_bytes
+
+
+def measured_scenarios(result: StartupResult) -> dict[str, MeasuredScenario]:
+    """Return the scenarios on which something was measured, by name."""
+    known = {scenario.name: scenario for scenario in result.scenarios}
+    found = {}
+    for name in dict.fromkeys(each.scenario for each in result.starts):
+        if starts := _measured(result, name):
+            found[name] = MeasuredScenario(name, known.get(name), tuple(starts))
+    return found
+
+
+def _measured(result: StartupResult, scenario: str) -> list[Measured]:
+    """Return what was measured on a scenario; starts of several entries are put together."""
+    found = []
+    kinds = dict.fromkeys((each.contender, each.warmth) for each in result.starts if each.scenario == scenario)
+    for contender, warmth in sorted(kinds, key=lambda kind: (contender_order(kind[0]), WARMTHS.index(kind[1]))):
+        kind = (scenario, contender, warmth)
+        entries = [each for each in result.starts if (each.scenario, each.contender, each.warmth) == kind]
+        total = spread(value for each in entries for value in each.seconds)
+        if total is None:
+            continue
+        topics = {name: spread(value for each in entries for value in each.topics.get(name, ())) for name in STORES}
+        phases: dict[str, list[float]] = {}
+        for phase, values in ((phase, values) for each in entries for phase, values in each.phases.items()):
+            phases.setdefault(phase, []).extend(value for value in values if value == 0 or drawable(value))
+        cpu = spread(value for each in entries for value in each.cpu_seconds)
+        peaks = [peak for each in entries for peak in each.peak_bytes]
+        found.append(
+            Measured(
+                contender,
+                warmth,
+                total,
+                {name: seconds for name, seconds in topics.items() if seconds is not None},
+                {phase: statistics.median(values) for phase, values in phases.items() if values},
+                None if cpu is None else cpu.median,
+                statistics.median(peaks) if peaks else None,
+            )
+        )
+    ours = {each.warmth: each for each in found if each.contender == OURS}
+    if not ours:
+        return found
+    only = next(iter(ours.values()))
+    return [replace(each, ours=ours.get(each.warmth, only)) for each in found]
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredStorm:
+    """A storm.
+
+    Attributes:
+        seconds: of each start.
+        wall_seconds: ``None`` if it cannot have been measured.
+        times: its wall time beside that of the same starts one after another.
+        queueing: more starts ran at once than there are processors.
+    """
+
+    storm: Storm
+    seconds: Spread | None
+    wall_seconds: float | None
+    times: float | None
+    queueing: bool
+
+    @property
+    def label(self) -> str:
+        """How the starts ran."""
+        at_once = self.storm.at_once
+        if at_once == 1:
+            return "one after another"
+        return "all at once" if at_once >= self.storm.starts else f"{at_once:,} at once"
+
+    @property
+    def cpu_seconds(self) -> float | None:
+        """CPU time of each start."""
+        each = self.storm.cpu_seconds / self.storm.starts if self.storm.starts > 0 else 0.0
+        return each if drawable(each) else None
+
+
+def measured_storms(result: StartupResult) -> list[list[MeasuredStorm]]:
+    """Return the storms by scenario and number of starts, fewest at once first."""
+    groups: dict[tuple[str, int], list[Storm]] = {}
+    for storm in sorted(result.storms, key=lambda each: (each.scenario, each.starts, each.at_once)):
+        groups.setdefault((storm.scenario, storm.starts), []).append(storm)
+    return [[_measured_storm(storm, group, processors_of(result)) for storm in group] for group in groups.values()]
+
+
+def _measured_storm(storm: Storm, group: Sequence[Storm], processors: int | None) -> MeasuredStorm:
+    alone = next((other for other in group if other.at_once == 1), None)
+    wall_s = storm.wall_seconds if drawable(storm.wall_seconds) else None
+    comparable = alone is not None and alone is not storm and drawable(alone.wall_seconds)
+    return MeasuredStorm(
+        storm,
+        spread(storm.seconds),
+        wall_s,
+        wall_s / alone.wall_seconds if comparable and alone is not None and wall_s is not None else None,
+        queueing=processors is not None and storm.at_once > processors,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredLatency:
+    """Put to read-back of one store.
+
+    Attributes:
+        beside_java: times of Java's median with as many groups; of ours only.
+        beside_one_group: times of the own median with one group.
+    """
+
+    latency: Latency
+    seconds: Spread
+    beside_java: float | None
+    beside_one_group: float | None
+
+    @property
+    def label(self) -> str:
+        """The stores' name; the form of their keys makes no difference here."""
+        contender = self.latency.contender
+        return "Java stores" if contender == "java" else look_of(contender).label
+
+    @property
+    def groups(self) -> str:
+        """How many groups wrote."""
+        return "1 group" if self.latency.groups == 1 else f"{self.latency.groups:,} groups"
+
+
+def measured_latencies(result: StartupResult) -> list[MeasuredLatency]:
+    """Return the latencies that hold something, by store, number of groups and contender."""
+    found: dict[tuple[str, int, str], tuple[Latency, Spread]] = {
+        (each.store, each.groups, each.contender): (each, seconds)
+        for each in sorted(
+            result.latencies, key=lambda each: (STORES.index(each.store), each.groups, contender_order(each.contender))
+        )
+        if (seconds := spread(each.seconds))
+    }
+
+    def beside(seconds: Spread, store: str, groups: int, contender: str) -> float | None:
+        other = found.get((store, groups, contender))
+        return None if other is None else seconds.median / other[1].median
+
+    return [
+        MeasuredLatency(
+            each,
+            seconds,
+            beside(seconds, each.store, each.groups, "java") if each.contender == OURS else None,
+            beside(seconds, each.store, 1, each.contender) if each.groups > 1 else None,
+        )
+        for each, seconds in found.values()
+    ]
+
+
+def processors_of(result: StartupResult) -> int | None:
+    """Return how many processors the machine had, if the result says it."""
+    number = result.machine.get("processors")
+    return number if isinstance(number, int) and number > 0 else None
+
+
+def measured_at(result: StartupResult) -> str:
+    """Return day and minute of the measurement; empty if the result does not say it."""
+    try:
+        when = datetime.fromtimestamp(result.measured_at_ms / 1000, UTC)
+    except (OverflowError, ValueError, OSError):
+        return ""
+    return f"{when:%Y-%m-%d %H:%M} UTC" if result.measured_at_ms > 0 else ""
