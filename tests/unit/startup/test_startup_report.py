@@ -143,6 +143,7 @@ def a_small_result() -> StartupResult:
             "scenarios": [each for each in whole.scenarios if each.name in names],
             "starts": [each for each in whole.starts if each.scenario in names],
             "storms": [each for each in whole.storms if each.starts == 20],
+            "predictions": [each for each in whole.predictions if each.scenario in names],
         }
     )
 
