@@ -1,54 +1,49 @@
-"""The cut-over: what is left is copied, both sides are compared, the old side is fenced and sealed, in that order."""
+"""The cut-over: copies what is left, compares both sides, fences and seals the old side, in that order."""
 
 from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from connect_share import client
-from connect_share.admin import Admin
-from connect_share.records import TopicType
-from connect_share.state import replay_config
 from migrator.apply.follow import Follower, request_path, require_may_follow
+from migrator.cutover.fence import fence
+from migrator.cutover.moved_source import moved_sources
 from migrator.cutover.seal_records import (
     How,
     SealPreview,
     default_how,
-    ended,
+    end_cutover,
     preview,
     require_backed_up,
     seal,
-    source_records,
 )
 from migrator.errors import AlreadyAppliedError, CutoverError
-from migrator.facts.inspection import client_id_of, read_facts, require_no_live_workers, require_no_open_transaction
 from migrator.facts.manifest import Manifest
 from migrator.facts.migration_run import MigrationRun, only_one
 from migrator.facts.readiness import check_all
-from migrator.plan.plan import SourceCluster
 from migrator.progress import Progress, Silent
 from migrator.verify.new_writes import require_unused
 from migrator.verify.verification import Verification, VerifyEngine, verify_plan
 
 TIMEOUT_S: Final = 120.0
-_ASK_AGAIN_S: Final = 0.2
+_RETRY_S: Final = 0.2
 
 
 @dataclass(frozen=True)
 class CutoverPreview:
-    """What a cut-over would do.
+    """The effect of a cut-over or of a seal.
 
     Attributes:
         live_workers: per source group how many are alive; all have to be stopped first.
         how: of sealing.
         seal: what sealing would write.
         transactional_ids: that would be fenced.
-        same_members: source groups of which live workers may be new ones, of a seal alone.
+        same_members: source groups whose live workers may be new ones; only for a seal alone.
     """
 
     live_workers: dict[str, int]
@@ -60,7 +55,7 @@ class CutoverPreview:
 
 @dataclass(frozen=True)
 class CutoverResult:
-    """What was done; no verification when a cut-over that was killed while it sealed is gone on with, or of a seal alone."""
+    """What was done; without a verification after a cut-over that was killed while it sealed, and after a seal alone."""
 
     manifest: Manifest
     verification: Verification | None
@@ -68,18 +63,18 @@ class CutoverResult:
 
 
 def preview_cutover(run: MigrationRun, how: How | None = None, progress: Progress | None = None) -> CutoverPreview:
-    """Look at what a cut-over would do; writes nothing, and does not disturb a run that follows.
+    """Return what a cut-over would do; writes nothing, and does not disturb a run that follows.
 
     Raises:
         ConnectShareError: as :func:`cut_over`.
     """
-    manifest = run.applied()
-    require_may_follow(manifest)
+    require_may_follow(run.applied())
     require_unused(run)
-    _check(run, manifest, progress or Silent())
-    how = how or default_how(run.plan)
-    ids = tuple(id_ for _, id_ in transactional_ids(run, manifest))
-    return CutoverPreview(live_workers(run), how, preview(run, manifest, how), ids)
+    _check(run, progress or Silent())
+    how, sources = how or default_how(run.plan), moved_sources(run)
+    live = {source.plan.group_id: source.live_workers() for source in sources}
+    ids = tuple(id_ for source in sources for id_ in source.transactional_ids())
+    return CutoverPreview(live, how, preview(run, how), ids)
 
 
 def cut_over(
@@ -100,7 +95,7 @@ def cut_over(
         how: to seal the source; ``None`` removes originals that lie beside their copies and stops connectors otherwise.
         timeout_s: limit for taking over from a run that follows, and for copying what is left.
         engine: of the verification.
-        progress: told how far it is.
+        progress: of all steps.
 
     Raises:
         LiveMembersError: workers of a source are alive.
@@ -110,14 +105,14 @@ def cut_over(
     """
     progress = progress or Silent()
     deadline_s = time.monotonic() + timeout_s
-    _require_its_time(run, how)
+    _require_possible(run, how)
     with _taken_over(run.plan_path, deadline_s):
-        manifest = run.reload_manifest()
-        require_may_follow(manifest)
-        _check(run, manifest, progress)
+        sealed = run.reload_manifest().sealed
+        require_may_follow(run.applied())
+        _check(run, progress)
         _require_stopped(run)
         verification = None
-        if manifest.sealed is None:
+        if sealed is None:
             progress.phase("copying what is left", 0)
             _catch_up(run, Follower(run), deadline_s)
             verification = verify_plan(run, engine=engine, progress=progress)
@@ -128,23 +123,28 @@ def cut_over(
                     f"{run.plan_path} shows them; nothing was fenced or sealed, the old workers may be started "
                     f"again{again}"
                 )
-            manifest = run.applied()
             how = how or default_how(run.plan)
         else:
-            how = manifest.sealed.how  # a cut-over that was killed while it sealed: both sides were equal then
+            how = sealed.how  # a cut-over that was killed while it sealed: both sides were equal then
         _require_stopped(run)
-        fenced = fence(run, transactional_ids(run, manifest), progress)
-        manifest = ended(run, manifest, None) if how == "none" else seal(run, manifest, how, progress)
+        ids = [(source, id_) for source in moved_sources(run) for id_ in source.transactional_ids()]
+        fenced = fence(ids, progress)
+        manifest = end_cutover(run, None) if how == "none" else seal(run, how, progress)
         return CutoverResult(manifest, verification, fenced)
 
 
-def _check(run: MigrationRun, manifest: Manifest, progress: Progress) -> None:
+def _check(run: MigrationRun, progress: Progress) -> None:
     # What a seal has written to the source is no growth of it.
-    check_all(run, progress, source_may_change=manifest.sealed is not None)
+    check_all(run, progress, source_may_change=run.applied().sealed is not None)
 
 
-def _require_its_time(run: MigrationRun, how: How | None) -> None:
-    """Refuse what can be refused before a run that follows is asked to end.
+def _require_stopped(run: MigrationRun) -> None:
+    for source in moved_sources(run):
+        source.require_stopped()
+
+
+def _require_possible(run: MigrationRun, how: How | None) -> None:
+    """Check what can be checked before a run that follows is asked to end.
 
     Raises:
         LiveMembersError: workers of a source are alive.
@@ -161,52 +161,23 @@ def _require_its_time(run: MigrationRun, how: How | None) -> None:
 
 @contextmanager
 def _taken_over(plan_path: Path, deadline_s: float) -> Iterator[None]:
-    """Hold the plan; ask a run that follows it to end."""
+    """Lock the plan; ask a run that follows it to end."""
     request = request_path(plan_path)
     try:
         with contextlib.ExitStack() as held:
             while True:
-                request.touch(mode=0o600)  # again and again: a run that begins to follow now takes it for an old one
+                request.touch(mode=0o600)  # each time: a run that begins to follow removes an old request
                 try:
                     held.enter_context(only_one(plan_path))
                     break
                 except AlreadyAppliedError:
                     if time.monotonic() > deadline_s:
                         raise
-                    time.sleep(_ASK_AGAIN_S)
+                    time.sleep(_RETRY_S)
             request.unlink(missing_ok=True)
             yield
     finally:
         request.unlink(missing_ok=True)
-
-
-def _require_stopped(run: MigrationRun) -> None:
-    for source, worker in zip(run.plan.sources, run.workers, strict=True):
-        with Admin(worker.admin_settings(), client_id=client_id_of(worker)) as admin:
-            require_no_live_workers(admin, source.group_id, side="source")
-
-
-def live_workers(run: MigrationRun) -> dict[str, int]:
-    """Return how many workers of each source's group are alive."""
-    live = {}
-    for source, worker in zip(run.plan.sources, run.workers, strict=True):
-        with Admin(worker.admin_settings(), client_id=client_id_of(worker)) as admin:
-            live[source.group_id] = admin.connect_groups().get(source.group_id, 0)
-    return live
-
-
-def fence(run: MigrationRun, ids: Sequence[tuple[int, str]], progress: Progress) -> int:
-    """Fence old producers by the index of their source and their transactional id. Returns how many.
-
-    Raises:
-        BrokerError: the cluster refused.
-    """
-    progress.phase("fencing the old producers", len(ids))
-    for source_index, transactional_id in ids:
-        worker = run.workers[source_index]
-        client.fence(worker.producer_settings(), transactional_id, client_id=client_id_of(worker))
-        progress.advance(1)
-    return len(ids)
 
 
 def _catch_up(run: MigrationRun, follower: Follower, deadline_s: float) -> None:
@@ -220,30 +191,6 @@ def _catch_up(run: MigrationRun, follower: Follower, deadline_s: float) -> None:
                 "the source still grows although its workers are stopped: find out who writes to it; nothing was "
                 "fenced or sealed"
             )
-    for source, worker in zip(run.plan.sources, run.workers, strict=True):
-        with Admin(worker.admin_settings(), client_id=client_id_of(worker)) as admin:
-            facts = read_facts(admin, {topic.topic for topic in source.topics.values()})
-            for topic in source.topics.values():
-                require_no_open_transaction(admin, facts[topic.topic], wait_s=max(0.0, deadline_s - time.monotonic()))
+    for source in moved_sources(run):
+        source.require_no_open_transaction(max(0.0, deadline_s - time.monotonic()))
     follower.round()  # what those transactions have committed
-
-
-def transactional_ids(run: MigrationRun, manifest: Manifest) -> list[tuple[int, str]]:
-    """Return the transactional ids of the sources that use exactly-once: the leader's and those of tasks (KIP-618)."""
-    found: list[tuple[int, str]] = []
-    for index, source in enumerate(run.plan.sources):
-        if run.workers[index].exactly_once_source_support != "disabled":
-            found += [(index, text) for text in _ids_of(run, manifest, index, source)]
-    return found
-
-
-def _ids_of(run: MigrationRun, manifest: Manifest, index: int, source: SourceCluster) -> Iterator[str]:
-    state = replay_config(
-        source_records(manifest, index, source, TopicType.CONFIG, run.workers[index]),
-        source.group_id if source.sharing else None,
-    )
-    if source.only_connectors is None:
-        yield f"connect-cluster-{source.group_id}"
-    for name in sorted(state.connectors()):
-        if source.only_connectors is None or name in source.only_connectors:
-            yield from (f"{source.group_id}-{task}" for task in state.tasks_to_fence(name))

@@ -1,41 +1,38 @@
-"""Taking a move back: what the plan wrote is removed again, nothing else, and the source is unsealed."""
+"""The rollback: removes what the plan wrote, nothing else, and unseals the source."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from connect_share.admin import Admin
-from connect_share.log.ranges import read_ranges
 from connect_share.record_file import RecordFile
 from connect_share.records import OffsetRange, Record, TopicType
-from connect_share.state import replay_config
 from connect_share.worker_config.client_settings import Isolation
 from migrator.apply.apply import now_ms
-from migrator.copy.checked_writer import CheckedWriter, Producers
-from migrator.copy.copy_job import IDLE_TIMEOUT_S, MARKER_KEY, CopyJob, read_slice, rewritten
+from migrator.copy.copy_job import MARKER_KEY, CopyJob, read_slice, rewritten
 from migrator.copy.evidence import Tally
 from migrator.copy.existing_records import identity, ranges_since
+from migrator.cutover.moved_source import moved_sources
 from migrator.cutover.seal_records import how_to_restore, marker, removal, unseal
 from migrator.errors import AlreadyAppliedError, PlanRejectedError
-from migrator.facts.inspection import client_id_of, read_facts
+from migrator.facts.inspection import read_facts
 from migrator.facts.manifest import Manifest, MigrationStatus
 from migrator.facts.migration_run import MigrationRun
-from migrator.facts.readiness import check_all, copy_jobs, whole_topic
-from migrator.plan.plan import CopySlice
+from migrator.facts.readiness import check_all, copy_jobs
+from migrator.facts.worker_clients import admin_of, read_records, write_records
 from migrator.progress import Progress, Silent
 from migrator.transform.connector_keys import connector_of
 
 
 @dataclass
 class Rollback:
-    """What a rollback removes.
+    """The effect of a rollback.
 
     Attributes:
-        removals: per topic the keys whose newest record the plan wrote, with their partition.
-        newer: per topic and connector how many keys somebody has written since; they stay.
+        removals: per topic the keys whose newest record the plan wrote.
+        newer: per topic and connector how many keys others have written since; they stay.
         unsealed: target states put back at the sources.
     """
 
@@ -61,9 +58,9 @@ def roll_back(
 
     Args:
         run: the plan, locked.
-        dry_run: find out and write nothing.
-        although_used: go on although the new workers have written; what they wrote stays.
-        progress: told how far it is.
+        dry_run: return what would be done and write nothing.
+        although_used: roll back although new workers have written; what they wrote stays.
+        progress: of the reads.
 
     Raises:
         AlreadyAppliedError: it was rolled back before.
@@ -77,15 +74,15 @@ def roll_back(
     check_all(run, progress, source_may_change=True)
     removed = manifest.sealed is not None and manifest.sealed.how == "remove"
     if removed:
-        _require_restored(run, manifest)
-    found = _find(run, manifest, progress, dry_run=dry_run)
+        _require_restored(run)
+    found = _find(run, progress, dry_run=dry_run)
     if found.newer and not (although_used or dry_run):
         raise used_since(found)
     if dry_run:
         return found
-    _write(run, found)
+    write_records([run.destination], _removals(run, found))
     if manifest.sealed is not None and not removed:
-        found.unsealed = unseal(run, manifest)
+        found.unsealed = unseal(run)
     run.update(status=MigrationStatus.ROLLED_BACK, sealed=None, finished_at_ms=now_ms())
     return found
 
@@ -98,132 +95,94 @@ def used_since(found: Rollback) -> PlanRejectedError:
     )
 
 
-def _require_restored(run: MigrationRun, manifest: Manifest) -> None:
-    """Refuse while the source lacks what a seal has removed: the copies would be the last there is.
+def _require_restored(run: MigrationRun) -> None:
+    """Check that the source has what a seal has removed: without it the copies are the last there is.
 
     Raises:
         PlanRejectedError: it says how to put the originals back.
     """
-    removed = () if manifest.sealed is None else manifest.sealed.target_states
-    for index, source in enumerate(run.plan.sources):
-        worker, topic = run.workers[index], source.topics[TopicType.CONFIG]
-        records = read_ranges(
-            worker.consumer_settings(),
-            whole_topic(run, index, TopicType.CONFIG),
-            isolation=topic.isolation,
-            client_id=client_id_of(worker),
-            idle_timeout_s=IDLE_TIMEOUT_S,
-        )
-        there = replay_config(records, source.group_id if source.sharing else None).connectors()
-        missing = removed[index].keys() - there if removed else source.connectors and not there
+    sealed = run.applied().sealed
+    removed = () if sealed is None else sealed.target_states
+    for source in moved_sources(run):
+        present = source.config_now().connectors()
+        missing = removed[source.index].keys() - present if removed else source.plan.connectors and not present
         if missing:
-            raise PlanRejectedError(f"the originals of {source.group_id} were removed; {how_to_restore(run, manifest)}")
+            raise PlanRejectedError(f"the originals of {source.plan.group_id} were removed; {how_to_restore(run)}")
 
 
-def _identity_at(run: MigrationRun, topic: str) -> Callable[[Record], bytes]:
-    """Return what recognises a record that was written to a topic."""
-    worker = run.destination
-    with Admin(worker.admin_settings(), client_id=client_id_of(worker)) as admin:
-        if admin.topic_configs(topic).get("message.timestamp.type") != "LogAppendTime":
-            return identity
-    return lambda record: identity(replace(record, timestamp_ms=0))
-
-
-def _written(
-    folder: Path, manifest: Manifest, topic_type: TopicType, jobs: list[CopyJob], known_by: Callable[[Record], bytes]
-) -> set[bytes]:
-    """Give the identities of everything that the plan writes to one topic."""
-    told: set[bytes] = set()
-    for job in jobs:
-        if job.slice_.topic_type is topic_type:
-            (whole,) = manifest.read_ranges_of(job.slice_.source_index, [job.slice_.offset_range])
-            slice_ = replace(job.slice_, offset_range=whole)
-            told.update(
-                known_by(record) for record in rewritten(slice_, _originals(folder, manifest, job, slice_), Tally())
-            )
-    return told
-
-
-def _originals(folder: Path, manifest: Manifest, job: CopyJob, slice_: CopySlice) -> Iterator[Record]:
-    """Read a slice from its source, or from the backup where the source was cleared."""
-    if manifest.sealed is None or manifest.sealed.how != "remove" or manifest.backup is None:
-        yield from read_slice(slice_, job.consumer_settings, client_id=job.client_id)
-        return
-    topic, partition, start, end = slice_.offset_range
-    for backup in (manifest.backup, manifest.mirrored_backup):
-        for record in () if backup is None else RecordFile(folder / backup.file).read():
-            if record.topic == topic and record.partition == partition and start <= record.offset < end:
-                yield record
-
-
-def _find(run: MigrationRun, manifest: Manifest, progress: Progress, *, dry_run: bool) -> Rollback:
+def _find(run: MigrationRun, progress: Progress, *, dry_run: bool) -> Rollback:
+    manifest = run.applied()
     starts = {topic_type: topic.end_offsets for topic_type, topic in manifest.destination.items()}
-    jobs = copy_jobs(run, starts, resumed=False)
+    all_jobs = copy_jobs(run, starts, resumed=False)
     found = Rollback()
-    for topic_type, written_topic in manifest.destination.items():
+    for topic_type, topic in manifest.destination.items():
+        jobs = [job for job in all_jobs if job.slice_.topic_type is topic_type]
         if manifest.status is MigrationStatus.PLANNED and not dry_run:
-            for job in {
-                job.slice_.transform.prefix: job for job in jobs if job.slice_.topic_type is topic_type
-            }.values():
+            for job in {job.slice_.transform.prefix: job for job in jobs}.values():
                 job.write_barrier()
-        known_by = _identity_at(run, written_topic.topic)
-        told = _written(run.manifest_path.parent, manifest, topic_type, jobs, known_by)
-        backs = {job.slice_.transform.at_destination() for job in jobs if job.slice_.topic_type is topic_type}
-        markers = {job.slice_.transform.prefix + MARKER_KEY for job in jobs}
-        ranges = _written_ranges(run, written_topic.topic, starts[topic_type])
-        progress.phase(f"looking at {written_topic.topic}", sum(each.end - each.start for each in ranges))
-        removals: list[bytes] = []
-        for each in ranges:
-            newest: dict[bytes, tuple[Record, bytes]] = {}
-            for record in _read(run, each):
-                for back in backs:
-                    original = back.original_key(record.key)
-                    if isinstance(original, bytes) and record.key is not None:
-                        newest[record.key] = (record, original)
-            for key, (record, original) in newest.items():
-                at = (topic_type, connector_of(topic_type, original))
-                if key in markers:
+        with admin_of(run.destination) as admin:
+            ranges = ranges_since(topic.topic, starts[topic_type], read_facts(admin, {topic.topic})[topic.topic].ends)
+            stamped = admin.topic_configs(topic.topic).get("message.timestamp.type") == "LogAppendTime"
+        copies = {_identity(record, stamped=stamped) for job in jobs for record in _copies(run, job)}
+        progress.phase(f"reading {topic.topic}", sum(part.end - part.start for part in ranges))
+        found.removals[topic_type] = []
+        for part in ranges:
+            for record, original in _newest(run, part, jobs).values():
+                key = (topic_type, connector_of(topic_type, original))
+                if original == MARKER_KEY or record.value is None:
                     continue
-                if known_by(record) in told:
-                    if record.value is not None:
-                        removals.append(key)
-                        found.by_connector[at] += 1
-                elif record.value is not None:
-                    found.newer[at] += 1
-        found.removals[topic_type] = removals
+                if _identity(record, stamped=stamped) in copies:
+                    found.removals[topic_type].append(record.key or b"")
+                    found.by_connector[key] += 1
+                else:
+                    found.newer[key] += 1
     return found
 
 
-def _written_ranges(run: MigrationRun, topic: str, starts: dict[int, int]) -> list[OffsetRange]:
-    worker = run.destination
-    with Admin(worker.admin_settings(), client_id=client_id_of(worker)) as admin:
-        return ranges_since(topic, starts, read_facts(admin, {topic})[topic].ends)
+def _identity(record: Record, *, stamped: bool) -> bytes:
+    """Return what recognises a record; ``stamped``: the destination has replaced its timestamp."""
+    return identity(replace(record, timestamp_ms=0) if stamped else record)
 
 
-def _read(run: MigrationRun, each: OffsetRange) -> Iterator[Record]:
-    worker = run.destination
-    return read_ranges(
-        worker.consumer_settings(),
-        [each],
-        isolation=Isolation.READ_UNCOMMITTED,
-        client_id=client_id_of(worker),
-        idle_timeout_s=IDLE_TIMEOUT_S,
-        with_headers=True,
-    )
+def _copies(run: MigrationRun, job: CopyJob) -> Iterator[Record]:
+    """Yield what the plan writes for one slice; from the backup where the source was cleared."""
+    manifest = run.applied()
+    (whole,) = manifest.read_ranges_of(job.slice_.source_index, [job.slice_.offset_range])
+    slice_ = replace(job.slice_, offset_range=whole)
+    if manifest.sealed is None or manifest.sealed.how != "remove" or manifest.backup is None:
+        originals = read_slice(slice_, job.consumer_settings, client_id=job.client_id)
+    else:
+        originals = _backed_up(run.plan_path.parent, manifest, whole)
+    return rewritten(slice_, originals, Tally())
 
 
-def _write(run: MigrationRun, found: Rollback) -> None:
-    worker, producers = run.destination, Producers()
+def _backed_up(folder: Path, manifest: Manifest, part: OffsetRange) -> Iterator[Record]:
+    for backup in (manifest.backup, manifest.mirrored_backup):
+        for record in () if backup is None else RecordFile(folder / backup.file).read():
+            if (record.topic, record.partition) == (
+                part.topic,
+                part.partition,
+            ) and part.start <= record.offset < part.end:
+                yield record
+
+
+def _newest(run: MigrationRun, part: OffsetRange, jobs: Sequence[CopyJob]) -> dict[bytes, tuple[Record, bytes]]:
+    """Return the newest record of each key that the plan may have written, with its original key."""
+    transforms = {job.slice_.transform.at_destination() for job in jobs}
+    newest: dict[bytes, tuple[Record, bytes]] = {}
+    for record in read_records(run.destination, [part], Isolation.READ_UNCOMMITTED, with_headers=True):
+        for transform in transforms:
+            original = transform.original_key(record.key)
+            if isinstance(original, bytes) and record.key is not None:
+                newest[record.key] = (record, original)
+    return newest
+
+
+def _removals(run: MigrationRun, found: Rollback) -> Iterator[tuple[int, Record]]:
     for topic_type, keys in found.removals.items():
         topic = run.plan.destination.topics[topic_type].topic
-        writer = CheckedWriter(producers, worker.producer_settings(), topic, client_id_of(worker))
-        try:
-            for key in keys:
-                writer.write(removal(topic_type, topic, key))
-            if topic_type is TopicType.CONFIG and keys:
-                for prefix in sorted({source.transform(topic_type).prefix for source in run.plan.sources}):
-                    writer.write(marker(topic, prefix))
-            writer.finish()
-        except BaseException:
-            writer.abandon()
-            raise
+        for key in keys:
+            yield 0, removal(topic_type, topic, key)
+        if topic_type is TopicType.CONFIG and keys:
+            for prefix in sorted({source.transform(topic_type).prefix for source in run.plan.sources}):
+                yield 0, marker(topic, prefix)

@@ -1,12 +1,12 @@
-"""Sealing and unsealing as steps of their own: after a cut-over that was forgotten, or to seal in another way."""
+"""Seal and unseal as steps of their own: after a cut-over that was forgotten, or to seal in another way."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 
-from connect_share.admin import Admin
-from migrator.cutover.cutover import CutoverPreview, CutoverResult, fence, live_workers, transactional_ids
+from migrator.cutover.cutover import CutoverPreview, CutoverResult
+from migrator.cutover.fence import fence
+from migrator.cutover.moved_source import MovedSource, moved_sources
 from migrator.cutover.seal_records import (
     Way,
     default_how,
@@ -18,14 +18,13 @@ from migrator.cutover.seal_records import (
     unseal_records,
 )
 from migrator.errors import AlreadyAppliedError, PlanRejectedError
-from migrator.facts.inspection import client_id_of, require_no_live_workers
-from migrator.facts.manifest import Manifest, MigrationStatus
+from migrator.facts.manifest import MigrationStatus
 from migrator.facts.migration_run import MigrationRun
-from migrator.facts.readiness import check_all, same_members
+from migrator.facts.readiness import check_all
 from migrator.progress import Progress, Silent
 from migrator.verify.new_writes import describe_written, written_since
 
-_SEALED_IN_TURN = (MigrationStatus.COPIED, MigrationStatus.VERIFIED, MigrationStatus.CUT_OVER)
+_MAY_BE_SEALED = (MigrationStatus.COPIED, MigrationStatus.VERIFIED, MigrationStatus.CUT_OVER)
 
 
 def preview_seal(run: MigrationRun, how: Way | None = None, progress: Progress | None = None) -> CutoverPreview:
@@ -34,14 +33,14 @@ def preview_seal(run: MigrationRun, how: Way | None = None, progress: Progress |
     Raises:
         ConnectShareError: as :func:`seal_plan`.
     """
-    manifest, how = _ready_to_seal(run, how, progress or Silent())
-    ids = tuple(id_ for _, id_ in _not_fenced(run, manifest))
-    same = frozenset(run.plan.sources[index].group_id for index in _same(run))
-    return CutoverPreview(live_workers(run), how, preview(run, manifest, how), ids, same)
+    how, sources = _check_seal(run, how, progress or Silent()), moved_sources(run)
+    same = frozenset(source.plan.group_id for source in sources if source.has_members_of_destination)
+    live = {source.plan.group_id: source.live_workers() for source in sources}
+    return CutoverPreview(live, how, preview(run, how), tuple(id_ for _, id_ in _unfenced(run)), same)
 
 
 def seal_plan(run: MigrationRun, how: Way | None = None, progress: Progress | None = None) -> CutoverResult:
-    """Seal the source of a plan whose cut-over has been, or was forgotten; new workers may be running. May be repeated.
+    """Seal the source of a plan after its cut-over, even a forgotten one; new workers may run. May be repeated.
 
     After a cut-over that was forgotten the old producers are fenced too, unless the new ones have their transactional
     ids and have fenced them.
@@ -49,27 +48,30 @@ def seal_plan(run: MigrationRun, how: Way | None = None, progress: Progress | No
     Args:
         run: the plan, locked.
         how: to seal; ``None`` as the cut-over would.
-        progress: learns how far it is.
+        progress: of the checks, the fencing and the seal.
 
     Raises:
         LiveMembersError: workers of a source are alive, where Kafka can tell them from new ones.
         AlreadyAppliedError: the originals were removed before, or the plan was not copied or was rolled back.
-        PlanRejectedError: it is the cut-over's turn, or there is no backup of what would be removed.
+        PlanRejectedError: the cut-over has to be first, or there is no backup of what would be removed.
         BrokerError: the cluster refused.
     """
     progress = progress or Silent()
-    manifest, how = _ready_to_seal(run, how, progress)
-    _require_stopped(run, except_for=_same(run))
-    fenced = fence(run, _not_fenced(run, manifest), progress)
-    return CutoverResult(seal(run, manifest, how, progress), None, fenced)
+    how = _check_seal(run, how, progress)
+    for source in moved_sources(run):
+        if not source.has_members_of_destination:
+            source.require_stopped()
+    fenced = fence(_unfenced(run), progress)
+    return CutoverResult(seal(run, how, progress), None, fenced)
 
 
-def _ready_to_seal(run: MigrationRun, how: Way | None, progress: Progress) -> tuple[Manifest, Way]:
+def _check_seal(run: MigrationRun, how: Way | None, progress: Progress) -> Way:
+    """Check that the source may be sealed; return how."""
     manifest = run.applied()
-    if manifest.status not in _SEALED_IN_TURN:
+    if manifest.status not in _MAY_BE_SEALED:
         raise AlreadyAppliedError(f"run {manifest.run_id} is {manifest.status.value}: there is nothing to seal")
     if manifest.sealed is not None and manifest.sealed.how == "remove" and how == "stop":
-        raise AlreadyAppliedError("the originals were removed: nothing is left to be stopped")
+        raise AlreadyAppliedError("the originals were removed: no connector is left to stop")
     check_all(run, progress, source_may_change=True, new_workers_may_live=True)
     if how is None:
         how = default_how(run.plan) if manifest.sealed is None else manifest.sealed.how
@@ -80,33 +82,20 @@ def _ready_to_seal(run: MigrationRun, how: Way | None, progress: Progress) -> tu
             f"no new worker has written since the copy: connect-share-migrate cutover {run.plan_path} copies what is left, "
             "verifies, fences and seals"
         )
-    return manifest, how
+    return how
 
 
-def _not_fenced(run: MigrationRun, manifest: Manifest) -> list[tuple[int, str]]:
-    """Return the ids of old producers that are not fenced yet; those that new ones have too were fenced by these."""
-    if manifest.status is MigrationStatus.CUT_OVER:
+def _unfenced(run: MigrationRun) -> list[tuple[MovedSource, str]]:
+    """Return the ids of old producers that are not fenced yet; new producers have fenced those of the same id."""
+    if run.applied().status is MigrationStatus.CUT_OVER:
         return []
-    same = _same(run)
-    return [(index, id_) for index, id_ in transactional_ids(run, manifest) if index not in same]
-
-
-def _same(run: MigrationRun) -> set[int]:
-    """Return the sources whose workers Kafka cannot tell from new ones."""
-    pairs = enumerate(zip(run.plan.sources, run.destinations, strict=True))
-    return {index for index, (source, worker) in pairs if same_members(run.plan, source, worker)}
-
-
-def _require_stopped(run: MigrationRun, except_for: Collection[int] = ()) -> None:
-    for index, (source, worker) in enumerate(zip(run.plan.sources, run.workers, strict=True)):
-        if index not in except_for:
-            with Admin(worker.admin_settings(), client_id=client_id_of(worker)) as admin:
-                require_no_live_workers(admin, source.group_id, side="source")
+    sources = [source for source in moved_sources(run) if not source.has_members_of_destination]
+    return [(source, id_) for source in sources for id_ in source.transactional_ids()]
 
 
 @dataclass(frozen=True)
-class Unsealing:
-    """What unsealing does.
+class UnsealResult:
+    """The effect of unsealing.
 
     Attributes:
         connectors: that get their target state back.
@@ -119,14 +108,14 @@ class Unsealing:
 
 def unseal_plan(
     run: MigrationRun, *, dry_run: bool = False, although_used: bool = False, progress: Progress | None = None
-) -> Unsealing:
+) -> UnsealResult:
     """Put the target states back that a seal by ``stop`` has replaced; the copies stay. May be repeated.
 
     Args:
         run: the plan, locked.
-        dry_run: look at what would be done and write nothing.
-        although_used: go on although new workers have written.
-        progress: learns how far it is.
+        dry_run: return what would be done and write nothing.
+        although_used: unseal although new workers have written.
+        progress: of the checks.
 
     Raises:
         LiveMembersError: workers of the source or of the destination are alive.
@@ -139,16 +128,17 @@ def unseal_plan(
         raise AlreadyAppliedError(f"the source of {run.plan_path} is not sealed: there is nothing to put back")
     check_all(run, progress or Silent(), source_may_change=True)
     if manifest.sealed.how == "remove":
-        raise PlanRejectedError(f"the originals were removed; {how_to_restore(run, manifest)}")
-    _require_stopped(run)
+        raise PlanRejectedError(f"the originals were removed; {how_to_restore(run)}")
+    for source in moved_sources(run):
+        source.require_stopped()
     written = written_since(run)
-    found = Unsealing(len(unseal_records(run, manifest)), describe_written(written) if written else None)
+    found = UnsealResult(len(unseal_records(run)), describe_written(written) if written else None)
     if found.used and not (dry_run or although_used):
         raise PlanRejectedError(
-            f"new workers have written since: {found.used}. The old ones do not know what was done and would do it "
+            f"new workers have written since: {found.used}. The old workers do not know of it and would do the same work "
             "again; --although-used unseals all the same"
         )
     if not dry_run:
-        unseal(run, manifest)
+        unseal(run)
         run.update(sealed=None, status=MigrationStatus.COPIED)
     return found

@@ -1,0 +1,117 @@
+"""One source cluster of a plan that was copied: its workers, their transactional ids, and the records of its topics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from connect_share.records import OffsetRange, Record, TopicType
+from connect_share.state import ClusterConfigState, TargetState, replay_config
+from connect_share.worker_config import WorkerConfig
+from migrator.facts.inspection import read_facts, require_no_live_workers, require_no_open_transaction
+from migrator.facts.migration_run import MigrationRun
+from migrator.facts.readiness import same_members, whole_topic
+from migrator.facts.worker_clients import admin_of, read_records
+from migrator.plan.plan import SourceCluster
+
+
+@dataclass(frozen=True)
+class MovedSource:
+    """A source of a plan that was copied; ``index`` is its place in the plan."""
+
+    run: MigrationRun
+    index: int
+
+    @property
+    def plan(self) -> SourceCluster:
+        """What the plan says of it."""
+        return self.run.plan.sources[self.index]
+
+    @property
+    def worker(self) -> WorkerConfig:
+        """The configuration of its workers."""
+        return self.run.workers[self.index]
+
+    @property
+    def prefix(self) -> bytes:
+        """The prefix of its keys; empty for plain keys."""
+        return self.plan.group_id.encode("ascii") + b"." if self.plan.sharing else b""
+
+    @property
+    def has_members_of_destination(self) -> bool:
+        """Whether Kafka cannot tell its workers from new ones."""
+        return same_members(self.run.plan, self.plan, self.run.destinations[self.index])
+
+    def live_workers(self) -> int:
+        """Return how many workers of its group are alive."""
+        with admin_of(self.worker) as admin:
+            return admin.connect_groups().get(self.plan.group_id, 0)
+
+    def require_stopped(self) -> None:
+        """Check that no worker is alive.
+
+        Raises:
+            LiveMembersError: one is.
+        """
+        with admin_of(self.worker) as admin:
+            require_no_live_workers(admin, self.plan.group_id, side="source")
+
+    def require_no_open_transaction(self, wait_s: float) -> None:
+        """Wait until no transaction is open in front of an end.
+
+        Raises:
+            TopicError: one is still open.
+        """
+        with admin_of(self.worker) as admin:
+            facts = read_facts(admin, {topic.topic for topic in self.plan.topics.values()})
+            for topic in self.plan.topics.values():
+                require_no_open_transaction(admin, facts[topic.topic], wait_s=wait_s)
+
+    def copied_ranges(self, topic_type: TopicType) -> tuple[OffsetRange, ...]:
+        """Return what was copied of a topic."""
+        return self.run.applied().read_ranges_of(self.index, self.plan.topics[topic_type].ranges())
+
+    def current_ranges(self, topic_type: TopicType) -> list[OffsetRange]:
+        """Return what a topic holds now."""
+        return whole_topic(self.run, self.index, topic_type)
+
+    def read(self, topic_type: TopicType, ranges: Sequence[OffsetRange]) -> Iterator[Record]:
+        """Yield records of a topic as the workers read them."""
+        return read_records(self.worker, ranges, self.plan.topics[topic_type].isolation)
+
+    def config_now(self) -> ClusterConfigState:
+        """Return what a worker would believe now."""
+        return self._replay(self.current_ranges(TopicType.CONFIG))
+
+    @cached_property
+    def copied_config(self) -> ClusterConfigState:
+        """What a worker would believe after what was copied."""
+        return self._replay(self.copied_ranges(TopicType.CONFIG))
+
+    def _replay(self, ranges: Sequence[OffsetRange]) -> ClusterConfigState:
+        group = self.plan.group_id if self.plan.sharing else None
+        return replay_config(self.read(TopicType.CONFIG, ranges), group)
+
+    def target_states(self) -> dict[str, TargetState]:
+        """Return the connectors that were moved, with the target states that were copied."""
+        only = self.plan.only_connectors
+        return {
+            name: self.copied_config.target_state(name) or TargetState.STARTED
+            for name in sorted(self.copied_config.connectors())
+            if only is None or name in only
+        }
+
+    def transactional_ids(self) -> list[str]:
+        """Return the transactional ids of the leader and of the tasks; none without exactly-once (KIP-618)."""
+        if self.worker.exactly_once_source_support == "disabled":
+            return []
+        group = self.plan.group_id
+        leader = [f"connect-cluster-{group}"] if self.plan.only_connectors is None else []
+        tasks = [task for name in self.target_states() for task in self.copied_config.tasks_to_fence(name)]
+        return leader + [f"{group}-{task}" for task in tasks]
+
+
+def moved_sources(run: MigrationRun) -> list[MovedSource]:
+    """Return the sources of a plan, in its order."""
+    return [MovedSource(run, index) for index in range(len(run.plan.sources))]
