@@ -1,7 +1,7 @@
-"""What new workers have written since the copy.
+"""Records that new workers have written since the copy.
 
-Before the cut-over nothing may be copied over it. After it, a connector of which they wrote something differs from the
-source by right; what they did not touch is compared as before.
+Before the cut-over nothing may be copied over them. After it, a connector with such records may differ from the source;
+the other connectors are compared as before.
 """
 
 from __future__ import annotations
@@ -10,13 +10,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from connect_share.admin import Admin
 from connect_share.keys import split_key
-from connect_share.log.ranges import read_ranges
 from connect_share.records import Record, TopicType
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import Isolation
-from migrator.copy.copy_job import IDLE_TIMEOUT_S, read_slice, rewritten
+from migrator.copy.copy_job import read_slice, rewritten
 from migrator.copy.evidence import Tally
 from migrator.copy.existing_records import identity, ranges_since
 from migrator.errors import DestinationUsedError
@@ -26,6 +24,7 @@ from migrator.facts.manifest import MigrationStatus
 from migrator.facts.migration_run import MigrationRun
 from migrator.facts.readiness import wanted_of
 from migrator.facts.source_topics import slices_behind
+from migrator.facts.worker_clients import admin_of, read_records
 from migrator.plan.plan import CopySlice
 from migrator.transform.connector_keys import connector_of
 from migrator.verify.equality import Mismatch, StateDifference
@@ -46,31 +45,23 @@ def written_since(run: MigrationRun) -> Written:
         TopicError: a topic is gone.
         BrokerError: reading was refused.
     """
-    manifest, destination = run.applied(), run.destination
+    manifest = run.applied()
     written: Written = set()
     mirrored: set[bytes] | None = None
     if manifest.followed is None or manifest.status is MigrationStatus.CUT_OVER:
         mirrored = set()
-    with Admin(destination.admin_settings(), client_id=client_id_of(destination)) as admin:
+    with admin_of(run.destination) as admin:
         facts = read_facts(admin, {topic.topic for topic in manifest.destination.values()})
     wanted = wanted_of(run.plan)
     for topic_type, topic in manifest.destination.items():
-        found, others = (
-            require_topic(facts, topic.topic, remedy="what was copied is gone"),
-            KeyOwners(topic_type, wanted),
-        )
-        records = read_ranges(
-            destination.consumer_settings(),
-            ranges_since(topic.topic, manifest.written_up_to(topic_type), found.ends),
-            isolation=Isolation.READ_UNCOMMITTED,
-            client_id=client_id_of(destination),
-            idle_timeout_s=IDLE_TIMEOUT_S,
-        )
-        for record in records:
+        found = require_topic(facts, topic.topic, remedy="what was copied is gone")
+        others = KeyOwners(topic_type, wanted)
+        ranges = ranges_since(topic.topic, manifest.written_up_to(topic_type), found.ends)
+        for record in read_records(run.destination, ranges, Isolation.READ_UNCOMMITTED):
             parts = None if record.key is None else split_key(topic_type, record.key)
             if parts is None or others.owner(record.key) is not None or others.is_marker(record.key):
                 continue
-            if mirrored is None:  # the sources' ends are asked for later than the destination's
+            if mirrored is None:  # the sources' ends are read later than the destination's
                 mirrored = _identities(slices_behind(run), run.workers)
             if _identity(record) not in mirrored:
                 space = None if parts[0] is None else str(parts[0])
@@ -79,7 +70,7 @@ def written_since(run: MigrationRun) -> Written:
 
 
 def _identities(slices: Sequence[CopySlice], workers: Sequence[WorkerConfig]) -> set[bytes]:
-    """Return how the records are recognised that mirroring these slices writes."""
+    """Return the identities of the records that mirroring these slices writes."""
     found: set[bytes] = set()
     for slice_ in slices:
         worker = workers[slice_.source_index]
@@ -94,10 +85,10 @@ def _identity(record: Record) -> bytes:
 
 
 def require_unused(run: MigrationRun) -> None:
-    """Refuse to go on copying where new workers have written: old records would lie on top of theirs.
+    """Check that no new worker has written: a further copy would replace its records by older ones.
 
     Raises:
-        DestinationUsedError: it says what to do.
+        DestinationUsedError: one has; the error says what to do.
     """
     written = written_since(run)
     if written:
@@ -105,27 +96,27 @@ def require_unused(run: MigrationRun) -> None:
         raise DestinationUsedError(
             f"new workers have written since: {describe_written(written)} under {groups}. Do not start the old ones, they "
             "would do the same work again. Nothing was copied, fenced or sealed; connect-share-migrate seal "
-            f"{run.plan_path} fences and seals the source now, verify shows what differs, rollback --although-used takes "
-            "back what the plan wrote"
+            f"{run.plan_path} fences and seals the source now, verify shows what differs, rollback --although-used "
+            "removes what the plan wrote"
         )
 
 
 def describe_written(written: Written) -> str:
-    """Return what was written, for people."""
+    """Return the names of the connectors, for people."""
     names = sorted({name for _, _, name in written if name is not None})
     shown = ", ".join(map(repr, names[:_NAMED])) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
     return f"records of {shown}" if names else "records that belong to no connector"
 
 
-def without_what_came_since(
+def without_new_writes(
     differences: Sequence[StateDifference], written: Written, *, stopped: bool
 ) -> tuple[list[StateDifference], list[str]]:
-    """Split off what differs by right; gives the rest and warnings that say what was not compared.
+    """Return the differences without those that new workers or the seal explain, and warnings that name these.
 
     Args:
-        differences: found.
+        differences: of the verification.
         written: by the new workers.
-        stopped: the source was sealed with STOPPED, and the cleaner may have taken the target states of before.
+        stopped: the source was sealed with STOPPED, and the cleaner may have removed the earlier target states.
     """
     kept, changed, states = [], set(), 0
     for difference in differences:

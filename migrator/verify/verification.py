@@ -1,15 +1,15 @@
-"""Verifying a move: read both sides of each topic, fold, compare. Engines differ in where the jobs run."""
+"""The verification of a move: both sides of each topic are read, folded and compared. Engines decide where."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
 from typing import Final
 
 from pydantic import BaseModel, ConfigDict
 
 from connect_share.admin import Admin
 from connect_share.records import OffsetRange, TopicType
+from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import Isolation
 from migrator.errors import PlanRejectedError
 from migrator.facts.inspection import (
@@ -23,11 +23,12 @@ from migrator.facts.inspection import (
 )
 from migrator.facts.manifest import Manifest, MigrationStatus
 from migrator.facts.migration_run import MigrationRun
+from migrator.facts.worker_clients import admin_of
 from migrator.progress import Progress, Silent
 from migrator.second_process import SecondProcess, is_worth_it, second_process
 from migrator.transform.rules import PLAIN_KEYS
 from migrator.verify.equality import StateDifference
-from migrator.verify.new_writes import describe_written, without_what_came_since, written_since
+from migrator.verify.new_writes import describe_written, without_new_writes, written_since
 from migrator.verify.verify_job import Side, VerifyJob, run_together
 
 
@@ -47,11 +48,11 @@ _NAMED: Final = 3
 _COPIED: Final = (MigrationStatus.COPIED, MigrationStatus.VERIFIED, MigrationStatus.CUT_OVER)
 
 VerifyEngine = Callable[[Sequence[VerifyJob]], Iterable[list[StateDifference]]]
-"""Runs every job once and gives the differences of each, in any order."""
+"""Runs every job once and yields the differences of each, in any order."""
 
 
 def local_verify_engine(progress: Progress, second: SecondProcess | None = None) -> VerifyEngine:
-    """Give the engine that reads and folds in this process, and reads large sources in a second one if there is one."""
+    """Return the engine that reads and folds in this process, and reads large sources in a second one if there is one."""
 
     def run(jobs: Sequence[VerifyJob]) -> Iterator[list[StateDifference]]:
         for together in _by_destination(jobs):
@@ -69,81 +70,71 @@ def local_verify_engine(progress: Progress, second: SecondProcess | None = None)
 
 
 def _by_destination(jobs: Sequence[VerifyJob]) -> list[list[VerifyJob]]:
-    """Put jobs together that may be quick and compare with the same records."""
-    found: list[list[VerifyJob]] = []
-    for job in jobs:
-        for together in found:
-            first = together[0]
-            if (
-                job.may_be_quick
-                and first.may_be_quick
-                and job.topic_type is first.topic_type
-                and job.destination.is_as(first.destination)
-            ):
-                together.append(job)
-                break
-        else:
-            found.append([job])
-    return found
+    """Group jobs that may be quick and compare with the same records."""
+    found: dict[object, list[VerifyJob]] = {}
+    for number, job in enumerate(jobs):
+        key = (job.topic_type, job.destination.content) if job.may_be_quick else number
+        found.setdefault(key, []).append(job)
+    return list(found.values())
 
 
 def _jobs(run: MigrationRun, warnings: list[str]) -> list[VerifyJob]:
-    plan, manifest = run.plan, run.manifest
-    jobs = []
-    with ExitStack() as stack:
-        for index, source in enumerate(plan.sources):
-            worker, destination = run.workers[index], run.destinations[index]
-            there = stack.enter_context(Admin(worker.admin_settings(), client_id=client_id_of(worker)))
-            here = stack.enter_context(Admin(destination.admin_settings(), client_id=client_id_of(destination)))
-            source_facts = read_facts(there, {topic.topic for topic in source.topics.values()})
-            shared_facts = read_facts(here, {topic.topic for topic in plan.destination.topics.values()})
-            for topic_type in TopicType:
-                planned, shared = source.topics[topic_type], plan.destination.topics[topic_type]
-                found = require_topic(
-                    source_facts, planned.topic, remedy="the source is gone, nothing is left to compare with"
+    plan, jobs = run.plan, []
+    for index, source in enumerate(plan.sources):
+        with admin_of(run.workers[index]) as source_admin, admin_of(run.destinations[index]) as admin:
+            source_facts = read_facts(source_admin, {topic.topic for topic in source.topics.values()})
+            facts = read_facts(admin, {topic.topic for topic in plan.destination.topics.values()})
+            jobs += [
+                VerifyJob(
+                    source_index=index,
+                    source_group_id=source.group_id if source.sharing else None,
+                    transform=source.transform(topic_type),
+                    source=_source_side(run, index, topic_type, source_facts, warnings),
+                    destination=_destination_side(run, index, topic_type, facts, admin),
+                    narrowed=plan.merge or source.only_connectors is not None,
+                    fold=plan.mode == "state",
                 )
-                require_same_topic(found, planned.topic_id)
-                ranges = planned.ranges() if manifest is None else manifest.read_ranges_of(index, planned.ranges())
-                quiet = not source.sharing and not plan.in_place(source, topic_type) and not _is_sealed(manifest)
-                if quiet and any(found.ends.get(each.partition) != each.end for each in ranges):
-                    warnings.append(
-                        f"{planned.topic} has other end offsets than planned; only the planned ranges are compared"
-                    )
-                copy = require_topic(shared_facts, shared.topic, remedy="apply the plan first")
-                written = manifest.destination[topic_type].topic_id if manifest is not None else None
-                require_same_topic(copy, written or shared.topic_id)
-                isolation = destination.isolation(topic_type)
-                if isolation is Isolation.READ_COMMITTED:
-                    require_no_open_transaction(here, copy, wait_s=BUSY_TOPIC_WAIT_S)
-                jobs.append(
-                    VerifyJob(
-                        source_index=index,
-                        source_group_id=source.group_id if source.sharing else None,
-                        transform=source.transform(topic_type),
-                        source=Side(
-                            ranges=ranges,
-                            isolation=planned.isolation,
-                            settings=worker.consumer_settings(),
-                            client_id=client_id_of(worker),
-                        ),
-                        destination=Side(
-                            ranges=_compared(topic_type, copy, manifest),
-                            isolation=isolation,
-                            settings=destination.consumer_settings(),
-                            client_id=client_id_of(destination),
-                        ),
-                        narrowed=plan.merge or source.only_connectors is not None,
-                        fold=plan.mode == "state",
-                    )
-                )
+                for topic_type in TopicType
+            ]
     return jobs
 
 
-def _compared(topic_type: TopicType, copy: ExistingTopic, manifest: Manifest | None) -> tuple[OffsetRange, ...]:
-    """Return what is compared of a destination topic: of statuses what came since the copy began.
+def _source_side(
+    run: MigrationRun, index: int, topic_type: TopicType, facts: dict[str, ExistingTopic], warnings: list[str]
+) -> Side:
+    source, manifest = run.plan.sources[index], run.manifest
+    planned = source.topics[topic_type]
+    found = require_topic(facts, planned.topic, remedy="the source is gone, nothing is left to compare with")
+    require_same_topic(found, planned.topic_id)
+    ranges = planned.ranges() if manifest is None else manifest.read_ranges_of(index, planned.ranges())
+    quiet = not source.sharing and not run.plan.in_place(source, topic_type) and not _is_sealed(manifest)
+    if quiet and any(found.ends.get(each.partition) != each.end for each in ranges):
+        warnings.append(f"{planned.topic} has other end offsets than planned; only the planned ranges are compared")
+    return _side(run.workers[index], ranges, planned.isolation)
 
-    A removal from before, of the same connector, would take away statuses that keep their older timestamps. Nothing that
-    is moved lived there then.
+
+def _destination_side(
+    run: MigrationRun, index: int, topic_type: TopicType, facts: dict[str, ExistingTopic], admin: Admin
+) -> Side:
+    shared, manifest, worker = run.plan.destination.topics[topic_type], run.manifest, run.destinations[index]
+    found = require_topic(facts, shared.topic, remedy="apply the plan first")
+    written = manifest.destination[topic_type].topic_id if manifest is not None else None
+    require_same_topic(found, written or shared.topic_id)
+    isolation = worker.isolation(topic_type)
+    if isolation is Isolation.READ_COMMITTED:
+        require_no_open_transaction(admin, found, wait_s=BUSY_TOPIC_WAIT_S)
+    return _side(worker, _compared(topic_type, found, manifest), isolation)
+
+
+def _side(worker: WorkerConfig, ranges: tuple[OffsetRange, ...], isolation: Isolation) -> Side:
+    return Side(ranges, isolation, worker.consumer_settings(), client_id_of(worker))
+
+
+def _compared(topic_type: TopicType, copy: ExistingTopic, manifest: Manifest | None) -> tuple[OffsetRange, ...]:
+    """Return what is compared of a destination topic: of statuses only what came since the copy began.
+
+    An older removal of the same connector would remove statuses that keep their older timestamps. No key that is moved
+    had a value there then.
     """
     if topic_type is not TopicType.STATUS or manifest is None:
         return tuple(copy.ranges())
@@ -154,7 +145,7 @@ def _compared(topic_type: TopicType, copy: ExistingTopic, manifest: Manifest | N
 
 
 def _is_sealed(manifest: Manifest | None) -> bool:
-    """Tell whether the cut-over has written to the source.
+    """Return whether the cut-over has written to the source.
 
     Raises:
         PlanRejectedError: it has removed what there was to compare with.
@@ -208,7 +199,7 @@ def _verify(run: MigrationRun, engine: VerifyEngine) -> Verification:
     if differences and manifest is not None and manifest.status in _COPIED:
         written = written_since(run)
         if manifest.status is MigrationStatus.CUT_OVER:
-            differences, notes = without_what_came_since(differences, written, stopped=_is_sealed(manifest))
+            differences, notes = without_new_writes(differences, written, stopped=_is_sealed(manifest))
             warnings += notes
         elif written:
             warnings.append(
