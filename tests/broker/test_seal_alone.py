@@ -146,7 +146,7 @@ def test_what_an_exit_left_is_removed_later_while_new_workers_run(site: Site) ->
         living = {key for key, value in newest.items() if value not in {None, b"null"}}
         assert living == ({b"other.connector-z"} if topic_type is TopicType.CONFIG else set())
     assert site.read(site.topic("fresh", TopicType.CONFIG)) == before
-    with pytest.raises(AlreadyAppliedError, match="nothing is left to be stopped"):
+    with pytest.raises(AlreadyAppliedError, match="no connector is left to stop"):
         seal_plan(out, "stop")
     assert f"restore {out.with_name('out.backup.avro')}" in run("unseal", out, "--yes")[2]
     assert "seal and unseal" in run("cutover", out, "--yes")[2]
