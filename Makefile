@@ -42,6 +42,7 @@ format: $(STAMP)
 
 test: $(STAMP)
 	@$(BIN)/python -m connect_share.embedded.artifacts > /dev/null  # once, and not inside a test, whose time is limited
+	@$(BIN)/python -m tests.lab.class_archives
 	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist loadgroup $(PYTEST_ARGS)
 
 demo: $(STAMP)

@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, settings
 
 from connect_share.embedded.broker import LocalBroker
 from connect_share.embedded.worker import ConnectWorker
+from tests.lab.class_archives import use_class_archives
 from tests.support.kafka import ONE_SEGMENT_EACH, TOPIC_PREFIX, TestBroker, any_broker, delete_own_topics, given_broker
 
 settings.register_profile(
@@ -25,6 +26,7 @@ settings.register_profile(
 )
 settings.register_profile("ci", parent=settings.get_profile("default"), derandomize=True, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "default")
+use_class_archives()
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell starts what runs in its background with SIGINT ignored, and every program started from here would inherit that.

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Final, Literal, Self
 
 from connect_share.admin import Admin
-from connect_share.cache import run_folder
+from connect_share.cache import cache_folder, locked, run_folder
 from connect_share.embedded.artifacts import ensure_artifacts, locked_sets
 from connect_share.embedded.errors import EmbeddedError
 from connect_share.embedded.jvm import QUICK, STEADY, java_arguments, write_log_settings
@@ -28,6 +28,7 @@ DEFAULT_VERSION: Final = "4.3.1"
 _CLUSTER_ID: Final = "MkU3OEVBNTcwNTJENDM2Qk"
 _START_S: Final = 90.0
 _FORMAT_S: Final = 120.0
+_STOP_S: Final = 60.0
 _TRIES: Final = 3
 _STARTED: Final = "Kafka Server started"
 _COMMON: Final[Mapping[str, str]] = {
@@ -70,17 +71,13 @@ _PROFILES: Final[Mapping[str, Mapping[str, str]]] = {
 
 
 _BROKER_SET: Final = "kafka-broker-"
+"""Sets with a broker alone; that of the default version has broker and worker."""
 
 
 def broker_versions() -> tuple[str, ...]:
-    """Give the versions of Kafka of which a broker can be started."""
+    """Return the versions of Kafka of which a broker can be started."""
     separate = {name.removeprefix(_BROKER_SET) for name in locked_sets() if name.startswith(_BROKER_SET)}
     return tuple(sorted(separate | {DEFAULT_VERSION}))
-
-
-def _artifacts(version: str) -> str:
-    """Give the set with the broker; that of the default version has broker and worker."""
-    return f"{_BROKER_SET}{version}" if f"{_BROKER_SET}{version}" in locked_sets() else f"kafka-{version}"
 
 
 class LocalBroker:
@@ -128,6 +125,11 @@ class LocalBroker:
         """The broker's ``log.dirs``."""
         return self.folder / "data"
 
+    @property
+    def running(self) -> bool:
+        """Whether its process is alive."""
+        return self._process is not None and self._process.running
+
     def __enter__(self) -> Self:
         self.start()
         return self
@@ -174,21 +176,21 @@ class LocalBroker:
             self._process = None
 
     def close(self) -> None:
-        """Stop it and remove its data."""
-        self.stop()
+        """End it and remove its data."""
+        self.kill()  # an orderly end saves data
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
 
     def log_tail(self, characters: int = 4_000) -> str:
-        """Give the end of the broker's log."""
+        """Return the end of the broker's log."""
         try:
             return (self.folder / "broker.log").read_bytes()[-characters:].decode("utf-8", "replace")
         except OSError:
             return ""
 
     def broker_properties(self) -> dict[str, str]:
-        """Give the node's settings."""
+        """Return the node's settings."""
         client, internal, controller = self._ports
         return {
             **_COMMON,
@@ -208,20 +210,20 @@ class LocalBroker:
         }
 
     def client_listener(self) -> str:
-        """Security protocol of the listener for clients."""
+        """Return the security protocol of the listener for clients."""
         return "PLAINTEXT"
 
     def format_arguments(self) -> list[str]:
-        """Further arguments of the storage tool."""
+        """Return further arguments of the storage tool."""
         return []
 
     def admin(self, timeout_s: float = 5.0) -> Admin:
-        """Make an admin client with every right."""
+        """Return a new admin client with every right."""
         settings = ClientSettings({"bootstrap.servers": f"127.0.0.1:{self._ports[1]}"})
         return Admin(settings, client_id="embedded-broker", timeout_s=timeout_s)
 
     def _choose_ports(self) -> list[int]:
-        """Give the ports for clients, for other brokers and for controllers."""
+        """Return the ports for clients, for other brokers and for controllers."""
         return free_ports(3)
 
     def _write_settings(self) -> Path:
@@ -231,17 +233,32 @@ class LocalBroker:
         return settings
 
     def _format(self) -> None:
+        """Format the storage by Kafka's tool, or copy storage it has formatted before: its JVM takes a second."""
         settings = self._write_settings()
-        arguments = ["format", "-t", _CLUSTER_ID, "-c", str(settings), "--ignore-formatted", *self.format_arguments()]
+        more = self.format_arguments()
+        formatted = cache_folder() / "formatted" / self.version
+        if not more and formatted.is_dir():
+            shutil.copytree(formatted, self.data_folder)
+            return
+        arguments = ["format", "-t", _CLUSTER_ID, "-c", str(settings), "--ignore-formatted", *more]
         command = self._java("kafka.tools.StorageTool", arguments, ("-Xmx256m",))
         done = subprocess.run(command, capture_output=True, text=True, timeout=_FORMAT_S, check=False)
         if done.returncode != 0:
             raise EmbeddedError(f"the broker's storage could not be formatted: {(done.stdout + done.stderr)[-1500:]}")
+        if not more:
+            with locked("formatted"):
+                if not formatted.is_dir():
+                    copy = formatted.with_name(f"{formatted.name}.new")
+                    shutil.rmtree(copy, ignore_errors=True)
+                    shutil.copytree(self.data_folder, copy)
+                    copy.replace(formatted)
 
     def _java(self, main_class: str, arguments: list[str], memory: tuple[str, ...]) -> list[str]:
         options = (*(STEADY if self._profile == "bench" else QUICK), *memory)
         return java_arguments(
-            ensure_artifacts(_artifacts(self.version)),
+            ensure_artifacts(
+                f"kafka-{self.version}" if self.version == DEFAULT_VERSION else f"{_BROKER_SET}{self.version}"
+            ),
             main_class,
             arguments,
             options=options,
@@ -252,30 +269,29 @@ class LocalBroker:
         memory = ("-Xms1g", "-Xmx1g") if self._profile == "bench" else ("-Xms128m", "-Xmx512m")
         command = self._java("kafka.Kafka", [str(self.folder / "server.properties")], memory)
         _log.info("Starting Kafka %s on %s", self.version, self.bootstrap_servers)
-        self._process = ChildProcess(command, log_path=self.folder / "broker.log")
+        self._process = ChildProcess(command, log_path=self.folder / "broker.log", grace_s=_STOP_S)
 
     def _await_ready(self) -> None:
-        """Ready is when the admin API answers.
+        """Wait until the admin API answers.
 
-        The log tells that this broker has bound all its ports. Else another program may have one of them: one that answers
-        there, or one at the port for clients, while the others answer until this broker notices.
+        The log has to say that this broker has bound all its ports. Without that another program may answer on one of them.
         """
         deadline_s = time.monotonic() + _START_S
         while True:
             process = self._process
             if process is None or not process.running:
                 code = None if process is None else process.exit_code
-                raise EmbeddedError(f"the broker ended with exit code {code}: {self._last_words()}")
+                raise EmbeddedError(f"the broker ended with exit code {code}: {self._log_end()}")
             with suppress(BrokerError):
                 if _STARTED in process.printed():
                     with self.admin(timeout_s=2.0) as admin:
                         if admin.cluster_id() and admin.broker_count() > 0:
                             return
             if time.monotonic() > deadline_s:
-                raise EmbeddedError(f"the broker was not ready within {_START_S:g} s: {self._last_words()}")
+                raise EmbeddedError(f"the broker was not ready within {_START_S:g} s: {self._log_end()}")
             time.sleep(0.05)
 
-    def _last_words(self) -> str:
-        """Give the end of the log; a port that was taken stands far before it."""
+    def _log_end(self) -> str:
+        """Return the end of the log, and before it the error of a port that was taken."""
         taken = self._process is not None and TAKEN in self._process.printed()
         return f"{TAKEN} ... {self.log_tail(2_000)}" if taken else self.log_tail(2_000)

@@ -1,4 +1,4 @@
-"""Small Java programs of ours: compiled once into the cache with Eclipse's batch compiler, then run.
+"""Small Java programs, compiled once into the cache with Eclipse's batch compiler.
 
 The compiler is one jar that needs a plain JRE only.
 """
@@ -40,7 +40,7 @@ def compile_java(
         options: further ones of the compiler.
 
     Raises:
-        EmbeddedError: they do not compile; has the compiler's words.
+        EmbeddedError: they do not compile; has the compiler's messages.
     """
     compiler = next(iter(ensure_artifacts("ecj").glob("*.jar")))
     arguments = [f"-{release}", "-encoding", "UTF-8", *options, "-cp", libraries, "-d", str(folder)]
@@ -50,65 +50,54 @@ def compile_java(
         raise EmbeddedError(f"{sources[0].name} does not compile: {(done.stdout + done.stderr)[-2_000:]}")
 
 
-def compiled(name: str, version: str = DEFAULT_VERSION) -> Path:
-    """Give the folder with the class files of one of our programs, for a version of Kafka.
+def compiled(source: Path, libraries: Path) -> Path:
+    """Return the folder with the class files of a Java file, compiled once into the cache.
+
+    Args:
+        source: one Java file.
+        libraries: folder with the jars it needs.
 
     Raises:
-        EmbeddedError: it does not compile; has the compiler's words.
+        EmbeddedError: it does not compile; has the compiler's messages.
     """
-    source = _SOURCES / f"{name}.java"
-    digest = hashlib.sha256(source.read_bytes() + version.encode()).hexdigest()[:12]
-    folder = cache_folder() / "classes" / f"{name}-{digest}"
+    digest = hashlib.sha256(source.read_bytes() + libraries.name.encode()).hexdigest()[:12]
+    folder = cache_folder() / "classes" / f"{source.stem}-{digest}"
     with locked("classes"):
         if not folder.is_dir():
             folder.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(prefix=".compile-", dir=folder.parent) as temporary:
                 out = Path(temporary) / "out"
-                compile_java([source], out, class_path(ensure_artifacts(f"kafka-{version}")), options=["-nowarn"])
+                compile_java([source], out, class_path(libraries), options=["-nowarn"])
                 shutil.move(str(out), folder)
     return folder
 
 
-def run_program(
-    name: str,
-    arguments: Sequence[str],
-    *,
-    heap: str = "2g",
-    version: str = DEFAULT_VERSION,
-    jars: Sequence[Path] = (),
-    timeout_s: float = _RUN_S,
-) -> str:
-    """Compile if needed, run, and give what the program printed.
-
-    Args:
-        name: of the program.
-        arguments: for it.
-        heap: of the JVM.
-        version: of Kafka.
-        jars: in front of Kafka's own.
-        timeout_s: until it is ended.
+def _run(name: str, arguments: Sequence[str], jars: Sequence[Path]) -> list[dict[str, Any]]:
+    """Run one of our programs on Kafka's jars and ``jars``; return the JSON objects it printed.
 
     Raises:
         EmbeddedError: it ended with an error or not in time.
     """
-    classes = compiled(name, version)
+    libraries = ensure_artifacts(f"kafka-{DEFAULT_VERSION}")
+    classes = compiled(_SOURCES / f"{name}.java", libraries)
     folder = run_folder("java")
     try:
-        libraries = ensure_artifacts(f"kafka-{version}")
-        options = (*STEADY, f"-Xmx{heap}")
         command = java_arguments(
-            libraries, name, arguments, options=options, log_settings=write_log_settings(folder, "error")
+            libraries,
+            name,
+            arguments,
+            options=(*STEADY, "-Xmx2g"),
+            log_settings=write_log_settings(folder, "error"),
+            more_classes=[classes, *jars],
         )
-        at = command.index("-cp") + 1
-        command[at] = ":".join([str(classes), *map(str, jars), command[at]])
-        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_RUN_S, check=False)
     except subprocess.TimeoutExpired as exc:
-        raise EmbeddedError(f"{name} did not end within {timeout_s:g} s") from exc
+        raise EmbeddedError(f"{name} did not end within {_RUN_S:g} s") from exc
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     if done.returncode != 0:
         raise EmbeddedError(f"{name} ended with {done.returncode}: {(done.stdout + done.stderr)[-2_000:]}")
-    return done.stdout
+    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,34 +119,28 @@ class JavaStart:
     config_offset: int
 
 
-def time_java_stores(
-    worker_file: Path, runs: int, *, version: str = DEFAULT_VERSION, jars: Sequence[Path] = ()
-) -> list[JavaStart]:
-    """Time the real Java stores on the topics of a worker file, several starts in one JVM.
+def time_java_stores(worker_file: Path, runs: int, *, jars: Sequence[Path] = ()) -> list[JavaStart]:
+    """Return the times of several starts, in one JVM, of the real Java stores on the topics of a worker file.
 
     Raises:
         EmbeddedError: the program failed.
     """
-    output = run_program("TimeStores", [str(worker_file), str(runs)], version=version, jars=jars)
-    lines: list[dict[str, Any]] = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
-    return [JavaStart(**line) for line in lines]
+    return [JavaStart(**line) for line in _run("TimeStores", [str(worker_file), str(runs)], jars)]
 
 
 def time_java_puts(
-    worker_file: Path, puts: int, uncounted: int, *, version: str = DEFAULT_VERSION, jars: Sequence[Path] = ()
+    worker_file: Path, puts: int, uncounted: int, *, jars: Sequence[Path] = ()
 ) -> dict[str, list[float]]:
-    """Time puts into the running Java stores until they can be read back; seconds by ``config``, ``offset``, ``status``.
+    """Return the seconds of puts into running Java stores until they are read back, by ``config``, ``offset``, ``status``.
 
     Args:
         worker_file: has the topics.
         puts: that are counted, into each store.
         uncounted: puts before them, while the JVM warms up.
-        version: of Kafka.
-        jars: in front of Kafka's own.
+        jars: beside Kafka's own.
 
     Raises:
         EmbeddedError: the program failed.
     """
-    output = run_program("TimePuts", [str(worker_file), str(puts), str(uncounted)], version=version, jars=jars)
-    lines: list[dict[str, Any]] = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+    lines = _run("TimePuts", [str(worker_file), str(puts), str(uncounted)], jars)
     return {line["store"]: line["seconds"] for line in lines}

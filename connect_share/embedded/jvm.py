@@ -1,7 +1,9 @@
-"""How our JVMs are started."""
+"""Command lines and log settings of the JVMs that are started here."""
 
 from __future__ import annotations
 
+import hashlib
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -14,6 +16,12 @@ QUICK: Final = ("-Xshare:auto", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
 STEADY: Final = ("-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
 """Fastest once warm; for benchmarks."""
+
+ARCHIVES_VARIABLE: Final = "CONNECT_SHARE_CLASS_ARCHIVES"
+"""Names a folder with class-data archives. Only tests set it: what is measured starts as it does elsewhere."""
+
+_SAME_CLASSES: Final = {"kafka.tools.StorageTool": "kafka.Kafka"}
+"""Programs that start with the archive of another one."""
 
 _LOG4J: Final = """status = error
 appender.out.type = Console
@@ -32,7 +40,7 @@ log4j.appender.out.layout.ConversionPattern=[%d] %p %m (%c)%n
 
 
 def write_log_settings(folder: Path, level: str = "info") -> Path:
-    """Write the log settings of one JVM, for log4j2 and for log4j 1; gives the former."""
+    """Write the log settings of one JVM, for log4j2 and for log4j 1; return the path of the former."""
     path = folder / "log4j2.properties"
     path.write_text(_LOG4J.format(level=level))
     path.with_name("log4j.properties").write_text(_LOG4J_1.format(level=level.upper()))
@@ -40,17 +48,51 @@ def write_log_settings(folder: Path, level: str = "info") -> Path:
 
 
 def java_arguments(
-    libraries: Path, main_class: str, arguments: Sequence[str], *, options: Sequence[str], log_settings: Path
+    libraries: Path,
+    main_class: str,
+    arguments: Sequence[str],
+    *,
+    options: Sequence[str],
+    log_settings: Path,
+    more_classes: Sequence[Path] = (),
 ) -> list[str]:
-    """Give the command line of a Java program on the jars of a folder."""
+    """Return the command line of a Java program.
+
+    Args:
+        libraries: folder with the jars it needs.
+        main_class: of the program.
+        arguments: for it.
+        options: for the JVM.
+        log_settings: as :func:`write_log_settings` returned them.
+        more_classes: further jars or folders of class files. They come last: the archive belongs to what comes before.
+    """
+    jars = class_path(libraries)
+    archive = class_archive(libraries, main_class)
     return [
         str(java_command()),
         *options,
+        *((f"-XX:SharedArchiveFile={archive}",) if archive is not None and archive.exists() else ()),
         "-Djava.awt.headless=true",
         f"-Dlog4j2.configurationFile={log_settings}",
         f"-Dlog4j.configuration=file:{log_settings.with_name('log4j.properties')}",
         "-cp",
-        class_path(libraries),
+        os.pathsep.join([jars, *map(str, more_classes)]),
         main_class,
         *arguments,
     ]
+
+
+def class_archive(libraries: Path, main_class: str) -> Path | None:
+    """Return where the class-data archive of a program belongs, ``None`` if none is wanted.
+
+    Such an archive spares the JVM most of loading and checking classes. A JVM leaves one of another class path or another
+    Java alone, so it never changes what runs.
+    """
+    folder = os.environ.get(ARCHIVES_VARIABLE, "")
+    if not folder:
+        return None
+    java = java_command().resolve()
+    release = java.parent.parent / "release"
+    build = release.read_bytes() if release.exists() else str(java).encode()
+    digest = hashlib.sha256(build + str(libraries).encode()).hexdigest()[:12]
+    return Path(folder) / f"{_SAME_CLASSES.get(main_class, main_class)}-{digest}.jsa"

@@ -1,4 +1,4 @@
-"""A Connect worker's REST interface, as far as demo, benchmarks and tests need it."""
+"""A client of a Connect worker's REST interface."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 from connect_share.embedded.errors import EmbeddedError
@@ -17,7 +18,7 @@ _TIMEOUT_S: Final = 60.0
 _AGAIN_S: Final = 0.1
 _CONFLICT: Final = 409
 _NO_ANSWER: Final = (OSError, http.client.HTTPException)
-"""The latter: the worker was killed in the midst of its answer."""
+"""The latter comes from a worker that was killed while it answered."""
 
 
 class RestError(EmbeddedError):
@@ -32,13 +33,6 @@ def _quoted(name: str) -> str:
     return urllib.parse.quote(name, safe="")
 
 
-def _whatever_comes(error: urllib.error.HTTPError) -> bytes:
-    try:
-        return error.read()
-    except _NO_ANSWER:
-        return b""
-
-
 class ConnectRest:
     """REST client of one worker."""
 
@@ -46,9 +40,9 @@ class ConnectRest:
         self.url = url
 
     def call(self, method: str, path: str, body: Any = None, *, timeout_s: float = _TIMEOUT_S) -> Any:
-        """Send a request and give the parsed answer (``None`` if empty).
+        """Send a request and return the parsed answer (``None`` if empty).
 
-        A question that meets a rebalance (409) is asked again until ``timeout_s`` is over.
+        A GET that meets a rebalance (409) is sent again until ``timeout_s`` is over.
 
         Raises:
             RestError: HTTP status 400 or above, or no answer (status 0).
@@ -70,31 +64,25 @@ class ConnectRest:
             with urllib.request.urlopen(request, timeout=timeout_s) as answer:  # noqa: S310
                 text = answer.read()
         except urllib.error.HTTPError as exc:
-            with exc:
-                detail = _whatever_comes(exc)[:300].decode("utf-8", "replace")
-            raise RestError(f"{method} {path}: HTTP {exc.code} {detail}", status=exc.code) from exc
+            detail = b""
+            with exc, suppress(*_NO_ANSWER):
+                detail = exc.read()[:300]
+            detail_text = detail.decode("utf-8", "replace")
+            raise RestError(f"{method} {path}: HTTP {exc.code} {detail_text}", status=exc.code) from exc
         except _NO_ANSWER as exc:
             raise RestError(f"{method} {path}: no answer ({exc})") from exc
         return json.loads(text) if text else None
 
-    def healthy(self) -> bool:
-        """Tell whether the worker has joined its group and read its topics."""
+    def answers(self, path: str = "/connectors") -> bool:
+        """Return whether the worker answers a GET without an error."""
         try:
-            self.call("GET", "/health", timeout_s=5.0)
-        except RestError:
-            return False
-        return True
-
-    def answers(self) -> bool:
-        """Tell whether the worker answers at all; it may know nothing yet."""
-        try:
-            self.call("GET", "/connectors", timeout_s=5.0)
+            self.call("GET", path, timeout_s=5.0)
         except RestError:
             return False
         return True
 
     def connectors(self) -> list[str]:
-        """Names of all connectors."""
+        """Return the names of all connectors."""
         names: list[str] = self.call("GET", "/connectors")
         return names
 
@@ -103,36 +91,36 @@ class ConnectRest:
         self.call("PUT", f"/connectors/{_quoted(name)}/config", dict(config))
 
     def config(self, name: str) -> dict[str, str]:
-        """Configuration of a connector."""
+        """Return the configuration of a connector."""
         found: dict[str, str] = self.call("GET", f"/connectors/{_quoted(name)}/config")
         return found
 
     def status(self, name: str) -> dict[str, Any]:
-        """Status of a connector and its tasks."""
+        """Return the status of a connector and its tasks."""
         found: dict[str, Any] = self.call("GET", f"/connectors/{_quoted(name)}/status")
         return found
 
     def tasks(self, name: str) -> list[dict[str, Any]]:
-        """Ids and configurations of a connector's tasks."""
+        """Return ids and configurations of a connector's tasks."""
         found: list[dict[str, Any]] = self.call("GET", f"/connectors/{_quoted(name)}/tasks")
         return found
 
     def topics(self, name: str) -> list[str]:
-        """Active topics of a connector."""
+        """Return the active topics of a connector, sorted."""
         found = self.call("GET", f"/connectors/{_quoted(name)}/topics")
         return sorted(found.get(name, {}).get("topics", []))
 
     def offsets(self, name: str) -> list[dict[str, Any]]:
-        """Offsets of a connector; for a sink those of its consumer group."""
+        """Return the offsets of a connector; of a sink those of its consumer group."""
         found: list[dict[str, Any]] = self.call("GET", f"/connectors/{_quoted(name)}/offsets")["offsets"]
         return found
 
     def alter_offsets(self, name: str, offsets: list[dict[str, Any]]) -> None:
-        """Set offsets of a stopped connector; entries as :meth:`offsets` gives them (3.6 and later)."""
+        """Set offsets of a stopped connector; entries as :meth:`offsets` returns them (3.6 and later)."""
         self.call("PATCH", f"/connectors/{_quoted(name)}/offsets", {"offsets": offsets})
 
     def reset_offsets(self, name: str) -> None:
-        """Forget all offsets of a stopped connector (3.6 and later)."""
+        """Remove all offsets of a stopped connector (3.6 and later)."""
         self.call("DELETE", f"/connectors/{_quoted(name)}/offsets")
 
     def restart(self, name: str, *, tasks: bool = False) -> None:

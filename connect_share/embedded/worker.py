@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import shutil
 import time
 from collections.abc import Mapping
@@ -22,7 +23,10 @@ from connect_share.embedded.rest import ConnectRest
 _log = logging.getLogger(__name__)
 
 _START_S: Final = 120.0
+_STOP_S: Final = 60.0
 _TRIES: Final = 3
+_NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9._-]")
+_NOT_IN_VALUES: Final = re.compile(r"[^ -~]|\\|\A ")
 _DEFAULTS: Final[Mapping[str, str]] = {
     "key.converter": "org.apache.kafka.connect.storage.StringConverter",
     "value.converter": "org.apache.kafka.connect.storage.StringConverter",
@@ -40,7 +44,7 @@ _DEFAULTS: Final[Mapping[str, str]] = {
 
 
 def worker_properties(bootstrap_servers: str, group_id: str, topic_prefix: str | None = None) -> dict[str, str]:
-    """Give a worker file's lines for a group with topics ``<prefix>-configs``, ``-offsets`` and ``-status``."""
+    """Return the properties of a worker of a group with topics ``<prefix>-configs``, ``-offsets`` and ``-status``."""
     prefix = topic_prefix or group_id
     return {
         **_DEFAULTS,
@@ -53,26 +57,19 @@ def worker_properties(bootstrap_servers: str, group_id: str, topic_prefix: str |
 
 
 def write_properties(path: Path, properties: Mapping[str, str]) -> Path:
-    """Write a properties file that Java reads back the same."""
-
-    def escaped(text: str, *, is_name: bool) -> str:
-        out = []
-        units = text.encode("utf-16-be")
-        for high, low in zip(units[::2], units[1::2], strict=True):
-            code = high << 8 | low
-            character = chr(code)
-            if character in "\\" or (is_name and character in " =:#!"):
-                out.append("\\" + character)
-            elif 0x20 < code < 0x7F or (code == 0x20 and out):
-                out.append(character)
-            else:
-                out.append(f"\\u{code:04X}")
-        return "".join(out)
-
-    lines = [f"{escaped(name, is_name=True)}={escaped(value, is_name=False)}\n" for name, value in properties.items()]
-    path.write_text("".join(lines), encoding="latin-1")
+    """Write a properties file that Java reads back the same; only its owner may read it."""
+    lines = [
+        f"{_NOT_IN_NAMES.sub(_escaped, name)}={_NOT_IN_VALUES.sub(_escaped, value)}\n"
+        for name, value in properties.items()
+    ]
+    path.write_text("".join(lines), encoding="ascii")
     path.chmod(0o600)
     return path
+
+
+def _escaped(match: re.Match[str]) -> str:
+    units = match[0].encode("utf-16-be")
+    return "".join(f"\\u{high << 8 | low:04X}" for high, low in zip(units[::2], units[1::2], strict=True))
 
 
 class ConnectWorker:
@@ -81,7 +78,7 @@ class ConnectWorker:
     Args:
         properties: the worker's own properties; a loopback REST listener is added.
         version: of Kafka.
-        class_path: further jars, in front of the worker's own.
+        class_path: further jars.
         libraries: folder with the jars of a Kafka of one's own; by default those of the artifact lock.
         wait: return from :meth:`start` only when the worker is healthy.
     """
@@ -114,13 +111,8 @@ class ConnectWorker:
         self.close()
 
     @property
-    def rest_url(self) -> str:
-        """Address of the REST interface."""
-        return self.rest.url
-
-    @property
     def running(self) -> bool:
-        """Tell whether the worker's process is there."""
+        """Whether the worker's process is alive."""
         return self._process is not None and self._process.running
 
     @property
@@ -169,11 +161,11 @@ class ConnectWorker:
             time.sleep(0.1)
 
     def _is_healthy(self) -> bool:
-        # Its log tells that it has bound its port: another worker may have been quicker, and be healthy there.
+        # Its log has to say that it bound its port: another program may have taken the port, and answer there.
         logged = "" if self._process is None else self._process.printed()
         # GET /health came with 3.9; before, lists are answered while the topics are still being read.
         if tuple(map(int, self._version.split(".")[:2])) >= (3, 9):
-            return "REST server listening at" in logged and self.rest.healthy()
+            return "REST server listening at" in logged and self.rest.answers("/health")
         return "Herder started" in logged and self.rest.answers()
 
     def stop(self) -> None:
@@ -194,7 +186,7 @@ class ConnectWorker:
             self._folder = None
 
     def log(self) -> str:
-        """Give everything the worker has logged."""
+        """Return everything the worker has logged."""
         if self._folder is None:
             return ""
         try:
@@ -217,9 +209,8 @@ class ConnectWorker:
             [str(settings)],
             options=(*QUICK, "-Xms96m", "-Xmx512m"),
             log_settings=self._folder / "log4j2.properties",
+            more_classes=self._class_path,
         )
-        if self._class_path:
-            at = command.index("-cp") + 1
-            command[at] = ":".join([*map(str, self._class_path), command[at]])
         _log.info("Starting a Connect %s worker of group %s", self._version, self._properties.get("group.id"))
-        self._process = ChildProcess(command, log_path=self._folder / "worker.log", cwd=self._folder)
+        log_path = self._folder / "worker.log"
+        self._process = ChildProcess(command, log_path=log_path, grace_s=_STOP_S, cwd=self._folder)

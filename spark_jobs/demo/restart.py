@@ -126,7 +126,7 @@ def _stop(workers: Sequence[ConnectWorker]) -> None:
 def _run_cluster(admin: Admin, captured: Captured, worker: ConnectWorker, before: DataState) -> _Run:
     began_s = time.monotonic()
     worker.await_healthy()
-    worker_id = worker.rest_url.removeprefix("http://")
+    worker_id = worker.rest.url.removeprefix("http://")
 
     def look() -> tuple[ClusterView, tuple[ConnectorAgain, ...]]:
         view = view_of(worker)

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import base64
-import shutil
-import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from contextlib import suppress
 from types import TracebackType
 from typing import Final, Self
 
 from connect_share.admin import Admin
-from connect_share.cache import run_folder
 from connect_share.embedded.broker import DEFAULT_VERSION, LocalBroker
 from connect_share.embedded.errors import EmbeddedError
 from connect_share.embedded.ports import TAKEN, free_ports
@@ -25,7 +21,7 @@ from connect_share.worker_config.client_settings import ClientSettings
 _TRIES: Final = 3
 _SEEN_S: Final = 60.0
 _POLL_S: Final = 0.05
-# A dead broker is noticed within 3 seconds instead of 9, a replica that does not follow within 3 instead of 30.
+# The cluster notices a dead broker after 3 seconds instead of 9, a replica that lags after 3 instead of 30.
 _QUICK: Final[Mapping[str, str]] = {
     "broker.session.timeout.ms": "3000",
     "broker.heartbeat.interval.ms": "500",
@@ -43,13 +39,8 @@ class ClusterNode(LocalBroker):
         self._given_ports: list[int] = []
 
     @property
-    def running(self) -> bool:
-        """Tell whether its process is there."""
-        return self._process is not None and self._process.running
-
-    @property
     def started_once(self) -> bool:
-        """It has data and ports."""
+        """Whether it has data and ports."""
         return self._folder is not None and bool(self._ports)
 
     @property
@@ -65,11 +56,6 @@ class ClusterNode(LocalBroker):
     def fix_ports(self, ports: list[int]) -> None:
         """Take three ports before the start, because others have to know them by then."""
         self._given_ports = ports
-
-    def forget(self) -> None:
-        """End it and remove its data; the next start is a first one."""
-        self.kill()
-        self.close()
 
     def broker_properties(self) -> dict[str, str]:
         """Settings of the node; one that does not vote has no listener for controllers."""
@@ -90,14 +76,8 @@ class ClusterNode(LocalBroker):
         return self._given_ports or super()._choose_ports()
 
     def _format(self) -> None:
-        """Format the first node with Kafka's tool, the others by a copy of its storage: a JVM each would take seconds."""
-        with self._cluster.formatting() as formatted:
-            if not formatted.exists():
-                super()._format()
-                shutil.copytree(self.data_folder, formatted)
-                return
-        self._write_settings()
-        shutil.copytree(formatted, self.data_folder)
+        super()._format()
+        # A copy of storage that was formatted before has the ids of another node.
         own = {"node.id": str(self.id), "directory.id": _random_id()}
         path = self.data_folder / "meta.properties"
         kept = [line for line in path.read_text().splitlines() if line.split("=", 1)[0] not in own]
@@ -147,8 +127,6 @@ class LocalCluster:
             number: ClusterNode(self, number, {**factors, **_QUICK, **(properties or {})})
             for number in range(1, brokers + 1)
         }
-        self._folder: Path | None = None
-        self._formatting = threading.Lock()
 
     def __enter__(self) -> Self:
         self.start()
@@ -160,7 +138,7 @@ class LocalCluster:
         self.close()
 
     def broker(self, node_id: int) -> ClusterNode:
-        """Give one broker, running or not; ``kill()`` crashes it, ``start()`` brings it back on its data and port."""
+        """Return one broker, running or not; ``kill()`` crashes it, ``start()`` brings it back on its data and port."""
         return self._nodes[node_id]
 
     @property
@@ -184,11 +162,11 @@ class LocalCluster:
         return ",".join(node.controller_address for node in self.brokers if self.votes(node.id))
 
     def votes(self, node_id: int) -> bool:
-        """Tell whether a broker is a controller, too."""
+        """Return whether a broker is a controller, too."""
         return node_id <= self._controllers
 
     def admin(self, timeout_s: float = 10.0) -> Admin:
-        """Make an admin client with every right."""
+        """Return a new admin client with every right."""
         addresses = ",".join(node.internal_address for node in self.brokers if node.started_once)
         return Admin(
             ClientSettings({"bootstrap.servers": addresses}), client_id="embedded-cluster", timeout_s=timeout_s
@@ -197,7 +175,7 @@ class LocalCluster:
     def start(self, *node_ids: int) -> None:
         """Start brokers side by side, all by default; return when the cluster counts them as up.
 
-        Those that run already stay. The first start starts all controllers, also those that were not asked for.
+        Brokers that run already keep running. The first start starts all controllers, also those that were not asked for.
 
         Raises:
             EmbeddedError: one did not come up; the message has the end of its log.
@@ -232,16 +210,8 @@ class LocalCluster:
             with ThreadPoolExecutor(len(rest)) as threads:
                 list(threads.map(ClusterNode.start, rest))
 
-    @contextmanager
-    def formatting(self) -> Iterator[Path]:
-        """Hold the right to format; gives where formatted storage is, or belongs."""
-        with self._formatting:
-            if self._folder is None:
-                self._folder = run_folder("cluster")
-            yield self._folder / "formatted"
-
     def await_brokers(self, node_ids: set[int], timeout_s: float = _SEEN_S) -> None:
-        """Wait until these brokers, at least, are up in the eyes of the cluster.
+        """Wait until these brokers, at least, are up according to the cluster.
 
         Raises:
             EmbeddedError: they were not, in time.
@@ -272,10 +242,7 @@ class LocalCluster:
     def close(self) -> None:
         """Stop all brokers and remove their data."""
         with ThreadPoolExecutor(len(self._nodes)) as threads:
-            list(threads.map(ClusterNode.forget, self.brokers))
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
-            self._folder = None
+            list(threads.map(ClusterNode.close, self.brokers))
 
 
 def _random_id() -> str:

@@ -145,7 +145,7 @@ def test_a_late_worker_and_a_killed_leader_after_compaction(
     leader_url = next(line for line in reversed(first.log().splitlines()) if "leaderUrl='" in line).split(
         "leaderUrl='"
     )[1]
-    leader = next(worker for worker in (first, third, late) if leader_url.startswith(worker.rest_url))
+    leader = next(worker for worker in (first, third, late) if leader_url.startswith(worker.rest.url))
     rest = [worker for worker in (first, third, late) if worker is not leader]
     after = [LogLines(worker) for worker in rest]
     leader.kill()

@@ -36,9 +36,8 @@ from migrator.progress import Progress
 from spark_jobs import command_line
 from spark_jobs.generate_workload import GroupJob, write_group
 from spark_jobs.workload import WorkloadSize
-from tests.lab.benchmarks import mirror_maker
 from tests.lab.benchmarks.migration_report import KIP, migration_report, migration_table, size_report
-from tests.lab.benchmarks.mirror_maker_run import mirror, partitions_of, remove
+from tests.lab.benchmarks.mirror_maker import mirror, partitions_of, programs, remove
 from tests.lab.benchmarks.process_cost import Cost, measured
 
 CONTENDERS: Final = ("mirror-maker", "local", "backup", "spark", "warm")
@@ -335,8 +334,7 @@ def _body(options: argparse.Namespace) -> int:
         folder = run_folder("benchmark")
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
         if "mirror-maker" in options.contenders:
-            mirror_maker.jars()
-            mirror_maker.transform_classes()
+            programs()
         if options.bootstrap_servers is None:
             one, two = (stack.enter_context(LocalBroker("bench")).bootstrap_servers for _ in range(2))
         else:

@@ -1,79 +1,70 @@
-"""MirrorMaker 2 with a transform that prefixes keys: the peer of the migration benchmark."""
+"""MirrorMaker 2 with a transform that prefixes keys: the peer of the migration benchmark.
+
+A run is measured from the start of its JVM until the destination ends where the source does.
+"""
 
 from __future__ import annotations
 
-import hashlib
-import os
 import shutil
-import tempfile
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
-from connect_share.cache import cache_folder, locked, run_folder
-from connect_share.embedded.artifacts import class_path, ensure_artifacts
-from connect_share.embedded.java_program import compile_java
+from connect_share.admin import Admin
+from connect_share.cache import run_folder
+from connect_share.embedded.artifacts import ensure_artifacts
+from connect_share.embedded.errors import EmbeddedError
+from connect_share.embedded.java_program import compiled
 from connect_share.embedded.jvm import STEADY, java_arguments, write_log_settings
 from connect_share.embedded.processes import ChildProcess
 from connect_share.embedded.worker import write_properties
+from connect_share.errors import BrokerError
+from connect_share.worker_config import ClientSettings
+from tests.lab.benchmarks.process_cost import Cost, Watch
 
 VERSION: Final = "4.3.1"
 _MAIN: Final = "org.apache.kafka.connect.mirror.MirrorMaker"
 _TRANSFORM: Final = "KeyPrefix"
-_SOURCE: Final = Path(__file__).parent / "java" / f"{_TRANSFORM}.java"
-DESTINATION: Final = "B"
+_DESTINATION: Final = "B"
+_HEAP: Final = "1g"
+_LOOK_EVERY_S: Final = 0.05
 
 
-def jars() -> Path:
-    """Give the folder with MirrorMaker's jars, fetched once.
-
-    Raises:
-        EmbeddedError: they cannot be fetched.
-    """
-    return ensure_artifacts(f"mirror-maker-{VERSION}")
-
-
-def transform_classes() -> Path:
-    """Give the folder with the compiled transform.
+def programs() -> tuple[Path, Path]:
+    """Return the folders with MirrorMaker's jars and with the compiled transform; the first call fetches and compiles.
 
     Raises:
-        EmbeddedError: it does not compile; has the compiler's words.
+        EmbeddedError: the jars cannot be fetched, or the transform does not compile.
     """
-    digest = hashlib.sha256(_SOURCE.read_bytes() + VERSION.encode()).hexdigest()[:12]
-    folder = cache_folder() / "classes" / f"{_TRANSFORM}-{digest}"
-    with locked("classes"):
-        if not folder.is_dir():
-            folder.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(prefix=".compile-", dir=folder.parent) as temporary:
-                out = Path(temporary) / "out"
-                compile_java([_SOURCE], out, class_path(jars()), options=["-nowarn"])
-                shutil.move(str(out), folder)
-    return folder
+    jars = ensure_artifacts(f"mirror-maker-{VERSION}")
+    return jars, compiled(Path(__file__).parent / "java" / f"{_TRANSFORM}.java", jars)
 
 
-def mirror_properties(
+def _properties(
     source: str, source_servers: str, destination_servers: str, topics: Sequence[str], prefix: str
 ) -> dict[str, str]:
-    """Give the lines of ``mm2.properties``: the tuned settings of a bulk copy.
+    """Return the properties of a MirrorMaker that is tuned for a bulk copy.
 
     Args:
-        source: alias of the source; a new one starts anew, for what was done before is kept under the alias.
+        source: alias of the source; a new one starts anew, because MirrorMaker keeps its progress under the alias.
         source_servers: ``host:port``.
         destination_servers: likewise.
         topics: names at the source.
         prefix: put before every key.
     """
-    flow = f"{source}->{DESTINATION}"
+    flow = f"{source}->{_DESTINATION}"
     return {
-        "clusters": f"{source},{DESTINATION}",
+        "clusters": f"{source},{_DESTINATION}",
         f"{source}.bootstrap.servers": source_servers,
-        f"{DESTINATION}.bootstrap.servers": destination_servers,
+        f"{_DESTINATION}.bootstrap.servers": destination_servers,
         f"{flow}.enabled": "true",
-        f"{DESTINATION}->{source}.enabled": "false",
+        f"{_DESTINATION}->{source}.enabled": "false",
         f"{flow}.topics": ",".join(topics),
         f"{flow}.tasks.max": "2",
-        # No name but this one may begin with "offset-syncs." then: the connector would refuse to start.
+        # No other name may begin with "offset-syncs." then: the connector would refuse to start.
         f"{flow}.emit.offset-syncs.enabled": "false",
         f"{flow}.emit.heartbeats.enabled": "false",
         f"{flow}.emit.checkpoints.enabled": "false",
@@ -87,68 +78,113 @@ def mirror_properties(
         "config.storage.replication.factor": "1",
         "offset.storage.replication.factor": "1",
         "status.storage.replication.factor": "1",
-        f"{DESTINATION}.offset.flush.interval.ms": "1000",
+        f"{_DESTINATION}.offset.flush.interval.ms": "1000",
         f"{source}.consumer.max.poll.records": "5000",
         f"{source}.consumer.fetch.max.bytes": "33554432",
         f"{source}.consumer.max.partition.fetch.bytes": "8388608",
-        f"{DESTINATION}.producer.batch.size": "524288",
-        f"{DESTINATION}.producer.linger.ms": "20",
-        f"{DESTINATION}.producer.buffer.memory": "134217728",
+        f"{_DESTINATION}.producer.batch.size": "524288",
+        f"{_DESTINATION}.producer.linger.ms": "20",
+        f"{_DESTINATION}.producer.buffer.memory": "134217728",
     }
 
 
-def internal_topics(source: str) -> list[str]:
-    """Name the topics in which MirrorMaker keeps its own state at the destination."""
+def _internal_topics(source: str) -> list[str]:
     return [f"mm2-{kind}.{source}.internal" for kind in ("configs", "offsets", "status")]
 
 
-class MirrorMaker:
-    """One run in a JVM of its own, ended with the ``with`` block; it never ends by itself.
+@contextmanager
+def _running(properties: Mapping[str, str]) -> Iterator[ChildProcess]:
+    """Run MirrorMaker in a JVM of its own; it never ends by itself."""
+    jars, transform = programs()
+    folder = run_folder("mirror-maker")
+    try:
+        command = java_arguments(
+            jars,
+            _MAIN,
+            [str(write_properties(folder / "mm2.properties", properties)), "--clusters", _DESTINATION],
+            options=(*STEADY, f"-Xms{_HEAP}", f"-Xmx{_HEAP}"),
+            log_settings=write_log_settings(folder, "warn"),
+            more_classes=[transform],
+        )
+        process = ChildProcess(command, log_path=folder / "mirror-maker.log", cwd=folder)
+        try:
+            yield process
+        finally:
+            process.kill()  # nothing of it is needed any more
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
-    Args:
-        properties: of :func:`mirror_properties`.
-        heap: of the JVM.
+
+@dataclass(frozen=True, slots=True)
+class MirrorRun:
+    """The cost of a run.
+
+    Attributes:
+        cost: of the JVM, until the last record arrived.
+        copy_s: from the first record seen at the destination to the last.
+        topics: names at the destination by those at the source.
     """
 
-    def __init__(self, properties: dict[str, str], *, heap: str = "1g") -> None:
-        self._properties = properties
-        self._heap = heap
-        self._libraries, self._classes = jars(), transform_classes()
-        self._folder: Path | None = None
-        self._process: ChildProcess | None = None
+    cost: Cost
+    copy_s: float
+    topics: Mapping[str, str]
 
-    def __enter__(self) -> Self:
-        self._folder = run_folder("mirror-maker")
-        command = java_arguments(
-            self._libraries,
-            _MAIN,
-            [str(write_properties(self._folder / "mm2.properties", self._properties)), "--clusters", DESTINATION],
-            options=(*STEADY, f"-Xms{self._heap}", f"-Xmx{self._heap}"),
-            log_settings=write_log_settings(self._folder, "warn"),
-        )
-        at = command.index("-cp") + 1
-        command[at] = os.pathsep.join([str(self._classes), command[at]])
-        self._process = ChildProcess(command, log_path=self._folder / "mirror-maker.log", cwd=self._folder)
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._process is not None:
-            self._process.kill()  # nothing of it is needed any more
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
+def partitions_of(admin: Admin, topics: Sequence[str]) -> list[tuple[str, int]]:
+    """Return the partitions of those topics that exist."""
+    described = admin.describe_topics(topics)
+    return [(name, part.id) for name, found in described.items() for part in found.partitions]
 
-    @property
-    def pid(self) -> int:
-        """Of the JVM."""
-        return 0 if self._process is None else self._process.pid
 
-    @property
-    def running(self) -> bool:
-        """Tell whether it is still there."""
-        return self._process is not None and self._process.running
+def mirror(
+    alias: str, source: str, destination: str, topics: Sequence[str], prefix: str, *, give_up_s: float
+) -> MirrorRun:
+    """Mirror topics to their end; the caller deletes the new topics with :func:`remove`.
 
-    def log_tail(self) -> str:
-        """Give the end of its log."""
-        return "" if self._process is None else self._process.log_tail()
+    Args:
+        alias: of the source, a new one each time.
+        source: ``host:port``.
+        destination: likewise.
+        topics: names at the source; nobody may write to them.
+        prefix: put before every key.
+        give_up_s: seconds after which it counts as failed.
+
+    Raises:
+        EmbeddedError: it ended, or was not done in time; has the end of its log.
+    """
+    names = {topic: f"{alias}.{topic}" for topic in topics}
+    with (
+        Admin(ClientSettings({"bootstrap.servers": source}), client_id="benchmark") as there,
+        Admin(ClientSettings({"bootstrap.servers": destination}), client_id="benchmark") as here,
+    ):
+        ends = there.end_offsets(partitions_of(there, topics))
+        wanted = {(names[topic], number): end for (topic, number), end in ends.items()}
+        properties = _properties(alias, source, destination, topics, prefix)
+        began_s, first_s = time.perf_counter(), 0.0
+        with _running(properties) as maker, Watch(maker.pid) as watch:
+            while True:
+                found = _ends(here, list(names.values()))
+                now_s = time.perf_counter()
+                if any(found.values()) and not first_s:
+                    first_s = now_s
+                if found == wanted:
+                    break
+                if not maker.running or now_s - began_s > give_up_s:
+                    raise EmbeddedError(f"MirrorMaker 2 did not copy everything in time: {maker.log_tail()}")
+                time.sleep(_LOOK_EVERY_S)
+            cpu_s = watch.cpu_s()
+        return MirrorRun(Cost(now_s - began_s, cpu_s, watch.peak_bytes), now_s - first_s, names)
+
+
+def _ends(admin: Admin, topics: Sequence[str]) -> dict[tuple[str, int], int]:
+    try:
+        return admin.end_offsets(partitions_of(admin, topics))
+    except BrokerError:
+        return {}  # while topics are being made their leaders are not known everywhere
+
+
+def remove(alias: str, destination: str, topics: Sequence[str]) -> None:
+    """Delete the topics of a run: the copies, and MirrorMaker's own."""
+    with Admin(ClientSettings({"bootstrap.servers": destination}), client_id="benchmark") as admin:
+        existing = admin.describe_topics([*topics, *_internal_topics(alias)])
+        admin.delete_topics(list(existing))

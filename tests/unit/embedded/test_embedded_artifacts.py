@@ -18,9 +18,13 @@ from connect_share.embedded.errors import EmbeddedError
 _GOOD = b"what the lock was made from"
 
 
+def _no_ivy(*_: object) -> None:
+    raise EmbeddedError("not in this test")
+
+
 @pytest.fixture
 def locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A lock with one jar, an empty cache, an empty home, and no program on the path."""
+    """A lock with one jar, an empty cache, and no Maven or Ivy."""
     lock = tmp_path / "lock.json"
     entry = {
         "coordinates": "org.example:thing:1.0",
@@ -29,28 +33,18 @@ def locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         "sha256": hashlib.sha256(_GOOD).hexdigest(),
     }
     lock.write_text(json.dumps({"sets": {"thing": {"roots": ["org.example:thing:1.0"], "artifacts": [entry]}}}))
-    for name in ("home", "bin"):
-        (tmp_path / name).mkdir()
+    (tmp_path / "bin").mkdir()
     monkeypatch.setattr(artifacts, "LOCK_FILE", lock)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(artifacts, "_with_ivy", _no_ivy)
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
     locked_sets.cache_clear()
     yield tmp_path
     locked_sets.cache_clear()
 
 
-def _put_in_local_repository(root: Path, content: bytes) -> None:
-    jar = root / "home/.m2/repository/org/example/thing/1.0/thing-1.0.jar"
-    jar.parent.mkdir(parents=True)
-    jar.write_bytes(content)
-
-
-def _maven_that_delivers(
-    root: Path, content: bytes, monkeypatch: pytest.MonkeyPatch, *, after_failures: int = 0
-) -> None:
+def _maven_that_delivers(root: Path, content: bytes, *, after_failures: int = 0) -> None:
     """A program in Maven's place that puts a file where it was asked to; at first the network may fail it."""
-    monkeypatch.setenv(artifacts.RESOLVER_VARIABLE, "mvn")
     (root / "delivered").write_bytes(content)
     (root / "failures").write_text("x\n" * after_failures)
     program = root / "bin" / "mvn"
@@ -65,8 +59,8 @@ def _left_behind(root: Path) -> list[Path]:
     return [path for path in root.joinpath("cache").rglob("*") if path.is_file() and path.suffix != ".lock"]
 
 
-def test_a_wrong_checksum_is_refused_by_name_and_leaves_nothing(locked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _maven_that_delivers(locked, b"something else", monkeypatch)
+def test_a_wrong_checksum_is_refused_by_name_and_leaves_nothing(locked: Path) -> None:
+    _maven_that_delivers(locked, b"something else")
     with pytest.raises(
         EmbeddedError, match=r"org\.example:thing:1\.0 from mvn has checksum [0-9a-f]{64}, the lock says"
     ):
@@ -74,8 +68,8 @@ def test_a_wrong_checksum_is_refused_by_name_and_leaves_nothing(locked: Path, mo
     assert _left_behind(locked) == []
 
 
-def test_what_arrives_is_kept_and_not_fetched_again(locked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _maven_that_delivers(locked, _GOOD, monkeypatch)
+def test_what_arrives_is_kept_and_not_fetched_again(locked: Path) -> None:
+    _maven_that_delivers(locked, _GOOD)
     folder = ensure_artifacts("thing")
     assert [path.name for path in folder.iterdir()] == ["thing-1.0.jar"]
     (locked / "bin" / "mvn").unlink()
@@ -84,55 +78,44 @@ def test_what_arrives_is_kept_and_not_fetched_again(locked: Path, monkeypatch: p
 
 def test_a_connection_that_breaks_off_is_no_failure(locked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(artifacts, "_PAUSE_S", 0.0)
-    _maven_that_delivers(locked, _GOOD, monkeypatch, after_failures=2)
+    _maven_that_delivers(locked, _GOOD, after_failures=2)
     assert (ensure_artifacts("thing") / "thing-1.0.jar").read_bytes() == _GOOD
 
 
-def test_who_fails_again_and_again_is_told_of_once(locked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_resolver_that_keeps_failing_is_reported_once(locked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(artifacts, "_PAUSE_S", 0.0)
-    _maven_that_delivers(locked, _GOOD, monkeypatch, after_failures=9)
-    with pytest.raises(EmbeddedError, match=r"such as org\.example:thing:1\.0; .* \(mvn: mvn ended with 1: reset\)"):
+    _maven_that_delivers(locked, _GOOD, after_failures=9)
+    with pytest.raises(
+        EmbeddedError,
+        match=r"such as org\.example:thing:1\.0; .* \(mvn: mvn ended with 1: reset; ivy: not in this test\)",
+    ):
         ensure_artifacts("thing")
     assert len((locked / "failures").read_text().splitlines()) == 6
     assert _left_behind(locked) == []
 
 
-def test_another_lock_gives_another_folder(locked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _maven_that_delivers(locked, _GOOD, monkeypatch)
+def test_another_lock_gives_another_folder(locked: Path) -> None:
+    _maven_that_delivers(locked, _GOOD)
     first = ensure_artifacts("thing")
     data = json.loads(artifacts.LOCK_FILE.read_text())
     data["sets"]["thing"]["artifacts"][0]["sha256"] = hashlib.sha256(b"changed").hexdigest()
     artifacts.LOCK_FILE.write_text(json.dumps(data))
     locked_sets.cache_clear()
-    _maven_that_delivers(locked, b"changed", monkeypatch)
+    _maven_that_delivers(locked, b"changed")
     assert ensure_artifacts("thing") != first
 
 
-def test_the_local_repository_is_used_where_its_file_is_right(locked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _put_in_local_repository(locked, _GOOD)
-    monkeypatch.setenv(artifacts.RESOLVER_VARIABLE, "local repository")
-    assert (ensure_artifacts("thing") / "thing-1.0.jar").read_bytes() == _GOOD
-
-
-def test_a_wrong_file_in_the_local_repository_is_passed_over(locked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _put_in_local_repository(locked, b"another build")
-    monkeypatch.setenv(artifacts.RESOLVER_VARIABLE, "local repository")
-    with pytest.raises(EmbeddedError, match=r"1 jars of thing could not be fetched, such as org\.example:thing:1\.0"):
-        ensure_artifacts("thing")
-    assert _left_behind(locked) == []
-
-
-def test_missing_maven_is_told(locked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_maven_is_reported_beside_the_other_resolver(locked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(locked / "bin"))
-    monkeypatch.setenv(artifacts.RESOLVER_VARIABLE, "mvn")
-    with pytest.raises(EmbeddedError, match="mvn: mvn is not installed"):
+    with pytest.raises(EmbeddedError, match="mvn: mvn is not installed; ivy: not in this test"):
         ensure_artifacts("thing")
 
 
-def test_an_unknown_resolver_is_refused(locked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(artifacts.RESOLVER_VARIABLE, "carrier pigeon")
-    with pytest.raises(EmbeddedError, match="CONNECT_SHARE_RESOLVER has to be one of local repository, mvn, ivy"):
-        ensure_artifacts("thing")
+def test_the_other_resolver_fetches_what_maven_did_not(locked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(artifacts, "_PAUSE_S", 0.0)
+    _maven_that_delivers(locked, _GOOD, after_failures=9)
+    monkeypatch.setattr(artifacts, "_with_ivy", lambda _, jars: (jars / "thing-1.0.jar").write_bytes(_GOOD))
+    assert (ensure_artifacts("thing") / "thing-1.0.jar").read_bytes() == _GOOD
 
 
 def test_an_unknown_set_is_refused(locked: Path) -> None:

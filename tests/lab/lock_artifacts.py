@@ -1,0 +1,78 @@
+"""Resolves Maven artifacts and writes them, with checksums, into the lock of the embedded cluster."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from connect_share.embedded.artifacts import DEPENDENCY_PLUGIN, LOCK_FILE, Parts, run_maven
+from connect_share.errors import ConnectShareError
+
+
+def lock_artifacts(name: str, roots: Sequence[str]) -> None:
+    """Resolve roots with Maven, and write the set into the lock file.
+
+    Args:
+        name: of the set.
+        roots: coordinates; with what they depend on, unless they end with ``!``.
+
+    Raises:
+        EmbeddedError: Maven is not there or cannot resolve them.
+    """
+    dependencies: list[tuple[Parts, bool]] = []
+    for root in roots:
+        group, artifact, version = root.removesuffix("!").split(":")
+        dependencies.append(((group, artifact, version, ""), not root.endswith("!")))
+    with tempfile.TemporaryDirectory() as temporary:
+        pom, listing, jars = (Path(temporary) / each for each in ("pom.xml", "list.txt", "jars"))
+        copy, show = f"{DEPENDENCY_PLUGIN}:copy-dependencies", f"{DEPENDENCY_PLUGIN}:list"
+        run_maven(pom, dependencies, copy, "-DincludeScope=runtime", f"-DoutputDirectory={jars}")
+        run_maven(pom, dependencies, show, "-DincludeScope=runtime", f"-DoutputFile={listing}", "-Dstyle.color=never")
+        entries = sorted(_listed(listing.read_text(), jars), key=lambda entry: str(entry["coordinates"]))
+    data = json.loads(LOCK_FILE.read_text(encoding="utf-8"))
+    data["sets"][name] = {"roots": list(roots), "artifacts": entries}
+    LOCK_FILE.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+
+
+def _listed(listing: str, jars: Path) -> list[dict[str, str | int]]:
+    entries: list[dict[str, str | int]] = []
+    for line in listing.splitlines():
+        parts = line.split()[0].split(":") if line.strip() else []
+        if len(parts) not in (5, 6) or parts[2] != "jar":
+            continue
+        group, name, classifier, version = parts[0], parts[1], parts[3] if len(parts) == 6 else "", parts[-2]
+        file = f"{name}-{version}-{classifier}.jar" if classifier else f"{name}-{version}.jar"
+        data = (jars / file).read_bytes()
+        coordinates = ":".join([group, name, version, *([classifier] if classifier else [])])
+        entries.append(
+            {
+                "coordinates": coordinates,
+                "file": file,
+                "bytes": len(data),
+                "sha256": hashlib.sha256(data).hexdigest(),
+            }
+        )
+    return entries
+
+
+def main(argv: Sequence[str]) -> int:
+    """Lock one set. 0 done, 1 failed."""
+    parser = argparse.ArgumentParser(prog="python -m tests.lab.lock_artifacts", description=__doc__)
+    parser.add_argument("name", help="of the set")
+    parser.add_argument("roots", nargs="+", help="group:artifact:version, with ! at the end without what it depends on")
+    options = parser.parse_args(argv)
+    try:
+        lock_artifacts(options.name, options.roots)
+    except ConnectShareError as exc:
+        print(exc, file=sys.stderr)
+        return exc.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
