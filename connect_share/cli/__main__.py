@@ -16,11 +16,11 @@ from connect_share.cli import (
     create_topics,
     describe_connector,
     get,
-    topic_ids_arguments,
     worker_jar,
 )
 from connect_share.cli.options import Nouns
 from connect_share.console import EXIT_CODES, Output, Parser, add_version, printable, run_program
+from connect_share.topic_ids.cli import add_check_to, add_repair_to
 
 _EXAMPLES: Final = """\
 examples:
@@ -48,10 +48,10 @@ _VERBS: Final[dict[str, tuple[str, tuple[Callable[[Nouns], None], ...]]]] = {
     "describe": ("show one connector", (describe_connector.add_to,)),
     "check": (
         "check a worker file, the topics, what a start costs, or topic ids",
-        (check_worker_config.add_to, check_topics.add_to, check_startup.add_to, topic_ids_arguments.add_check_to),
+        (check_worker_config.add_to, check_topics.add_to, check_startup.add_to, add_check_to),
     ),
     "create": ("create the topics of a worker", (create_topics.add_to,)),
-    "repair": ("plan the repair of topic ids", (topic_ids_arguments.add_repair_to,)),
+    "repair": ("plan the repair of topic ids", (add_repair_to,)),
 }
 
 

@@ -15,6 +15,8 @@ from connect_share.embedded.jvm import QUICK
 from connect_share.embedded.ports import free_ports
 from connect_share.embedded.processes import ChildProcess
 from connect_share.java_runtime import java_command
+from connect_share.topic_ids.authority.authority import Authority
+from connect_share.topic_ids.authority.zookeeper import open_zookeeper
 from tests.support.waiting import await_that
 
 _SESSION_S: Final = 60.0  # of the test's own client, however slow the machine is
@@ -64,6 +66,12 @@ def zookeeper(folder: Path) -> Iterator[str]:
         yield f"127.0.0.1:{port}"
     finally:
         process.stop()
+
+
+def read_zookeeper(hosts: str, config: Path | None = None, *, timeout_s: float = 15.0) -> Authority:
+    """Read all topics of a cluster."""
+    with open_zookeeper(hosts, config, timeout_s=timeout_s) as session:
+        return session.authority()
 
 
 @contextmanager

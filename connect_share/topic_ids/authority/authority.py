@@ -1,4 +1,4 @@
-"""What the cluster itself says about its topics: ids, replicas, leaders; whoever was asked for it."""
+"""The topics as the cluster has them: ids, replicas, leaders."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from connect_share.topic_ids.scan.scanner import ZERO_ID, id_bytes, id_text, why_no_id
+from connect_share.topic_ids.scan.scanner import ZERO_ID, id_bytes, id_text, invalid_id_reason
 
 CLUSTER_METADATA = "__cluster_metadata"
-"""KRaft's own log: it has an id reserved for it, and no authority but itself."""
+"""KRaft's own log: its id is reserved, and it is no topic of the cluster."""
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
-"""Repaired by a write to the znode only: nobody tried more with them."""
+"""Repaired by a write to the znode only: a change of their files was never tested."""
 NO_ID = "there is no id"
 REMOTE_LOG_METADATA = "__remote_log_metadata"
-"""Is there when tiered storage is in use, with Kafka's own implementation at least."""
+"""Exists when tiered storage is in use, at least with Kafka's own implementation."""
 
 
-class Mode(enum.Enum):
-    """Who keeps the ids."""
+class MetadataMode(enum.Enum):
+    """Where the cluster stores the ids."""
 
     ZOOKEEPER = "zookeeper"
     KRAFT = "kraft"
@@ -30,8 +30,8 @@ class AuthorityPartition:
     """One partition; broker ids.
 
     Attributes:
-        leader: ``None`` while there is none, or if it is not known.
-        directories: ids of the log dirs, in the order of ``replicas``; empty where the authority does not keep them.
+        leader: ``None``: there is none, or it is not known.
+        directories: ids of the log dirs, in the order of ``replicas``; empty: not known.
     """
 
     replicas: tuple[int, ...] = ()
@@ -45,11 +45,11 @@ class AuthorityTopic:
     """One topic.
 
     Attributes:
-        topic_id: 16 bytes; ``None`` if the authority has none that Kafka could use.
-        problem: why there is none.
-        moving: a reassignment is under way.
+        topic_id: 16 bytes; ``None``: there is none that Kafka can use.
+        problem: the reason for that.
+        moving: a reassignment is in progress.
         remote_storage: tiered storage is on for this topic; ``None``: not known.
-        version: of the znode, for a write that must not go over somebody else's; ``None``: not known.
+        version: of the znode, for conditional writes; ``None``: not known.
         text: of the znode.
     """
 
@@ -62,27 +62,30 @@ class AuthorityTopic:
     version: int | None = None
     text: str | None = None
 
+    def brokers(self) -> frozenset[int]:
+        """Return the brokers with a replica."""
+        return frozenset(broker for one in self.partitions.values() for broker in one.replicas)
+
 
 @dataclass(frozen=True, slots=True)
 class Authority:
-    """The truth that scans are compared with.
+    """The topics that scans are compared with.
 
     Attributes:
-        source: where it is from, for messages.
-        topics: by name.
-        cluster_id: ``None`` if the authority does not say.
-        removed: ids of topics that were deleted, with their names (KRaft's log only).
-        deleting: topics whose deletion is under way.
-        controller: broker that is controller (ZooKeeper only); ``None``: none, or not known.
+        source: names it in messages.
+        cluster_id: ``None``: not known.
+        removed: ids of deleted topics, with their names (KRaft's log only).
+        deleting: topics whose deletion is in progress.
+        controller: broker (ZooKeeper only); ``None``: none, or not known.
         live: brokers that are up; ``None``: not known.
-        log_dirs: ids of the log dirs each broker has registered (KRaft's log only).
-        addresses: host and port of brokers, as clients reach them, where they are known.
-        tiered_storage: a sign of it was seen.
-        from_memory: the brokers were asked, and they tell what the controller remembers, not what is stored.
-        notes: what a reader should know.
+        log_dirs: ids of the registered log dirs of each broker (KRaft's log only).
+        addresses: host and port of brokers for clients, as far as known.
+        tiered_storage: something shows that it is in use.
+        from_memory: the answers are from the brokers' memory, not from what is stored.
+        notes: for the reader of a report.
     """
 
-    mode: Mode
+    mode: MetadataMode
     source: str
     topics: Mapping[str, AuthorityTopic]
     cluster_id: str | None = None
@@ -96,8 +99,12 @@ class Authority:
     from_memory: bool = False
     notes: Sequence[str] = ()
 
+    def brokers(self) -> frozenset[int]:
+        """Return the brokers with a replica of any topic."""
+        return frozenset(broker for topic in self.topics.values() for broker in topic.brokers())
+
     def duplicates(self) -> dict[bytes, tuple[str, ...]]:
-        """Ids that several topics have, with their names in order."""
+        """Return the ids that several topics have, with the names of these in order."""
         by_id = defaultdict(list)
         for topic in self.topics.values():
             if topic.topic_id is not None:
@@ -106,35 +113,31 @@ class Authority:
 
 
 def read_id(value: object) -> tuple[bytes | None, str | None]:
-    """Understand an id as the authority has it.
-
-    Returns:
-        The id, or ``None`` and why there is none.
-    """
+    """Return a topic id of JSON in 16 bytes, or ``None`` and the reason."""
     if value is None:
         return None, NO_ID
     if not isinstance(value, str):
         return None, "the id is not a text"
     raw = id_bytes(value)
     if raw is None:
-        return None, why_no_id(value)
+        return None, invalid_id_reason(value)
     if raw == ZERO_ID:
         return None, "the id is all zero"
     return raw, None
 
 
 def shown_id(raw: bytes | None) -> str | None:
-    """Write an id as Kafka does; ``None`` stays."""
+    """Return an id as Kafka prints it; ``None`` for ``None``."""
     return None if raw is None else id_text(raw)
 
 
 def integers(value: object) -> tuple[int, ...]:
-    """Take a list of numbers out of JSON; anything else is left out."""
+    """Return the integers of a JSON list; nothing for any other value."""
     if not isinstance(value, list):
         return ()
     return tuple(item for item in value if isinstance(item, int) and not isinstance(item, bool))
 
 
 def leader_of(value: object) -> int | None:
-    """Take a leader out of JSON; Kafka writes -1 for none."""
+    """Return the leader of a JSON value; Kafka writes -1 for none."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None

@@ -1,4 +1,4 @@
-"""A running cluster's brokers as the truth about topics."""
+"""The topics of a running cluster, as its brokers describe them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from connect_share.topic_ids.authority.authority import (
     Authority,
     AuthorityPartition,
     AuthorityTopic,
-    Mode,
+    MetadataMode,
     read_id,
 )
 
@@ -18,9 +18,9 @@ _AT_ONCE: Final = 1000
 
 
 def authority_of_brokers(admin: Admin) -> Authority:
-    """Ask the brokers for all topics.
+    """Return all topics of a KRaft cluster.
 
-    With ZooKeeper behind them they tell what the controller remembers, so this is for KRaft; the scans show which it is.
+    Brokers with ZooKeeper only return what the controller remembers; the scans show which of the two it is.
 
     Raises:
         BrokerError: not reachable, or not allowed to describe a topic.
@@ -29,15 +29,11 @@ def authority_of_brokers(admin: Admin) -> Authority:
     topics = {}
     for start in range(0, len(names), _AT_ONCE):
         for name, described in admin.describe_topics(names[start : start + _AT_ONCE]).items():
+            partitions = {one.id: AuthorityPartition(one.replicas, one.leader, one.isr) for one in described.partitions}
             topic_id, problem = read_id(described.topic_id)
-            topics[name] = AuthorityTopic(
-                name,
-                topic_id,
-                {one.id: AuthorityPartition(one.replicas, one.leader, one.isr) for one in described.partitions},
-                problem,
-            )
+            topics[name] = AuthorityTopic(name, topic_id, partitions, problem)
     return Authority(
-        Mode.KRAFT,
+        MetadataMode.KRAFT,
         admin.bootstrap_servers,
         topics,
         cluster_id=admin.cluster_id(),

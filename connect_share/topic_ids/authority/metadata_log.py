@@ -1,9 +1,10 @@
-"""KRaft's metadata log, as ``kafka-dump-log --cluster-metadata-decoder`` prints it, as the truth about topics."""
+"""The topics of KRaft's metadata log, as ``kafka-dump-log --cluster-metadata-decoder`` prints it."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -14,7 +15,7 @@ from connect_share.topic_ids.authority.authority import (
     Authority,
     AuthorityPartition,
     AuthorityTopic,
-    Mode,
+    MetadataMode,
     integers,
     leader_of,
     read_id,
@@ -26,21 +27,15 @@ _COMMAND: Final = "kafka-dump-log --cluster-metadata-decoder --skip-record-metad
 
 
 @dataclass
-class _Partition:
-    replicas: tuple[int, ...] = ()
-    leader: int | None = None
-    isr: tuple[int, ...] = ()
-    directories: tuple[str, ...] = ()
-    adding: tuple[int, ...] = ()
-    removing: tuple[int, ...] = ()
+class _MetadataFold:
+    """The state after some records of the log; a name can come again with another id.
 
-
-@dataclass
-class _Fold:
-    """The records of the log in their order; topics go by id in it, and names may come again with another id."""
+    Attributes:
+        partitions: members of the partition's records, the newest value of each, by topic id and partition.
+    """
 
     names: dict[bytes, str] = field(default_factory=dict)
-    partitions: dict[bytes, dict[int, _Partition]] = field(default_factory=dict)
+    partitions: dict[bytes, dict[int, dict[str, Any]]] = field(default_factory=lambda: defaultdict(dict))
     removed: dict[bytes, str] = field(default_factory=dict)
     log_dirs: dict[int, tuple[str, ...]] = field(default_factory=dict)
     addresses: dict[int, tuple[str, int]] = field(default_factory=dict)
@@ -49,89 +44,91 @@ class _Fold:
     records: int = 0
     damaged: int = 0
 
-    def take(self, line: str) -> None:
-        start = line.find(_PAYLOAD)
-        if start < 0:
+    def apply_line(self, line: str) -> None:
+        _, separator, text = line.partition(_PAYLOAD)
+        if not separator:
             return
         try:
-            found = json.loads(line[start + len(_PAYLOAD) :])
+            found = json.loads(text)
         except (ValueError, RecursionError):
-            self.damaged += 1
-            return
-        if not isinstance(found, dict) or not isinstance(found.get("data"), dict):
+            found = None
+        data = found.get("data") if isinstance(found, dict) else None
+        if not isinstance(found, dict) or not isinstance(data, dict):
             self.damaged += 1
             return
         self.records += 1
-        handler = _HANDLERS.get(str(found.get("type")))
-        if handler is not None:
-            handler(self, found["data"])
+        kind = found.get("type")
+        if kind == "REGISTER_BROKER_RECORD":
+            self._apply_broker(data)
+        elif kind == "CONFIG_RECORD":
+            self.configs = True
+            if data.get("resourceType") == _TOPIC_RESOURCE and data.get("name") == "remote.storage.enable":
+                self.remote[str(data.get("resourceName"))] = str(data.get("value")).lower() == "true"
+        elif kind in ("TOPIC_RECORD", "PARTITION_RECORD", "PARTITION_CHANGE_RECORD", "REMOVE_TOPIC_RECORD"):
+            self._apply_topic(kind, data)
 
-    def topic(self, data: dict[str, Any]) -> None:
+    def _apply_topic(self, kind: str, data: Mapping[str, Any]) -> None:
         topic_id, _ = read_id(data.get("topicId"))
-        name = data.get("name")
-        if topic_id is None or not isinstance(name, str):
+        name, number = data.get("name"), data.get("partitionId")
+        if topic_id is None:
             self.damaged += 1
-            return
-        self.names[topic_id] = name
-        self.removed.pop(topic_id, None)
-
-    def removed_topic(self, data: dict[str, Any]) -> None:
-        topic_id, _ = read_id(data.get("topicId"))
-        if topic_id is not None:
+        elif kind == "REMOVE_TOPIC_RECORD":
             self.removed[topic_id] = self.names.pop(topic_id, "")
             self.partitions.pop(topic_id, None)
-
-    def partition(self, data: dict[str, Any]) -> None:
-        topic_id, _ = read_id(data.get("topicId"))
-        number = data.get("partitionId")
-        if topic_id is None or not isinstance(number, int):
+        elif kind == "TOPIC_RECORD" and isinstance(name, str):
+            self.names[topic_id] = name
+            self.removed.pop(topic_id, None)
+        elif kind != "TOPIC_RECORD" and isinstance(number, int):
+            # A change record has the changed members only; a whole record has all of them.
+            changed = {member: value for member, value in data.items() if isinstance(value, (list, int))}
+            self.partitions[topic_id].setdefault(number, {}).update(changed)
+        else:
             self.damaged += 1
-            return
-        # A change record has the changed fields only; a whole one has all of them.
-        found = self.partitions.setdefault(topic_id, {}).setdefault(number, _Partition())
-        for name, member in (("replicas", "replicas"), ("isr", "isr"), ("addingReplicas", "adding")):
-            if isinstance(data.get(name), list):
-                setattr(found, member, integers(data[name]))
-        if isinstance(data.get("removingReplicas"), list):
-            found.removing = integers(data["removingReplicas"])
-        if isinstance(data.get("directories"), list):
-            found.directories = tuple(str(item) for item in data["directories"])
-        if isinstance(data.get("leader"), int):
-            found.leader = leader_of(data["leader"])
 
-    def broker(self, data: dict[str, Any]) -> None:
-        number, log_dirs = data.get("brokerId"), data.get("logDirs")
-        if isinstance(number, int) and isinstance(log_dirs, list):
-            self.log_dirs[number] = tuple(str(item) for item in log_dirs)
-        ends = data.get("endPoints")
-        if isinstance(number, int) and isinstance(ends, list) and ends and isinstance(ends[0], dict):
+    def _apply_broker(self, data: Mapping[str, Any]) -> None:
+        number, log_dirs, ends = data.get("brokerId"), data.get("logDirs"), data.get("endPoints")
+        if not isinstance(number, int):
+            return
+        if isinstance(log_dirs, list):
+            self.log_dirs[number] = tuple(map(str, log_dirs))
+        if isinstance(ends, list) and ends and isinstance(ends[0], dict):
             host, port = ends[0].get("host"), ends[0].get("port")
             if isinstance(host, str) and isinstance(port, int):
                 self.addresses[number] = host, port
 
-    def config(self, data: dict[str, Any]) -> None:
-        self.configs = True
-        if data.get("resourceType") == _TOPIC_RESOURCE and data.get("name") == "remote.storage.enable":
-            self.remote[str(data.get("resourceName"))] = str(data.get("value")).lower() == "true"
+    def topic(self, topic_id: bytes, name: str) -> AuthorityTopic:
+        partitions = self.partitions.get(topic_id, {})
+        return AuthorityTopic(
+            name,
+            topic_id,
+            {number: _partition(data) for number, data in sorted(partitions.items())},
+            moving=any(
+                integers(data.get(member))
+                for data in partitions.values()
+                for member in ("addingReplicas", "removingReplicas")
+            ),
+            # A whole log has every setting that was ever changed; one that it does not have is the default, off.
+            remote_storage=self.remote.get(name, False) if self.configs else None,
+        )
 
 
-_HANDLERS: Final = {
-    "TOPIC_RECORD": _Fold.topic,
-    "REMOVE_TOPIC_RECORD": _Fold.removed_topic,
-    "PARTITION_RECORD": _Fold.partition,
-    "PARTITION_CHANGE_RECORD": _Fold.partition,
-    "REGISTER_BROKER_RECORD": _Fold.broker,
-    "CONFIG_RECORD": _Fold.config,
-}
+def _partition(data: Mapping[str, Any]) -> AuthorityPartition:
+    directories = data.get("directories")
+    return AuthorityPartition(
+        integers(data.get("replicas")),
+        leader_of(data.get("leader")),
+        integers(data.get("isr")),
+        tuple(map(str, directories)) if isinstance(directories, list) else (),
+    )
 
 
 def read_metadata_dump(path: Path) -> Authority:
     """Read a dump of the metadata log.
 
-    A log that was snapshotted starts in its ``.checkpoint`` file: the dump of that has to come first in the file.
+    A log with a snapshot starts in its ``.checkpoint`` file: the dump of that has to come first in the file.
 
     Raises:
-        UsageError: it cannot be read, or holds no metadata records.
+        UsageError: it cannot be read, or has no metadata records.
     """
     try:
         with path.open(encoding="utf-8", errors="replace") as lines:
@@ -141,40 +138,25 @@ def read_metadata_dump(path: Path) -> Authority:
 
 
 def authority_of_metadata_log(lines: Iterable[str], source: str) -> Authority:
-    """Fold the lines of a dump; those that are no records (the tool prints some) are passed over.
+    """Fold the lines of a dump; lines without a record (the tool prints some) are skipped.
 
     Raises:
         UsageError: there is no record in it.
     """
-    fold = _Fold()
+    fold = _MetadataFold()
     for line in lines:
-        fold.take(line)
+        fold.apply_line(line)
     if not fold.records:
         raise UsageError(f"{source} has no metadata records; make it with {_COMMAND}")
-    notes = []
-    if fold.damaged:
-        notes.append(f"{source}: {fold.damaged:,} damaged records were passed over; the dump may be cut off")
-    topics = {}
-    for topic_id, name in fold.names.items():
-        partitions = fold.partitions.get(topic_id, {})
-        topics[name] = AuthorityTopic(
-            name,
-            topic_id,
-            {
-                number: AuthorityPartition(one.replicas, one.leader, one.isr, one.directories)
-                for number, one in sorted(partitions.items())
-            },
-            moving=any(one.adding or one.removing for one in partitions.values()),
-            # A whole log has every setting that was ever changed: what it does not have is the default, off.
-            remote_storage=fold.remote.get(name, False) if fold.configs else None,
-        )
+    topics = {name: fold.topic(topic_id, name) for topic_id, name in fold.names.items()}
+    damaged = f"{source}: {fold.damaged:,} damaged records were passed over; the dump may be cut off"
     return Authority(
-        Mode.KRAFT,
+        MetadataMode.KRAFT,
         source,
         topics,
         removed=fold.removed,
         log_dirs=fold.log_dirs,
         addresses=fold.addresses,
         tiered_storage=REMOTE_LOG_METADATA in topics or any(fold.remote.values()),
-        notes=notes,
+        notes=[damaged] if fold.damaged else [],
     )

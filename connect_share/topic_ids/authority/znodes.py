@@ -1,4 +1,4 @@
-"""ZooKeeper's texts, live or from a dump, as the truth about topics."""
+"""The topics of ZooKeeper's znodes, live or from a dump."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from connect_share.topic_ids.authority.authority import (
     Authority,
     AuthorityPartition,
     AuthorityTopic,
-    Mode,
+    MetadataMode,
     integers,
     leader_of,
     read_id,
@@ -37,8 +37,8 @@ def read_zookeeper_dump(path: Path) -> Authority:
         found = json.loads(path.read_bytes())
     except OSError as exc:
         raise UsageError(f"cannot read {path}: {exc.strerror}") from exc
-    except (ValueError, RecursionError) as exc:
-        raise UsageError(f"{path} is no ZooKeeper dump: it has to be a JSON object of paths and texts") from exc
+    except (ValueError, RecursionError):
+        found = None
     if not isinstance(found, dict):
         raise UsageError(f"{path} is no ZooKeeper dump: it has to be a JSON object of paths and texts")
     texts = {name: text for name, text in found.items() if isinstance(text, str)}
@@ -46,11 +46,11 @@ def read_zookeeper_dump(path: Path) -> Authority:
 
 
 def authority_of_znodes(texts: Mapping[str, str], source: str, versions: Mapping[str, int] | None = None) -> Authority:
-    """Understand the texts of znodes.
+    """Parse the texts of znodes.
 
     Args:
-        texts: by path, with or without a chroot in front; those of ``/brokers/topics`` have to be there, others help.
-        source: where they are from.
+        texts: by path, with or without a chroot; those of ``/brokers/topics`` are required, others are optional.
+        source: names them in messages.
         versions: of the znodes, if known.
 
     Raises:
@@ -84,7 +84,7 @@ def authority_of_znodes(texts: Mapping[str, str], source: str, versions: Mapping
         for name, (path, text) in topics.items()
     }
     return Authority(
-        Mode.ZOOKEEPER,
+        MetadataMode.ZOOKEEPER,
         source,
         found,
         cluster_id=cluster_id if isinstance(cluster_id, str) else None,
@@ -124,7 +124,7 @@ def _topic(name: str, text: str, states: Mapping[int, Any], config: object, vers
 
 
 def _object(text: str) -> dict[str, Any]:
-    """Give a JSON object; an empty one for anything else, which is told as a missing id where it matters."""
+    """Return a JSON object; an empty one for any other text, which is reported as a missing id where it matters."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):
@@ -133,5 +133,5 @@ def _object(text: str) -> dict[str, Any]:
 
 
 def with_id(text: str | None, topic_id: str) -> str:
-    """Put an id into the text of a topic's znode; everything else stays as it is, in the order it is in."""
+    """Return the text of a topic's znode with another id; all other members stay, in their order."""
     return json.dumps({**_object(text or ""), "topic_id": topic_id}, separators=(",", ":"))

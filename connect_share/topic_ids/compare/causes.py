@@ -1,22 +1,24 @@
-"""What findings mean, topic by topic: the known cause, and whether the data path suffers already. Pure."""
+"""The cause of the findings of each topic, and their effect on clients. Pure."""
 
 from __future__ import annotations
 
 import enum
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from connect_share.topic_ids.authority.authority import NO_ID, AuthorityTopic, Mode, shown_id
-from connect_share.topic_ids.compare.compare import Comparison, Finding, Kind
-from connect_share.topic_ids.scan.scans import STRAY, PartitionDirectory
+from connect_share.topic_ids.authority.authority import NO_ID, AuthorityTopic, MetadataMode, shown_id
+from connect_share.topic_ids.compare.compare import Comparison, FindingKind, TopicIdFinding
+from connect_share.topic_ids.scan.scans import STRAY
 
-_ON_REPLICAS: Final = frozenset({Kind.ID_DIFFERS, Kind.FILE_MISSING, Kind.FILE_UNREADABLE, Kind.ZERO_ID})
+_ON_REPLICAS: Final = frozenset(
+    {FindingKind.ID_DIFFERS, FindingKind.FILE_MISSING, FindingKind.FILE_UNREADABLE, FindingKind.ZERO_ID}
+)
 
 
 class Cause(enum.Enum):
-    """How ids go wrong, as far as the facts tell."""
+    """The causes of findings."""
 
     ID_STRIPPED = "id-stripped"
     ID_LOST = "id-lost"
@@ -62,7 +64,7 @@ _MEANING: Final[Mapping[Cause, str]] = {
 
 
 class DataPath(enum.Enum):
-    """What clients feel already, from good to bad."""
+    """The effect on clients."""
 
     WHOLE = "whole"
     DEGRADED = "degraded"
@@ -112,7 +114,7 @@ class TopicReport:
         return _MEANING[self.cause]
 
     def to_dict(self) -> dict[str, Any]:
-        """Give it as JSON."""
+        """Return the JSON members."""
         return {
             "topic": self.topic,
             "cause": self.cause.value,
@@ -121,31 +123,19 @@ class TopicReport:
             "id_of_authority": self.id_of_authority,
             "ids_on_disk": [{"id": name, "replicas": number} for name, number in self.ids_on_disk.items()],
             "reasons": list(self.reasons),
-            "partitions": [
-                {
-                    "partition": one.partition,
-                    "leader": one.leader,
-                    "replicas": list(one.replicas),
-                    "isr": list(one.isr),
-                    "differing": list(one.differing),
-                    "data_path": one.data_path.value,
-                }
-                for one in self.partitions
-            ],
+            "partitions": [{**asdict(one), "data_path": one.data_path.value} for one in self.partitions],
         }
 
 
 def topic_reports(found: Comparison) -> list[TopicReport]:
-    """Report on each topic with findings, by name."""
+    """Return a report for each topic with findings, by name."""
     return [_report(found, topic, findings) for topic, findings in sorted(found.of_topic().items())]
 
 
-def _report(found: Comparison, topic: str, findings: Sequence[Finding]) -> TopicReport:
+def _report(found: Comparison, topic: str, findings: Sequence[TopicIdFinding]) -> TopicReport:
     known = found.authority.topics.get(topic)
-    there = found.replicas.get(topic, {})
-    counts = Counter(
-        str(shown_id(one.topic_id)) for replicas in there.values() for one in replicas if one.metadata == "ok"
-    )
+    replicas = [one for partition in found.replicas.get(topic, {}).values() for one in partition]
+    counts = Counter(str(shown_id(one.topic_id)) for one in replicas if one.metadata == "ok")
     numbers = {finding.partition for finding in findings if finding.partition is not None}
     if known is not None and any(finding.partition is None for finding in findings):
         numbers |= set(known.partitions)
@@ -162,29 +152,29 @@ def _report(found: Comparison, topic: str, findings: Sequence[Finding]) -> Topic
     )
 
 
-def _cause(found: Comparison, known: AuthorityTopic | None, topic: str, findings: Sequence[Finding]) -> Cause:
+def _cause(found: Comparison, known: AuthorityTopic | None, topic: str, findings: Sequence[TopicIdFinding]) -> Cause:
     kinds = {finding.kind for finding in findings}
     removed = {shown_id(raw) for raw in found.authority.removed}
-    if Kind.AUTHORITY_ID_MISSING in kinds:
-        # Nothing there, or all zero: the controller goes by what it remembers, or takes it as none.
+    if FindingKind.AUTHORITY_ID_MISSING in kinds:
+        # With no id, or one that is all zero, the controller uses the id in its memory.
         stripped = known is None or known.problem in (NO_ID, "the id is all zero")
         return Cause.ID_STRIPPED if stripped else Cause.AUTHORITY_DAMAGED
-    if Kind.DUPLICATE_ID in kinds:
+    if FindingKind.DUPLICATE_ID in kinds:
         return Cause.ID_SHARED
-    if Kind.ID_DIFFERS in kinds:
-        differing = {finding.id_on_disk for finding in findings if finding.kind is Kind.ID_DIFFERS}
+    if FindingKind.ID_DIFFERS in kinds:
+        differing = {finding.id_on_disk for finding in findings if finding.kind is FindingKind.ID_DIFFERS}
         if differing & removed:
             return Cause.RECREATED
         return _cause_of_difference(found, known, topic, differing)
     for kind, cause in (
-        (Kind.DUPLICATE_DIRECTORY, Cause.INTERRUPTED_MOVE),
-        (Kind.ZERO_ID, Cause.FILE_DAMAGED),
-        (Kind.FILE_UNREADABLE, Cause.FILE_DAMAGED),
-        (Kind.FILE_MISSING, Cause.FILE_LOST),
-        (Kind.TOPIC_UNKNOWN, Cause.LEFT_OVER),
-        (Kind.STRAY_DIRECTORY, Cause.SET_ASIDE),
-        (Kind.DIRECTORY_MISSING, Cause.REPLICA_LOST),
-        (Kind.FUTURE_DIRECTORY, Cause.MOVE),
+        (FindingKind.DUPLICATE_DIRECTORY, Cause.INTERRUPTED_MOVE),
+        (FindingKind.ZERO_ID, Cause.FILE_DAMAGED),
+        (FindingKind.FILE_UNREADABLE, Cause.FILE_DAMAGED),
+        (FindingKind.FILE_MISSING, Cause.FILE_LOST),
+        (FindingKind.TOPIC_UNKNOWN, Cause.LEFT_OVER),
+        (FindingKind.STRAY_DIRECTORY, Cause.SET_ASIDE),
+        (FindingKind.DIRECTORY_MISSING, Cause.REPLICA_LOST),
+        (FindingKind.FUTURE_DIRECTORY, Cause.MOVE),
     ):
         if kind in kinds:
             return cause
@@ -194,14 +184,13 @@ def _cause(found: Comparison, known: AuthorityTopic | None, topic: str, findings
 def _cause_of_difference(
     found: Comparison, known: AuthorityTopic | None, topic: str, differing: set[str | None]
 ) -> Cause:
-    own = None if known is None else known.topic_id
+    if found.authority.mode is MetadataMode.KRAFT:
+        return Cause.REPLICA_DIFFERS  # KRaft does not lose ids
     by_partition = [
         {one.topic_id for one in replicas if one.metadata == "ok"}
         for replicas in found.replicas.get(topic, {}).values()
     ]
-    right_somewhere = any(own in ids for ids in by_partition)
-    if found.authority.mode is Mode.KRAFT:
-        return Cause.REPLICA_DIFFERS  # KRaft does not lose ids
+    right_somewhere = any((known and known.topic_id) in ids for ids in by_partition)
     if len(differing) == 1 and not right_somewhere:
         return Cause.ID_LOST
     if len(differing) == 1 and all(len(ids) <= 1 for ids in by_partition):
@@ -210,7 +199,7 @@ def _cause_of_difference(
 
 
 def _partition(
-    found: Comparison, known: AuthorityTopic | None, topic: str, number: int, findings: Sequence[Finding]
+    found: Comparison, known: AuthorityTopic | None, topic: str, number: int, findings: Sequence[TopicIdFinding]
 ) -> PartitionReport:
     assigned = None if known is None else known.partitions.get(number)
     own = [finding for finding in findings if finding.partition == number]
@@ -218,21 +207,17 @@ def _partition(
     if assigned is None:
         return PartitionReport(number, None, (), (), tuple(sorted(differing)), DataPath.UNKNOWN)
     damaged = {finding.broker for finding in own if finding.kind in _ON_REPLICAS}
-    if found.authority.mode is Mode.ZOOKEEPER:
-        # A missing file is harmless there: the broker has the id in memory, or writes it anew.
-        damaged -= {finding.broker for finding in own if finding.kind is Kind.FILE_MISSING}
+    if found.authority.mode is MetadataMode.ZOOKEEPER:
+        # A missing file does no harm there: the broker has the id in memory, or writes the file again.
+        damaged -= {finding.broker for finding in own if finding.kind is FindingKind.FILE_MISSING}
+    replicas = found.current(topic, number)
+    aside = [one for one in found.others.get(topic, ()) if one.partition == number and one.state == STRAY]
     if assigned.leader is None or assigned.leader in damaged:
         path = DataPath.BROKEN
-    elif _emptied(found.replicas.get(topic, {}).get(number, ()), found.others.get(topic, ()), number):
+    elif any(one.log_bytes for one in aside) and replicas and all(one.log_bytes == 0 for one in replicas):
         path = DataPath.EMPTIED
     elif damaged or set(assigned.replicas) - set(assigned.isr):
         path = DataPath.DEGRADED
     else:
         path = DataPath.WHOLE
     return PartitionReport(number, assigned.leader, assigned.replicas, assigned.isr, tuple(sorted(differing)), path)
-
-
-def _emptied(replicas: Sequence[PartitionDirectory], others: Sequence[PartitionDirectory], number: int) -> bool:
-    """All replicas are empty, and a directory that was set aside is not: the records are not served any more."""
-    aside = any(one.partition == number and one.state == STRAY and one.log_bytes for one in others)
-    return aside and bool(replicas) and all(one.log_bytes == 0 for one in replicas)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import socket
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -15,6 +14,7 @@ from connect_share.topic_ids.authority.zookeeper import ZooKeeper
 from connect_share.topic_ids.errors import TopicIdRepairError
 from connect_share.topic_ids.repair.broker_backup import BrokerBackup
 from connect_share.topic_ids.repair.steps import brokers_text
+from connect_share.topic_ids.repair.znode_changes import json_of
 from connect_share.topic_ids.repair.zookeeper_repair import refuse_reassignment
 from connect_share.topic_ids.scan.scanner import parse_properties
 
@@ -23,34 +23,35 @@ _CONNECT_S: Final = 5.0
 _POLL_S: Final = 0.2
 _SHOWN: Final = 10
 
-Wrong = Mapping[tuple[str, int], Collection[int]]
 
-
-def out_of_sync(now: Authority, wrong: Wrong, excused: Collection[int]) -> list[str]:
-    """Name partitions whose ISR is not full, though it could be.
+def _out_of_sync(
+    now: Authority, wrong: Mapping[tuple[str, int], Collection[int]], excused: Collection[int]
+) -> list[str]:
+    """Return the partitions whose ISR is not full, though it could be.
 
     Args:
         now: the cluster.
-        wrong: replicas with a wrong id: they cannot follow, and where one leads (or nobody does) no other can.
+        wrong: brokers with a wrong id, by topic and partition. They cannot follow; where one leads, or nobody does, no
+            other replica can follow either.
         excused: brokers that need not be in any ISR.
     """
     found = []
     for name, topic in sorted(now.topics.items()):
         for number, one in sorted(topic.partitions.items()):
-            strange = wrong.get((name, number), ())
-            if strange and (one.leader is None or one.leader in strange):
+            ours = wrong.get((name, number), ())
+            if ours and (one.leader is None or one.leader in ours):
                 continue
-            if set(one.replicas) - set(one.isr) - set(excused) - set(strange):
+            if set(one.replicas) - set(one.isr) - set(excused) - set(ours):
                 found.append(f"{name}-{number}")
     return found
 
 
 def check_others_serve(backup: BrokerBackup, now: Authority, session: ZooKeeper) -> None:
-    """See to it that a broker with ZooKeeper can be away: its turn has come, and all others are up and in sync.
+    """Check that it is this broker's turn, and that all other brokers with ZooKeeper are up and in sync.
 
     Raises:
         UsageError: it is another cluster.
-        TopicIdRepairError: it has to wait, the message says for what; or its files must not be changed any more.
+        TopicIdRepairError: the broker has to wait, or its files must not be changed any more.
     """
     if now.cluster_id != backup.cluster_id:
         raise UsageError(f"the log dirs of broker {backup.broker} are of another cluster than {now.source}")
@@ -58,18 +59,17 @@ def check_others_serve(backup: BrokerBackup, now: Authority, session: ZooKeeper)
     refuse_reassignment(session)
     if now.controller is None:
         raise TopicIdRepairError("no broker is controller: put that right first; nothing was changed")
-    others = sorted({broker for brokers in backup.wrong.values() for broker in brokers} - {backup.broker})
-    if now.controller == backup.broker and others:
+    if now.controller == backup.broker and backup.other_brokers:
         raise TopicIdRepairError(
-            f"broker {backup.broker} is controller and comes last: {brokers_text(others)} first; nothing was changed"
+            f"broker {backup.broker} is controller and comes last: {brokers_text(sorted(backup.other_brokers))} first; "
+            "nothing was changed"
         )
-    wanted = {broker for topic in now.topics.values() for one in topic.partitions.values() for broker in one.replicas}
-    down = sorted(wanted - (now.live or frozenset()) - backup.dark - {backup.broker})
+    down = sorted(now.brokers() - (now.live or frozenset()) - set(backup.dark) - {backup.broker})
     if down:
         raise TopicIdRepairError(
             f"{brokers_text(down)} down: one broker after the other, all others have to be up; nothing was changed"
         )
-    short = out_of_sync(now, backup.wrong, {backup.broker, *backup.dark})
+    short = _out_of_sync(now, backup.wrong_replicas, {backup.broker, *backup.dark})
     if short:
         raise TopicIdRepairError(
             f"not all other replicas are in sync: {_some(short)}. The ISR has to be full before the next broker is stopped; "
@@ -78,11 +78,7 @@ def check_others_serve(backup: BrokerBackup, now: Authority, session: ZooKeeper)
 
 
 def check_ids(backup: BrokerBackup, now: Authority) -> None:
-    """See to it that the ids that are to be written are still those of the topics.
-
-    Raises:
-        TopicIdRepairError: a topic was deleted, or has another id.
-    """
+    """Raise ``TopicIdRepairError`` if a topic was deleted since, or has another id than the one to write."""
     for name, topic_id in backup.topics.items():
         topic = now.topics.get(name)
         if topic is None or name in now.deleting:
@@ -95,16 +91,10 @@ def check_ids(backup: BrokerBackup, now: Authority) -> None:
 
 
 def refuse_unclean(backup: BrokerBackup, now: Authority, session: ZooKeeper, settings: Path) -> None:
-    """Refuse to have a broker stopped whose place a replica that is not in sync would take, and lose what it has not.
+    """Raise ``TopicIdRepairError`` if a replica that is not in sync would lead while this broker is stopped.
 
-    Args:
-        backup: of the broker.
-        now: the cluster.
-        session: to ask for settings.
-        settings: the broker's own.
-
-    Raises:
-        TopicIdRepairError: unclean elections are allowed for a partition of which it has the only replica in sync.
+    That is so if it has the only replica in sync of a partition for which unclean elections are on. ``settings`` are the
+    broker's own ``server.properties``.
     """
     own = parse_properties(settings.read_bytes()).get(_UNCLEAN, "false").strip().lower()
     default = _config(session, "/config/brokers/<default>").get(_UNCLEAN, own)
@@ -123,12 +113,8 @@ def refuse_unclean(backup: BrokerBackup, now: Authority, session: ZooKeeper, set
 
 
 def check_others_stopped(backup: BrokerBackup) -> None:
-    """See to it that nobody listens where the other brokers do.
-
-    Raises:
-        TopicIdRepairError: one answers, or that it is stopped cannot be told.
-    """
-    for broker, (host, port) in sorted(backup.peers.items()):
+    """Raise ``TopicIdRepairError`` if one of the other brokers answers, or may be running."""
+    for broker, host, port in sorted(backup.peers):
         try:
             socket.create_connection((host, port), timeout=_CONNECT_S).close()
         except ConnectionRefusedError:
@@ -140,39 +126,36 @@ def check_others_stopped(backup: BrokerBackup) -> None:
             ) from exc
         raise TopicIdRepairError(
             f"broker {broker} runs ({host}:{port} answers). If it leads with its empty replica, it makes this one throw away "
-            f"all that is put back: stop {brokers_text(sorted({backup.broker, *backup.peers}))} first; nothing was changed"
+            f"all that is put back: stop {brokers_text(backup.stopped_together)} first; nothing was changed"
         )
 
 
 def await_in_sync(
-    backup: BrokerBackup, ask: Callable[[], Authority], tell: Callable[[str], None], wait_s: float
+    backup: BrokerBackup, read: Callable[[], Authority], report: Callable[[str], None], wait_s: float
 ) -> None:
     """Wait until the ISR is as full as it can be with this broker back.
 
     Args:
         backup: of the broker.
-        ask: gives the cluster as it is now.
-        tell: hears the result.
+        read: returns the cluster as it is now.
+        report: called with the result.
         wait_s: longest wait.
 
     Raises:
         TopicIdRepairError: it was not full in time, or an id is another one.
     """
-    wrong = {one: brokers - {backup.broker} for one, brokers in backup.wrong.items()}
-    # Put back on all of them before any is started, nobody has an excuse.
-    wrong = {one: brokers for one, brokers in wrong.items() if brokers and not backup.peers}
+    # With peers, everything was put back before any broker was started, so none is excused.
+    wrong = {} if backup.peers else {one: brokers - {backup.broker} for one, brokers in backup.wrong_replicas.items()}
+    dark = set(backup.dark) - {backup.broker}
     deadline_s = time.monotonic() + wait_s
     while True:
-        now = ask()
+        now = read()
         check_ids(backup, now)
         up = now.live is None or backup.broker in now.live
-        short = out_of_sync(now, wrong, backup.dark - {backup.broker})
+        short = _out_of_sync(now, wrong, dark)
         if up and not short:
-            tell(
-                "all replicas that can be are in sync"
-                if wrong or backup.dark - {backup.broker}
-                else "the ISR is full everywhere"
-            )
+            partly = dark or any(wrong.values())
+            report("all replicas that can be are in sync" if partly else "the ISR is full everywhere")
             return
         if time.monotonic() > deadline_s:
             raise TopicIdRepairError(
@@ -185,13 +168,11 @@ def await_in_sync(
 
 def _config(session: ZooKeeper, path: str) -> dict[str, str]:
     znode = session.get(path)
-    if znode is None:
+    found = None if znode is None else json_of(znode.data)
+    config = found.get("config") if isinstance(found, dict) else None
+    if not isinstance(config, dict):
         return {}
-    try:
-        found = json.loads(znode.data)["config"]
-        return {str(name): str(value).strip().lower() for name, value in found.items()}
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return {}
+    return {str(name): str(value).strip().lower() for name, value in config.items()}
 
 
 def _some(names: list[str]) -> str:

@@ -1,7 +1,7 @@
-"""A directory of a stopped broker, held open: its files are reached through it, and never through a link.
+"""An open directory of a stopped broker: its files are opened relative to it, never through a link.
 
-The broker's user can put anything there, at any time, and a repair may run as root: a link, or a file that somebody else
-made, must not decide what is read, written or handed to another owner.
+The broker's user can put anything there at any time, and a repair may run as root: neither a link nor a file of somebody
+else may decide what is read, written or given to another owner.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from connect_share.topic_ids.errors import TopicIdRepairError
 
 
 def is_directory(path: str | Path) -> bool:
-    """Return whether there is a directory of this name, not a link to one."""
+    """Return whether a path is a directory, and no link to one."""
     try:
         return stat.S_ISDIR(os.lstat(path).st_mode)
     except OSError:
@@ -26,11 +26,7 @@ def is_directory(path: str | Path) -> bool:
 
 @contextmanager
 def held(path: str | Path) -> Iterator[int]:
-    """Open a directory that is no link itself.
-
-    Raises:
-        OSError: there is none, or it cannot be opened.
-    """
+    """Open a directory, but no link to one."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         yield descriptor
@@ -39,35 +35,30 @@ def held(path: str | Path) -> Iterator[int]:
 
 
 def entries(folder: int) -> dict[str, os.stat_result]:
-    """Return what is in a directory held open, links as links."""
+    """Return the entries of an open directory by name; links are not followed."""
     return {name: os.stat(name, dir_fd=folder, follow_symlinks=False) for name in sorted(os.listdir(folder))}
 
 
 def opened(name: str, folder: int) -> IO[bytes]:
-    """Open a regular file of a directory held open for reading.
+    """Open a regular file of an open directory for reading.
 
     Raises:
         TopicIdRepairError: it is a link, a pipe or the like.
         OSError: it cannot be opened.
     """
-    # A named pipe would hold a reader up for ever.
+    # A named pipe would block a reader for ever.
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
-    refuse_special(name, os.stat(name, dir_fd=folder, follow_symlinks=False))
+    _refuse_special(name, os.stat(name, dir_fd=folder, follow_symlinks=False))
     descriptor = os.open(name, flags, dir_fd=folder)
     try:
-        refuse_special(name, os.fstat(descriptor))
+        _refuse_special(name, os.fstat(descriptor))
         return os.fdopen(descriptor, "rb")
     except BaseException:
         os.close(descriptor)
         raise
 
 
-def refuse_special(name: str, found: os.stat_result) -> None:
-    """Refuse what is no regular file.
-
-    Raises:
-        TopicIdRepairError: it is none.
-    """
+def _refuse_special(name: str, found: os.stat_result) -> None:
     if not stat.S_ISREG(found.st_mode):
         what = "a link" if stat.S_ISLNK(found.st_mode) else "no regular file"
         raise TopicIdRepairError(
@@ -76,21 +67,21 @@ def refuse_special(name: str, found: os.stat_result) -> None:
 
 
 def replace_file(name: str, data: bytes, folder: int) -> None:
-    """Write a file under another name first, then give it its own; owner and mode as before, or of the directory.
+    """Replace a file as one step; owner and mode stay, or are those of the directory if there was no file.
 
     Raises:
-        TopicIdRepairError: what is there is no regular file.
-        OSError: it cannot be written; what was there is untouched.
+        TopicIdRepairError: there is something else than a regular file.
+        OSError: it cannot be written; the old file is unchanged.
     """
     try:
         like = os.stat(name, dir_fd=folder, follow_symlinks=False)
-        refuse_special(name, like)
+        _refuse_special(name, like)
         mode = like.st_mode & 0o777
     except FileNotFoundError:
         like, mode = os.fstat(folder), 0o644
     new = f"{name}.new"
     with suppress(FileNotFoundError):
-        os.unlink(new, dir_fd=folder)  # of a run that was killed
+        os.unlink(new, dir_fd=folder)  # of a repair that was killed
     handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder)
     try:
         with os.fdopen(handle, "wb") as file:

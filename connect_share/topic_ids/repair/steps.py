@@ -1,33 +1,36 @@
-"""What plans of repairs are made of: steps, what must hold before each, and why something is not done."""
+"""The parts of a repair plan: steps, the conditions of each step, and the reasons why a topic is not repaired."""
 
 from __future__ import annotations
 
 import enum
 import shlex
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
-from connect_share.topic_ids.authority.authority import INTERNAL_TOPICS, Authority, AuthorityTopic, Mode
+from connect_share.topic_ids.authority.authority import INTERNAL_TOPICS, Authority, AuthorityTopic, MetadataMode
 from connect_share.topic_ids.compare.compare import Comparison
 from connect_share.topic_ids.scan.scanner import METADATA_FILE
 from connect_share.topic_ids.scan.scans import PartitionDirectory
 
+STOPPED: Final = "the broker's process is gone, and nothing holds the lock on .lock in its log dirs"
+BACKED_UP: Final = "the backup is there, with checksums"
 
-class Method(enum.Enum):
+
+class RepairMethod(enum.Enum):
     """Ways to repair, the least dangerous first."""
 
     WRITE_BACK = "write-back"
-    """The original id goes back into the znode: no broker is restarted, no file is touched."""
+    """Write the original id into the znode: no broker is restarted, no file is touched."""
     WRITE_BACK_AND_FILES = "write-back-and-files"
     FILES = "files"
-    """``partition.metadata`` is written while the broker is stopped, one broker after the other."""
+    """Write ``partition.metadata`` of stopped brokers, one broker after the other."""
     STRAY_RECOVERY = "stray-recovery"
-    """What a KRaft broker has set aside is put back."""
+    """Put directories back that KRaft brokers have set aside."""
 
 
-class Action(enum.Enum):
-    """What a step does."""
+class StepAction(enum.Enum):
+    """The kinds of steps."""
 
     BACK_UP = "back-up"
     PAUSE = "pause"
@@ -42,20 +45,20 @@ class Action(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """One thing to do.
+class RepairStep:
+    """One step of a plan.
 
     Attributes:
-        text: what, for people.
-        before: what must hold before it is done.
+        text: for people.
+        before: conditions that must hold before it.
         path: of the znode, or of the file or directory on the broker.
-        topic_id: that is written.
-        version: of the znode the write goes over; ``None`` in a write: to be looked up.
-        command: how to do it by hand.
-        unproven: a check before it needs a person, so no program does it.
+        topic_id: the id to write.
+        version: of the znode to replace; ``None``: to be looked up.
+        command: to do it by hand.
+        unproven: only a person can check one of the conditions, so no program does this step.
     """
 
-    action: Action
+    action: StepAction
     text: str
     before: tuple[str, ...] = ()
     topic: str | None = None
@@ -68,127 +71,127 @@ class Step:
     unproven: bool = False
 
     def to_dict(self) -> dict[str, Any]:
-        """Give it as JSON; what does not apply is left out."""
-        found: dict[str, Any] = {"action": self.action.value, "text": self.text, "before": list(self.before)}
-        for name in ("topic", "partition", "broker", "path", "topic_id", "version", "command"):
-            value = getattr(self, name)
-            if value is not None:
-                found[name] = value
-        if self.unproven:
-            found["unproven"] = True
-        return found
+        """Return the JSON members, without those that do not apply."""
+        members = {name: value for name, value in asdict(self).items() if value is not None and value is not False}
+        return {**members, "action": self.action.value, "before": list(self.before)}
 
 
 @dataclass(frozen=True, slots=True)
-class TopicPlan:
-    """What is done for a topic, and the id it has afterwards."""
+class TopicRepair:
+    """The method for one topic, and its id after the repair."""
 
     topic: str
-    method: Method
+    method: RepairMethod
     topic_id: str
     why: str
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """Why nothing is done for a topic; ``None``: for none at all."""
+class Unrepaired:
+    """The reason why a topic is not repaired; ``topic`` is ``None`` if it holds for all topics."""
 
     topic: str | None
     reason: str
 
 
 @dataclass
-class Plan:
+class RepairPlan:
     """A whole repair.
 
     Attributes:
-        refused: what is wrong and cannot be repaired safely with what is known.
-        left: what is best left alone, or needs nothing.
+        refused: topics that cannot be repaired safely with what is known.
+        left: topics that need no repair, or are best left alone.
     """
 
-    mode: Mode
-    topics: list[TopicPlan] = field(default_factory=list)
-    steps: list[Step] = field(default_factory=list)
-    refused: list[Verdict] = field(default_factory=list)
-    left: list[Verdict] = field(default_factory=list)
+    mode: MetadataMode
+    topics: list[TopicRepair] = field(default_factory=list)
+    steps: list[RepairStep] = field(default_factory=list)
+    refused: list[Unrepaired] = field(default_factory=list)
+    left: list[Unrepaired] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
-        """Give it as JSON."""
+        """Return the JSON members."""
         return {
             "mode": self.mode.value,
-            "topics": [
-                {"topic": one.topic, "method": one.method.value, "topic_id": one.topic_id, "why": one.why}
-                for one in self.topics
-            ],
+            "topics": [{**asdict(one), "method": one.method.value} for one in self.topics],
             "steps": [{"step": number, **one.to_dict()} for number, one in enumerate(self.steps, 1)],
-            "refused": [{"topic": one.topic, "reason": one.reason} for one in self.refused],
-            "left": [{"topic": one.topic, "reason": one.reason} for one in self.left],
+            "refused": [asdict(one) for one in self.refused],
+            "left": [asdict(one) for one in self.left],
         }
 
+    def brokers(self, action: StepAction) -> set[int]:
+        """Return the brokers with a step of this kind."""
+        return {one.broker for one in self.steps if one.action is action and one.broker is not None}
 
-STOPPED: Final = "the broker's process is gone, and nothing holds the lock on .lock in its log dirs"
-BACKED_UP: Final = "the backup is there, with checksums"
+    def has(self, action: StepAction) -> bool:
+        """Return whether there is a step of this kind."""
+        return any(one.action is action for one in self.steps)
 
 
-def tiered(topic: AuthorityTopic, found: Comparison) -> str | None:
-    """Say why a topic must not be touched for tiered storage; ``None``: it may be."""
+class RefusedError(Exception):
+    """A topic cannot be repaired; the text is the reason."""
+
+
+class LeftAloneError(Exception):
+    """A topic, or a partition of it, is best left alone; the text is the reason."""
+
+
+def refuse_tiered(topic: AuthorityTopic, found: Comparison) -> None:
+    """Raise ``RefusedError`` if the topic may use tiered storage."""
     if topic.remote_storage:
-        return "it uses tiered storage, whose segments go by topic id: repairs with it were never tried"
+        raise RefusedError("it uses tiered storage, whose segments go by topic id: repairs with it were never tried")
     if topic.remote_storage is None and (found.authority.tiered_storage or found.scans.tiered_storage):
-        return "the cluster uses tiered storage, and whether this topic does is not known"
-    return None
+        raise RefusedError("the cluster uses tiered storage, and whether this topic does is not known")
 
 
-def internal(topic: AuthorityTopic) -> str | None:
-    """Say why files of a topic must not be touched; ``None``: they may be."""
-    if topic.name not in INTERNAL_TOPICS:
-        return None
-    return "is one of Kafka's own topics: only the write into the znode was tried with these, no change of files"
+def refuse_internal(topic: AuthorityTopic) -> None:
+    """Raise ``RefusedError`` for topics whose files must not be changed."""
+    if topic.name in INTERNAL_TOPICS:
+        raise RefusedError(
+            "is one of Kafka's own topics: only the write into the znode was tried with these, no change of files"
+        )
 
 
-def not_read(topic: AuthorityTopic, found: Comparison) -> str | None:
-    """Say which replicas of a topic were not seen; ``None``: all were."""
-    half = {one.broker for one in found.scans.log_dirs if one.status != "ok"}
-    missing = sorted(
-        {broker for one in topic.partitions.values() for broker in one.replicas}
-        & (half | ({broker for one in topic.partitions.values() for broker in one.replicas} - found.scans.brokers))
-    )
-    if not missing:
-        return None
-    return f"its replicas on {brokers_text(missing)} were not all read: scan every log dir of every broker that has one"
+def refuse_unread(topic: AuthorityTopic, found: Comparison) -> None:
+    """Raise ``RefusedError`` if a broker of the topic was not scanned completely."""
+    incomplete = {one.broker for one in found.scans.log_dirs if one.status != "ok"}
+    missing = sorted(topic.brokers() - (found.scans.brokers - incomplete))
+    if missing:
+        raise RefusedError(
+            f"its replicas on {brokers_text(missing)} were not all read: scan every log dir of every broker that has one"
+        )
 
 
-def brokers_text(brokers: Sequence[int]) -> str:
-    """Name brokers: ``broker 1``, ``brokers 1, 2``."""
-    return f"broker{'' if len(brokers) == 1 else 's'} {', '.join(map(str, brokers))}"
+def brokers_text(brokers: Iterable[int]) -> str:
+    """Return ``broker 1``, or ``brokers 1, 2``, in the order given."""
+    names = list(map(str, brokers))
+    return f"broker{'' if len(names) == 1 else 's'} {', '.join(names)}"
 
 
-def back_up(paths: Sequence[str]) -> Step:
-    """Keep everything that the plan touches."""
-    return Step(
-        Action.BACK_UP,
-        f"keep what is changed, with SHA-256 checksums: {', '.join(paths)}",
-    )
+def back_up_step(paths: Sequence[str]) -> RepairStep:
+    """Return the step that keeps everything that the plan changes."""
+    return RepairStep(StepAction.BACK_UP, f"keep what is changed, with SHA-256 checksums: {', '.join(paths)}")
 
 
-def stop_broker(broker: int, before: Sequence[str]) -> Step:
-    """Stop one broker, cleanly."""
-    return Step(Action.STOP_BROKER, f"stop broker {broker}, cleanly (not kill -9)", tuple(before), broker=broker)
+def stop_step(broker: int, before: Sequence[str]) -> RepairStep:
+    """Return the step that stops one broker."""
+    text = f"stop broker {broker}, cleanly (not kill -9)"
+    return RepairStep(StepAction.STOP_BROKER, text, tuple(before), broker=broker)
 
 
-def start_broker(broker: int, before: Sequence[str] = ()) -> Step:
-    """Start one broker again."""
-    return Step(Action.START_BROKER, f"start broker {broker}", tuple(before), broker=broker)
+def start_step(broker: int, before: Sequence[str] = ()) -> RepairStep:
+    """Return the step that starts one broker again."""
+    return RepairStep(StepAction.START_BROKER, f"start broker {broker}", tuple(before), broker=broker)
 
 
-def write_file(
+def write_file_step(
     one: PartitionDirectory, folder: str, topic: str, topic_id: str, before: Sequence[str], *, unproven: bool = False
-) -> Step:
-    """Write ``partition.metadata``: to another name first, because an empty file keeps the broker from starting."""
+) -> RepairStep:
+    """Return the step that writes ``partition.metadata``: to another name first, since a broker dies of an empty file."""
     path = f"{folder}/{METADATA_FILE}"
     new = shlex.quote(path + ".new")
-    return Step(
-        Action.WRITE_FILE,
+    return RepairStep(
+        StepAction.WRITE_FILE,
         f"write id {topic_id} into {path}: to a temporary name, flushed, then renamed; same owner and mode; "
         "leader-epoch-checkpoint is not touched",
         (STOPPED, BACKED_UP, *before),
@@ -202,10 +205,10 @@ def write_file(
     )
 
 
-def check_again(authority: Authority) -> Step:
-    """Look whether it is all well."""
-    return Step(
-        Action.CHECK,
+def check_step(authority: Authority) -> RepairStep:
+    """Return the step that checks the result."""
+    return RepairStep(
+        StepAction.CHECK,
         f"scan all brokers again and run check topic-ids against {authority.source}: no finding but directories that "
         "wait for their deletion; kafka-topics --describe shows the same ids, and the ISR is full everywhere",
     )

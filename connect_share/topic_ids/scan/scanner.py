@@ -11,7 +11,7 @@ Each line of the output is one JSON object with a member ``record``, in this ord
 
 ``scan``
     first line: ``format`` (1), ``host``, ``started`` (UTC), ``broker`` (of ``--broker-id`` or the server's properties,
-    else null), ``tiered_storage`` (null: not said), ``log_dirs`` (paths).
+    else null), ``tiered_storage`` (null: not known), ``log_dirs`` (paths).
 ``log-dir``
     one for each: ``path``, ``status`` (``ok``, ``missing``, ``unreadable``) with ``reason``, and of ``meta.properties``
     ``meta`` (``ok``, ``missing``, ``unreadable``), ``broker``, ``cluster_id``, ``directory_id``, ``version``.
@@ -23,7 +23,7 @@ Each line of the output is one JSON object with a member ``record``, in this ord
     ``log_bytes`` (size of all ``.log`` files; null: there are none, or they cannot be seen), ``batches`` (of the first
     batch in the oldest and the newest segment: offset, leader epoch, CRC; replicas of one log have the same).
 ``note``
-    whatever else should be known: ``path`` and ``text``.
+    other things a reader should know: ``path`` and ``text``.
 ``end``
     last line: ``directories`` and ``notes``, how many there were. A file without it is cut off.
 
@@ -58,7 +58,7 @@ _PROPERTIES_LIMIT = 1024 * 1024
 _CHUNK = 4096
 _AT_ONCE = 4
 _BATCH = 64
-_EPOCHS_TOLD = 16
+_EPOCHS_KEPT = 16
 _PROGRESS_S = 1.0
 _DEFAULT_LOG_DIR = "/tmp/kafka-logs"  # noqa: S108 - Kafka's own default
 _BATCH_HEAD = struct.Struct(">qiibI")  # offset, length, leader epoch, magic, CRC
@@ -72,6 +72,11 @@ _ID = re.compile(r"[A-Za-z0-9_-]{22}(==)?")
 _SEPARATOR = re.compile(r":[ \t\n\x0b\f\r]+")
 _INTEGER = re.compile(r"[+-]?[0-9]{1,10}")
 _LINE_END = re.compile(r"\r\n|\r|\n")
+# A comment, or a property with its continued lines: an escaped line end does not end it.
+_PROPERTY_LINE = re.compile(
+    r"[ \t\f]*(?:[#!][^\r\n]*|((?:\\(?:\r\n|[\s\S])|[^\\\r\n])*))\\?(?:\r\n|\r|\n|\Z)", re.DOTALL
+)
+_CONTINUATION = re.compile(r"\\(?:\r\n|\r|\n)[ \t\f]*|(\\.)", re.DOTALL)
 
 
 class Unreadable(Exception):  # noqa: N818 - a finding, not a failure
@@ -79,17 +84,17 @@ class Unreadable(Exception):  # noqa: N818 - a finding, not a failure
 
 
 def id_bytes(text: str) -> bytes | None:
-    """Decode a topic id as Kafka does: url-safe base64 of 16 bytes, padding allowed; ``None`` if it is none."""
+    """Return the 16 bytes of a topic id in url-safe base64, padding allowed; ``None``: Kafka does not accept the text."""
     return base64.urlsafe_b64decode(text[:22] + "==") if _ID.fullmatch(text) else None
 
 
 def id_text(raw: bytes) -> str:
-    """Write 16 bytes as Kafka prints a topic id: 22 characters."""
+    """Return 16 bytes as Kafka prints a topic id: 22 characters."""
     return base64.urlsafe_b64encode(raw).rstrip(b"=").decode("ascii")
 
 
-def why_no_id(text: str) -> str:
-    """Say in words why a text is no topic id."""
+def invalid_id_reason(text: str) -> str:
+    """Return why a text is no topic id."""
     if re.fullmatch(r"[A-Za-z0-9+/_-]{22}(==)?", text):
         return "the id is in ordinary base64; Kafka writes - and _ where that has + and /"
     if re.fullmatch(r"[A-Za-z0-9+/_-]*=*", text):
@@ -119,7 +124,7 @@ def parse_partition_metadata(data: bytes) -> tuple[str, bytes | None, str | None
         return "unreadable", None, "the version is not a number Kafka takes"
     raw = id_bytes(text)
     if raw is None:
-        return "unreadable", None, why_no_id(text)
+        return "unreadable", None, invalid_id_reason(text)
     if raw == ZERO_ID:
         return "zero", raw, "the id is all zero"
     return "ok", raw, None
@@ -142,29 +147,14 @@ def parse_epochs(data: bytes) -> list[tuple[int, int]] | None:
 
 
 def parse_properties(data: bytes) -> dict[str, str]:
-    """Read Java properties: comments, the three separators, escapes and lines that go on."""
+    """Read Java properties: comments, the three separators, escapes and continued lines."""
     found = {}
-    for line in _logical_lines(data.decode("latin-1")):
-        match = re.match(r"((?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*(.*)", line, re.DOTALL)
-        if match:
+    for line in _PROPERTY_LINE.findall(data.decode("latin-1")):
+        joined = _CONTINUATION.sub(lambda match: match.group(1) or "", line)
+        match = re.match(r"((?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*(.*)", joined, re.DOTALL)
+        if joined and match:
             found[_unescaped(match.group(1))] = _unescaped(match.group(2))
     return found
-
-
-def _logical_lines(text: str) -> Iterator[str]:
-    begun: list[str] = []
-    for raw in _LINE_END.split(text):
-        line = raw.lstrip(" \t\f")
-        if not begun and line[:1] in ("", "#", "!"):
-            continue
-        if (len(line) - len(line.rstrip("\\"))) % 2:
-            if len(line) > 1:
-                begun.append(line[:-1])
-            continue
-        yield "".join([*begun, line])
-        begun = []
-    if begun:
-        yield "".join(begun)
 
 
 def _unescaped(text: str) -> str:
@@ -178,7 +168,7 @@ def _unescaped(text: str) -> str:
 
 
 def directory_names(name: str) -> tuple[str, int, str] | None:
-    """Take the name of a partition directory apart: topic, partition, state; ``None`` if it is none.
+    """Return topic, partition and state of the name of a partition directory; ``None``: it is another name.
 
     Kafka cuts the topic's name in ``-stray`` and ``-delete`` names that would be longer than 255 characters.
     """
@@ -192,25 +182,20 @@ def directory_names(name: str) -> tuple[str, int, str] | None:
     return match.group(1), int(match.group(2)), state
 
 
-def read_limited(path: str, limit: int, *, regular: bool = False) -> bytes:
+def read_limited(path: str, limit: int) -> bytes:
     """Read a small file; one byte more than ``limit`` if it is larger.
 
-    Args:
-        path: of the file.
-        limit: bytes.
-        regular: it is known to be a regular file, which saves asking.
-
     Raises:
-        FileNotFoundError: it is not there, or is a link to nothing.
-        Unreadable: it is there but cannot be read.
+        FileNotFoundError: the file, or the target of the link, does not exist.
+        Unreadable: it exists and cannot be read.
     """
     descriptor = -1
     try:
-        # Without O_NONBLOCK a named pipe would hold the scan up for ever.
+        # Without O_NONBLOCK a named pipe would block the scan for ever.
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
-        if not regular and not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise Unreadable("not a regular file")
-        # Regular files give all there is, so one read tells of most files that they end.
+        # A read of a regular file returns all that is there, so one small read is enough for most files.
         data = os.read(descriptor, min(_CHUNK, limit + 1))
         return data if len(data) < _CHUNK else data + os.read(descriptor, limit + 1 - len(data))
     except FileNotFoundError:
@@ -228,13 +213,9 @@ def scan(
     tiered_storage: bool | None = None,
     progress: Callable[[int, str], None] | None = None,
 ) -> Iterator[dict[str, Any]]:
-    """Give the records of a scan one by one.
+    """Yield the records of a scan.
 
-    Args:
-        log_dirs: paths of the broker's log dirs.
-        broker: its id, if known from elsewhere.
-        tiered_storage: what the server's properties say.
-        progress: is called with the number of directories so far and the log dir, about once a second.
+    ``progress`` is called about once a second, with the number of directories so far and the log dir.
     """
     yield {
         "record": "scan",
@@ -246,14 +227,14 @@ def scan(
         "log_dirs": list(log_dirs),
     }
     directories = notes = 0
-    told = time.monotonic()
+    reported_s = time.monotonic()
     for log_dir in log_dirs:
         for record in _scan_log_dir(log_dir):
             directories += record["record"] == "directory"
             notes += record["record"] == "note"
             yield record
-            if progress is not None and time.monotonic() - told >= _PROGRESS_S:
-                told = time.monotonic()
+            if progress is not None and time.monotonic() - reported_s >= _PROGRESS_S:
+                reported_s = time.monotonic()
                 progress(directories, log_dir)
     yield {"record": "end", "directories": directories, "notes": notes}
 
@@ -261,7 +242,7 @@ def scan(
 def _scan_log_dir(path: str) -> Iterator[dict[str, Any]]:
     found: dict[str, Any] = {"record": "log-dir", "path": path, "status": "ok", "reason": None}
     names = []
-    strange = []
+    unknown = []
     try:
         with os.scandir(path) as entries:
             for entry in entries:
@@ -270,14 +251,14 @@ def _scan_log_dir(path: str) -> Iterator[dict[str, Any]]:
                     if entry.is_dir():
                         names.append(entry.name)
                 except OSError as exc:
-                    strange.append((entry.name, exc.strerror or type(exc).__name__))
+                    unknown.append((entry.name, exc.strerror or type(exc).__name__))
     except FileNotFoundError:
         found.update(status="missing", reason="there is no such folder")
     except OSError as exc:
         found.update(status="unreadable", reason=exc.strerror or type(exc).__name__)
     found.update(_read_meta(_joined(path, META_FILE)))
     yield found
-    for name, reason in sorted(strange):
+    for name, reason in sorted(unknown):
         yield _note(_joined(path, name), reason)
     partitions = []
     for name in sorted(names):
@@ -286,7 +267,7 @@ def _scan_log_dir(path: str) -> Iterator[dict[str, Any]]:
             partitions.append((name, parts))
         elif name not in _OWN_FOLDERS:
             yield _note(_joined(path, name), "is no partition's folder; a broker may refuse to start")
-    # A disk that has none of it in memory answers several questions at once sooner than one after the other.
+    # A disk serves several requests at once faster than one after the other.
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         for start in range(0, len(partitions), _BATCH):
             batch = partitions[start : start + _BATCH]
@@ -294,7 +275,7 @@ def _scan_log_dir(path: str) -> Iterator[dict[str, Any]]:
 
 
 def _joined(folder: str, name: str) -> str:
-    return os.path.join(folder, name)  # noqa: PTH118 - pathlib has no say in names that are no UTF-8, and is slow
+    return os.path.join(folder, name)  # noqa: PTH118 - pathlib is slow
 
 
 def _shown(path: str) -> str:
@@ -308,21 +289,22 @@ def _note(path: str, text: str) -> dict[str, Any]:
 def _read_meta(path: str) -> dict[str, Any]:
     found: dict[str, Any] = {"meta": "ok", "broker": None, "cluster_id": None, "directory_id": None, "version": None}
     try:
-        data = read_limited(path, _PROPERTIES_LIMIT)
+        properties = parse_properties(read_limited(path, _PROPERTIES_LIMIT)[:_PROPERTIES_LIMIT])
     except FileNotFoundError:
-        found["meta"] = "missing"
-        return found
+        return {**found, "meta": "missing"}
     except Unreadable:
-        found["meta"] = "unreadable"
-        return found
-    properties = parse_properties(data[:_PROPERTIES_LIMIT])
-    found["broker"] = _number(properties.get("node.id") or properties.get("broker.id"))
+        return {**found, "meta": "unreadable"}
+    found["broker"] = _broker_id(properties)
     found["version"] = _number(properties.get("version"))
     found["cluster_id"] = properties.get("cluster.id") or None
     found["directory_id"] = properties.get("directory.id") or None
     if found["cluster_id"] is None and found["broker"] is None:
         found["meta"] = "unreadable"
     return found
+
+
+def _broker_id(properties: dict[str, str]) -> int | None:
+    return _number(properties.get("node.id") or properties.get("broker.id"))
 
 
 def _number(text: str | None) -> int | None:
@@ -349,14 +331,10 @@ def _scan_directory(log_dir: str, name: str, parts: tuple[str, int, str]) -> dic
         "batches": [],
     }
     segments = []
-    # Whether each of the two files is a regular one, as far as that is known without asking.
-    files = {METADATA_FILE: False, EPOCHS_FILE: False}
     try:
         with os.scandir(path) as entries:
             for entry in entries:
-                if entry.name in files:
-                    files[entry.name] = entry.is_file(follow_symlinks=False)
-                elif entry.name.endswith(".log"):
+                if entry.name.endswith(".log"):
                     size = entry.stat().st_size
                     found["log_bytes"] = (found["log_bytes"] or 0) + size
                     if size >= _BATCH_HEAD.size and entry.is_file(follow_symlinks=False):
@@ -366,7 +344,7 @@ def _scan_directory(log_dir: str, name: str, parts: tuple[str, int, str]) -> dic
     ends = sorted({min(segments), max(segments)}) if segments else []
     found["batches"] = [head for head in (_first_batch(_joined(path, one)) for one in ends) if head is not None]
     try:
-        data = read_limited(_joined(path, METADATA_FILE), _METADATA_LIMIT, regular=files[METADATA_FILE])
+        data = read_limited(_joined(path, METADATA_FILE), _METADATA_LIMIT)
         found["metadata"], raw, found["reason"] = parse_partition_metadata(data)
         found["topic_id"] = None if raw is None else id_text(raw)
     except FileNotFoundError:
@@ -374,10 +352,10 @@ def _scan_directory(log_dir: str, name: str, parts: tuple[str, int, str]) -> dic
     except Unreadable as exc:
         found.update(metadata="inaccessible", reason=str(exc))
     try:
-        data = read_limited(_joined(path, EPOCHS_FILE), _EPOCHS_LIMIT, regular=files[EPOCHS_FILE])
+        data = read_limited(_joined(path, EPOCHS_FILE), _EPOCHS_LIMIT)
         epochs = parse_epochs(data) if len(data) <= _EPOCHS_LIMIT else None
         found["epochs"] = "unreadable" if epochs is None else "ok"
-        found["last_epochs"] = (epochs or [])[-_EPOCHS_TOLD:]
+        found["last_epochs"] = (epochs or [])[-_EPOCHS_KEPT:]
     except FileNotFoundError:
         pass
     except Unreadable:
@@ -386,14 +364,10 @@ def _scan_directory(log_dir: str, name: str, parts: tuple[str, int, str]) -> dic
 
 
 def _first_batch(path: str) -> tuple[int, int, int] | None:
-    """Read offset, leader epoch and CRC of a segment's first batch; ``None``: it is older than that format, or unreadable."""
+    """Read offset, leader epoch and CRC of a segment's first batch; ``None``: it has an older format, or is unreadable."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
-        try:
-            data = os.read(descriptor, _BATCH_HEAD.size)
-        finally:
-            os.close(descriptor)
-    except OSError:
+        data = read_limited(path, _BATCH_HEAD.size)[: _BATCH_HEAD.size]
+    except (FileNotFoundError, Unreadable):
         return None
     if len(data) < _BATCH_HEAD.size:
         return None
@@ -402,7 +376,7 @@ def _first_batch(path: str) -> tuple[int, int, int] | None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Scan, and print what was found."""
+    """Scan log dirs and print the records."""
     parser = argparse.ArgumentParser(
         description="Read topic ids from a broker's log dirs and print them as JSON lines. Nothing is written.",
         epilog="Compare with: connect-share check topic-ids --scan FILE --zookeeper HOST:PORT (or -B HOST:PORT)",
@@ -428,7 +402,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def server_settings(path: str) -> tuple[int | None, list[str], bool | None]:
-    """Read of a server's properties: the broker's id, its log dirs, whether tiered storage is on (``None``: not said).
+    """Read a broker's ``server.properties``: its id, its log dirs, whether tiered storage is on (``None``: not set).
 
     Raises:
         OSError, Unreadable: the file cannot be read.
@@ -436,7 +410,7 @@ def server_settings(path: str) -> tuple[int | None, list[str], bool | None]:
     properties = parse_properties(read_limited(path, _PROPERTIES_LIMIT))
     tiered = properties.get("remote.log.storage.system.enable")
     return (
-        _number(properties.get("node.id") or properties.get("broker.id")),
+        _broker_id(properties),
         _separate([properties.get("log.dirs") or properties.get("log.dir") or _DEFAULT_LOG_DIR]),
         None if tiered is None else tiered.strip().lower() == "true",
     )
@@ -447,7 +421,7 @@ def _separate(texts: Sequence[str]) -> list[str]:
 
 
 def print_scan(records: Iterable[dict[str, Any]]) -> int:
-    """Print records as they come; gives the exit code."""
+    """Print each record at once; return the exit code."""
     code = 0
     for record in records:
         sys.stdout.write(json.dumps(record, separators=(",", ":")) + "\n")

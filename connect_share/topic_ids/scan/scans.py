@@ -11,13 +11,12 @@ from typing import Any, Final
 
 from connect_share.errors import UsageError
 from connect_share.topic_ids.scan import scanner
-from connect_share.topic_ids.scan.scanner import id_bytes
 
 _BROKER_FOLDER: Final = re.compile(r"broker-([0-9]{1,9})")
 _SIZES_FILE: Final = "files.json"
 CURRENT: Final = "current"
 STRAY: Final = "stray"
-_STATES: Final = frozenset({CURRENT, "stray", "delete", "future"})
+_STATES: Final = frozenset({CURRENT, STRAY, "delete", "future"})
 _METADATA: Final = frozenset({"ok", "missing", "unreadable", "zero", "inaccessible"})
 
 
@@ -26,7 +25,7 @@ class LogDir:
     """One log dir of one broker.
 
     Attributes:
-        path: as the broker has it in ``log.dirs``; below the broker's folder for a copy.
+        path: as in the broker's ``log.dirs``; of a copy, its name only.
         status: ``ok``, ``missing`` or ``unreadable``.
         format: ``version`` of ``meta.properties``: 0 with ZooKeeper, 1 with KRaft.
     """
@@ -42,11 +41,11 @@ class LogDir:
 
 @dataclass(frozen=True, slots=True)
 class PartitionDirectory:
-    """One partition's folder on one broker.
+    """The directory of one partition on one broker.
 
     Attributes:
         state: ``current``, ``stray``, ``delete`` or ``future``.
-        metadata: ``ok``, ``missing``, ``unreadable``, ``zero`` or ``inaccessible``: what ``partition.metadata`` is.
+        metadata: state of ``partition.metadata``: ``ok``, ``missing``, ``unreadable``, ``zero`` or ``inaccessible``.
         epochs: newest pairs of leader epoch and its first offset.
         log_bytes: size of the log; ``None``: not known.
         batches: offset, leader epoch and CRC of some batches; replicas of one log have the same at the same offset.
@@ -67,17 +66,17 @@ class PartitionDirectory:
 
     @property
     def path(self) -> str:
-        """Where it is on the broker."""
+        """The path on the broker."""
         return f"{self.log_dir}/{self.name}"
 
 
 @dataclass
 class Scans:
-    """All that was read of all brokers.
+    """The scans of all brokers.
 
     Attributes:
-        tiered_storage: a server's properties say that it is on.
-        notes: what a reader should know.
+        tiered_storage: it is on in the ``server.properties`` of a broker.
+        notes: for the reader of a report.
         started: when the scan of a broker began, UTC, as the scanner writes it; none for copies, which may be old.
     """
 
@@ -89,30 +88,38 @@ class Scans:
 
     @property
     def brokers(self) -> frozenset[int]:
-        """Brokers of which at least one log dir is known."""
+        """Brokers with at least one log dir here."""
         return frozenset(log_dir.broker for log_dir in self.log_dirs)
 
     def add(self, other: Scans) -> None:
-        """Join another scan; a log dir that is there already is replaced, and that is noted."""
+        """Add another scan; a log dir that was scanned before is replaced, and that is noted."""
         again = {(one.broker, one.path) for one in other.log_dirs} & {(one.broker, one.path) for one in self.log_dirs}
         for broker, path in sorted(again):
             self.notes.append(f"broker {broker}, {path}: scanned more than once, the scan given last counts")
-        if again:
-            self.log_dirs = [one for one in self.log_dirs if (one.broker, one.path) not in again]
-            self.directories = [one for one in self.directories if (one.broker, one.log_dir) not in again]
-        self.log_dirs += other.log_dirs
+        self.log_dirs = [one for one in self.log_dirs if (one.broker, one.path) not in again] + other.log_dirs
+        self.directories = [one for one in self.directories if (one.broker, one.log_dir) not in again]
         self.directories += other.directories
         self.notes += other.notes
         self.tiered_storage |= other.tiered_storage
         for broker, started in other.started.items():
             self.started[broker] = min(started, self.started.get(broker, started))
 
+    def without(self, broker: int) -> Scans:
+        """Return a copy without the scans of one broker."""
+        return Scans(
+            [one for one in self.log_dirs if one.broker != broker],
+            [one for one in self.directories if one.broker != broker],
+            self.tiered_storage,
+            list(self.notes),
+            {number: started for number, started in self.started.items() if number != broker},
+        )
+
 
 def read_scan(path: Path) -> Scans:
-    """Read what the scanner printed.
+    """Read the output of the scanner.
 
     Raises:
-        UsageError: it cannot be read, is no scan, or does not tell which broker it is of.
+        UsageError: the file cannot be read, is no scan, or does not name its broker.
     """
     try:
         with path.open(encoding="utf-8", errors="surrogateescape") as lines:
@@ -134,119 +141,110 @@ def _records(lines: Iterable[str], path: Path) -> Iterator[Mapping[str, Any]]:
         yield record
 
 
-def scans_of_records(
-    records: Iterable[Mapping[str, Any]],
-    source: str,
-    *,
-    broker: int | None = None,
-    shown: Callable[[str], str] = str,
-) -> Scans:
-    """Understand the records of one scan.
+def scans_of_records(records: Iterable[Mapping[str, Any]], source: str, *, broker: int | None = None) -> Scans:
+    """Parse the records of one scan.
 
     Args:
-        records: the scanner's.
-        source: where they are from.
-        broker: its id, which wins over what the log dirs say.
-        shown: gives the name of a log dir for its path.
+        records: of the scanner.
+        source: names them in messages.
+        broker: its id, if it is known; it overrides that of the log dirs.
 
     Raises:
-        UsageError: they are no scan, of another format, or do not tell which broker they are of.
+        UsageError: they are no scan, of another format, or do not name their broker.
     """
-    found = Scans()
-    own: int | None = broker
-    broken = f"{source} is no scan of format {scanner.FORMAT}; is the scanner as new as this program?"
-    waiting: list[Mapping[str, Any]] = []
-    ended = started = False
-    began: str | None = None
-    for record in records:
-        try:
+    scans = Scans()
+    by_kind: dict[str, list[Mapping[str, Any]]] = {"scan": [], "log-dir": [], "end": []}
+    try:
+        for record in records:
             kind = record["record"]
-            if kind == "scan":
-                if record["format"] != scanner.FORMAT:
-                    raise UsageError(broken)
-                started = True
-                own = broker if broker is not None else _integer(record["broker"])
-                began = _text(record.get("started"))
-                found.tiered_storage |= record["tiered_storage"] is True
-            elif not started:
-                raise UsageError(broken)
-            elif kind == "log-dir":
-                waiting.append(record)
-            elif kind == "directory":
-                found.directories.append(_directory(record, shown))
+            if not by_kind["scan"] and (kind != "scan" or record["format"] != scanner.FORMAT):
+                break
+            if kind == "directory":
+                scans.directories.append(_directory(record))
             elif kind == "note":
-                found.notes.append(f"{source}: {record['path']}: {record['text']}")
-            elif kind == "end":
-                ended = True
-        except (KeyError, TypeError, ValueError) as exc:
-            raise UsageError(broken) from exc
-    if not started:
-        raise UsageError(broken)
-    if not ended:
-        found.notes.append(f"{source}: the scan is cut off, so missing directories are not told")
-    told = {number for record in waiting if (number := _integer(record.get("broker"))) is not None}
-    if own is None and len(told) == 1:
-        own = min(told)
-    if own is None:
+                scans.notes.append(f"{source}: {record['path']}: {record['text']}")
+            elif kind in by_kind:
+                by_kind[kind].append(record)
+        head = by_kind["scan"][0]
+        scans.tiered_storage = head["tiered_storage"] is True
+        given = broker if broker is not None else _integer(head["broker"])
+    except (IndexError, KeyError, TypeError, ValueError) as exc:
         raise UsageError(
-            f"{source} does not tell which broker it is of: meta.properties "
-            f"{'differ' if told else 'have no id'}; scan with --broker-id N"
-        )
-    for number in sorted(told - {own}):
-        found.notes.append(f"{source}: is taken as broker {own}, but a meta.properties in it says broker {number}")
-    if began is not None:
-        found.started[own] = began
-    for record in waiting:
-        log_dir = _log_dir(record, own, shown)
-        if not ended and log_dir.status == "ok":
+            f"{source} is no scan of format {scanner.FORMAT}; is the scanner as new as this program?"
+        ) from exc
+    if not by_kind["end"]:
+        scans.notes.append(f"{source}: the scan is cut off, so missing directories are not told")
+    own = _broker_of(by_kind["log-dir"], given, source, scans.notes)
+    if (started := _text(head.get("started"))) is not None:
+        scans.started[own] = started
+    for record in by_kind["log-dir"]:
+        log_dir = _log_dir(record, own)
+        if not by_kind["end"] and log_dir.status == "ok":
             log_dir = LogDir(own, log_dir.path, "unreadable", "the scan is cut off", log_dir.cluster_id)
         if log_dir.status != "ok":
-            found.notes.append(f"broker {own}, {log_dir.path}: not read: {log_dir.reason}")
-        found.log_dirs.append(log_dir)
-    found.directories = [replace(one, broker=own) for one in found.directories]
-    return found
+            scans.notes.append(f"broker {own}, {log_dir.path}: not read: {log_dir.reason}")
+        scans.log_dirs.append(log_dir)
+    scans.directories = [replace(one, broker=own) for one in scans.directories]
+    return scans
+
+
+def _broker_of(log_dirs: Iterable[Mapping[str, Any]], given: int | None, source: str, notes: list[str]) -> int:
+    found = {number for record in log_dirs if (number := _integer(record.get("broker"))) is not None}
+    if given is None and len(found) != 1:
+        raise UsageError(
+            f"{source} does not tell which broker it is of: meta.properties "
+            f"{'differ' if found else 'have no id'}; scan with --broker-id N"
+        )
+    own = min(found) if given is None else given
+    notes += [
+        f"{source}: is taken as broker {own}, but a meta.properties in it says broker {number}"
+        for number in sorted(found - {own})
+    ]
+    return own
 
 
 def read_brokers_dir(folder: Path, progress: Callable[[int, str], None] | None = None) -> Scans:
     """Read copies of log dirs: ``folder/broker-<id>/<log dir>/<topic>-<partition>/``.
 
-    A file ``files.json`` beside them may give the sizes of the files that were not copied: path below ``folder`` -> bytes.
+    A file ``files.json`` in ``folder`` may have the sizes of files that were not copied: path below ``folder`` -> bytes.
 
     Raises:
         UsageError: there is no such folder, or nothing in it has this form.
     """
-    try:
-        brokers = sorted(
-            (int(match.group(1)), one)
-            for one in folder.iterdir()
-            if (match := _BROKER_FOLDER.fullmatch(one.name)) and one.is_dir()
-        )
-    except OSError as exc:
-        raise UsageError(f"cannot read {folder}: {exc.strerror}") from exc
-    if not brokers:
+    homes = {
+        int(match.group(1)): one
+        for one in _folders(folder)
+        if (match := _BROKER_FOLDER.fullmatch(one.name)) is not None
+    }
+    if not homes:
         raise UsageError(
             f"{folder} has no folder broker-<id>; --brokers-dir wants broker-<id>/<log dir>/<topic>-<partition>"
         )
     sizes = _sizes(folder / _SIZES_FILE)
-    found = Scans()
-    for broker, home in brokers:
-        try:
-            log_dirs = sorted(str(one) for one in home.iterdir() if one.is_dir())
-        except OSError as exc:
-            raise UsageError(f"cannot read {home}: {exc.strerror}") from exc
-        records = scanner.scan(log_dirs, broker, progress=progress)
-        scan = scans_of_records(records, str(home), broker=broker, shown=lambda path: Path(path).name)
-        scan.started.clear()  # when a copy was read says nothing about when it was made
+    scans = Scans()
+    for broker, home in sorted(homes.items()):
+        records = scanner.scan([str(one) for one in _folders(home)], broker, progress=progress)
+        scan = scans_of_records(records, str(home), broker=broker)
+        scan.log_dirs = [replace(one, path=Path(one.path).name) for one in scan.log_dirs]
+        scan.directories = [replace(one, log_dir=Path(one.log_dir).name) for one in scan.directories]
+        scan.started.clear()  # the age of a copy is not known
         if sizes is not None:
             scan.directories = [
-                replace(one, log_bytes=sizes.get(f"{home.name}/{one.log_dir}/{one.name}")) for one in scan.directories
+                replace(one, log_bytes=sizes.get(f"{home.name}/{one.path}")) for one in scan.directories
             ]
-        found.add(scan)
-    return found
+        scans.add(scan)
+    return scans
+
+
+def _folders(folder: Path) -> list[Path]:
+    try:
+        return sorted(one for one in folder.iterdir() if one.is_dir())
+    except OSError as exc:
+        raise UsageError(f"cannot read {folder}: {exc.strerror}") from exc
 
 
 def _sizes(path: Path) -> dict[str, int] | None:
-    """Sum up what ``files.json`` says of logs, by directory; ``None`` without such a file."""
+    """Return the bytes of the logs by directory, of ``files.json``; ``None`` without such a file."""
     try:
         files = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
@@ -261,10 +259,10 @@ def _sizes(path: Path) -> dict[str, int] | None:
     return found
 
 
-def _log_dir(record: Mapping[str, Any], broker: int, shown: Callable[[str], str]) -> LogDir:
+def _log_dir(record: Mapping[str, Any], broker: int) -> LogDir:
     return LogDir(
         broker,
-        shown(str(record.get("path"))),
+        str(record.get("path")),
         str(record.get("status")),
         _text(record.get("reason")),
         _text(record.get("cluster_id")),
@@ -273,23 +271,19 @@ def _log_dir(record: Mapping[str, Any], broker: int, shown: Callable[[str], str]
     )
 
 
-def _directory(record: Mapping[str, Any], shown: Callable[[str], str]) -> PartitionDirectory:
-    topic_id = record["topic_id"]
-    raw = id_bytes(topic_id) if isinstance(topic_id, str) else None
-    if (
-        record["state"] not in _STATES
-        or record["metadata"] not in _METADATA
-        or (record["metadata"] == "ok") > bool(raw)
-    ):
+def _directory(record: Mapping[str, Any]) -> PartitionDirectory:
+    topic_id, metadata = record["topic_id"], record["metadata"]
+    raw = scanner.id_bytes(topic_id) if isinstance(topic_id, str) else None
+    if record["state"] not in _STATES or metadata not in _METADATA or (metadata == "ok" and not raw):
         raise ValueError(record["name"])
     return PartitionDirectory(
         -1,
-        shown(str(record["log_dir"])),
+        str(record["log_dir"]),
         str(record["name"]),
         str(record["topic"]),
         int(record["partition"]),
         str(record["state"]),
-        str(record["metadata"]),
+        str(metadata),
         raw,
         _text(record["reason"]),
         tuple((int(epoch), int(offset)) for epoch, offset in record["last_epochs"]),

@@ -12,12 +12,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from connect_share.errors import BrokerUnavailableError, ConfigError, ConnectShareError, UsageError
-from connect_share.topic_ids.authority.authority import AuthorityPartition, Mode
+from connect_share.topic_ids.authority.authority import AuthorityPartition, MetadataMode
 from connect_share.topic_ids.authority.metadata_log import authority_of_metadata_log
 from connect_share.topic_ids.authority.znodes import authority_of_znodes, read_zookeeper_dump, with_id
-from connect_share.topic_ids.authority.zookeeper import client_arguments, read_zookeeper
+from connect_share.topic_ids.authority.zookeeper import client_arguments
 from connect_share.topic_ids.scan.scanner import id_bytes, id_text
 from tests.support.topic_id_trees import CASES, Tree
+from tests.support.zookeeper import read_zookeeper
 
 ORDERS = "VFikBPGgTFa4tSj3PZTVgw"
 
@@ -59,7 +60,7 @@ def test_a_zookeeper_dump(tmp_path: Path) -> None:
     found = authority_of_znodes(
         {f"/kafka{path}": text for path, text in texts.items()}, "x", {"/kafka/brokers/topics/orders": 7}
     )
-    assert (found.mode, found.cluster_id, found.controller) == (Mode.ZOOKEEPER, "oPhLrb4PSg2J8l8TTqd5Pw", 1)
+    assert (found.mode, found.cluster_id, found.controller) == (MetadataMode.ZOOKEEPER, "oPhLrb4PSg2J8l8TTqd5Pw", 1)
     orders = found.topics["orders"]
     assert (orders.topic_id, orders.version, orders.remote_storage) == (id_bytes(ORDERS), 7, True)
     assert orders.partitions[0] == AuthorityPartition((3, 2, 1), 3, (1, 3))

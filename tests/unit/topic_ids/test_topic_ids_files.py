@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from connect_share.cli import topic_ids_steps
 from connect_share.cli.__main__ import main
 from connect_share.topic_ids.authority.zookeeper import open_zookeeper
+from connect_share.topic_ids.cli import broker_steps
 from connect_share.topic_ids.compare.compare import compare
 from connect_share.topic_ids.errors import TopicIdRepairError
-from connect_share.topic_ids.repair.broker_backup import find_broker_backup
+from connect_share.topic_ids.repair.broker_backup import BrokerBackup
 from connect_share.topic_ids.repair.broker_checks import refuse_unclean
 from connect_share.topic_ids.repair.plan import plan_repair
-from connect_share.topic_ids.repair.steps import Action, Method
+from connect_share.topic_ids.repair.steps import RepairMethod, StepAction
 from connect_share.topic_ids.scan.scans import Scans, read_scan
 from tests.support.topic_id_brokers import Brokers, batch, killed
 from tests.support.topic_id_trees import Tree
@@ -124,7 +124,7 @@ def test_one_broker_after_the_other(
     assert json.loads(capsys.readouterr().out)["would"] == [f"{path}: id {ORDERS}"]
     state = site.change("/brokers/topics/events/partitions/0/state", isr=[2], leader=2)
     with open_zookeeper(site.hosts) as session:
-        begun = find_broker_backup(site.backup)
+        begun = BrokerBackup.find(site.backup)
         assert begun is not None
         refuse_unclean(begun, session.authority(), session, site.settings(2))
         unclean = b'{"config":{"unclean.leader.election.enable":"true"}}'
@@ -160,7 +160,7 @@ def test_one_broker_after_the_other(
     assert now.keys() == before.keys()
     refused(site.words("check"), "but broker 2 is stopped: start it")
     with site.running(2):
-        monkeypatch.setattr(topic_ids_steps, "WAIT_S", 0.3)
+        monkeypatch.setattr(broker_steps, "WAIT_S", 0.3)
         refused(site.words("check"), "broker 2 is not up after")
         site.client.create("/kafka/brokers/ids/2", b"{}")
         refused(site.words("check"), "not all replicas are in sync")
@@ -198,9 +198,9 @@ def test_an_original_id_that_cannot_be_used(tmp_path: Path) -> None:
         return plan_repair(compare(scans, brokers.tree.authority()))
 
     found = planned()
-    assert [(one.topic, one.method, one.topic_id) for one in found.topics] == [("quiet", Method.FILES, QUIET)]
-    assert {one.action for one in found.steps}.isdisjoint({Action.WRITE_ZNODE, Action.CHANGE_CONTROLLER})
-    assert [one.broker for one in found.steps if one.action is Action.WRITE_FILE] == [1, 3, 2]  # 2 is controller
+    assert [(one.topic, one.method, one.topic_id) for one in found.topics] == [("quiet", RepairMethod.FILES, QUIET)]
+    assert {one.action for one in found.steps}.isdisjoint({StepAction.WRITE_ZNODE, StepAction.CHANGE_CONTROLLER})
+    assert [one.broker for one in found.steps if one.action is StepAction.WRITE_FILE] == [1, 3, 2]  # 2 is controller
     assert not any(one.unproven for one in found.steps)
     for directory in brokers.tree.directories("quiet"):
         brokers.write_log(directory, batch(0, 0, 1))  # a copy of the other topic

@@ -12,7 +12,7 @@ import pytest
 from connect_share.cli.__main__ import main
 from connect_share.topic_ids.compare.compare import compare
 from connect_share.topic_ids.repair.plan import plan_repair
-from connect_share.topic_ids.repair.steps import Action, Method, Plan
+from connect_share.topic_ids.repair.steps import RepairMethod, RepairPlan, StepAction
 from connect_share.topic_ids.scan.scans import read_brokers_dir
 from tests.support.topic_id_trees import NAMES, Tree
 
@@ -23,19 +23,19 @@ STRANGE = "AAAAAAAAQACAAAAAAAAABQ"
 STRAY = "00ef6bfc14a54b1da530402ecd269582-stray"
 
 
-def plan(tree: Tree) -> Plan:
+def plan(tree: Tree) -> RepairPlan:
     return plan_repair(tree.compared())
 
 
-def methods(found: Plan) -> dict[str, tuple[Method, str]]:
+def methods(found: RepairPlan) -> dict[str, tuple[RepairMethod, str]]:
     return {one.topic: (one.method, one.topic_id) for one in found.topics}
 
 
-def actions(found: Plan) -> list[Any]:
+def actions(found: RepairPlan) -> list[Any]:
     return [(step.action, step.topic or step.broker) for step in found.steps]
 
 
-def refusal(found: Plan) -> str:
+def refusal(found: RepairPlan) -> str:
     assert found.steps == []
     [one] = found.refused
     return f"{one.topic}: {one.reason}"
@@ -55,13 +55,15 @@ def test_the_documented_case_is_repaired_without_touching_a_file(tmp_path: Path)
     tree = Tree("blog-case-zk", tmp_path)
     original = json.loads((tree.folder / "expected.json").read_text())["original_ids"]
     found = plan(tree)
-    assert methods(found) == {topic: (Method.WRITE_BACK, original[topic]) for topic in ("events", "orders", "single")}
+    assert methods(found) == {
+        topic: (RepairMethod.WRITE_BACK, original[topic]) for topic in ("events", "orders", "single")
+    }
     assert actions(found) == [
-        (Action.BACK_UP, None),
-        (Action.PAUSE, None),
-        *((Action.WRITE_ZNODE, topic) for topic in ("events", "orders", "single")),
-        (Action.CHANGE_CONTROLLER, None),
-        (Action.CHECK, None),
+        (StepAction.BACK_UP, None),
+        (StepAction.PAUSE, None),
+        *((StepAction.WRITE_ZNODE, topic) for topic in ("events", "orders", "single")),
+        (StepAction.CHANGE_CONTROLLER, None),
+        (StepAction.CHECK, None),
     ]
     before = json.loads(json.loads(tree.zookeeper.read_text())["/brokers/topics/orders"])
     command = found.steps[3].command or ""
@@ -82,12 +84,12 @@ def test_nothing_that_was_measured_to_lose_records_is_ever_planned(case: str, tm
 @pytest.mark.parametrize("case", ["one-replica-zk", "garbage-file", "zero-id"])
 def test_one_file_is_written_while_its_broker_is_stopped(case: str, tmp_path: Path) -> None:
     found = plan(Tree(case, tmp_path))
-    assert methods(found) == {"orders": (Method.FILES, ORDERS)}
+    assert methods(found) == {"orders": (RepairMethod.FILES, ORDERS)}
     assert actions(found)[2:] == [
-        (Action.STOP_BROKER, 2),
-        (Action.WRITE_FILE, "orders"),
-        (Action.START_BROKER, 2),
-        (Action.CHECK, None),
+        (StepAction.STOP_BROKER, 2),
+        (StepAction.WRITE_FILE, "orders"),
+        (StepAction.START_BROKER, 2),
+        (StepAction.CHECK, None),
     ]
     assert found.steps[3].path == "logdir-2/orders-0/partition.metadata"
     assert "lock" in found.steps[3].before[0]
@@ -101,18 +103,18 @@ def test_a_missing_file_needs_nothing_with_zookeeper(tmp_path: Path) -> None:
 def test_a_stripped_znode_needs_no_new_controller(zk: Tree) -> None:
     zk.change_znode("orders", topic_id=None)
     found = plan(zk)
-    assert methods(found) == {"orders": (Method.WRITE_BACK, ORDERS)}
-    assert actions(found)[2:] == [(Action.WRITE_ZNODE, "orders"), (Action.CHECK, None)]
+    assert methods(found) == {"orders": (RepairMethod.WRITE_BACK, ORDERS)}
+    assert actions(found)[2:] == [(StepAction.WRITE_ZNODE, "orders"), (StepAction.CHECK, None)]
     zk.change_znode("quiet", topic_id="not-an-id")
     found = plan(zk)
-    assert [step.topic for step in found.steps if step.action is Action.WRITE_ZNODE] == ["orders", "quiet"]
-    assert [step.action for step in found.steps].count(Action.CHANGE_CONTROLLER) == 1
+    assert [step.topic for step in found.steps if step.action is StepAction.WRITE_ZNODE] == ["orders", "quiet"]
+    assert [step.action for step in found.steps].count(StepAction.CHANGE_CONTROLLER) == 1
 
 
 def test_a_shared_id_is_taken_from_the_topic_whose_it_is_not(zk: Tree) -> None:
     zk.change_znode("quiet", topic_id=ORDERS)
     found = plan(zk)
-    assert methods(found) == {"quiet": (Method.WRITE_BACK, QUIET)}
+    assert methods(found) == {"quiet": (RepairMethod.WRITE_BACK, QUIET)}
     assert [one.topic for one in found.left] == ["orders"]
 
 
@@ -131,20 +133,20 @@ def test_partitions_added_since(zk: Tree) -> None:
     larger = {directory: 900 for directory in zk.directories("orders") if directory.endswith("-0")}
     zk.set_sizes(larger)
     found = plan(zk)
-    assert methods(found) == {"orders": (Method.WRITE_BACK_AND_FILES, ORDERS)}
+    assert methods(found) == {"orders": (RepairMethod.WRITE_BACK_AND_FILES, ORDERS)}
     controller = json.loads(json.loads(zk.zookeeper.read_text())["/controller"])["brokerid"]
-    stopped = [step.broker for step in found.steps if step.action is Action.STOP_BROKER]
+    stopped = [step.broker for step in found.steps if step.action is StepAction.STOP_BROKER]
     assert (set(stopped), len(stopped), stopped[-1]) == ({1, 2, 3}, 3, controller)
     kinds = [step.action for step in found.steps]
-    assert kinds.index(Action.CHANGE_CONTROLLER) < kinds.index(Action.STOP_BROKER)
-    assert {step.partition for step in found.steps if step.action is Action.WRITE_FILE} == {1}
+    assert kinds.index(StepAction.CHANGE_CONTROLLER) < kinds.index(StepAction.STOP_BROKER)
+    assert {step.partition for step in found.steps if step.action is StepAction.WRITE_FILE} == {1}
     assert "ISR is full" in " ".join(
-        found.steps[kinds.index(Action.STOP_BROKER, kinds.index(Action.START_BROKER))].before
+        found.steps[kinds.index(StepAction.STOP_BROKER, kinds.index(StepAction.START_BROKER))].before
     )
     zk.set_sizes(dict.fromkeys(larger, 5))
     found = plan(zk)
-    assert methods(found) == {"orders": (Method.FILES, NEW)}
-    assert {step.partition for step in found.steps if step.action is Action.WRITE_FILE} == {0}
+    assert methods(found) == {"orders": (RepairMethod.FILES, NEW)}
+    assert {step.partition for step in found.steps if step.action is StepAction.WRITE_FILE} == {0}
     (zk.folder / "files.json").unlink()
     assert "which hold more records is not known" in refusal(plan(zk))
 
@@ -228,7 +230,7 @@ def test_refused(zk: Tree, change: str, reason: str) -> None:
 
 def test_kafkas_own_topics_are_repaired_by_the_write_back_only(zk: Tree) -> None:
     zk.change_znode("__consumer_offsets", topic_id=NEW)
-    assert methods(plan(zk))["__consumer_offsets"][0] is Method.WRITE_BACK
+    assert methods(plan(zk))["__consumer_offsets"][0] is RepairMethod.WRITE_BACK
     zk.change_znode("__consumer_offsets", topic_id="oNqacNuxQ_aYHyG2slWdGw")
     follower = next(one for one in zk.directories("__consumer_offsets") if one.startswith("broker-1"))
     (zk.folder / follower / "partition.metadata").write_text("garbage")
@@ -256,7 +258,7 @@ def test_running_brokers_do_not_tell_whose_a_strange_id_was(kraft: Tree) -> None
     [stray] = [name for name in sizes if name.endswith("-stray")]
     kraft.set_id(stray, STRANGE)
     assert "use --metadata-dump FILE" in refusal(plan_repair(compare(read_brokers_dir(kraft.folder), asked)))
-    assert [one.method for one in plan(kraft).topics] == [Method.STRAY_RECOVERY]
+    assert [one.method for one in plan(kraft).topics] == [RepairMethod.STRAY_RECOVERY]
     kraft.set_id(kraft.directories("single")[0], STRANGE)
     found = plan_repair(compare(read_brokers_dir(kraft.folder), asked))
     assert {"use --metadata-dump FILE" in one.reason for one in found.refused} == {True}
@@ -289,15 +291,15 @@ def set_aside(tree: Tree, topic: str, left_out: int = 0) -> dict[str, int]:
 def test_emptied_topics_get_their_stray_directories_back(kraft: Tree) -> None:
     sizes = set_aside(kraft, "quiet")
     found = plan(kraft)
-    assert [(one.topic, one.method) for one in found.topics] == [("quiet", Method.STRAY_RECOVERY)]
+    assert [(one.topic, one.method) for one in found.topics] == [("quiet", RepairMethod.STRAY_RECOVERY)]
     kinds = [step.action for step in found.steps]
     assert kinds == [
-        Action.BACK_UP,
-        Action.PAUSE,
-        *[Action.STOP_BROKER] * 3,
-        *[Action.MOVE_ASIDE, Action.RENAME, Action.WRITE_FILE] * 3,
-        *[Action.START_BROKER] * 3,
-        Action.CHECK,
+        StepAction.BACK_UP,
+        StepAction.PAUSE,
+        *[StepAction.STOP_BROKER] * 3,
+        *[StepAction.MOVE_ASIDE, StepAction.RENAME, StepAction.WRITE_FILE] * 3,
+        *[StepAction.START_BROKER] * 3,
+        StepAction.CHECK,
     ]
     assert found.steps[6].path == f"logdir-2/quiet-0.{STRAY}"
     assert found.steps[7].path == "logdir-2/quiet-0/partition.metadata"
@@ -315,7 +317,7 @@ def test_strays_that_cannot_be_put_back(kraft: Tree) -> None:
 
 def test_a_single_replica_with_new_records_is_refused(kraft: Tree) -> None:
     sizes = set_aside(kraft, "single")
-    assert [one.method for one in plan(kraft).topics] == [Method.STRAY_RECOVERY]
+    assert [one.method for one in plan(kraft).topics] == [RepairMethod.STRAY_RECOVERY]
     kraft.set_sizes({**sizes, kraft.directories("single")[0]: 1})
     assert "new records were written since" in refusal(plan(kraft))
 
@@ -328,7 +330,11 @@ def test_files_of_kraft_brokers(kraft: Tree) -> None:
     assert (found.steps, "copies from the leader" in found.left[0].reason) == ([], True)
     (kraft.folder / follower / "partition.metadata").write_text("garbage")
     found = plan(kraft)
-    assert [step.action for step in found.steps][1:4] == [Action.STOP_BROKER, Action.WRITE_FILE, Action.START_BROKER]
+    assert [step.action for step in found.steps][1:4] == [
+        StepAction.STOP_BROKER,
+        StepAction.WRITE_FILE,
+        StepAction.START_BROKER,
+    ]
     [single] = kraft.directories("single")
     (kraft.folder / single / "partition.metadata").unlink()
     found = plan(kraft)

@@ -14,12 +14,13 @@ from typing import Any
 
 import pytest
 
-from connect_share.cli import topic_ids_repair
 from connect_share.cli.__main__ import main
 from connect_share.errors import UsageError
 from connect_share.topic_ids.authority.znodes import with_id
 from connect_share.topic_ids.authority.zookeeper import ZooKeeper
-from connect_share.topic_ids.repair.backup import Backup, ZnodeChange, checksum, find_backup
+from connect_share.topic_ids.cli import repair as repair_command
+from connect_share.topic_ids.repair.backup import checksum
+from connect_share.topic_ids.repair.znode_changes import ZnodeBackup, ZnodeChange
 from connect_share.topic_ids.scan import scanner
 from tests.support.topic_id_trees import Tree
 from tests.support.zookeeper import zookeeper_client
@@ -163,7 +164,7 @@ def test_written_back_killed_and_taken_back(
     assert "is of a repair that is undoing" in capsys.readouterr().err
     # Nobody becomes controller: nothing more is done, and it goes on when somebody does.
     site.electing = False
-    monkeypatch.setattr(topic_ids_repair, "_WAIT_S", 0.3)
+    monkeypatch.setattr(repair_command, "WAIT_S", 0.3)
     assert main([*undo, "--yes"]) == 1
     assert "no broker became controller within 0.3 s" in (err := capsys.readouterr().err)
     assert "Run it again with the same --undo to go on" in err
@@ -272,10 +273,10 @@ def test_a_backup_of_znodes_that_was_changed_is_refused(tmp_path: Path) -> None:
     """Whatever it says, nothing but the id of a topic is written."""
     before, topic_id = b'{"version":3,"partitions":{"0":[1]}}', "VFikBPGgTFa4tSj3PZTVgw"
     after = with_id(before.decode(), topic_id).encode()
-    change = ZnodeChange("orders", "/brokers/topics/orders", 4, before, after)
-    backup = Backup(tmp_path / "backup", None, False, (change,))
+    change = ZnodeChange.of(1, "orders", 4, before, after)
+    backup = ZnodeBackup(folder=tmp_path / "backup", cluster_id=None, change_controller=False, znodes=(change,))
     backup.write()
-    assert find_backup(backup.folder) == backup
+    assert ZnodeBackup.find(backup.folder) == backup
     index = json.loads((backup.folder / "backup.json").read_text())
 
     def reason(text: bytes = after, more: str = "", **members: object) -> str:
@@ -283,7 +284,7 @@ def test_a_backup_of_znodes_that_was_changed_is_refused(tmp_path: Path) -> None:
         znode = {**index["znodes"][0], "after_sha256": checksum(text), **members}
         (backup.folder / "backup.json").write_text(json.dumps({**index, "znodes": [znode]}) + more)
         with pytest.raises(UsageError) as caught:
-            find_backup(backup.folder)
+            ZnodeBackup.find(backup.folder)
         return str(caught.value)
 
     assert "more than the id of orders" in reason(with_id('{"partitions":{}}', topic_id).encode())

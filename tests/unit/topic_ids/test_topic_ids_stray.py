@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from connect_share.cli.__main__ import main
 from connect_share.errors import UsageError
-from connect_share.topic_ids.repair.broker_backup import find_broker_backup, is_broker_backup
+from connect_share.topic_ids.repair.broker_backup import BrokerBackup, is_broker_backup
 from tests.support.topic_id_brokers import LOG, Brokers, batch, killed
 from tests.support.topic_id_trees import Tree
 
@@ -207,7 +207,7 @@ def test_a_damaged_index_is_told(value: object, member: str) -> None:
         (Path(folder) / "backup.json").write_text(json.dumps({**index, member: value}))
         assert is_broker_backup(Path(folder))
         try:
-            found = find_broker_backup(Path(folder))
+            found = BrokerBackup.find(Path(folder))
         except UsageError:
             return
         assert found is not None

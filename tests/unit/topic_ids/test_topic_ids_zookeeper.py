@@ -10,9 +10,8 @@ import pytest
 
 from connect_share.cli.__main__ import main
 from connect_share.errors import AuthorizationError, UsageError
-from connect_share.topic_ids.authority.zookeeper import read_zookeeper
 from tests.support.topic_id_trees import Tree
-from tests.support.zookeeper import zookeeper
+from tests.support.zookeeper import read_zookeeper, zookeeper
 
 
 @pytest.fixture

@@ -1,24 +1,25 @@
-"""``check topic-ids``: reads scans and the authority, and leaves judging to the core."""
+"""``check topic-ids``: read scans and the topics of the cluster, compare them, print the findings."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final
 
 from connect_share.admin import Admin
-from connect_share.console import Output, client_settings_of
+from connect_share.console import Output, client_settings_of, plural
 from connect_share.errors import UsageError
 from connect_share.topic_ids.authority.authority import Authority
 from connect_share.topic_ids.authority.brokers import authority_of_brokers
 from connect_share.topic_ids.authority.metadata_log import read_metadata_dump
 from connect_share.topic_ids.authority.znodes import read_zookeeper_dump
-from connect_share.topic_ids.authority.zookeeper import read_zookeeper
+from connect_share.topic_ids.authority.zookeeper import ZooKeeper, open_zookeeper
 from connect_share.topic_ids.compare.causes import TopicReport, topic_reports
 from connect_share.topic_ids.compare.compare import Comparison, compare
-from connect_share.topic_ids.repair.broker_repair import LocalBroker, with_local_scan
+from connect_share.topic_ids.repair.broker_repair import ScannedBroker, with_local_scan
 from connect_share.topic_ids.scan import scanner
 from connect_share.topic_ids.scan.scans import Scans, read_brokers_dir, read_scan
 from connect_share.worker_config import TopicSet
@@ -28,54 +29,49 @@ _CLIENT_ID: Final = "connect-share-check-topic-ids"
 
 
 def check_topic_ids(arguments: argparse.Namespace, out: Output) -> int:
-    """``check topic-ids``."""
+    """Run ``check topic-ids``; return the exit code."""
     if arguments.print_scanner:
         sys.stdout.write(Path(scanner.__file__).read_text("utf-8"))
         return 0
     found = compared(arguments, out)
     reports = topic_reports(found)
     if out.is_json:
-        out.json(
-            {
-                **about(found),
-                "findings": [finding.to_dict() for finding in found.findings],
-                "topics": [report.to_dict() for report in reports],
-            }
-        )
+        findings = [finding.to_dict() for finding in found.findings]
+        out.json({**summary(found), "findings": findings, "topics": [report.to_dict() for report in reports]})
     else:
-        _tell_findings(found, reports, out)
+        _print_findings(found, reports, out)
     return 1 if found.findings else 0
 
 
-def compared(arguments: argparse.Namespace, out: Output, local: LocalBroker | None = None) -> Comparison:
-    """Read scans and the authority that the options name, and compare them.
-
-    Args:
-        arguments: of the command line.
-        out: hears of progress.
-        local: a broker of this machine, which is scanned now.
+def compared(arguments: argparse.Namespace, out: Output, local: ScannedBroker | None = None) -> Comparison:
+    """Read the scans and the topics that the options name, and compare them; a broker of this machine is scanned now.
 
     Raises:
         UsageError: the options do not go together, or a file is not what it should be.
-        BrokerError: the authority does not answer.
+        BrokerError: the cluster does not answer.
     """
     if not arguments.scans and arguments.brokers_dir is None and local is None:
         raise UsageError(
             "nothing says what is on the disks; use --scan FILE (what the scanner printed) or --brokers-dir DIR"
         )
-    _check_authority(arguments)
+    given = (
+        arguments.zookeeper,
+        arguments.zookeeper_dump,
+        arguments.metadata_dump,
+        arguments.bootstrap_servers or arguments.worker_config,
+    )
+    if sum(one is not None for one in given) != 1:
+        raise UsageError(f"one authority is needed, of {', '.join(_AUTHORITIES)}")
+    if arguments.zookeeper_config is not None and arguments.zookeeper is None:
+        raise UsageError("--zookeeper-config goes with --zookeeper")
     found = compare(scans_of(arguments, out, local), authority_of(arguments, out))
     for note in found.notes:
         out.note(note)
     return found
 
 
-def scans_of(arguments: argparse.Namespace, out: Output, local: LocalBroker | None = None) -> Scans:
-    """Read the scans that the options name.
-
-    Raises:
-        UsageError: one is none.
-    """
+def scans_of(arguments: argparse.Namespace, out: Output, local: ScannedBroker | None = None) -> Scans:
+    """Read the scans that the options name; raise ``UsageError`` for a file that is no scan."""
     scans = Scans()
     if arguments.brokers_dir is not None:
         scans.add(
@@ -88,21 +84,8 @@ def scans_of(arguments: argparse.Namespace, out: Output, local: LocalBroker | No
     return scans if local is None else with_local_scan(scans, local)
 
 
-def _check_authority(arguments: argparse.Namespace) -> None:
-    authorities = (
-        arguments.zookeeper,
-        arguments.zookeeper_dump,
-        arguments.metadata_dump,
-        arguments.bootstrap_servers or arguments.worker_config,
-    )
-    if sum(one is not None for one in authorities) != 1:
-        raise UsageError(f"one authority is needed, of {', '.join(_AUTHORITIES)}")
-    if arguments.zookeeper_config is not None and arguments.zookeeper is None:
-        raise UsageError("--zookeeper-config goes with --zookeeper")
-
-
 def authority_of(arguments: argparse.Namespace, out: Output) -> Authority:
-    """Ask whoever the options name.
+    """Read the topics of the cluster from what the options name.
 
     Raises:
         UsageError: a dump cannot be read, or is none.
@@ -113,22 +96,24 @@ def authority_of(arguments: argparse.Namespace, out: Output) -> Authority:
     if arguments.metadata_dump is not None:
         return read_metadata_dump(arguments.metadata_dump)
     if arguments.zookeeper is not None:
-        return read_zookeeper(
-            arguments.zookeeper, arguments.zookeeper_config, timeout_s=arguments.timeout, progress=out.note
-        )
-    given = client_settings_of(arguments.client_settings)
+        with zookeeper_session(arguments) as session:
+            return session.authority(out.note)
+    servers, client = arguments.bootstrap_servers, client_settings_of(arguments.client_settings)
     if arguments.worker_config is not None:
-        way = TopicSet.from_worker_file(
-            arguments.worker_config, bootstrap_servers=arguments.bootstrap_servers, client=given
-        )
+        topics = TopicSet.from_worker_file(arguments.worker_config, bootstrap_servers=servers, client=client)
     else:
-        way = TopicSet.from_flags(arguments.bootstrap_servers, {}, given)
-    with Admin(way.settings, client_id=_CLIENT_ID, timeout_s=arguments.timeout) as admin:
+        topics = TopicSet.from_flags(servers, {}, client)
+    with Admin(topics.settings, client_id=_CLIENT_ID, timeout_s=arguments.timeout) as admin:
         return authority_of_brokers(admin)
 
 
-def about(found: Comparison) -> dict[str, object]:
-    """Say in JSON what was compared with what."""
+def zookeeper_session(arguments: argparse.Namespace) -> AbstractContextManager[ZooKeeper]:
+    """Open the ZooKeeper that the options name."""
+    return open_zookeeper(arguments.zookeeper, arguments.zookeeper_config, timeout_s=arguments.timeout)
+
+
+def summary(found: Comparison) -> dict[str, object]:
+    """Return the JSON members that say what was compared."""
     return {
         "mode": found.authority.mode.value,
         "authority": found.authority.source,
@@ -139,7 +124,7 @@ def about(found: Comparison) -> dict[str, object]:
     }
 
 
-def _tell_findings(found: Comparison, reports: Sequence[TopicReport], out: Output) -> None:
+def _print_findings(found: Comparison, reports: Sequence[TopicReport], out: Output) -> None:
     if found.findings:
         out.table(
             ("KIND", "TOPIC", "PARTITION", "BROKER", "LOG DIR", "ID ON DISK", "ID OF AUTHORITY", "DIRECTORY"),
@@ -161,20 +146,20 @@ def _tell_findings(found: Comparison, reports: Sequence[TopicReport], out: Outpu
         out.lines(
             "", f"{report.topic}: {report.cause.value}; data path {report.data_path.value}", f"  {report.meaning}"
         )
-        for partition in report.partitions:
-            leader = "no leader" if partition.leader is None else f"leader {partition.leader}"
+        for one in report.partitions:
+            leader = "no leader" if one.leader is None else f"leader {one.leader}"
             out.lines(
-                f"  partition {partition.partition}: {leader}, in sync {_numbers(partition.isr)} of "
-                f"{_numbers(partition.replicas)}, findings on {_numbers(partition.differing)}; {partition.data_path.value}"
+                f"  partition {one.partition}: {leader}, in sync {_numbers(one.isr)} of {_numbers(one.replicas)}, "
+                f"findings on {_numbers(one.differing)}; {one.data_path.value}"
             )
         out.lines(*(f"  {reason}" for reason in report.reasons))
-    count, topics = len(found.findings), len(reports)
-    brokers = len(found.scans.brokers)
+    count = len(found.findings)
+    findings = plural(count, "finding") if count else "no findings"
+    topics = f" in {plural(len(reports), 'topic')}" if reports else ""
     out.lines(
-        *([""] if found.findings else []),
-        f"{count or 'no'} finding{'' if count == 1 else 's'}"
-        + (f" in {topics} topic{'' if topics == 1 else 's'}" if topics else "")
-        + f"; {len(found.scans.directories):,} directories on {brokers} broker{'' if brokers == 1 else 's'} compared with "
+        *([""] if count else []),
+        f"{findings}{topics}; "
+        f"{len(found.scans.directories):,} directories on {plural(len(found.scans.brokers), 'broker')} compared with "
         f"{len(found.authority.topics):,} topics of {found.authority.source}",
     )
     if count:

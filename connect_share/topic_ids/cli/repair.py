@@ -1,0 +1,160 @@
+"""``repair topic-ids``: show the plan, ask, and write the znodes or undo that; files are changed by ``--step``."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final
+
+from connect_share.console import Output, confirmed, plural
+from connect_share.errors import UsageError
+from connect_share.topic_ids.authority.zookeeper import ZooKeeper
+from connect_share.topic_ids.cli.broker_steps import NOT_CONFIRMED, BrokerSteps, StepLog
+from connect_share.topic_ids.cli.check import compared, summary, zookeeper_session
+from connect_share.topic_ids.errors import TopicIdRepairError
+from connect_share.topic_ids.repair.backup import RepairState
+from connect_share.topic_ids.repair.broker_backup import is_broker_backup
+from connect_share.topic_ids.repair.plan import plan_repair
+from connect_share.topic_ids.repair.steps import RepairPlan
+from connect_share.topic_ids.repair.znode_changes import ZnodeBackup
+from connect_share.topic_ids.repair.zookeeper_repair import manual_reason, prepare_znodes, undo_znodes, write_znodes
+
+WAIT_S: Final = 30.0
+
+
+def repair_topic_ids(arguments: argparse.Namespace, out: Output) -> int:
+    """Run ``repair topic-ids``; return the exit code."""
+    if arguments.undo is not None:
+        if arguments.step is not None:
+            raise UsageError("--step and --undo do not go together")
+        return BrokerSteps(arguments, out).undo() if is_broker_backup(arguments.undo) else _undo(arguments, out)
+    if arguments.step is not None:
+        return BrokerSteps(arguments, out).run()
+    if arguments.server_properties is not None:
+        raise UsageError("--server-properties goes with --step, or with --undo")
+    if arguments.dry_run:
+        return _show_plan(arguments, out)
+    if arguments.zookeeper is None:
+        raise UsageError(
+            "without --dry-run, what can be done from here is done with --zookeeper HOST:PORT; files are changed with --step "
+            "on the machine of each broker"
+        )
+    begun = ZnodeBackup.find(arguments.backup)
+    if begun is None:
+        return _repair(arguments, out)
+    if begun.state is not RepairState.PREPARED:
+        raise UsageError(
+            f"{arguments.backup} is of a repair that is {begun.state.value}; give another folder with --backup"
+        )
+    out.note(f"going on with the repair begun in {arguments.backup}; what was scanned now is not looked at")
+    with zookeeper_session(arguments) as session:
+        return _write(begun, session, arguments, out, new=False)
+
+
+def _show_plan(arguments: argparse.Namespace, out: Output) -> int:
+    found = compared(arguments, out)
+    plan = plan_repair(found)
+    with suppress(UsageError):  # a dry run does not need the folder
+        begun = ZnodeBackup.find(arguments.backup)
+        # The znodes of an interrupted repair look healthy, but the controller still has other ids.
+        if begun is not None and begun.state is RepairState.PREPARED:
+            out.note(
+                f"the repair begun in {arguments.backup} is not finished: run it without --dry-run to go on with it"
+            )
+    if out.is_json:
+        out.json({**summary(found), "dry_run": True, **plan.to_dict()})
+    else:
+        _print_plan(plan, out, "nothing was changed")
+    return 1 if plan.refused else 0
+
+
+def _repair(arguments: argparse.Namespace, out: Output) -> int:
+    found = compared(arguments, out)
+    plan = plan_repair(found)
+    if not out.is_json:
+        _print_plan(plan, out, "nothing was changed so far")
+    if plan.steps:
+        if (reason := manual_reason(plan)) is not None:
+            raise UsageError(f"nothing of this plan can be done from here: {reason}")
+        with zookeeper_session(arguments) as session:
+            backup = prepare_znodes(found, plan, session, arguments.backup)
+            code = _write(backup, session, arguments, out, new=True)
+        return code or (1 if plan.refused else 0)
+    if out.is_json:
+        out.json({**summary(found), "dry_run": False, **plan.to_dict(), "done": [], "backup": None})
+    return 1 if plan.refused else 0
+
+
+def _write(backup: ZnodeBackup, session: ZooKeeper, arguments: argparse.Namespace, out: Output, *, new: bool) -> int:
+    if not _agreed(arguments, out, backup.preview(), "write these ids?"):
+        return 1
+    if new:
+        backup = backup.write()
+        out.note(f"backup with checksums in {backup.folder}")
+    log = StepLog(out)
+    try:
+        write_znodes(backup, session, log, WAIT_S)
+    except TopicIdRepairError:
+        if log.done:
+            out.note(f"stopped after {plural(len(log.done), 'step')}; the backup is {backup.folder}")
+        raise
+    after = "scan all brokers again and run check topic-ids; take back with --undo"
+    if backup.later:
+        after = (
+            "then come files: scan all brokers again, and run it with --step prepare on each broker that the plan has"
+        )
+    _print_result(log, backup, after, out)
+    return 0
+
+
+def _undo(arguments: argparse.Namespace, out: Output) -> int:
+    if arguments.zookeeper is None:
+        raise UsageError("--undo writes into ZooKeeper: give --zookeeper HOST:PORT")
+    backup = ZnodeBackup.find(arguments.undo)
+    if backup is None:
+        raise UsageError(f"there is no backup {arguments.undo}")
+    lines = backup.preview(undo=True)
+    if arguments.dry_run:
+        if out.is_json:
+            out.json({"dry_run": True, "backup": str(backup.folder), "would": lines})
+        else:
+            out.lines(*lines, "nothing was changed")
+        return 0
+    if not _agreed(arguments, out, lines, "put this back?"):
+        return 1
+    log = StepLog(out)
+    with zookeeper_session(arguments) as session:
+        undo_znodes(backup, session, log, WAIT_S)
+    _print_result(log, backup, "the ids are as they were before the repair", out)
+    return 0
+
+
+def _agreed(arguments: argparse.Namespace, out: Output, lines: Sequence[str], question: str) -> bool:
+    for line in lines:
+        out.note(f"to be written: {line}")
+    return arguments.yes or confirmed(question, otherwise=NOT_CONFIRMED, note=out.note)
+
+
+def _print_result(log: StepLog, backup: ZnodeBackup, text: str, out: Output) -> None:
+    if out.is_json:
+        out.json({"dry_run": False, "done": log.done, "backup": str(backup.folder)})
+    else:
+        out.lines(f"{plural(len(log.done), 'step')} done, backup {backup.folder}; {text}")
+
+
+def _print_plan(plan: RepairPlan, out: Output, end: str) -> None:
+    for one in plan.topics:
+        out.lines(f"{one.topic}: {one.method.value}, id {one.topic_id}; {one.why}")
+    for number, step in enumerate(plan.steps, 1):
+        out.lines("", f"{number}. {step.text}", *(f"   before: {check}" for check in step.before))
+        if step.command is not None:
+            out.lines(f"   by hand: {step.command}")
+    for title, topics in (("refused", plan.refused), ("left alone", plan.left)):
+        if topics:
+            out.lines("", f"{title}:", *(f"  {one.topic or 'everything'}: {one.reason}" for one in topics))
+    steps = plural(len(plan.steps), "step") if plan.steps else "no steps"
+    out.lines(
+        *([""] if plan.steps or plan.refused or plan.left else []),
+        f"{steps}, {len(plan.refused) or 'nothing'} refused; {end}",
+    )
