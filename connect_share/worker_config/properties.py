@@ -14,7 +14,7 @@ _BLANK: Final = " \t\f"
 _ESCAPES: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _ESCAPE: Final = re.compile(r"\\(u[0-9a-fA-F]{4}|.?)", re.DOTALL)
 # The name of a property and what separates it from the value.
-_NAME: Final = re.compile(r"((?:[^\\=: \t\f]|\\.?)*)[ \t\f]*[=:]?[ \t\f]*", re.DOTALL)
+_NAME: Final = re.compile(r"((?:[^\\=: \t\f]|\\.?)*)[ \t\f]*(?:[=:][ \t\f]*)?", re.DOTALL)
 
 
 def load_properties(path: str | Path, encoding: str = "latin-1") -> dict[str, str]:
