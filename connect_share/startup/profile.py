@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, Final
 
-from connect_share.keys import CONFIG_KEY_PREFIXES, SESSION_KEY, STATUS_KEY_PREFIXES, ClusterGroupId, split_key
+from connect_share.connect_json import JSON_NULL
+from connect_share.keys import ClusterGroupId, parse, split_key
 from connect_share.records import TopicType
 
 Group = ClusterGroupId | None
 """``None`` is the cluster with plain keys."""
 
-JSON_NULL: Final = b"null"
 MOST_CHUNKS: Final = 512
 _CHUNK_BYTES: Final = 65_536
 _DIGEST_BYTES: Final = 8
@@ -34,12 +34,8 @@ _KIND_MASK: Final = 3
 
 def kind_of(topic_type: TopicType, original: bytes) -> str:
     """Name the kind of an original key: ``connector``, ``task``, ``session-key``, ``status-topic``, ``offset``, ..."""
-    if topic_type is TopicType.OFFSET:
-        return "offset"
-    for prefix in CONFIG_KEY_PREFIXES if topic_type is TopicType.CONFIG else STATUS_KEY_PREFIXES:
-        if original.startswith(prefix):
-            return prefix[:-1].decode()
-    return SESSION_KEY.decode()
+    key = parse(topic_type, original)
+    return "" if key is None else key.kind.label
 
 
 @dataclass(slots=True)

@@ -12,18 +12,14 @@ from connect_share.state.config_events import (
 )
 from connect_share.state.config_fold import ConfigFold
 from connect_share.state.config_records import (
-    commit_key,
     connector_config_record,
-    connector_key,
     logger_level_record,
     restart_request_record,
     session_key_record,
-    target_state_key,
     target_state_record,
     task_commit_record,
     task_config_record,
     task_count_record,
-    task_key,
 )
 from connect_share.state.config_state import ClusterConfigState, RestartRequest, SessionKey, TargetState
 from connect_share.state.offset_fold import OffsetFold, OffsetSnapshot
@@ -42,11 +38,8 @@ from connect_share.state.status_records import (
     State,
     TaskStatus,
     TopicStatus,
-    connector_status_key,
     connector_status_record,
-    task_status_key,
     task_status_record,
-    topic_status_key,
     topic_status_record,
 )
 
@@ -74,10 +67,7 @@ __all__ = [
     "TaskConfigsUpdated",
     "TaskStatus",
     "TopicStatus",
-    "commit_key",
     "connector_config_record",
-    "connector_key",
-    "connector_status_key",
     "connector_status_record",
     "logger_level_record",
     "offset_key",
@@ -89,15 +79,11 @@ __all__ = [
     "replay_status",
     "restart_request_record",
     "session_key_record",
-    "target_state_key",
     "target_state_record",
     "task_commit_record",
     "task_config_record",
     "task_count_record",
-    "task_key",
-    "task_status_key",
     "task_status_record",
-    "topic_status_key",
     "topic_status_record",
     "validate_offset_map",
 ]

@@ -7,11 +7,11 @@ import binascii
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
 from connect_share.connect_json import JSON_NULL, loads
 from connect_share.errors import ValueFormatError
-from connect_share.keys import SEPARATOR, ClusterGroupId, is_original_key, split_key
+from connect_share.keys import ClusterGroupId, ConfigKey, config_kind, key_text, prefix_of, split_key, task_id_of
 from connect_share.records import ConnectorTaskId, Record, TopicType
 from connect_share.state.config_events import (
     ConfigEvent,
@@ -24,7 +24,7 @@ from connect_share.state.config_events import (
     TaskConfigsUpdated,
 )
 from connect_share.state.config_state import ClusterConfigState, Properties, RestartRequest, SessionKey, TargetState
-from connect_share.state.names import is_integer, key_text, parse_task_id, shown, to_int32
+from connect_share.state.names import is_integer, shown, to_int32
 from connect_share.state.skips import SkipKind
 
 _log = logging.getLogger(__name__)
@@ -70,7 +70,7 @@ class ConfigFold:
         self.own_records = 0
         self.newest_own_is_tombstone = False
         self._group = cluster_group_id
-        self._prefix = b"" if cluster_group_id is None else cluster_group_id.encode("ascii") + SEPARATOR
+        self._prefix = prefix_of(cluster_group_id)
         self._offset = -1
         self._session_key: SessionKey | None = None
         self._connectors: dict[str, dict[str, Any]] = {}
@@ -172,23 +172,24 @@ class ConfigFold:
         if key is None:
             self.skipped[SkipKind.NULL_KEY if self._group is None else SkipKind.FOREIGN] += 1
             return []
-        if not key.startswith(self._prefix) or not is_original_key(TopicType.CONFIG, key, len(self._prefix)):
+        prefix = self._prefix
+        kind = config_kind(key, len(prefix)) if key.startswith(prefix) else None
+        if kind is None:
             self._pass_over(record, key)
             return []
-        text = key_text(key[len(self._prefix) :])
         try:
             value = loads(record.value)
         except ValueFormatError as error:
-            self._bad(record, text, str(error))
+            self._bad(record, key[len(prefix) :], str(error))
             return []
         self._offset = record.offset + 1
         self.own_records += 1
         self.newest_own_is_tombstone = record.value is None
         events: list[ConfigEvent] = []
         try:
-            self._dispatch(text, value, events)
+            _HANDLERS[kind](self, key_text(key[len(prefix) + len(kind.prefix) :]), value, events)
         except _BadValueError as error:
-            self._bad(record, text, str(error))
+            self._bad(record, key[len(prefix) :], str(error))
         return events if started else []
 
     def _pass_over(self, record: Record, key: bytes) -> None:
@@ -204,25 +205,18 @@ class ConfigFold:
         try:
             loads(record.value)
         except ValueFormatError as error:
-            self._bad(record, key_text(key), str(error))
+            self._bad(record, key, str(error))
             return
         self._offset = record.offset + 1
         self.skipped[SkipKind.BAD_KEY] += 1
         _log.error("Discarding record with an unknown key at %s[%d]@%d", record.topic, record.partition, record.offset)
 
-    def _bad(self, record: Record, key: str, reason: str) -> None:
+    def _bad(self, record: Record, key: bytes, reason: str) -> None:
         self.skipped[SkipKind.BAD_VALUE] += 1
         # Connect itself removes connectors and target states only; other keys are removed by tools, on purpose.
         level = logging.DEBUG if record.value in {None, JSON_NULL} else logging.ERROR
-        place = (shown(key), record.topic, record.partition, record.offset)
+        place = (shown(key_text(key)), record.topic, record.partition, record.offset)
         _log.log(level, "Discarding record %s at %s[%d]@%d: %s", *place, reason)
-
-    def _dispatch(self, key: str, value: Any, events: list[ConfigEvent]) -> None:
-        for prefix, handle in self._HANDLERS:
-            if key.startswith(prefix):
-                handle(self, key[len(prefix) :], value, events)
-                return
-        self._session_key_record(value, events)
 
     def _forget(self, connector: str) -> None:
         for states in (self._connectors, self._task_counts, self._committed, self._deferred, self._applied):
@@ -240,7 +234,7 @@ class ConfigFold:
         events.append(ConnectorConfigUpdated(connector))
 
     def _task(self, rest: str, value: Any, _events: list[ConfigEvent]) -> None:
-        task = parse_task_id(f"task-{rest}", 1)
+        task = task_id_of(rest)
         if task is None:
             raise _BadValueError("the key holds no task number")
         self._deferred.setdefault(task.connector, {})[task.task] = _properties(value)
@@ -315,7 +309,7 @@ class ConfigFold:
             raise _BadValueError("'level' is not a string")
         events.append(LoggerLevelUpdated(namespace, level))
 
-    def _session_key_record(self, value: Any, events: list[ConfigEvent]) -> None:
+    def _distributed_key(self, _rest: str, value: Any, events: list[ConfigEvent]) -> None:
         key, algorithm, created = (_member(value, name) for name in ("key", "algorithm", "creation-timestamp"))
         if not isinstance(key, str) or not isinstance(algorithm, str) or not is_integer(created):
             raise _BadValueError("'key', 'algorithm' or 'creation-timestamp' is missing or of the wrong type")
@@ -325,15 +319,31 @@ class ConfigFold:
         self._session_key = SessionKey(secret, algorithm, created)
         events.append(SessionKeyUpdated(self._session_key))
 
-    _HANDLERS: Final[tuple[tuple[str, Callable[[ConfigFold, str, Any, list[ConfigEvent]], None]], ...]] = (
-        ("target-state-", _target_state),
-        ("connector-", _connector),
-        ("task-", _task),
-        ("commit-", _commit),
-        ("restart-connector-", _restart),
-        ("tasks-fencing-", _task_count),
-        ("logger-cluster-", _logger),
-    )
+    @staticmethod
+    def handler_of(kind: ConfigKey) -> _Handler:
+        """Return the method that takes an own record of this kind: rest of the key, parsed value, list for events."""
+        match kind:
+            case ConfigKey.TARGET_STATE:
+                return ConfigFold._target_state
+            case ConfigKey.CONNECTOR:
+                return ConfigFold._connector
+            case ConfigKey.TASK:
+                return ConfigFold._task
+            case ConfigKey.COMMIT:
+                return ConfigFold._commit
+            case ConfigKey.RESTART:
+                return ConfigFold._restart
+            case ConfigKey.TASK_COUNT:
+                return ConfigFold._task_count
+            case ConfigKey.LOGGER_LEVEL:
+                return ConfigFold._logger
+            case ConfigKey.SESSION_KEY:
+                return ConfigFold._distributed_key
+        assert_never(kind)
+
+
+_Handler = Callable[[ConfigFold, str, Any, list[ConfigEvent]], None]
+_HANDLERS: Final[Mapping[ConfigKey, _Handler]] = {kind: ConfigFold.handler_of(kind) for kind in ConfigKey}
 
 
 def _with_text_keys(tasks: Mapping[str, Mapping[int, Any]]) -> dict[str, dict[str, Any]]:

@@ -6,71 +6,35 @@ import base64
 from collections.abc import Mapping
 
 from connect_share.connect_json import dumps
-from connect_share.keys import SESSION_KEY
+from connect_share.keys import ConfigKey
 from connect_share.records import ConnectorTaskId
 from connect_share.state.config_state import RestartRequest, SessionKey, TargetState
-from connect_share.state.names import text_key
-
-
-def connector_key(connector: str) -> bytes:
-    """Key of a connector's configuration."""
-    return text_key(f"connector-{connector}")
-
-
-def task_key(task: ConnectorTaskId) -> bytes:
-    """Key of a task's configuration."""
-    return text_key(f"task-{task.connector}-{task.task}")
-
-
-def commit_key(connector: str) -> bytes:
-    """Key of the record that makes task configurations valid."""
-    return text_key(f"commit-{connector}")
-
-
-def target_state_key(connector: str) -> bytes:
-    """Key of a connector's target state; with an empty name, the marker of decision 2."""
-    return text_key(f"target-state-{connector}")
-
-
-def task_count_key(connector: str) -> bytes:
-    """Key of the number of tasks that have to be fenced."""
-    return text_key(f"tasks-fencing-{connector}")
-
-
-def restart_key(connector: str) -> bytes:
-    """Key of a restart request."""
-    return text_key(f"restart-connector-{connector}")
-
-
-def logger_key(namespace: str) -> bytes:
-    """Key of a cluster-wide log level."""
-    return text_key(f"logger-cluster-{namespace}")
 
 
 def connector_config_record(connector: str, config: Mapping[str, str | None]) -> tuple[bytes, bytes]:
     """Key and value of a connector's configuration, properties in the mapping's order."""
-    return connector_key(connector), dumps({"properties": config})
+    return ConfigKey.CONNECTOR.key(connector), dumps({"properties": config})
 
 
 def task_config_record(task: ConnectorTaskId, config: Mapping[str, str | None]) -> tuple[bytes, bytes]:
     """Key and value of a task's configuration; nobody sees it before the commit."""
-    return task_key(task), dumps({"properties": config})
+    return ConfigKey.TASK.key(task), dumps({"properties": config})
 
 
 def task_commit_record(connector: str, tasks: int) -> tuple[bytes, bytes]:
     """Key and value of the commit of task configurations 0 to ``tasks`` - 1."""
-    return commit_key(connector), dumps({"tasks": tasks})
+    return ConfigKey.COMMIT.key(connector), dumps({"tasks": tasks})
 
 
 def target_state_record(connector: str, state: TargetState) -> tuple[bytes, bytes]:
     """Key and value of a target state; workers that do not know STOPPED read PAUSED."""
     legacy = TargetState.PAUSED if state is TargetState.STOPPED else state
-    return target_state_key(connector), dumps({"state": legacy.value, "state.v2": state.value})
+    return ConfigKey.TARGET_STATE.key(connector), dumps({"state": legacy.value, "state.v2": state.value})
 
 
 def task_count_record(connector: str, tasks: int) -> tuple[bytes, bytes]:
     """Key and value of a task count (fencing of exactly-once source tasks)."""
-    return task_count_key(connector), dumps({"task-count": tasks})
+    return ConfigKey.TASK_COUNT.key(connector), dumps({"task-count": tasks})
 
 
 def session_key_record(session_key: SessionKey) -> tuple[bytes, bytes]:
@@ -80,15 +44,15 @@ def session_key_record(session_key: SessionKey) -> tuple[bytes, bytes]:
         "algorithm": session_key.algorithm,
         "creation-timestamp": session_key.creation_timestamp_ms,
     }
-    return SESSION_KEY, dumps(value)
+    return ConfigKey.SESSION_KEY.prefix, dumps(value)
 
 
 def restart_request_record(request: RestartRequest) -> tuple[bytes, bytes]:
     """Key and value of a restart request."""
     value = {"include-tasks": request.include_tasks, "only-failed": request.only_failed}
-    return restart_key(request.connector), dumps(value)
+    return ConfigKey.RESTART.key(request.connector), dumps(value)
 
 
 def logger_level_record(namespace: str, level: str) -> tuple[bytes, bytes]:
     """Key and value of a cluster-wide log level."""
-    return logger_key(namespace), dumps({"level": level})
+    return ConfigKey.LOGGER_LEVEL.key(namespace), dumps({"level": level})

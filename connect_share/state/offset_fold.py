@@ -11,7 +11,7 @@ from typing import Any
 
 from connect_share.connect_json import loads
 from connect_share.errors import ValueFormatError
-from connect_share.keys import SEPARATOR, ClusterGroupId, is_original_key, split_key
+from connect_share.keys import ClusterGroupId, OffsetKey, prefix_of, split_key
 from connect_share.records import Record, TopicType
 from connect_share.state.offset_records import offset_key, parse_offset_key, partition_identity
 from connect_share.state.skips import SkipKind
@@ -106,7 +106,9 @@ class OffsetFold:
         self.own_records = 0
         self.values: dict[bytes, bytes] = {}
         self._group = cluster_group_id
-        self._prefix = b"" if cluster_group_id is None else cluster_group_id.encode("ascii") + SEPARATOR
+        prefix = prefix_of(cluster_group_id)
+        self._prefix_length = len(prefix)
+        self._begins = tuple(prefix + kind.prefix for kind in OffsetKey)
         self._keys: _Keys = {}
         self._partitions: dict[bytes, dict[str, Any] | None] = {}
         self._homes: dict[bytes, tuple[str, bytes]] = {}
@@ -144,7 +146,7 @@ class OffsetFold:
         if key is None:
             self.skipped[SkipKind.NULL_KEY if self._group is None else SkipKind.FOREIGN] += 1
             return
-        if not key.startswith(self._prefix) or not is_original_key(TopicType.OFFSET, key, len(self._prefix)):
+        if not key.startswith(self._begins):
             if self._group is not None or split_key(TopicType.OFFSET, key) is not None:
                 self.skipped[SkipKind.FOREIGN] += 1
             else:
@@ -153,7 +155,7 @@ class OffsetFold:
                     "Ignoring the key at %s[%d]@%d: not an offset's", record.topic, record.partition, record.offset
                 )
             return
-        key = key[len(self._prefix) :]
+        key = key[self._prefix_length :]
         if record.value is None:
             self._forget(key)
         elif key in self.values:

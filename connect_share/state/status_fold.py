@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, assert_never
 
 from connect_share.connect_json import loads
 from connect_share.errors import ValueFormatError
-from connect_share.keys import SEPARATOR, ClusterGroupId, is_original_key, split_key
+from connect_share.keys import (
+    ClusterGroupId,
+    StatusKey,
+    connector_and_topic,
+    key_text,
+    prefix_of,
+    split_key,
+    status_kind,
+    task_id_of,
+)
 from connect_share.records import ConnectorTaskId, Record, TopicType
-from connect_share.state.names import is_integer, key_text, parse_task_id, shown, to_int32
+from connect_share.state.names import is_integer, shown, to_int32
 from connect_share.state.plain_clusters import PlainClusterWatch
 from connect_share.state.skips import SkipKind
 from connect_share.state.status_records import ConnectorStatus, State, TaskStatus, TopicStatus
@@ -23,10 +32,6 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 _STATES: Final = {state.value: state for state in State}
-_CONNECTOR_PREFIX: Final = "status-connector-"
-_TASK_PREFIX: Final = "status-task-"
-_TOPIC_PREFIX: Final = "status-topic-"
-_CONNECTOR_IN_TOPIC_KEY: Final = len(":connector-")
 
 
 class _BadRecordError(Exception):
@@ -126,7 +131,7 @@ class StatusFold:
         self.own_records = 0
         self.clusters = PlainClusterWatch()
         self._group = cluster_group_id
-        self._prefix = b"" if cluster_group_id is None else cluster_group_id.encode("ascii") + SEPARATOR
+        self._prefix = prefix_of(cluster_group_id)
         self._connectors: dict[str, ConnectorStatus] = {}
         self._tasks: dict[str, dict[int, tuple[int, TaskStatus]]] = {}
         self._topics: dict[str, dict[str, TopicStatus]] = {}
@@ -212,27 +217,21 @@ class StatusFold:
         if key is None:
             self.skipped[SkipKind.NULL_KEY if self._group is None else SkipKind.FOREIGN] += 1
             return None
-        if not key.startswith(self._prefix) or not is_original_key(TopicType.STATUS, key, len(self._prefix)):
+        prefix = self._prefix
+        kind = status_kind(key, len(prefix)) if key.startswith(prefix) else None
+        if kind is None:
             if self._group is not None or split_key(TopicType.STATUS, key) is not None:
                 self.skipped[SkipKind.FOREIGN] += 1
             else:
                 self.skipped[SkipKind.BAD_KEY] += 1
                 _log.warning("Discarding record with an unknown key at %s", _where(record))
             return None
-        text = key_text(key[len(self._prefix) :])
         try:
-            removed: StatusRemoved | None
-            if text.startswith(_CONNECTOR_PREFIX):
-                removed = self._connector(text[len(_CONNECTOR_PREFIX) :], record)
-            elif text.startswith(_TASK_PREFIX):
-                removed = self._task(text, record)
-            else:
-                self._topic(text, record)
-                removed = None
+            removed = _HANDLERS[kind](self, key_text(key[len(prefix) + len(kind.prefix) :]), record)
         except (_BadRecordError, ValueFormatError) as error:
-            kind = error.kind if isinstance(error, _BadRecordError) else SkipKind.BAD_VALUE
-            self.skipped[kind] += 1
-            _log.warning("Discarding record %s at %s: %s", shown(text), _where(record), error)
+            why = error.kind if isinstance(error, _BadRecordError) else SkipKind.BAD_VALUE
+            self.skipped[why] += 1
+            _log.warning("Discarding record %s at %s: %s", shown(key_text(key[len(prefix) :])), _where(record), error)
             return None
         self.own_records += 1
         return removed
@@ -261,8 +260,8 @@ class StatusFold:
             connector, tuple(ConnectorTaskId(connector, task) for task in sorted(gone) if task not in left)
         )
 
-    def _task(self, key: str, record: Record) -> StatusRemoved | None:
-        task = parse_task_id(key, 2)
+    def _task(self, rest: str, record: Record) -> StatusRemoved | None:
+        task = task_id_of(rest)
         if task is None:
             raise _BadRecordError("the key holds no task number", SkipKind.BAD_KEY)
         if record.value is None:
@@ -299,16 +298,31 @@ class StatusFold:
         self._tasks.setdefault(task.connector, {})[task.task] = (timestamp_ms, status)
         return True
 
-    def _topic(self, key: str, record: Record) -> None:
-        colon = key.find(":")
-        topic = key[len(_TOPIC_PREFIX) : colon]
-        connector = key[colon + _CONNECTOR_IN_TOPIC_KEY :] if colon >= 0 else ""
-        if colon < 0 or not topic or not connector:
+    def _topic(self, rest: str, record: Record) -> StatusRemoved | None:
+        connector, topic = connector_and_topic(rest) or ("", "")
+        if not topic or not connector:
             raise _BadRecordError("the key does not name a topic and a connector", SkipKind.BAD_KEY)
         if record.value is None:
             _drop(self._topics, connector, topic)
-            return
-        self._topics.setdefault(connector, {})[topic] = _topic_status(loads(record.value))
+        else:
+            self._topics.setdefault(connector, {})[topic] = _topic_status(loads(record.value))
+        return None
+
+    @staticmethod
+    def handler_of(kind: StatusKey) -> _Handler:
+        """Return the method that takes an own record of this kind: rest of the key, record."""
+        match kind:
+            case StatusKey.TASK:
+                return StatusFold._task
+            case StatusKey.CONNECTOR:
+                return StatusFold._connector
+            case StatusKey.TOPIC:
+                return StatusFold._topic
+        assert_never(kind)
+
+
+_Handler = Callable[[StatusFold, str, Record], StatusRemoved | None]
+_HANDLERS: Final[Mapping[StatusKey, _Handler]] = {kind: StatusFold.handler_of(kind) for kind in StatusKey}
 
 
 def _drop(table: dict[str, dict[K, V]], name: str, key: K) -> None:

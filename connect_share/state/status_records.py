@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from connect_share.connect_json import dumps
+from connect_share.keys import StatusKey
 from connect_share.records import ConnectorTaskId
-from connect_share.state.names import text_key
 
 
 class State(enum.Enum):
@@ -71,21 +71,6 @@ class TopicStatus:
     discover_timestamp_ms: int
 
 
-def connector_status_key(connector: str) -> bytes:
-    """Key of a connector's status."""
-    return text_key(f"status-connector-{connector}")
-
-
-def task_status_key(task: ConnectorTaskId) -> bytes:
-    """Key of a task's status."""
-    return text_key(f"status-task-{task.connector}-{task.task}")
-
-
-def topic_status_key(topic: str, connector: str) -> bytes:
-    """Key of an active topic."""
-    return text_key(f"status-topic-{topic}:connector-{connector}")
-
-
 def _status_value(status: ConnectorStatus | TaskStatus) -> bytes | None:
     if status.state is State.DESTROYED:
         return None
@@ -101,12 +86,12 @@ def _status_value(status: ConnectorStatus | TaskStatus) -> bytes | None:
 
 def connector_status_record(status: ConnectorStatus) -> tuple[bytes, bytes | None]:
     """Key and value, five members as Kafka 4.1 and later write them; ``DESTROYED`` gives a tombstone."""
-    return connector_status_key(status.connector), _status_value(status)
+    return StatusKey.CONNECTOR.key(status.connector), _status_value(status)
 
 
 def task_status_record(status: TaskStatus) -> tuple[bytes, bytes | None]:
     """Key and value, five members as Kafka 4.1 and later write them; ``DESTROYED`` gives a tombstone."""
-    return task_status_key(status.task_id), _status_value(status)
+    return StatusKey.TASK.key(status.task_id), _status_value(status)
 
 
 def topic_status_record(status: TopicStatus) -> tuple[bytes, bytes]:
@@ -119,4 +104,4 @@ def topic_status_record(status: TopicStatus) -> tuple[bytes, bytes]:
             "discoverTimestamp": status.discover_timestamp_ms,
         }
     }
-    return topic_status_key(status.topic, status.connector), dumps(value)
+    return StatusKey.topic_key(status.topic, status.connector), dumps(value)

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from connect_share.errors import ValueFormatError
+from connect_share.keys import ConfigKey, StatusKey
 from connect_share.records import ConnectorTaskId
 from connect_share.state import config_records, status_records
 from connect_share.state.config_state import RestartRequest, SessionKey, TargetState
@@ -84,7 +85,7 @@ def removal_keys(connector: str) -> tuple[bytes, bytes]:
         ValueFormatError: the name is empty.
     """
     _require_name(connector)
-    return config_records.connector_key(connector), config_records.target_state_key(connector)
+    return ConfigKey.CONNECTOR.key(connector), ConfigKey.TARGET_STATE.key(connector)
 
 
 def task_count_record(connector: str, tasks: int) -> Pair:
@@ -183,7 +184,7 @@ def topic_key(connector: str, topic: str) -> bytes:
     _require_text(topic, f"a topic of connector {shown(connector)}")
     if ":" in topic:
         raise ValueFormatError(f"the name {shown(topic)} of a topic of connector {shown(connector)} has a colon")
-    return status_records.topic_status_key(topic, connector)
+    return StatusKey.topic_key(topic, connector)
 
 
 def _kind(value: object) -> str:

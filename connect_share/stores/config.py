@@ -10,6 +10,7 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Final
 
 from connect_share.admin import Admin
+from connect_share.connect_json import JSON_NULL
 from connect_share.errors import (
     BrokerError,
     ConnectShareError,
@@ -23,6 +24,7 @@ from connect_share.errors import (
     UsageError,
     WriteError,
 )
+from connect_share.keys import MARKER
 from connect_share.log.protocol import STOP_TIMEOUT_S, RecordMetadata
 from connect_share.log.writer import remaining_s
 from connect_share.records import Record, TopicType
@@ -34,7 +36,6 @@ from connect_share.state import (
     TargetState,
 )
 from connect_share.state import writable as wire
-from connect_share.state.config_records import target_state_key
 from connect_share.stores.config_listener import ConfigUpdateListener, tell
 from connect_share.stores.topic_based import (
     FENCE_GUARD_S,
@@ -49,7 +50,6 @@ _logger = logging.getLogger(__name__)
 
 # Connect's READ_WRITE_TOTAL_TIMEOUT: one budget for sending, acknowledgement and reading back.
 WRITE_BUDGET_S: Final = 30.0
-JSON_NULL: Final = b"null"
 
 _Write = tuple[bytes, bytes | None]
 
@@ -304,8 +304,7 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
         what = "the marker behind a tombstone"
         try:
             budget = self._begin_write(what, reads_back=True)
-            marker = [(target_state_key(""), JSON_NULL)]
-            self._read_back(what, budget, self._send_all(what, marker, budget))
+            self._read_back(what, budget, self._send_all(what, [MARKER], budget))
         except LiveMembersError:
             _logger.warning(
                 "The newest record of cluster group %s on %s is a tombstone, which may be cleaned away, but "

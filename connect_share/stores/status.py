@@ -15,7 +15,7 @@ from typing import Final, overload
 from connect_share.admin import Admin
 from connect_share.client import is_unknown_topic
 from connect_share.errors import AuthorizationError, BrokerError, ConnectShareError
-from connect_share.keys import own_key
+from connect_share.keys import Key, StatusKey, own_key, parse
 from connect_share.log.protocol import STOP_TIMEOUT_S, RecordMetadata
 from connect_share.log.writer import remaining_s
 from connect_share.records import ConnectorTaskId, Record, TopicType
@@ -41,8 +41,6 @@ FLUSH_TIMEOUT_S: Final = 30.0
 RETRY_BACKOFF_S: Final = 0.1
 SAID_EVERY_S: Final = 30.0
 AHEAD_MS: Final = 60_000
-
-_CONNECTOR_KEY: Final = b"status-connector-"
 
 
 class KafkaStatusBackingStore(KafkaTopicBasedBackingStore):
@@ -292,8 +290,8 @@ class KafkaStatusBackingStore(KafkaTopicBasedBackingStore):
         ahead_ms = record.timestamp_ms - int(time.time() * 1000)
         if ahead_ms < AHEAD_MS or self._told_of_clocks:
             return
-        original = own_key(TopicType.STATUS, record.key or b"", self._group)
-        if original is not None and original.startswith(_CONNECTOR_KEY):
+        key = self._own_key(record.key or b"")
+        if key is not None and key.kind is StatusKey.CONNECTOR:
             self._told_of_clocks = True
             _logger.warning(
                 "The removal at %s[%d]@%d is dated %d s ahead of the clock here: until then, task statuses of a new "
@@ -306,17 +304,21 @@ class KafkaStatusBackingStore(KafkaTopicBasedBackingStore):
 
     def _forget(self, wire_key: bytes) -> None:
         """Stop retries for what a tombstone removed: the connector with its tasks, or the task."""
-        original = own_key(TopicType.STATUS, wire_key, self._group)
-        if original is None:
+        key = self._own_key(wire_key)
+        if key is None:
             return
-        removed = [original]
-        if original.startswith(_CONNECTOR_KEY):
-            connector = original[len(_CONNECTOR_KEY) :].decode("utf-8", "replace")
-            removed += [key for key, entry in self._entries.items() if entry.connector == connector]
-        for key in removed:
-            entry = self._entries.pop(key, None)
+        removed = [key.original]
+        if key.kind is StatusKey.CONNECTOR:
+            connector = key.rest
+            removed += [original for original, entry in self._entries.items() if entry.connector == connector]
+        for original in removed:
+            entry = self._entries.pop(original, None)
             if entry is not None:
                 entry.deleted = True
+
+    def _own_key(self, wire_key: bytes) -> Key | None:
+        original = own_key(TopicType.STATUS, wire_key, self._group)
+        return None if original is None else parse(TopicType.STATUS, original)
 
 
 def _may_pass(error: BaseException) -> bool:

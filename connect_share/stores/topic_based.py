@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 
 from connect_share.admin import Admin
 from connect_share.errors import ConnectShareError, NotStartedError, StoreClosedError
-from connect_share.keys import ClusterGroupId, prefix_key
+from connect_share.keys import ClusterGroupId, prefix_of
 from connect_share.log import KafkaBasedLog, SharedReader, TopicFacts
 from connect_share.log.health import OnFailed
 from connect_share.log.protocol import STOP_TIMEOUT_S, CompactedLog, RecordMetadata, RecordSink
@@ -303,6 +303,6 @@ class _Sink:
         skip: Callable[[int, Sequence[bytes | None]], None],
     ) -> None:
         self.wants_foreign_keys = False
-        self.key_prefix = b"" if cluster_group_id is None else prefix_key(cluster_group_id, b"")
+        self.key_prefix = prefix_of(cluster_group_id)
         self.apply = apply
         self.skip = skip

@@ -18,14 +18,14 @@ from typing import Final
 
 from connect_share.client import Message, headers_of, to_record
 from connect_share.errors import RecordFileError
-from connect_share.keys import split_key
+from connect_share.keys import MARKER, connector_of, split_key
 from connect_share.log.ranges import read_batches
 from connect_share.record_file import RecordFile, RecordFileWriter
 from connect_share.records import OffsetRange, TopicType
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import Isolation
 from migrator.backup.contents import BackedUpTopic, BackupContents, Origin
-from migrator.copy.copy_job import IDLE_TIMEOUT_S, MARKER_KEY
+from migrator.copy.copy_job import IDLE_TIMEOUT_S
 from migrator.errors import AlreadyAppliedError
 from migrator.facts.inspection import client_id_of
 from migrator.facts.live_keys import Wanted
@@ -34,7 +34,6 @@ from migrator.facts.migration_run import MigrationRun
 from migrator.facts.readiness import Opened, wanted_of
 from migrator.plan.plan import SourceCluster, SourceTopic
 from migrator.progress import Progress
-from migrator.transform.connector_keys import connector_of
 from migrator.transform.rules import KeyTransform
 
 PARTITIONS_AT_ONCE: Final = 200
@@ -233,7 +232,7 @@ def _will_be_written(topic_type: TopicType, wanted: Wanted, key: bytes | None) -
     if space not in wanted:
         return False
     connectors = wanted[space]
-    return connectors is None or original == MARKER_KEY or connector_of(topic_type, original) in connectors
+    return connectors is None or original == MARKER[0] or connector_of(topic_type, original) in connectors
 
 
 def back_up(run: MigrationRun, opened: Opened, progress: Progress) -> BackupFile:

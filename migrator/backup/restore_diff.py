@@ -9,8 +9,8 @@ import hashlib
 from dataclasses import dataclass
 from typing import Final
 
+from connect_share.keys import connector_of
 from connect_share.records import TopicType
-from migrator.transform.connector_keys import connector_of
 from migrator.transform.rules import is_removal
 
 _REMOVED: Final = 0

@@ -11,17 +11,17 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from connect_share import client
-from connect_share.connect_json import JSON_NULL
+from connect_share.keys import MARKER, StatusKey
 from connect_share.records import TopicType
-from connect_share.state import target_state_key
+from connect_share.state import offset_key
 from connect_share.worker_config.client_settings import ClientSettings
 from migrator.copy.checked_writer import PRODUCER_OVERRIDES
 
 BARRIER_RECORDS: Final[Mapping[TopicType, tuple[bytes, bytes | None]]] = {
-    TopicType.CONFIG: (target_state_key(""), JSON_NULL),  # the marker that closes a config topic anyway
+    TopicType.CONFIG: MARKER,  # the marker that closes a config topic anyway
     # Removals for a connector " ", a name that Connect refuses: no worker has anything to remove.
-    TopicType.STATUS: (b"status-connector- ", None),
-    TopicType.OFFSET: (b'[" ",{}]', None),
+    TopicType.STATUS: (StatusKey.CONNECTOR.key(" "), None),
+    TopicType.OFFSET: (offset_key(" ", {}), None),
 }
 """Original key and value of the record that is written, by topic type."""
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from connect_share.admin import Admin
 from connect_share.client import headers_of, to_record, to_whole_record
+from connect_share.keys import MARKER
 from connect_share.log.ranges import RangeReader, read_ranges
 from connect_share.records import Record, TopicType
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
@@ -24,8 +25,6 @@ from migrator.plan.plan import CopySlice
 from migrator.transform.canonical import fold_state
 from migrator.transform.rules import Skipped, SkipReason
 
-MARKER_KEY: Final = b"target-state-"
-MARKER_VALUE: Final = b"null"
 IDLE_TIMEOUT_S: Final = 60.0
 
 
@@ -247,6 +246,6 @@ def _marker_of(slice_: CopySlice, last_offset: int | None) -> Record:
         partition=0,
         offset=last_offset or 0,
         timestamp_ms=int(time.time() * 1000),
-        key=slice_.transform.prefix + MARKER_KEY,
-        value=MARKER_VALUE,
+        key=slice_.transform.prefix + MARKER[0],
+        value=MARKER[1],
     )

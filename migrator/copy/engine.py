@@ -20,6 +20,7 @@ from migrator.copy.existing_records import ExistingRecords
 from migrator.errors import CopyError, UnacknowledgedError
 from migrator.progress import Progress, Silent
 from migrator.second_process import SecondProcess
+from migrator.transform.rules import KeyTransform
 
 LOCAL_ENGINE: Final = "local"
 OPEN_AHEAD: Final = 1
@@ -27,7 +28,7 @@ OPEN_AHEAD: Final = 1
 Engine = Callable[[Sequence[CopyJob]], Iterable[SliceEvidence]]
 """Runs every job once and yields the evidence as jobs end, in any order."""
 
-_Space = tuple[TopicType, str]
+_Space = tuple[TopicType, KeyTransform]
 _MAX_ATTEMPTS_IN_VAIN: Final = 3
 """Attempts to continue without anything new at the destination."""
 _BROKER_HANDLES_S: Final = 1.0
@@ -194,7 +195,7 @@ def _length(job: CopyJob) -> int:
 
 def _space(job: CopyJob) -> _Space:
     """Return what slices have in common whose copies are found by one read of the destination."""
-    return job.slice_.topic_type, job.slice_.transform.at_destination().fingerprint
+    return job.slice_.topic_type, job.slice_.transform.at_destination()
 
 
 def _read_existing(jobs: Sequence[CopyJob]) -> dict[_Space, ExistingRecords]:

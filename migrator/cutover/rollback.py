@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from connect_share.keys import MARKER, connector_of
 from connect_share.record_file import RecordFile
 from connect_share.records import OffsetRange, Record, TopicType
 from connect_share.worker_config.client_settings import Isolation
 from migrator.apply.apply import now_ms
-from migrator.copy.copy_job import MARKER_KEY, CopyJob, read_slice, rewritten
+from migrator.copy.copy_job import CopyJob, read_slice, rewritten
 from migrator.copy.evidence import Tally
 from migrator.copy.existing_records import identity, ranges_since
 from migrator.cutover.moved_source import moved_sources
@@ -23,7 +24,6 @@ from migrator.facts.migration_run import MigrationRun
 from migrator.facts.readiness import check_all, copy_jobs
 from migrator.facts.worker_clients import admin_of, read_records, write_records
 from migrator.progress import Progress, Silent
-from migrator.transform.connector_keys import connector_of
 
 
 @dataclass
@@ -129,7 +129,7 @@ def _find(run: MigrationRun, progress: Progress, *, dry_run: bool) -> Rollback:
         for part in ranges:
             for record, original in _newest(run, part, jobs).values():
                 key = (topic_type, connector_of(topic_type, original))
-                if original == MARKER_KEY or record.value is None:
+                if original == MARKER[0] or record.value is None:
                     continue
                 if _identity(record, stamped=stamped) in copies:
                     found.removals[topic_type].append(record.key or b"")

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict
 
 from connect_share.admin import Admin
 from connect_share.client import Message, headers_of
-from connect_share.keys import split_key
+from connect_share.keys import connector_of, split_key
 from connect_share.log.ranges import read_batches
 from connect_share.records import OffsetRange, TopicType
 from connect_share.worker_config import WorkerConfig
@@ -27,7 +27,6 @@ from migrator.copy.copy_job import IDLE_TIMEOUT_S
 from migrator.facts.inspection import ExistingTopic, client_id_of
 from migrator.facts.live_keys import Wanted
 from migrator.progress import Progress
-from migrator.transform.connector_keys import connector_of
 from migrator.transform.rules import PLAIN_KEYS
 
 ILLEGAL_KEYS: Final = "illegal keys"

@@ -7,17 +7,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Final
 
-from connect_share.keys import split_key
+from connect_share.keys import ConfigKey, parse, split_key
 from connect_share.records import Record, TopicType
-from connect_share.state import connector_key
-from migrator.transform.connector_keys import connector_of
-from migrator.transform.rules import is_removal, left_behind_as
+from migrator.transform.rules import RULES, is_removal
 
 Wanted = Mapping[str | None, frozenset[str] | None]
 """Key spaces (``None``: plain keys), and which of their connectors; ``None`` is everything in it."""
-_OF_TASKS: Final = (b"task-", b"commit-")
 
 
 class LiveKeys:
@@ -39,12 +35,13 @@ class LiveKeys:
     def take(self, record: Record) -> None:
         """Take the next record."""
         parts = None if record.key is None else split_key(self._topic_type, record.key)
-        if parts is None or left_behind_as(self._topic_type, parts[1]) is not None:
+        key = None if parts is None else parse(self._topic_type, parts[1])
+        if parts is None or key is None:
             return
-        space, original = None if parts[0] is None else str(parts[0]), parts[1]
-        if space not in self._wanted:
+        space, original, rule = None if parts[0] is None else str(parts[0]), parts[1], RULES[key.kind]
+        if rule.left_behind_as is not None or space not in self._wanted:
             return
-        connectors, connector = self._wanted[space], connector_of(self._topic_type, original)
+        connectors, connector = self._wanted[space], None if (subject := key.subject) is None else subject.connector
         if connectors is not None and connector not in connectors:
             return
         keys, at = self._keys[space], hash((record.partition, original))
@@ -52,8 +49,8 @@ class LiveKeys:
             keys.pop(at, None)
             return
         keys[at] = None
-        if self._topic_type is TopicType.CONFIG and original.startswith(_OF_TASKS):
-            keys[at] = hash((record.partition, connector_key(connector or "")))
+        if rule.ends_with_connector:
+            keys[at] = hash((record.partition, ConfigKey.CONNECTOR.key(connector or "")))
 
     def counts(self) -> Counter[str | None]:
         """Return how many keys live in each space; spaces without any are left out."""

@@ -8,10 +8,10 @@ from typing import Any, Final
 
 from connect_share.client import Message, headers_of, to_record
 from connect_share.errors import UnreadableHeadersError
+from connect_share.keys import connector_of
 from connect_share.records import Record, TopicType
 from migrator.errors import PlanRejectedError
 from migrator.plan.plan import RecordCounts
-from migrator.transform.connector_keys import connector_of
 from migrator.transform.rules import KeyTransform, SkipReason
 
 _REPORT_EVERY: Final = 1_000

@@ -9,11 +9,10 @@ from typing import Final
 
 from connect_share import connect_json
 from connect_share.errors import ValueFormatError
-from connect_share.keys import ClusterGroupId, split_key
+from connect_share.keys import ClusterGroupId, connector_of, split_key
 from connect_share.records import Record, TopicType
 from connect_share.state.plain_clusters import PlainClusterWatch
 from migrator.survey.found import GroupInTopic
-from migrator.transform.connector_keys import connector_of
 
 MOST_WORKER_IDS: Final = 20
 """Workers kept for each connector: a history of restarts must not fill the memory."""

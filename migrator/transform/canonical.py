@@ -12,11 +12,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
 
 from connect_share import connect_json
 from connect_share.errors import ValueFormatError
-from connect_share.keys import ClusterGroupId
+from connect_share.keys import ClusterGroupId, ConfigKey, StatusKey, parse
 from connect_share.records import ConnectorTaskId, Record, TopicType
 from connect_share.state import (
     ClusterConfigState,
@@ -25,26 +24,13 @@ from connect_share.state import (
     State,
     StatusFold,
     TargetState,
-    commit_key,
     connector_config_record,
-    connector_key,
-    target_state_key,
     target_state_record,
     task_commit_record,
     task_config_record,
     task_count_record,
-    task_key,
 )
-from connect_share.state.config_records import task_count_key
-from connect_share.state.names import key_text
-from migrator.transform.connector_keys import status_item
-from migrator.transform.rules import KeyTransform, SkipReason
-
-_CONNECTOR: Final = b"connector-"
-_STATUS_CONNECTOR: Final = b"status-connector-"
-_STATUS_TASK: Final = b"status-task-"
-_LOGGER: Final = b"logger-cluster-"
-_NULL: Final = b"null"
+from migrator.transform.rules import RULES, KeyTransform, SkipReason, is_removal
 
 
 @dataclass
@@ -106,12 +92,13 @@ def _statuses(transform: KeyTransform, records: Iterable[Record], skipped: Count
         if fold.skipped[SkipKind.BAD_KEY] + fold.skipped[SkipKind.BAD_VALUE] > bad:
             continue
         moved = replace(record, key=transform.prefix + original)
-        item = status_item(original)
+        key = parse(TopicType.STATUS, original)
+        item, kind = (None, None) if key is None else (key.subject, key.kind)
         left = kept.pop(item, [])
-        if original.startswith(_STATUS_CONNECTOR):
+        if kind is StatusKey.CONNECTOR:
             removals = [each for each in (*left, moved) if each.value is None]
             left = [max(removals, key=lambda each: each.timestamp_ms)] if removals else []
-        elif not (original.startswith(_STATUS_TASK) and _is_unassigned(record)):
+        elif not (kind is StatusKey.TASK and _is_unassigned(record)):
             left = []
         if record.value is not None:
             left.append(moved)
@@ -144,8 +131,9 @@ def canonical_config(
             continue
         fold.apply(record, started=False)
         latest[original] = record
-        if record.value in {None, _NULL} and original.startswith(_CONNECTOR):
-            removed[key_text(original[len(_CONNECTOR) :])] = record.offset
+        key = parse(TopicType.CONFIG, original)
+        if key is not None and key.kind is ConfigKey.CONNECTOR and is_removal(TopicType.CONFIG, record.value):
+            removed[key.rest] = record.offset
     return _Ordering(transform, fold.snapshot(), latest, removed).run()
 
 
@@ -160,14 +148,13 @@ class _Ordering:
         self._removed = removed
         self._group = _group_of(transform)
         self._prefix = transform.prefix
-        self._whole = transform.connectors is None
         self._state = state
         self._latest = latest
         self._result = CanonicalConfig(believed=state)
 
     def run(self) -> CanonicalConfig:
         state = self._state
-        names = sorted(state.connectors(), key=lambda name: (self._offset(connector_key(name)), name))
+        names = sorted(state.connectors(), key=lambda name: (self._offset(ConfigKey.CONNECTOR.key(name)), name))
         for name in names:
             self._connector(name)
             self._target_state(name)
@@ -177,10 +164,10 @@ class _Ordering:
         for name in sorted({*state.target_states(), *state.task_count_records()} - set(names)):
             self._target_state(name)
             self._fencing(name)
-        if self._whole:
-            for original, record in self._latest.items():
-                if original.startswith(_LOGGER) and record.value not in {None, _NULL}:
-                    self._emit(original, record)
+        for original, record in self._latest.items():
+            key = parse(TopicType.CONFIG, original)
+            if key is not None and not RULES[key.kind].is_state and not is_removal(TopicType.CONFIG, record.value):
+                self._emit(original, record)
         return self._result
 
     def _offset(self, original: bytes) -> int:
@@ -200,7 +187,7 @@ class _Ordering:
 
     def _connector(self, name: str) -> None:
         config = self._state.connector_config(name)
-        original = connector_key(name)
+        original = ConfigKey.CONNECTOR.key(name)
         if connect_json.same(_properties(self._latest.get(original)), config):
             self._emit(original, self._latest[original])
         else:
@@ -210,13 +197,13 @@ class _Ordering:
         target = self._state.target_states().get(name)
         if target is None:
             return
-        original = target_state_key(name)
+        original = ConfigKey.TARGET_STATE.key(name)
         record = self._latest.get(original)
         if record is not None and self._alone(record).target_states().get(name) is target:
             self._emit(original, record)
         elif target is not TargetState.STARTED or not self._state.contains(name):
             # Without a record Connect takes STARTED for every connector that is there.
-            self._emit_made(target_state_record(name, target), connector_key(name))
+            self._emit_made(target_state_record(name, target), ConfigKey.CONNECTOR.key(name))
 
     def _alone(self, record: Record) -> ClusterConfigState:
         """What one record says, if it is understood at all."""
@@ -225,24 +212,24 @@ class _Ordering:
         return fold.snapshot()
 
     def _tasks(self, name: str) -> None:
-        commit = self._latest.get(commit_key(name))
+        commit = self._latest.get(ConfigKey.COMMIT.key(name))
         if name in self._state.inconsistent_connectors() or self._came_too_early(name, commit):
             self._heal(name, commit)
             return
         if commit is None:
             return
         for task in self._state.tasks(name):
-            original = task_key(task)
+            original = ConfigKey.TASK.key(task)
             config = self._state.task_config(task)
             if connect_json.same(_properties(self._latest.get(original)), config):
                 self._emit(original, self._latest[original])
             else:  # a newer one was written but never committed
-                self._emit_made(task_config_record(task, config or {}), commit_key(name))
+                self._emit_made(task_config_record(task, config or {}), ConfigKey.COMMIT.key(name))
         count = self._state.task_count(name)
         if _count(commit) == count:
-            self._emit(commit_key(name), commit)
+            self._emit(ConfigKey.COMMIT.key(name), commit)
         else:
-            self._emit_made(task_commit_record(name, count), commit_key(name))
+            self._emit_made(task_commit_record(name, count), ConfigKey.COMMIT.key(name))
 
     def _came_too_early(self, name: str, commit: Record | None) -> bool:
         """Tell whether Connect ignored a commit only because the connector's record comes after it.
@@ -251,13 +238,13 @@ class _Ordering:
         """
         if commit is None or not _count(commit) or self._state.task_count(name):
             return False
-        return self._removed.get(name, -1) < commit.offset < self._offset(connector_key(name))
+        return self._removed.get(name, -1) < commit.offset < self._offset(ConfigKey.CONNECTOR.key(name))
 
     def _heal(self, name: str, commit: Record | None) -> None:
         count, removed = _count(commit), self._removed.get(name, -1)
         whole: list[tuple[bytes, Record]] = []
         for number in range(count or 0):  # which garbage may make a large number, so stop at the first that lacks
-            original = task_key(ConnectorTaskId(name, number))
+            original = ConfigKey.TASK.key(ConnectorTaskId(name, number))
             record = self._latest.get(original)
             if record is None or record.offset < removed or _properties(record) is None:
                 break
@@ -267,14 +254,14 @@ class _Ordering:
             return
         for original, record in whole:
             self._emit(original, record)
-        self._emit(commit_key(name), commit)
+        self._emit(ConfigKey.COMMIT.key(name), commit)
         self._result.healed.add(name)
 
     def _fencing(self, name: str) -> None:
         count = self._state.task_count_record(name)
         if count is None:
             return
-        original = task_count_key(name)
+        original = ConfigKey.TASK_COUNT.key(name)
         record = self._latest.get(original)
         if record is not None and self._alone(record).task_count_record(name) == count:
             self._emit(original, record)

@@ -9,35 +9,35 @@ from __future__ import annotations
 import enum
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Annotated, Final, assert_never
+
+from pydantic import AfterValidator
 
 from connect_share.connect_json import JSON_NULL
 from connect_share.keys import (
-    CONFIG_KEY_PREFIXES,
-    SEPARATOR,
-    SESSION_KEY,
-    STATUS_KEY_PREFIXES,
+    KINDS,
     ClusterGroupId,
+    ConfigKey,
+    KeyKind,
+    OffsetKey,
+    StatusKey,
+    encodable,
+    parse,
+    prefix_of,
     split_key,
 )
 from connect_share.records import Record, TopicType
-from migrator.transform.connector_keys import connector_of
+
+TopicText = Annotated[str, AfterValidator(encodable)]
+"""A text from a topic as a member of what is written as JSON."""
 
 RULE_VERSION: Final = 2
 """Raised whenever :meth:`KeyTransform.apply` would answer differently for some record."""
 
 PLAIN_KEYS: Final = "plain keys"
 """How people are told of keys without a prefix."""
-
-_RESTART_PREFIX: Final = b"restart-connector-"
-_TAKEN: Final[Mapping[TopicType, tuple[bytes, ...]]] = {
-    TopicType.CONFIG: tuple(prefix for prefix in CONFIG_KEY_PREFIXES if prefix != _RESTART_PREFIX),
-    TopicType.STATUS: STATUS_KEY_PREFIXES,
-    TopicType.OFFSET: (b"[",),
-}
-"""How the plain keys begin that are taken whatever follows, as long as all connectors are."""
 
 
 class SkipReason(enum.Enum):
@@ -79,14 +79,48 @@ class Skipped:
     reason: SkipReason
 
 
-def left_behind_as(topic_type: TopicType, original: bytes) -> SkipReason | None:
-    """Return why no move takes a legal plain key along: it says nothing of any connector that is kept."""
-    if topic_type is TopicType.CONFIG:
-        if original == SESSION_KEY:
-            return SkipReason.SESSION_KEY
-        if original.startswith(_RESTART_PREFIX):
-            return SkipReason.RESTART_REQUEST
-    return None
+@dataclass(frozen=True, slots=True)
+class KindRule:
+    """What a move does with the records of one kind.
+
+    Attributes:
+        left_behind_as: why no move takes them along; ``None``: moves take them.
+        is_state: they are part of the state that is put in order and compared; others are carried as they are.
+        ends_with_connector: they mean nothing once their connector is removed, and Connect never removes them.
+    """
+
+    left_behind_as: SkipReason | None = None
+    is_state: bool = False
+    ends_with_connector: bool = False
+
+
+def _rule_of(kind: KeyKind) -> KindRule:
+    match kind:
+        case ConfigKey.SESSION_KEY:
+            return KindRule(left_behind_as=SkipReason.SESSION_KEY)
+        case ConfigKey.RESTART:
+            return KindRule(left_behind_as=SkipReason.RESTART_REQUEST)
+        case ConfigKey.LOGGER_LEVEL:
+            return KindRule()
+        case ConfigKey.TASK | ConfigKey.COMMIT:
+            return KindRule(is_state=True, ends_with_connector=True)
+        case ConfigKey.CONNECTOR | ConfigKey.TARGET_STATE | ConfigKey.TASK_COUNT:
+            return KindRule(is_state=True)
+        case StatusKey.CONNECTOR | StatusKey.TASK | StatusKey.TOPIC | OffsetKey.OFFSET:
+            return KindRule(is_state=True)
+    assert_never(kind)
+
+
+RULES: Final[Mapping[KeyKind, KindRule]] = {kind: _rule_of(kind) for kinds in KINDS.values() for kind in kinds}
+
+
+def prefixes_of(topic_type: TopicType, wanted: Callable[[KindRule], bool]) -> tuple[bytes, ...]:
+    """Return how the keys begin, whatever follows, of the kinds of a topic with a wanted rule."""
+    return tuple(kind.prefix for kind in KINDS[topic_type] if not kind.is_whole_key and wanted(RULES[kind]))
+
+
+_TAKEN: Final = {each: prefixes_of(each, lambda rule: rule.left_behind_as is None) for each in TopicType}
+"""How the plain keys begin that are taken whatever follows, as long as all connectors are."""
 
 
 def is_removal(topic_type: TopicType, value: bytes | None) -> bool:
@@ -115,7 +149,7 @@ class KeyTransform:
     @property
     def prefix(self) -> bytes:
         """What stands before the original key at the destination."""
-        return b"" if self.destination is None else self.destination.encode("ascii") + SEPARATOR
+        return prefix_of(self.destination)
 
     def at_destination(self) -> KeyTransform:
         """Give the transform that takes what this one has written."""
@@ -157,7 +191,7 @@ class KeyTransform:
             return _TAKEN[self.topic_type], 0
         if self.groups is None or len(self.groups) != 1:
             return (), 0
-        prefix = next(iter(self.groups)).encode("ascii") + SEPARATOR
+        prefix = ClusterGroupId(next(iter(self.groups))).prefix
         return tuple(prefix + begin for begin in _TAKEN[self.topic_type]), len(prefix)
 
     def apply(self, record: Record) -> Record | Skipped:
@@ -197,12 +231,15 @@ class KeyTransform:
             return SkipReason.PLAIN_KEY
         elif self.groups is not None and group not in self.groups:
             return SkipReason.FOREIGN_GROUP
-        if (left_behind := left_behind_as(self.topic_type, original)) is not None:
+        key = parse(self.topic_type, original)
+        if key is None:
+            return SkipReason.NOT_A_LEGAL_KEY
+        if (left_behind := RULES[key.kind].left_behind_as) is not None:
             return left_behind
         if self.connectors is not None:
-            connector = connector_of(self.topic_type, original)
-            if connector is None:
+            subject = key.subject
+            if subject is None:
                 return SkipReason.NO_JOB
-            if connector not in self.connectors:
+            if subject.connector not in self.connectors:
                 return SkipReason.OTHER_JOB
         return None

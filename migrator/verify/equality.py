@@ -12,7 +12,7 @@ from typing import Any, Final
 from pydantic import BaseModel, ConfigDict
 
 from connect_share.connect_json import same
-from connect_share.keys import ClusterGroupId
+from connect_share.keys import ClusterGroupId, connector_of
 from connect_share.records import Record, TopicType
 from connect_share.state import (
     ClusterConfigState,
@@ -23,8 +23,7 @@ from connect_share.state import (
     replay_offsets,
     replay_status,
 )
-from migrator.transform.connector_keys import TopicText, connector_of
-from migrator.transform.rules import PLAIN_KEYS
+from migrator.transform.rules import PLAIN_KEYS, TopicText
 
 STATUS_FIELDS: Final = ("state", "worker_id", "generation", "trace", "version")
 

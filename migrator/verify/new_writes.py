@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from connect_share.keys import split_key
+from connect_share.keys import connector_of, split_key
 from connect_share.records import Record, TopicType
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import Isolation
@@ -26,7 +26,6 @@ from migrator.facts.readiness import wanted_of
 from migrator.facts.source_topics import slices_behind
 from migrator.facts.worker_clients import admin_of, read_records
 from migrator.plan.plan import CopySlice
-from migrator.transform.connector_keys import connector_of
 from migrator.verify.equality import Mismatch, StateDifference
 
 _NAMED: Final = 3

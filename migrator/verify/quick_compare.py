@@ -11,23 +11,14 @@ Pure.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol, Self, TypeVar
 
-from connect_share.keys import CONFIG_KEY_PREFIXES, KEY_PREFIXES, SEPARATOR, SESSION_KEY, STATUS_KEY_PREFIXES
+from connect_share.keys import BEFORE_ORIGINAL, MARKER, ClusterGroupId, Subject, connector_of, parse
 from connect_share.records import TopicType
-from migrator.transform.connector_keys import connector_of, status_item
+from migrator.transform.rules import prefixes_of
 
-_RESTART: Final = b"restart-connector-"
-_BELIEVED: Final[Mapping[TopicType, tuple[bytes, ...]]] = {
-    # Restart requests, session keys and log levels are no part of what is compared.
-    TopicType.CONFIG: tuple(each for each in CONFIG_KEY_PREFIXES if each not in {_RESTART, b"logger-cluster-"}),
-    TopicType.STATUS: STATUS_KEY_PREFIXES,
-    TopicType.OFFSET: (b"[",),
-}
-_MARKER: Final = (b"target-state-", b"null")
-"""The group's marker, written behind tombstones: it says nothing of any connector."""
+_BELIEVED: Final = {each: prefixes_of(each, lambda rule: rule.is_state) for each in TopicType}
 
 
 class RawMessage(Protocol):
@@ -114,13 +105,14 @@ class SeenStatuses:
     """What each status has been, as one number: which bytes and timestamps, in which order."""
 
     def __init__(self) -> None:
-        self._items: dict[bytes, tuple[str, str, object] | None] = {}
-        self.histories: dict[tuple[str, str, object], int] = {}
+        self._items: dict[bytes, Subject | None] = {}
+        self.histories: dict[Subject, int] = {}
 
     def take(self, original: bytes, message: RawMessage) -> None:
         """See :class:`Seen`."""
         if original not in self._items:
-            self._items[original] = status_item(original)
+            key = parse(TopicType.STATUS, original)
+            self._items[original] = None if key is None else key.subject
         item = self._items[original]
         if item is not None:  # else nobody believes it
             told = (self.histories.get(item), message.value(), message.timestamp()[1])
@@ -135,7 +127,7 @@ class SeenStatuses:
 
     def suspects(self, other: SeenStatuses) -> set[str | None]:
         """See :class:`Seen`."""
-        return {item[0] for item in _unlike(self.histories, other.histories)}
+        return {item.connector for item in _unlike(self.histories, other.histories)}
 
 
 class SeenConfigs:
@@ -148,7 +140,7 @@ class SeenConfigs:
 
     def take(self, original: bytes, message: RawMessage) -> None:
         """See :class:`Seen`."""
-        if (original, message.value()) == _MARKER:
+        if (original, message.value()) == MARKER:  # which says nothing of any connector
             self.marked = True
             return
         if original not in self._connectors:
@@ -199,9 +191,9 @@ class Spaces:
     def __init__(self, topic_type: TopicType, spaces: Mapping[str | None, Seen]) -> None:
         self._believed = _BELIEVED[topic_type]
         self._by_prefix = {
-            b"" if group is None else group.encode("ascii") + SEPARATOR: space for group, space in spaces.items()
+            b"" if group is None else ClusterGroupId(group).prefix: space for group, space in spaces.items()
         }
-        self._begin = _BEGIN[topic_type]
+        self._begin = BEFORE_ORIGINAL[topic_type]
 
     def take(self, messages: Sequence[RawMessage]) -> None:
         """Give the records of a batch to their spaces; those of others are passed over."""
@@ -229,17 +221,3 @@ class Spaces:
             space = self._by_prefix.get(key[:cut])
             if space is not None and key.startswith(self._believed, cut):
                 space.take(key[cut:], message)
-
-
-def _begin_of(topic_type: TopicType) -> re.Pattern[bytes]:
-    """Give the pattern of what stands before the original key: nothing, or all up to the first dot with one behind."""
-    if topic_type is TopicType.OFFSET:
-        return re.compile(rb"(?:[^\[]*?\.)??(?=\[)", re.DOTALL)
-    prefixes = [each for each in KEY_PREFIXES if (each in STATUS_KEY_PREFIXES) == (topic_type is TopicType.STATUS)]
-    words = [re.escape(each) for each in prefixes]
-    if topic_type is TopicType.CONFIG:
-        words.append(re.escape(SESSION_KEY) + rb"\Z")
-    return re.compile(rb"(?:.*?\.)??(?=" + b"|".join(words) + rb")", re.DOTALL)
-
-
-_BEGIN: Final = {topic_type: _begin_of(topic_type) for topic_type in TopicType}

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 
 from connect_share.client import Message
+from connect_share.keys import connector_of
 from connect_share.log.ranges import read_batches, read_ranges
 from connect_share.records import OffsetRange, Record, TopicType
 from connect_share.state import replay_config
@@ -14,7 +15,6 @@ from migrator.copy.copy_job import IDLE_TIMEOUT_S
 from migrator.progress import counted
 from migrator.second_process import SecondProcess
 from migrator.transform.canonical import canonical_config
-from migrator.transform.connector_keys import connector_of
 from migrator.transform.rules import KeyTransform
 from migrator.verify.equality import StateDifference, compare_config_states, compare_states
 from migrator.verify.quick_compare import Seen, Spaces, seen_of

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from connect_share.errors import RecordFileError
+from connect_share.keys import MARKER
 from connect_share.record_file import RecordFile
 from connect_share.records import Record, TopicType
 from migrator.backup.contents import read_contents
-from migrator.copy.copy_job import MARKER_KEY, CopyJob
+from migrator.copy.copy_job import CopyJob
 from migrator.errors import AlreadyAppliedError
 from migrator.facts.manifest import Manifest, backup_path, manifest_path
 from migrator.planner.moves import Intent
@@ -142,9 +143,9 @@ def test_what_is_shared_is_kept_once_and_what_would_be_written_over_too(site: Si
     site.produce([Record(shared_config, 0, 0, 1, key, b"x") for key in (b"\xff", b"one.", b"connector-plain")])
     site.create("second")
     theirs = site.topic("second", TopicType.CONFIG)
-    marker = Record(theirs, 0, 0, 1_700_000_000_000, b"two." + MARKER_KEY, b"null")
+    marker = Record(theirs, 0, 0, 1_700_000_000_000, b"two." + MARKER[0], MARKER[1])
     kept = dataclasses.replace(marker, key=b"two.connector-kept", offset=1)
-    site.produce([marker, kept, dataclasses.replace(marker, key=b"other." + MARKER_KEY)])
+    site.produce([marker, kept, dataclasses.replace(marker, key=b"other." + MARKER[0])])
     sources = [site.worker_file("shared", group, sharing=True) for group in ("one", "two")]
     intent = Intent(job="one")
     path = site.plan(sources[0], site.worker_file("second", "two", sharing=True), intent=intent)

@@ -18,7 +18,7 @@ import pytest
 
 from connect_share.admin import NewTopicRequest
 from connect_share.client import producer
-from connect_share.keys import SESSION_KEY, prefix_key
+from connect_share.keys import ConfigKey, prefix_key
 from connect_share.state import target_state_record
 from connect_share.state.config_state import TargetState
 from tests.support.console import console
@@ -253,7 +253,7 @@ def test_session_keys_are_never_shown(filled: Filled, run: Any) -> None:
         json.loads(base64.b64decode(line["value_b64"]))["key"]
         for version in ("4.3.1", "3.9.2")
         for line in vector(version, "configs")
-        if base64.b64decode(line["key_b64"]) == SESSION_KEY
+        if base64.b64decode(line["key_b64"]) == ConfigKey.SESSION_KEY.prefix
     }
     assert keys
     for words in (["get", "groups"], ["get", "connectors"], ["describe", "connector", "my.conn", "--show-values"]):

@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from connect_share.keys import CONFIG_KEY_PREFIXES, SESSION_KEY, STATUS_KEY_PREFIXES
+from connect_share.keys import KINDS
 from connect_share.records import Record, TopicType
 from tests.support.raw_records import RawRecord, write_raw
 
@@ -151,10 +151,8 @@ class HostileRecords:
         prefix, name = pick.choice(self._prefixes), pick.choice(NAMES).encode("utf-8", "surrogatepass")
         if topic_type is TopicType.OFFSET:
             return prefix + self._offset_key(), "offset"
-        begin = pick.choice(
-            (*CONFIG_KEY_PREFIXES, SESSION_KEY) if topic_type is TopicType.CONFIG else STATUS_KEY_PREFIXES
-        )
-        kind = begin.rstrip(b"-").decode()
+        key_kind = pick.choice(KINDS[topic_type])
+        begin, kind = key_kind.prefix, key_kind.label
         if topic_type is TopicType.STATUS:
             kind = "topic" if kind == "status-topic" else "status"
             if begin == b"status-topic-" and pick.random() < 0.8:
@@ -163,7 +161,7 @@ class HostileRecords:
             name += pick.choice(
                 (b"-0", b"-1", b"-00", b"-+1", b"-", b"-2147483647", b"-2147483648", "-٣".encode(), b"-x", b"")
             )
-        if begin == SESSION_KEY:
+        if key_kind.is_whole_key:
             name = b"" if pick.random() < 0.8 else name
         return prefix + begin + name, kind
 

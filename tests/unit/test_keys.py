@@ -10,22 +10,21 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from connect_share import keys
 from connect_share.errors import ConnectShareError, InvalidClusterGroupIdError
 from connect_share.keys import (
-    CONFIG_KEY_PREFIXES,
     KEY_PREFIXES,
-    STATUS_KEY_PREFIXES,
+    KINDS,
     ClusterGroupId,
+    connector_of,
     own_key,
     prefix_key,
     split_key,
+    task_id_of,
 )
 from connect_share.murmur2 import murmur2, partition_for
 from connect_share.records import ConnectorTaskId, TopicType
-from connect_share.state import names as names_module
 from connect_share.state import offset_key
-from connect_share.state.names import parse_task_id
-from migrator.transform.connector_keys import connector_of
 
 SEGMENTS = [
     "a",
@@ -89,11 +88,8 @@ def original_keys(draw: st.DrawFn) -> tuple[TopicType, bytes]:
         return topic_type, offset_key(
             name, draw(st.none() | st.dictionaries(st.sampled_from(["f", "a.b"]), st.just("x.txt")))
         )
-    prefixes = CONFIG_KEY_PREFIXES if topic_type is TopicType.CONFIG else STATUS_KEY_PREFIXES
-    key = draw(st.sampled_from(prefixes)) + name.encode("utf-8", "replace")
-    if topic_type is TopicType.CONFIG and draw(st.integers(0, 9)) == 0:
-        key = b"session-key"
-    return topic_type, key
+    kind = draw(st.sampled_from(KINDS[topic_type]))
+    return topic_type, kind.key("" if kind.is_whole_key else name)
 
 
 @given(legal_ids | st.none(), original_keys())
@@ -131,11 +127,12 @@ def test_any_bytes_are_split_without_an_error(topic_type: TopicType, key: bytes)
 
 def split_slowly(topic_type: TopicType, key: bytes) -> tuple[str | None, bytes] | None:
     """The rule as it is written down: look at the beginning, then behind each dot."""
-    prefixes = {TopicType.CONFIG: CONFIG_KEY_PREFIXES, TopicType.STATUS: STATUS_KEY_PREFIXES, TopicType.OFFSET: (b"[",)}
     starts = [0, *(at + 1 for at, byte in enumerate(key) if byte == ord("."))]
     for start in starts:
         rest = key[start:]
-        if rest.startswith(prefixes[topic_type]) or (topic_type is TopicType.CONFIG and rest == b"session-key"):
+        if any(
+            rest == kind.prefix if kind.is_whole_key else rest.startswith(kind.prefix) for kind in KINDS[topic_type]
+        ):
             if start == 0:
                 return None, key
             group = key[: start - 1].decode("utf-8", "replace")
@@ -184,12 +181,12 @@ def test_task_numbers_are_those_of_java(prefix: str, rest: str) -> None:
     number = parts[-1].removeprefix("+") if len(parts) >= pieces_before + 2 else ""
     legal = number and all(digit.isdecimal() and digit < "\U00010000" for digit in number) and int(number) < 1 << 31
     expected = ConnectorTaskId("-".join(parts[pieces_before:-1]), int(number)) if legal else None
-    assert parse_task_id(prefix + rest, pieces_before) == expected
+    assert task_id_of(rest) == expected
 
 
 def test_every_zero_is_known() -> None:
     zeros = {chr(code) for code in range(0x10000) if unicodedata.decimal(chr(code), None) == 0}
-    assert zeros <= set(names_module._ZEROS)
+    assert zeros <= set(keys._ZEROS)
 
 
 @given(legal_ids | st.none(), st.sampled_from(TopicType), st.binary(max_size=40))
@@ -254,8 +251,7 @@ def test_a_thousand_random_mixtures_lose_nothing() -> None:
         if topic_type is TopicType.OFFSET:
             key = offset_key(name, {"f": name})
         else:
-            prefixes = CONFIG_KEY_PREFIXES if topic_type is TopicType.CONFIG else STATUS_KEY_PREFIXES
-            key = chance.choice(prefixes) + name.encode()
+            key = chance.choice([kind for kind in KINDS[topic_type] if not kind.is_whole_key]).key(name)
         full = key if owner is None else prefix_key(owner, key)
         takers = [
             group for group in (None, *map(ClusterGroupId, groups)) if own_key(topic_type, full, group) is not None

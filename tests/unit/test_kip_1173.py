@@ -15,16 +15,14 @@ from typing import Any
 import pytest
 
 from connect_share.errors import ConfigError, InvalidClusterGroupIdError
-from connect_share.keys import ClusterGroupId, own_key, prefix_key, split_key
+from connect_share.keys import MARKER, ClusterGroupId, connector_of, own_key, prefix_key, split_key
 from connect_share.murmur2 import partition_for
 from connect_share.records import Record, TopicType
 from connect_share.state import ConfigFold, RestartRequested, replay_config, replay_offsets, replay_status
 from connect_share.stores.offset_backing_store import translated_key
 from connect_share.worker_config import WorkerConfig
 from migrator import KafkaConnectTopicMigrator, Skipped, SkipReason
-from migrator.copy.copy_job import MARKER_KEY, MARKER_VALUE
 from migrator.planner.moves import pair
-from migrator.transform.connector_keys import connector_of
 from migrator.transform.rules import KeyTransform
 from tests.support.logs import logged
 from tests.support.records import JSON_NULL, TOMBSTONE, config_log, properties
@@ -284,7 +282,7 @@ def test_a_cleaned_tombstone_moves_the_position_back(removal: bytes | None) -> N
     assert replay_config(late).offset == (1 if removal is TOMBSTONE else 5)
     assert replay_config(cleaned(log), B) == replay_config(late)
     # The marker heals what tombstones have done, in either reading.
-    log.append(replace(log[-1], key=prefix_key(B, MARKER_KEY), value=MARKER_VALUE, offset=6))
+    log.append(replace(log[-1], key=prefix_key(B, MARKER[0]), value=MARKER[1], offset=6))
     assert replay_config(cleaned(log), B).offset == replay_config(log, B).offset == 7
     assert replay_config(cleaned(log), B).connectors() == {"keep"}
 

@@ -24,7 +24,7 @@ from connect_share.cli import contents, rows
 from connect_share.connect_json import dumps, loads
 from connect_share.console import Output
 from connect_share.errors import ConfigError, ConnectShareError, ValueFormatError
-from connect_share.keys import ClusterGroupId, own_key, split_key
+from connect_share.keys import ClusterGroupId, connector_of, own_key, split_key
 from connect_share.records import Record, TopicType
 from connect_share.state import ConfigFold, OffsetFold, StatusFold, writable
 from connect_share.stores.own_offsets_topic import own_offsets_worker_config
@@ -33,7 +33,6 @@ from migrator.planner.record_counter import RecordCounter
 from migrator.survey.found import SecretPlace
 from migrator.survey.topic_count import TopicCount
 from migrator.transform.canonical import fold_state
-from migrator.transform.connector_keys import connector_of
 from migrator.transform.rules import KeyTransform, Skipped
 from migrator.verify.equality import compare_states
 from migrator.verify.quick_compare import Spaces, seen_of

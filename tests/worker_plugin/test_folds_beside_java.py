@@ -25,9 +25,9 @@ from connect_share.embedded.java_program import compile_java
 from connect_share.embedded.jvm import QUICK, write_log_settings
 from connect_share.errors import ValueFormatError
 from connect_share.java_runtime import java_command
-from connect_share.keys import ClusterGroupId, own_key, split_key
+from connect_share.keys import ClusterGroupId, key_text, own_key, split_key
 from connect_share.records import Record, TopicType
-from connect_share.state.names import is_integer, key_text
+from connect_share.state.names import is_integer
 from connect_share.state.offset_records import parse_offset_key
 from connect_share.state.skips import SkipKind
 from tests.lab.plugin_jar import class_path_of

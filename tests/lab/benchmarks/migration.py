@@ -25,7 +25,7 @@ from connect_share.console import ProgressLine
 from connect_share.embedded.broker import LocalBroker
 from connect_share.embedded.worker import worker_properties, write_properties
 from connect_share.errors import ConfigError
-from connect_share.keys import SESSION_KEY, split_key
+from connect_share.keys import ConfigKey, split_key
 from connect_share.log.ranges import read_batches
 from connect_share.murmur2 import partition_for
 from connect_share.records import OffsetRange, TopicType
@@ -255,7 +255,7 @@ def _wrong_in(topic_type: TopicType, source: str, there: str, destination: str, 
     expected: Counter[int] = Counter()
     prefix = _GROUP.encode() + b"."
     for _, key, told in _records(source, there):
-        if key != SESSION_KEY:
+        if key != ConfigKey.SESSION_KEY.prefix:
             expected[hash((prefix + key, told))] += 1
     found: Counter[int] = Counter()
     misplaced = session_keys = 0
@@ -266,7 +266,7 @@ def _wrong_in(topic_type: TopicType, source: str, there: str, destination: str, 
         rows.append((partition, key))
         partitions = max(partitions, partition + 1)
         parts = split_key(topic_type, key)
-        session_keys += parts is not None and parts[1] == SESSION_KEY
+        session_keys += parts is not None and parts[1] == ConfigKey.SESSION_KEY.prefix
     with Admin(ClientSettings({"bootstrap.servers": destination}), client_id="benchmark") as admin:
         partitions = len(partitions_of(admin, [here]))
     misplaced = sum(partition_for(key, partitions) != partition for partition, key in rows)

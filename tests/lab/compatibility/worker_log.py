@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from connect_share.keys import KEY_PREFIXES, SESSION_KEY
+from connect_share.keys import KINDS
 from connect_share.records import TopicType
 
 ABOUT_FOREIGN: Final[Mapping[TopicType, str]] = {
@@ -63,7 +63,7 @@ def read_log(text: str, foreign_ids: Iterable[str]) -> LogReading:
         text: lines as our workers log them, ``[time] LEVEL text (logger)``.
         foreign_ids: cluster groups whose records are none of the worker's.
     """
-    keys = "|".join(re.escape(word.decode()) for word in (*KEY_PREFIXES, SESSION_KEY, b"["))
+    keys = "|".join(re.escape(begin.decode()) for begin in (kind.prefix for kinds in KINDS.values() for kind in kinds))
     ids = "|".join(re.escape(group) for group in foreign_ids)
     of_others = re.compile(rf"(?<![A-Za-z0-9._-])(?:{ids})\.(?:{keys})") if ids else None
     counted = dict.fromkeys(TopicType, 0)

@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connect_share.keys import ClusterGroupId, own_key
+from connect_share.keys import ClusterGroupId, connector_of, own_key
 from connect_share.records import Record, TopicType
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
-from migrator.transform.connector_keys import connector_of
 from migrator.transform.rules import KeyTransform
 from migrator.verify.equality import compare_states
 from migrator.verify.quick_compare import Spaces

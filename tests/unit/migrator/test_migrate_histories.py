@@ -12,17 +12,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connect_share.keys import ClusterGroupId
+from connect_share.keys import MARKER, ClusterGroupId, connector_of
 from connect_share.murmur2 import partition_for
 from connect_share.records import OffsetRange, Record, TopicType
 from connect_share.state import ClusterConfigState, TargetState, replay_config, replay_offsets, replay_status
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
-from migrator.copy.copy_job import MARKER_KEY, MARKER_VALUE, rewritten
+from migrator.copy.copy_job import rewritten
 from migrator.copy.evidence import Tally
 from migrator.copy.existing_records import ExistingRecords, identity
 from migrator.plan.plan import CopySlice
 from migrator.transform.canonical import canonical_config
-from migrator.transform.connector_keys import connector_of
 from migrator.transform.rules import KeyTransform
 from migrator.verify.verify_job import VerifyJob
 from tests.support.histories import NAMES, Draw, History, by_partition, compacted, histories, interleaved
@@ -87,7 +86,7 @@ def streams(transform: KeyTransform, source: Sequence[Record], *, fold: bool = F
             tally.add(record)
             written.append(record)
         if transform.topic_type is TopicType.CONFIG and tally.tombstones:
-            written.append(Record("", 0, 0, 0, transform.prefix + MARKER_KEY, MARKER_VALUE))
+            written.append(Record("", 0, 0, 0, transform.prefix + MARKER[0], MARKER[1]))
         found.append(written)
     return found
 
@@ -313,7 +312,7 @@ def test_what_is_interrupted_goes_on_where_it_was(
         source = scene(data.draw, history, topic_type, None)
         partitions = PARTITIONS[topic_type]
         sent = [log for log in streams(transform, source, fold=fold) if log]
-        sent = [[r for r in log if r.key != transform.prefix + MARKER_KEY or r.timestamp_ms] for log in sent]
+        sent = [[r for r in log if r.key != transform.prefix + MARKER[0] or r.timestamp_ms] for log in sent]
         topic = Topic(partitions)
         topic.write([Record("", 0, 0, 1, b"other.connector-x", b"{}")])
         for _ in range(data.draw(st.integers(0, 2))):

@@ -7,10 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connect_share.errors import InvalidClusterGroupIdError
-from connect_share.keys import KEY_PREFIXES, ClusterGroupId, split_key
+from connect_share.keys import KEY_PREFIXES, ClusterGroupId, connector_of, split_key
 from connect_share.records import Record, TopicType
 from migrator import KafkaConnectTopicMigrator, Skipped, SkipReason
-from migrator.transform.connector_keys import connector_of
 
 HOSTILE_NAMES = [
     "orders",
