@@ -1,4 +1,4 @@
-"""``check topics``: are there enough replicas in the right places, and does all go on if a broker fails?"""
+"""``check topics``: the replicas of the topics, their places, and whether work continues if a broker fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is in the internal topics: one bounded read, folded for every group that has records there."""
+"""The contents of the internal topics: one bounded read, folded for every group that has records there."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from connect_share.topic_ranges import CLIENT_ID, topic_ranges
 from connect_share.worker_config import TopicSet
 
 MOST_GROUPS: Final = 10_000
-"""Whoever may write to a topic can invent groups, each of which takes some kilobytes here."""
+"""A limit: any writer of a topic can invent groups, and each takes some kilobytes here."""
 
 State_co = TypeVar("State_co", covariant=True)
 

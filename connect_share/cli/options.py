@@ -13,7 +13,7 @@ from connect_share.records import TopicType
 from connect_share.worker_config import TopicSet
 
 Nouns: TypeAlias = "argparse._SubParsersAction[Parser]"  # noqa: SLF001 - argparse has no public name for it
-"""What a verb's nouns are added to."""
+"""The action of argparse to which the nouns of a verb are added."""
 
 TOPIC_FLAGS: Final = {
     TopicType.CONFIG: "--config-storage-topic",

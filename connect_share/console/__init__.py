@@ -1,4 +1,4 @@
-"""What command-line programs share: options, printing, progress, questions, and running a command."""
+"""The common parts of command-line programs: options, printing, progress, questions, and running a command."""
 
 from connect_share.console.groups import PLAIN, Group, group_order, groups_of, shown_group
 from connect_share.console.interruption import InterruptionError

@@ -1,4 +1,4 @@
-"""What command lines have in common: the parser, ``--version``, the form of the result, client settings."""
+"""The common parts of command lines: the parser, ``--version``, the form of the result, client settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a command prints: results go to stdout, everything else to stderr."""
+"""The output of a command: results go to stdout, everything else to stderr."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How both programs run a command: however it ends, the user sees a sentence and an exit code, never a traceback."""
+"""The run of one command: however it ends, the user sees a sentence and an exit code, never a traceback."""
 
 from __future__ import annotations
 

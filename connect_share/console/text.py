@@ -65,7 +65,7 @@ def truncated(text: str, width: int) -> str:
 def table(headers: Sequence[str], rows: Sequence[Sequence[object]], width: int | None = None) -> str:
     """Lay out rows under headers; cells are escaped here.
 
-    Where columns would be cut to stumps each row becomes lines of its own, one for each column, whole.
+    If columns would become too narrow to read, each row becomes a block of lines, one line for each column.
 
     Args:
         headers: titles of the columns.

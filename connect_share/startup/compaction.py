@@ -1,7 +1,7 @@
-"""What a topic's settings keep the cleaner from taking: estimates, each with what is known for certain.
+"""Estimates of what a topic's settings keep from the cleaner.
 
-What cannot be asked of a broker: where its segments begin, how far the cleaner has been (its checkpoint), how large the
-batches are on disk. So everything here is said from the records, and as a bound:
+A broker does not say where its segments begin, how far the cleaner has been (its checkpoint), or how large the batches
+are on disk. So everything here is derived from the records, as a bound:
 
 * The active segment is never cleaned. It holds at most the last ``segment.bytes`` of a partition, and at most the records
   whose timestamp is not older than that of the newest one by ``segment.ms`` (or ``max.compaction.lag.ms``, if that is less):
@@ -16,8 +16,8 @@ Source: ``LogSegment.shouldRoll``, ``LogConfig.maxSegmentMs``, ``LogCleanerManag
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final
 
 from connect_share.startup.profile import Chunk, PartitionProfile, TopicProfile
 
@@ -52,19 +52,27 @@ class CleanerSettings:
 
     @classmethod
     def of(cls, configs: Mapping[str, str]) -> CleanerSettings:
-        """Take the effective settings of a topic as the broker tells them; what is not among them has Kafka's default."""
-        known = cls()
-        policy = {part.strip().lower() for part in configs.get("cleanup.policy", "").split(",")} - {""}
-        return cls(
-            cleanup_policy=frozenset(policy) or known.cleanup_policy,
-            segment_bytes=int(configs.get("segment.bytes", known.segment_bytes)),
-            segment_ms=int(configs.get("segment.ms", known.segment_ms)),
-            min_cleanable_dirty_ratio=float(configs.get("min.cleanable.dirty.ratio", known.min_cleanable_dirty_ratio)),
-            delete_retention_ms=int(configs.get("delete.retention.ms", known.delete_retention_ms)),
-            min_compaction_lag_ms=int(configs.get("min.compaction.lag.ms", known.min_compaction_lag_ms)),
-            max_compaction_lag_ms=int(configs.get("max.compaction.lag.ms", known.max_compaction_lag_ms)),
-            max_message_bytes=int(configs.get("max.message.bytes", known.max_message_bytes)),
-        )
+        """Return the effective settings of a topic; those that the broker does not name have Kafka's default."""
+        values: dict[str, Any] = {}
+        for field in fields(cls):
+            text = configs.get(field.name.replace("_", "."))
+            default: Any = field.default
+            if text is None:
+                continue
+            if field.name == "cleanup_policy":
+                policy = frozenset(part.strip().lower() for part in text.split(",")) - {""}
+                values[field.name] = policy or default
+            else:
+                values[field.name] = type(default)(text)
+        return cls(**values)
+
+    def value(self, setting: str) -> Any:
+        """Return a setting by the name that Kafka gives it."""
+        return getattr(self, setting.replace(".", "_"))
+
+    def changed(self, changes: Mapping[str, Any]) -> CleanerSettings:
+        """Return these settings with other values, by the names that Kafka gives them."""
+        return replace(self, **{name.replace(".", "_"): value for name, value in changes.items()})
 
     @property
     def compacted(self) -> bool:
@@ -91,18 +99,18 @@ class Amount:
         return Amount(self.records - other.records, self.bytes - other.bytes)
 
     def at_most(self, other: Amount) -> Amount:
-        """Give the smaller of both, by bytes and by records."""
+        """Return the smaller of both, by bytes and by records."""
         return Amount(min(self.records, other.records), min(self.bytes, other.bytes))
 
     def at_least_nothing(self) -> Amount:
-        """Give nothing where there is less than that."""
+        """Return the amount, nothing in place of less than nothing."""
         return Amount(max(0.0, self.records), max(0.0, self.bytes))
 
 
 def hidden_from(
     chunks: Sequence[Chunk], settings: CleanerSettings, now_ms: int, *, after_next_record: bool = False
 ) -> int:
-    """Give the first chunk that the cleaner may be kept from, by the active segment or by ``min.compaction.lag.ms``.
+    """Return the first chunk that may be hidden from the cleaner, by the active segment or by ``min.compaction.lag.ms``.
 
     Args:
         chunks: of one partition.
@@ -132,7 +140,7 @@ def hidden_from(
 
 @dataclass(frozen=True, slots=True)
 class Hidden:
-    """What the cleaner may be kept from, at most: all partitions together, estimated.
+    """The records that may be hidden from the cleaner, at most: all partitions together, estimated.
 
     Attributes:
         held: everything in the active segments (and younger than ``min.compaction.lag.ms``).

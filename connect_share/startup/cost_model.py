@@ -1,4 +1,4 @@
-"""How long a start takes: a fixed part, and a price for each record, each byte and each record of one's own."""
+"""The duration of a start: a fixed part, and a price for each record, each byte and each record of one's own."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from pydantic import BaseModel, ConfigDict, Field
 NotNegative = Annotated[float, Field(ge=0)]
 
 EARLY_RECORDS: Final = 50_000
-"""As many records cost more than those behind them: fetches are not full yet, nothing in the process is warm."""
+"""The first records cost more than later ones: fetches are not full yet, nothing in the process is warm."""
 
 EARLY_BYTES: Final = 32 * 1024 * 1024
-"""As many bytes cost more than those behind them: so much the client holds at most, and that memory is touched for the
-first time."""
+"""The first bytes cost more than later ones: the client holds at most as many, in memory that is new to it."""
 
 
 class StartSize(BaseModel):
-    """What one start has to read, in all three topics together.
+    """The amount that one start has to read, in all three topics together.
 
     Attributes:
         records: that the brokers deliver, own and foreign.
@@ -33,7 +32,7 @@ class StartSize(BaseModel):
 
 
 def amounts(size: StartSize) -> dict[str, float]:
-    """Give what each price of a :class:`CostModel` is paid for, by the price's name."""
+    """Return the amount for each price of a :class:`CostModel`, by the price's name."""
     return {
         "fixed_s": 1.0,
         "per_record_s": size.records,
@@ -69,6 +68,6 @@ class CostModel(BaseModel):
         return float(sum(getattr(self, price) * amount for price, amount in amounts(size).items()))
 
     def between(self, size: StartSize) -> tuple[float, float]:
-        """Give the shortest and longest start that the model's error allows, in seconds."""
+        """Return the shortest and longest start that the model's error allows, in seconds."""
         predicted = self.seconds(size)
         return predicted / (1 + self.error), predicted * (1 + self.error)

@@ -1,7 +1,7 @@
-"""What lies in the internal topics: records, bytes and what is superseded, by cluster group and kind of key.
+"""The contents of the internal topics in numbers: records, bytes and what is superseded, by cluster group and kind of key.
 
 A partition is counted record by record, in offset order, by one :class:`PartitionCounter`; partitions counted anywhere are
-put together by :meth:`TopicProfile.of`. Counts are exact but for one thing: keys are told apart by a digest of eight bytes,
+put together by :meth:`TopicProfile.of`. Counts are exact but for one thing: keys are compared by a digest of eight bytes,
 so that of a million keys two are taken for one with a chance of one in forty million.
 
 Memory: about 230 bytes for each distinct key of the partitions that are being counted, whatever keys and values hold, and
@@ -94,7 +94,7 @@ class Count:
         self.newest_ms = max((ms for ms in (self.newest_ms, other.newest_ms) if ms is not None), default=None)
 
     def members(self) -> dict[str, Any]:
-        """Give the figures for JSON; the place of the largest record is ``partition@offset``."""
+        """Return the figures for JSON; the place of the largest record is ``partition@offset``."""
         place = self.largest_record_at
         return {
             **{name: getattr(self, name) for name in _SUMS},
@@ -133,7 +133,7 @@ def total(counts: Iterable[Count]) -> Count:
 
 @dataclass(slots=True)
 class Chunk:
-    """Some records in a row, so that what lies near the end of a partition can be told.
+    """Consecutive records of a partition; the cleaner cannot take those near its end.
 
     Attributes:
         records, bytes: of this chunk.
@@ -152,7 +152,7 @@ class Chunk:
     newest_ms: int | None = None
 
     def merge(self, later: Chunk) -> None:
-        """Take the chunk that follows in."""
+        """Add the chunk that follows."""
         self.records += later.records
         self.bytes += later.bytes
         self.superseded_records += later.superseded_records
@@ -169,7 +169,7 @@ class PartitionProfile:
         unrecognized: records whose key is no key of Connect.
         chunks: the partition from its first record to its last.
         bytes_before_superseding: of the records before the first one that supersedes another; ``None`` if none does.
-            What the cleaner has been over ends there at the latest.
+            The cleaned part of the log ends there at the latest.
         ends_in_tombstone: groups whose newest record here is a tombstone.
         digests: eight bytes for each distinct key, sorted.
     """
@@ -206,7 +206,7 @@ class PartitionCounter:
         self._chunk = Chunk()
 
     def add(self, offset: int, timestamp_ms: int, key: bytes | None, value: bytes | None) -> None:
-        """Take the next record; offsets only ever rise."""
+        """Count the next record; offsets only rise."""
         profile, chunk = self._profile, self._chunk
         owner = None if key is None else split_key(profile.topic_type, key)
         if owner is None:
@@ -281,7 +281,7 @@ class PartitionCounter:
             self._chunk_bytes *= 2
 
     def finish(self, *, with_digests: bool = True) -> PartitionProfile:
-        """Give the profile; the counter is used up.
+        """Return the profile; the counter cannot be used again.
 
         Args:
             with_digests: needed where the topic has more than one partition, see :meth:`TopicProfile.of`.
@@ -320,7 +320,7 @@ class TopicProfile:
 
     Attributes:
         partitions: by number, without their digests.
-        keys_in_several_partitions: distinct keys that have records in more than one partition: somebody placed records with
+        keys_in_several_partitions: distinct keys that have records in more than one partition: records were placed with
             another partitioner than Java's, and what lies in the wrong partition is never superseded.
     """
 

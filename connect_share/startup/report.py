@@ -1,4 +1,4 @@
-"""Profile, prediction and advice in one value, as JSON members; the same whoever counted the records. Pure."""
+"""Profile, prediction and advice in one value, and as JSON members. Pure."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ProfiledTopic:
 
 @dataclass(frozen=True, slots=True)
 class PredictedStart:
-    """What one group has in the topics, and the start of its stores.
+    """The records of one group, and the predicted start of its stores.
 
     Attributes:
         kinds: figures by topic type and kind.
@@ -48,7 +48,7 @@ class PredictedStart:
 
 @dataclass(frozen=True, slots=True)
 class StartupProfile:
-    """Everything that was found out.
+    """The profile of the topics, the predicted starts and the advice.
 
     Attributes:
         too_slow: groups whose predicted start is above the limit.
@@ -129,7 +129,7 @@ def _start(
 
 
 def members(found: StartupProfile) -> dict[str, Any]:
-    """Give everything for JSON: names, sizes, counts and settings; no key and no value of a record."""
+    """Return everything for JSON: names, sizes, counts and settings; no key and no value of a record."""
     return {
         "profiled_at_ms": found.now_ms,
         "topics": [_topic_members(topic_type, topic, found.now_ms) for topic_type, topic in found.topics.items()],
@@ -156,7 +156,7 @@ def members(found: StartupProfile) -> dict[str, Any]:
 
 def _topic_members(topic_type: TopicType, topic: ProfiledTopic, now_ms: int) -> dict[str, Any]:
     profile, configs = topic.profile, topic.configs
-    told: dict[str, Any] = {
+    members: dict[str, Any] = {
         "topic": profile.topic,
         "topic_type": topic_type.value,
         "partitions": len(profile.partitions),
@@ -169,14 +169,14 @@ def _topic_members(topic_type: TopicType, topic: ProfiledTopic, now_ms: int) -> 
     estimates = estimated(topic, now_ms)
     if estimates is not None:
         behind, dirty = estimates
-        told["estimated"] = {
+        members["estimated"] = {
             "hidden_records_at_most": round(behind.held.records),
             "hidden_bytes_at_most": round(behind.held.bytes),
             "hidden_superseded_records_at_most": round(behind.superseded.records),
             "hidden_superseded_bytes_at_most": round(behind.superseded.bytes),
             "dirty_ratio_at_least": dirty,
         }
-    return told
+    return members
 
 
 def estimated(topic: ProfiledTopic, now_ms: int) -> tuple[Hidden, float | None] | None:

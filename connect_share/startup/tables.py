@@ -51,7 +51,7 @@ def show_text(found: StartupProfile, out: Output) -> None:
 
 
 def change_line(change: SettingChange) -> str:
-    """Tell one change: old and new value, and what it saves."""
+    """Return one change for people: old and new value, and what it saves."""
     saves = f"saves up to {_size(change.gain_bytes)} and {_seconds(change.gain_seconds)} of each start"
     more = f" ({saves})" if change.gain_bytes else ""
     return f"{change.topic}: {change.setting} {change.old} -> {change.new}{more}"

@@ -37,7 +37,7 @@ from connect_share.stores.offset_writer import OffsetStorageWriter
 from connect_share.stores.offsets import KafkaOffsetBackingStore
 from connect_share.stores.status import KafkaStatusBackingStore
 from connect_share.stores.topic_based import KafkaTopicBasedBackingStore, WriteGuard, kafka_based_log
-from connect_share.topics import check_told_policy, topic_spec
+from connect_share.topics import check_known_policy, topic_spec
 from connect_share.worker_config import WorkerConfig
 
 _logger = logging.getLogger(__name__)
@@ -292,7 +292,7 @@ class ConnectStorage:
                 told = admin.settings_of_topics(found) if start.settings is None else start.settings
                 for spec in [topic_spec(worker, topic_type) for topic_type in TopicType]:
                     if spec.topic in found:
-                        check_told_policy(spec, told[spec.topic], admin.bootstrap_servers)
+                        check_known_policy(spec, told[spec.topic], admin.bootstrap_servers)
             except BaseException as error:
                 policies.set_exception(error)
                 raise

@@ -1,4 +1,4 @@
-"""What Connect demands of its three topics, how they are created, and what can be wrong with them.
+"""Connect's demands on its three topics, their creation, and findings about them.
 
 Source: ``TopicAdmin``, ``KafkaTopicBasedBackingStore``, KIP-115 (never fewer replicas than asked for).
 """
@@ -7,8 +7,8 @@ from connect_share.topics.creation import CREATE_TIMEOUT_S, ensure_topic
 from connect_share.topics.spec import (
     TopicSpec,
     check_cleanup_policy,
+    check_known_policy,
     check_partition_count,
-    check_told_policy,
     topic_spec,
     topic_specs,
 )
@@ -17,8 +17,8 @@ __all__ = [
     "CREATE_TIMEOUT_S",
     "TopicSpec",
     "check_cleanup_policy",
+    "check_known_policy",
     "check_partition_count",
-    "check_told_policy",
     "ensure_topic",
     "topic_spec",
     "topic_specs",

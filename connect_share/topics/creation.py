@@ -54,7 +54,7 @@ def ensure_topic(
         stopping: ends the wait for brokers when it is set.
 
     Returns:
-        Whether it was created by this call.
+        ``True`` if it was created by this call.
 
     Raises:
         ReplicationFactorError: not enough brokers, or replicas that did not come into sync, in time.
@@ -82,7 +82,7 @@ def ensure_topic(
 
 
 def creation_request(spec: TopicSpec) -> NewTopicRequest:
-    """Give what is asked of the controller; the topic is compacted whatever the settings say."""
+    """Return the request to the controller; the topic is compacted whatever the settings say."""
     configs = {name: value for name, value in spec.configs.items() if name != "cleanup.policy"}
     return NewTopicRequest(
         spec.topic, spec.partitions, spec.replication_factor, {**configs, "cleanup.policy": "compact"}
@@ -99,7 +99,7 @@ def refused_setting(spec: TopicSpec, error: BrokerError) -> ConfigError | None:
 
 
 def replicas_wanted(admin: Admin, spec: TopicSpec) -> int | None:
-    """Give the replicas a new topic gets: those asked for or the brokers' default; ``None`` if that cannot be seen."""
+    """Return the replicas of a new topic: those asked for or the brokers' default; ``None`` if that is not known."""
     if spec.replication_factor > 0:
         return spec.replication_factor
     try:
@@ -109,13 +109,13 @@ def replicas_wanted(admin: Admin, spec: TopicSpec) -> int | None:
 
 
 def largest_setting(settings: dict[int, dict[str, str]], name: str) -> int | None:
-    """Give the largest value that a broker has for a number; they should all have the same."""
+    """Return the largest value that a broker has for a number; they should all have the same."""
     values = [int(found[name]) for found in settings.values() if found.get(name, "").isdigit()]
     return max(values, default=None)
 
 
 def counted(number: int, thing: str = "") -> str:
-    """Say how many there are: ``1 broker is``, ``2 brokers are``."""
+    """Return a count with its verb: ``1 broker is``, ``2 brokers are``."""
     return f"{number}{thing} is" if number == 1 else f"{number}{thing and thing + 's'} are"
 
 
@@ -173,7 +173,7 @@ def await_in_sync(
 
 class _Creation(enum.Enum):
     CREATED = enum.auto()
-    EXISTS = enum.auto()  # somebody was faster; the broker asked may not know it yet
+    EXISTS = enum.auto()  # another client was faster; the broker that is asked may not know it yet
     NOT_OURS = enum.auto()
 
 
@@ -279,7 +279,7 @@ class _Attempt:
         )
 
     def await_visible(self) -> TopicDescription | None:
-        """Wait until the brokers tell of a topic which the controller says exists."""
+        """Wait until the brokers describe a topic which the controller says exists."""
         pause_s = 0.01
         while True:
             description = self._admin.describe_topics([self._spec.topic]).get(self._spec.topic)

@@ -1,4 +1,4 @@
-"""Asking the cluster about the topics that Connect clusters depend on, Kafka's own two among them."""
+"""The inspection of the topics that Connect clusters depend on, Kafka's own two included."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _OWN: Final = (
 
 @dataclass(frozen=True)
 class Inspection:
-    """What was found.
+    """The result of :func:`inspect_topics`.
 
     Attributes:
         topics: that were looked at.
@@ -104,7 +104,7 @@ def _watched(spec: TopicSpec, default: int | None) -> WatchedTopic:
 
 
 def _asked(admin: Admin, watched: Sequence[WatchedTopic], notes: list[str]) -> tuple[ClusterFacts, list[WatchedTopic]]:
-    """Give what the brokers say, and which topics may be judged by it."""
+    """Return the brokers' answers, and the topics that can be judged by them."""
     topics: dict[str, TopicDescription] = {}
     configs: dict[str, dict[str, str]] = {}
     seen = []
@@ -122,7 +122,7 @@ def _asked(admin: Admin, watched: Sequence[WatchedTopic], notes: list[str]) -> t
 
 
 def _granted_anyway(admin: Admin, facts: ClusterFacts, watched: WatchedTopic, notes: list[str]) -> bool:
-    """Tell whether Kafka would make a topic of its own although brokers are missing: on KRaft dead ones count."""
+    """Return whether Kafka would create its own topic although brokers are missing: on KRaft dead ones count."""
     if not watched.internal or watched.topic in facts.topics or (watched.replicas or 0) <= len(facts.brokers):
         return False
     try:

@@ -1,4 +1,4 @@
-"""Where the replicas of a topic should be: a plan for Kafka's own ``kafka-reassign-partitions``. Pure."""
+"""A plan of replicas for Kafka's own ``kafka-reassign-partitions``. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class PartitionReplicas:
 
 
 def one_rack(replicas: Sequence[int], racks: Mapping[int, str | None]) -> str | None:
-    """Give the rack in which all replicas are; ``None`` if there are several, or one is not known, or one replica only."""
+    """Return the rack in which all replicas are; ``None`` if there are several, or one is not known, or one replica only."""
     found = {racks.get(broker) for broker in replicas}
     return found.pop() if len(replicas) > 1 and len(found) == 1 else None
 
@@ -78,7 +78,7 @@ def _placed(
 
 
 def reassignment_json(planned: Sequence[PartitionReplicas]) -> dict[str, Any]:
-    """Give the plan in the form that ``kafka-reassign-partitions --reassignment-json-file`` reads."""
+    """Return the plan in the form that ``kafka-reassign-partitions --reassignment-json-file`` reads."""
     return {
         "version": _FORMAT_VERSION,
         "partitions": [

@@ -1,4 +1,4 @@
-"""Making the shared set of topics: what would be made and why, what differs in those that exist, then all or none."""
+"""The creation of the three topics: a plan with reasons, differences of those that exist, then all or none."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _TOO_FEW = "INVALID_REPLICATION_FACTOR"
 
 @dataclass(frozen=True, slots=True)
 class TopicDifference:
-    """Something in which an existing topic is not as it would be made.
+    """A difference of an existing topic from how it would be created.
 
     Attributes:
         matters: records can be lost, or workers do not start or stop writing.
@@ -46,7 +46,7 @@ class TopicDifference:
     matters: bool
 
     def to_dict(self) -> dict[str, Any]:
-        """Give it for JSON."""
+        """Return the members for JSON."""
         return {"what": self.what, "wanted": self.wanted, "actual": self.actual, "matters": self.matters}
 
 
@@ -73,7 +73,7 @@ class PlannedTopic:
         return not any(difference.matters for difference in self.differences)
 
     def to_dict(self) -> dict[str, Any]:
-        """Give it for JSON."""
+        """Return the members for JSON."""
         return {
             "topic": self.spec.topic,
             "type": self.spec.topic_type.value,
@@ -117,7 +117,7 @@ def plan_topics(admin: Admin, specs: Sequence[TopicSpec]) -> tuple[PlannedTopic,
 
 
 def missing_brokers(admin: Admin, planned: Sequence[PlannedTopic]) -> tuple[int, int] | None:
-    """Give how many brokers are up and how many are needed, if these are more."""
+    """Return how many brokers are up and how many are needed, if more are needed."""
     needed = max((topic.replicas or 1 for topic in planned if not topic.exists), default=0)
     up = admin.broker_count()
     return (up, needed) if up < needed else None
@@ -156,7 +156,7 @@ def create_missing(admin: Admin, specs: Sequence[TopicSpec], *, timeout_s: float
 
 
 def too_few_brokers(up: int, needed: int) -> ReplicationFactorError:
-    """Say that the set cannot be made now."""
+    """Return the error that brokers are missing."""
     return ReplicationFactorError(
         f"{needed} replicas need {needed} brokers and {counted(up)} up; start more brokers or ask for "
         f"fewer replicas with --replication-factor"
@@ -164,7 +164,7 @@ def too_few_brokers(up: int, needed: int) -> ReplicationFactorError:
 
 
 def _defaults(admin: Admin) -> tuple[int | None, int | None]:
-    """Give the brokers' replication factor and their largest message in bytes, as far as they may be seen."""
+    """Return the brokers' replication factor and largest message in bytes, as far as they are known."""
     try:
         settings = admin.broker_settings()
     except AuthorizationError:
@@ -173,7 +173,7 @@ def _defaults(admin: Admin) -> tuple[int | None, int | None]:
 
 
 def _validate(admin: Admin, spec: TopicSpec) -> None:
-    """Let the brokers say what they think of the settings; whether there are enough of them is asked later."""
+    """Let the brokers validate the settings; whether there are enough brokers is checked later."""
     for tried in (spec, replace(spec, replication_factor=1)):
         try:
             admin.create_topic(creation_request(tried), validate_only=True)

@@ -47,7 +47,7 @@ class TopicSpec:
 
 
 def topic_spec(config: WorkerConfig, topic_type: TopicType) -> TopicSpec:
-    """Give what a worker's file wants of one of its topics; the config topic always has one partition."""
+    """Return what a worker's file wants of one of its topics; the config topic always has one partition."""
     partitions, replication_factor = {
         TopicType.CONFIG: (1, config.config_storage_replication_factor),
         TopicType.OFFSET: (config.offset_storage_partitions, config.offset_storage_replication_factor),
@@ -76,7 +76,7 @@ def topic_specs(topic_set: TopicSet, replication_factor: int | None = None) -> l
 
 
 def cleanup_policy(configs: Mapping[str, str]) -> frozenset[str]:
-    """Take the ``cleanup.policy`` out of a topic's settings, in lower case; empty if it cannot be seen."""
+    """Return the ``cleanup.policy`` in a topic's settings, in lower case; empty if it cannot be seen."""
     return frozenset(part.strip().lower() for part in configs.get("cleanup.policy", "").split(",") if part.strip())
 
 
@@ -105,20 +105,20 @@ def check_cleanup_policy(admin: Admin, spec: TopicSpec) -> None:
 
     Source: ``TopicAdmin.verifyTopicCleanupPolicyOnlyCompact``.
     """
-    check_told_policy(spec, admin.settings_of_topics([spec.topic])[spec.topic], admin.bootstrap_servers)
+    check_known_policy(spec, admin.settings_of_topics([spec.topic])[spec.topic], admin.bootstrap_servers)
 
 
-def check_told_policy(spec: TopicSpec, told: Mapping[str, str] | BrokerError, bootstrap_servers: str) -> None:
-    """As :func:`check_cleanup_policy`, of what the cluster has told already: the settings, or why not."""
-    if isinstance(told, AuthorizationError):
+def check_known_policy(spec: TopicSpec, settings: Mapping[str, str] | BrokerError, bootstrap_servers: str) -> None:
+    """Check as :func:`check_cleanup_policy` does, with settings that were read before, or the error of that read."""
+    if isinstance(settings, AuthorizationError):
         _log.info("The cleanup.policy of topic %s could not be verified: not allowed to describe it", spec.topic)
         return
-    if isinstance(told, BrokerError):
-        if is_unsupported(told) or is_unknown_topic(told):
+    if isinstance(settings, BrokerError):
+        if is_unsupported(settings) or is_unknown_topic(settings):
             _log.info("The cleanup.policy of topic %s could not be verified", spec.topic)
             return
-        raise told
-    policy = cleanup_policy(told)
+        raise settings
+    policy = cleanup_policy(settings)
     if policy and policy != {"compact"}:
         actual = ",".join(sorted(policy))
         raise TopicNotCompactedError(
@@ -130,9 +130,9 @@ def check_told_policy(spec: TopicSpec, told: Mapping[str, str] | BrokerError, bo
 
 
 def alter_command(bootstrap_servers: str, topic: str, name: str, value: str) -> str:
-    """Give the command with which Kafka's own tool changes a setting of a topic.
+    """Return the command with which Kafka's own tool changes a setting of a topic.
 
-    Where one has to log in it wants ``--command-config`` too.
+    On a cluster with authentication it needs ``--command-config`` too.
     """
     where = f"--bootstrap-server {bootstrap_servers}"
     return f"kafka-configs {where} --alter --entity-type topics --entity-name {topic} --add-config {name}={value}"

@@ -39,7 +39,7 @@ def refusal(name: str, text: str) -> ConfigError:
 
 
 class Isolation(enum.Enum):
-    """Which records of transactions a consumer sees; always set, because the client's default is not Java's."""
+    """The isolation level of a consumer; always set, because the client's default is not Java's."""
 
     READ_UNCOMMITTED = "read_uncommitted"
     READ_COMMITTED = "read_committed"
@@ -47,7 +47,7 @@ class Isolation(enum.Enum):
 
 @dataclass(frozen=True)
 class ClientSettings:
-    """What a Kafka client needs to reach a cluster: bootstrap servers, security, user settings.
+    """The settings with which a Kafka client reaches a cluster: bootstrap servers, security, user settings.
 
     Attributes:
         properties: librdkafka property names and values; never printed whole, ``repr`` masks secrets.

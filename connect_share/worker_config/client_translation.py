@@ -211,7 +211,7 @@ def producer_tuning(java: Mapping[str, str]) -> dict[str, str]:
 
 
 def is_java_client_property(name: str) -> bool:
-    """Tell whether a name is one of Java's client settings that this module knows."""
+    """Return whether a name is one of Java's client settings that this module knows."""
     return (
         name in _COMMON
         or name in _CONSUMER

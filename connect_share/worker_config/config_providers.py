@@ -103,7 +103,7 @@ def resolve_variables(properties: Mapping[str, str]) -> dict[str, str]:
     """Replace ``${provider:path:key}`` by what the provider declared in ``config.providers`` has.
 
     References to providers that are not declared stay as they are, as in Java. A key that the provider does not have
-    is refused, where Java would go on with the reference itself as the value.
+    is refused; Java would use the reference itself as the value.
 
     Raises:
         ConfigError: names the property whose reference cannot be followed, or the provider class not known here.

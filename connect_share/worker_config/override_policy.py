@@ -1,4 +1,4 @@
-"""Which settings of its Kafka clients a connector may override (``connector.client.config.override.policy``)."""
+"""The settings of its Kafka clients that a connector may override (``connector.client.config.override.policy``)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NAMES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class OverridePolicy:
-    """What connectors may override.
+    """The settings that connectors may override.
 
     Attributes:
         name: ``All``, ``None``, ``Principal`` or ``Allowlist``.

@@ -1,4 +1,4 @@
-"""Which properties of a connector look like secrets in clear text. Pure; gives names, never values.
+"""Properties of a connector that look like secrets in clear text. Pure; returns names, never values.
 
 Judged by the name, as Connect itself has no schema here, and by what a value looks like: too many rather than too few. A
 value that refers to a config provider (``${file:...}``) is what it should be.
@@ -38,7 +38,7 @@ def clear_text_secrets(config: Mapping[str, object]) -> list[str]:
 
 
 def is_to_be_hidden(name: str, value: object) -> bool:
-    """Tell whether a value is not for every eye.
+    """Return whether a value has to be hidden on a screen.
 
     More than :func:`clear_text_secrets` names: what is beside a reference may be a secret too, and of lists and objects
     nothing is known.

@@ -50,7 +50,7 @@ class TopicSet:
     def from_flags(
         cls, bootstrap_servers: str | None, topics: Mapping[TopicType, str], client: Mapping[str, str]
     ) -> TopicSet:
-        """Take what was given on a command line.
+        """Return the topics that a command line names.
 
         Args:
             bootstrap_servers: wins over ``bootstrap.servers`` in ``client``.
@@ -86,7 +86,7 @@ class TopicSet:
         topics: Mapping[TopicType, str] | None = None,
         client: Mapping[str, str] | None = None,
     ) -> TopicSet:
-        """Take a worker file, over which what was given on a command line wins.
+        """Return the topics of a worker file; options of a command line win over it.
 
         Raises:
             ConfigError: names the file and the property that is missing or wrong.

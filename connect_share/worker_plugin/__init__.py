@@ -16,5 +16,5 @@ JAVA_SOURCES: Final = Path(__file__).with_name("java")
 
 
 def jar_path() -> Path:
-    """Give the jar of this installation."""
+    """Return the path of the jar of this installation."""
     return Path(__file__).with_name(JAR_NAME)

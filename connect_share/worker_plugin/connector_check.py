@@ -77,7 +77,7 @@ class _Connector:
                     yield from self._overrides(kind)
 
     def _missing_lines(self) -> Iterable[WorkerFinding]:
-        # What the connector overrides is told there.
+        # A list that the connector overrides is reported there.
         lines = tuple(
             f"{kind}.{INTERCEPTORS}={','.join([*others, INTERCEPTOR_CLASS])}"
             for kind in CLIENT_KINDS

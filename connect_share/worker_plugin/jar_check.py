@@ -1,4 +1,4 @@
-"""Does the worker find the jar, and is it this version's? Pure: what was found in, findings out."""
+"""Checks of the jars that a worker can find: is there one, and has it this version? Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _REMEDY: Final = "connect-share worker-jar --to DIR puts it there"
 
 @dataclass(frozen=True)
 class JarSearch:
-    """Where was looked for the jar, and what was there.
+    """The jars that were found, and the places that were searched.
 
     Attributes:
         looked_in: folders and class paths, for people.
@@ -78,7 +78,7 @@ def _paths(jars: Sequence[JarFile]) -> str:
 
 
 def compared(jar: JarFile, ours: JarFile) -> str:
-    """Say how another jar differs from the one of this installation."""
+    """Return how another jar differs from the one of this installation."""
     if jar.version == ours.version:
         return f"another build of version {ours.version} than the one of this installation"
     kind = "another version"

@@ -41,7 +41,7 @@ class JarFile:
 
 @dataclass(frozen=True, slots=True)
 class HandedOut:
-    """What :func:`hand_out` did.
+    """The result of :func:`hand_out`.
 
     Attributes:
         jar: as it is there now.
@@ -80,7 +80,7 @@ def _version_in(archive: zipfile.ZipFile) -> str:
 
 
 def own_jar() -> JarFile:
-    """Give the jar of this installation.
+    """Return the jar of this installation.
 
     Raises:
         WorkerPluginError: it is not there.
@@ -93,7 +93,7 @@ def own_jar() -> JarFile:
 
 
 def find_jars(files: Iterable[Path]) -> tuple[JarFile, ...]:
-    """Give those of the files that hold the interceptor, each once however many ways lead to it."""
+    """Return the files that hold the interceptor, each once however many links lead to it."""
     found: dict[str, JarFile] = {}
     for path in files:
         real = os.path.realpath(path)  # Path.resolve raises for a link to itself
@@ -103,7 +103,7 @@ def find_jars(files: Iterable[Path]) -> tuple[JarFile, ...]:
 
 
 def class_path_files(class_path: str) -> tuple[Path, ...]:
-    """Give the archives a Java class path names: files, and all jars of a folder for ``folder/*``."""
+    """Return the archives that a Java class path names: files, and all jars of a folder for ``folder/*``."""
     found: list[Path] = []
     for entry in filter(None, class_path.split(os.pathsep)):
         path = Path(entry)
@@ -115,12 +115,12 @@ def class_path_files(class_path: str) -> tuple[Path, ...]:
 
 
 def folder_jars(folder: Path) -> tuple[Path, ...]:
-    """Give the jars right in a folder; none if it cannot be read."""
+    """Return the jars directly in a folder; none if it cannot be read."""
     return tuple(sorted(path for path in folder.glob("*") if path.suffix.lower() == ".jar"))
 
 
 def plugin_path_jars(folders: Sequence[Path]) -> tuple[Path, ...]:
-    """Give the jars under ``plugin.path``: right in its folders, and in the plugins' own folders there."""
+    """Return the jars under ``plugin.path``: directly in its folders, and in the plugins' own folders there."""
     return tuple(
         jar
         for folder in folders

@@ -1,7 +1,7 @@
-"""Is a worker file right for topic sharing? Pure: properties in, findings out.
+"""Checks of a worker file for topic sharing. Pure: properties in, findings out.
 
-The jar itself refuses at start what would go wrong for certain; this tells it before the worker is stopped, and more:
-what is not for the jar to see. Values are never in a finding, names of classes and topics apart.
+The jar itself refuses at start what cannot work. These checks report it before the worker is stopped, and also what the
+jar cannot see. Values are never in a finding, names of classes and topics apart.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _CLASS_NAME: Final = re.compile(r"[\w$]+(?:\.[\w$]+)*")
 
 
 class Severity(enum.Enum):
-    """How bad a finding is; only errors make a file wrong."""
+    """The severity of a finding; only errors make a file wrong."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -51,7 +51,7 @@ class Severity(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class WorkerFinding:
-    """One thing to know about a worker file.
+    """A finding about a worker file or a connector.
 
     Attributes:
         property_name: of the worker, or of the connector if there is one; empty: the whole file.
@@ -67,7 +67,7 @@ class WorkerFinding:
     connector: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Give it as plain values, for JSON."""
+        """Return the members for JSON."""
         return {
             "severity": self.severity.value,
             "property": self.property_name or None,
@@ -79,11 +79,11 @@ class WorkerFinding:
 
 @dataclass(frozen=True)
 class CheckedFile:
-    """What the properties say.
+    """The result of checking the properties.
 
     Attributes:
-        config: as the worker would be with sharing on; ``None`` if that cannot be told. What was found wrong has
-            stand-ins in it.
+        config: as the worker would be with sharing on; ``None`` if that is not known. Wrong properties
+            have legal values in it.
         sharing_enabled: the property is there and says so.
         reachable: group, config topic and the way to the brokers are not among the findings.
     """
@@ -100,18 +100,18 @@ def class_names(value: str) -> tuple[str, ...]:
 
 
 def worker_lines(*, exactly_once: bool) -> tuple[str, ...]:
-    """Give the lines a worker file needs."""
+    """Return the lines that a worker file needs."""
     names = [INTERCEPTORS, *(f"{kind}.{INTERCEPTORS}" for kind in CLIENT_KINDS if exactly_once)]
     return (_SHARING_LINE, *(f"{name}={INTERCEPTOR_CLASS}" for name in names))
 
 
 def has_policy_of_jar(properties: Mapping[str, str]) -> bool:
-    """Tell whether the policy of the jar gives the interceptor to the clients of source connectors."""
+    """Return whether the policy of the jar gives the interceptor to the clients of source connectors."""
     return properties.get(POLICY_PROPERTY, "").strip() == POLICY_CLASS
 
 
 def refuses_overrides(properties: Mapping[str, str]) -> bool:
-    """Tell whether the worker lets no connector replace an interceptor."""
+    """Return whether the worker lets no connector replace an interceptor."""
     if has_policy_of_jar(properties):
         return True
     try:
@@ -124,20 +124,20 @@ def refuses_overrides(properties: Mapping[str, str]) -> bool:
 def check_properties(properties: Mapping[str, str]) -> CheckedFile:
     """Check a worker's properties, config providers not yet resolved."""
     config, found = _validated(properties)
-    told = {finding.property_name for finding in found}
+    reported = {finding.property_name for finding in found}
     try:
         given: Mapping[str, str] = resolve_variables(properties)
     except ConfigError:
         given = properties
     word = given.get(SHARING_PROPERTY, "").strip().lower()
-    if word != "enabled" and SHARING_PROPERTY not in told:
+    if word != "enabled" and SHARING_PROPERTY not in reported:
         trouble = "is missing" if not word else "is disabled" if word == "disabled" else "has to be enabled or disabled"
         found.append(
             WorkerFinding(Severity.ERROR, SHARING_PROPERTY, f"{SHARING_PROPERTY} {trouble}", add=(_SHARING_LINE,)),
         )
     exactly_once = "disabled" if config is None else config.exactly_once_source_support
     found += [
-        finding for finding in _interceptors(properties, given, exactly_once) if finding.property_name not in told
+        finding for finding in _interceptors(properties, given, exactly_once) if finding.property_name not in reported
     ]
     found += _worker_only_lines(given)
     if exactly_once == "enabled" and not refuses_overrides(given):
@@ -159,7 +159,7 @@ def check_properties(properties: Mapping[str, str]) -> CheckedFile:
 
 
 def _validated(properties: Mapping[str, str]) -> tuple[WorkerConfig | None, list[WorkerFinding]]:
-    """Tell everything that is wrong, not the first thing only: what was told gets a stand-in, and the rest is read again."""
+    """Return all errors, not only the first: a wrong property gets a legal value, and the file is read again."""
     given = {**properties, SHARING_PROPERTY: "enabled"}
     found: list[WorkerFinding] = []
     while True:
@@ -175,7 +175,7 @@ def _validated(properties: Mapping[str, str]) -> tuple[WorkerConfig | None, list
             return None, found
         found.append(_invalid(name, message, properties))
         if name in (_GROUP_ID, *TOPIC_PROPERTIES.values()):
-            given[name] = name  # a legal name, and nobody else's
+            given[name] = name  # a legal name, and used nowhere else
         elif name == _BOOTSTRAP:
             given[name] = "localhost:9092"
         elif name.startswith(_SECURITY):
@@ -272,5 +272,5 @@ def _worker_only_lines(given: Mapping[str, str]) -> Iterable[WorkerFinding]:
 
 
 def lines_to_add(findings: Sequence[WorkerFinding]) -> tuple[str, ...]:
-    """Give the lines of all findings, each once."""
+    """Return the lines of all findings, each once."""
     return tuple(dict.fromkeys(line for finding in findings for line in finding.add))
