@@ -65,6 +65,6 @@ def test_a_live_kraft_broker(
     scan.write_text("".join(json.dumps(record) + "\n" for record in records))
     words = ["check", "topic-ids", "--scan", str(scan), "-B", broker.bootstrap_servers, "--output", "json"]
     assert main(words) == 1
-    told = json.loads(capsys.readouterr().out)
-    assert told["mode"] == "kraft"
-    assert topics[0] in {one["topic"] for one in told["findings"]}
+    result = json.loads(capsys.readouterr().out)
+    assert result["mode"] == "kraft"
+    assert topics[0] in {one["topic"] for one in result["findings"]}

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from connect_share.topic_ids.scan import scanner
 from tests.support.topic_id_trees import Tree
@@ -43,7 +44,7 @@ LOG = "00000000000000000000.log"
 
 
 def batch(offset: int, epoch: int, crc: int, size: int = 100) -> bytes:
-    """Give the bytes of a batch, as far as anybody looks at them here."""
+    """Return the bytes of a batch, as far as anybody looks at them here."""
     return struct.pack(">qiibI", offset, size - 12, epoch, 2, crc) + bytes(range(256))[: size - 21]
 
 
@@ -78,16 +79,21 @@ class Brokers:
             yield
 
     def scans(self, seconds: float = 2.0) -> list[str]:
-        """Scan all brokers, at a time that many seconds from now; gives the options."""
+        """Scan all brokers, at a time that many seconds from now; return the options."""
         words = []
         for broker in self.ids:
             number, log_dirs, tiered = scanner.server_settings(str(self.settings(broker)))
-            records = [dict(one) for one in scanner.scan(log_dirs, number, tiered)]
-            records[0]["started"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + seconds))
             path = self.tree.folder / f"broker-{broker}.scan"
-            path.write_text("".join(json.dumps(one) + "\n" for one in records))
+            write_scan(path, scanner.scan(log_dirs, number, tiered), seconds)
             words += ["--scan", str(path)]
         return words
+
+
+def write_scan(path: Path, records: Iterable[dict[str, Any]], seconds: float) -> None:
+    """Write a scan that began that many seconds from now."""
+    first, *rest = records
+    first["started"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + seconds))
+    path.write_text("".join(json.dumps(one) + "\n" for one in (first, *rest)))
 
 
 @contextmanager
@@ -105,7 +111,7 @@ def holding(locks: Iterable[Path]) -> Iterator[None]:
 
 
 def killed(words: list[str], after: int) -> bool:
-    """Run a command that is killed before its n-th change of a name on disk; tells whether it came that far."""
+    """Run a command that is killed before its n-th change of a name on disk; return whether it was."""
     command = [sys.executable, "-c", _KILLED, str(after), *words]
     done = subprocess.run(command, capture_output=True, timeout=120, check=False, env={**os.environ, "COLUMNS": "100"})
     assert done.returncode in (0, -signal.SIGKILL), done.stderr

@@ -81,5 +81,5 @@ class Tree:
         names = {
             str(path.relative_to(self.folder)): default for path in self.folder.glob("broker-*/*/*") if path.is_dir()
         }
-        told = {f"{name}/0.log": size for name, size in {**names, **sizes}.items()}
-        (self.folder / "files.json").write_text(json.dumps(told))
+        files = {f"{name}/0.log": size for name, size in {**names, **sizes}.items()}
+        (self.folder / "files.json").write_text(json.dumps(files))

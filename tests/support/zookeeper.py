@@ -32,7 +32,7 @@ def _jars() -> Path:
 
 @contextmanager
 def zookeeper(folder: Path) -> Iterator[str]:
-    """Start one; gives ``host:port``."""
+    """Start one; return ``host:port``."""
     [port] = free_ports(1)
     config = folder / "zoo.cfg"
     config.write_text(f"dataDir={folder}\nclientPort={port}\nclientPortAddress=127.0.0.1\n{_REST}")
@@ -76,7 +76,7 @@ def read_zookeeper(hosts: str, config: Path | None = None, *, timeout_s: float =
 
 @contextmanager
 def zookeeper_client(folder: Path) -> Iterator[tuple[str, Any]]:
-    """Start a ZooKeeper in a new folder; gives its hosts and a client that is connected."""
+    """Start a ZooKeeper in a new folder; return its hosts and a client that is connected."""
     kazoo = pytest.importorskip("kazoo.client")
     folder.mkdir()
     with zookeeper(folder) as hosts:

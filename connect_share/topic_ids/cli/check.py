@@ -51,9 +51,7 @@ def compared(arguments: argparse.Namespace, out: Output, local: ScannedBroker | 
         BrokerError: the cluster does not answer.
     """
     if not arguments.scans and arguments.brokers_dir is None and local is None:
-        raise UsageError(
-            "nothing says what is on the disks; use --scan FILE (what the scanner printed) or --brokers-dir DIR"
-        )
+        raise UsageError("no scan is given; use --scan FILE (what the scanner printed) or --brokers-dir DIR")
     given = (
         arguments.zookeeper,
         arguments.zookeeper_dump,

@@ -18,7 +18,7 @@ def add_check_to(nouns: Nouns) -> None:
     parser = nouns.add_parser(
         "topic-ids",
         help="do all replicas on disk have the topic ids that the cluster has?",
-        description="Compare the topic ids in the brokers' log dirs with those of ZooKeeper or KRaft, and tell per topic "
+        description="Compare the topic ids in the brokers' log dirs with those of ZooKeeper or KRaft, and show per topic "
         "what is wrong and why. Reads only. Any finding, directories that wait for their deletion included, is exit code 1.",
     )
     _add_sources(parser)
@@ -89,7 +89,7 @@ def _add_sources(parser: Parser) -> None:
         type=Path,
         help="copies of log dirs: DIR/broker-<id>/<log dir>/<topic>-<partition>/",
     )
-    authority = parser.add_argument_group("who says which ids are right; one of")
+    authority = parser.add_argument_group("where the right ids are; one of")
     authority.add_argument("--zookeeper", metavar="HOST:PORT,...[/CHROOT]", help="ZooKeeper, asked now")
     authority.add_argument(
         "--zookeeper-dump", metavar="FILE", type=Path, help="JSON object: path of a znode -> its text"
@@ -102,7 +102,7 @@ def _add_sources(parser: Parser) -> None:
     )
     authority.add_argument("-B", "--bootstrap-servers", metavar="HOST:PORT,...", help="KRaft brokers, asked now")
     authority.add_argument(
-        "-w", "--worker-config", metavar="FILE", type=Path, help="worker file that says how to reach them"
+        "-w", "--worker-config", metavar="FILE", type=Path, help="worker file with the settings to reach them"
     )
     how = parser.add_argument_group("how to reach it")
     add_client_settings(how, "client setting for -B and -w")

@@ -47,7 +47,7 @@ def repair_topic_ids(arguments: argparse.Namespace, out: Output) -> int:
         raise UsageError(
             f"{arguments.backup} is of a repair that is {begun.state.value}; give another folder with --backup"
         )
-    out.note(f"going on with the repair begun in {arguments.backup}; what was scanned now is not looked at")
+    out.note(f"continuing the repair begun in {arguments.backup}; the scans are ignored")
     with zookeeper_session(arguments) as session:
         return _write(begun, session, arguments, out, new=False)
 
@@ -59,9 +59,7 @@ def _show_plan(arguments: argparse.Namespace, out: Output) -> int:
         begun = ZnodeBackup.find(arguments.backup)
         # The znodes of an interrupted repair look healthy, but the controller still has other ids.
         if begun is not None and begun.state is RepairState.PREPARED:
-            out.note(
-                f"the repair begun in {arguments.backup} is not finished: run it without --dry-run to go on with it"
-            )
+            out.note(f"the repair begun in {arguments.backup} is not finished: run it without --dry-run to continue it")
     if out.is_json:
         out.json({**summary(found), "dry_run": True, **plan.to_dict()})
     else:

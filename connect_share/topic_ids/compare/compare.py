@@ -297,7 +297,7 @@ def _note_unread(result: Comparison) -> None:
         result.notes.append(
             "these log dirs are of brokers with ZooKeeper: "
             + (
-                "the brokers only tell what the controller remembers; ask ZooKeeper with --zookeeper HOST:PORT"
+                "the brokers only know what the controller remembers; ask ZooKeeper with --zookeeper HOST:PORT"
                 if authority.from_memory
                 else "a KRaft metadata log is not their authority"
             )

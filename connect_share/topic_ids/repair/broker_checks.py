@@ -121,7 +121,7 @@ def check_others_stopped(backup: BrokerBackup) -> None:
             continue
         except OSError as exc:
             raise TopicIdRepairError(
-                f"whether broker {broker} is stopped cannot be told: {host}:{port}: {exc.strerror or 'no answer'}; "
+                f"whether broker {broker} is stopped is not known: {host}:{port}: {exc.strerror or 'no answer'}; "
                 "nothing was changed"
             ) from exc
         raise TopicIdRepairError(

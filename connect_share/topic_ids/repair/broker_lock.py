@@ -74,7 +74,7 @@ def _locked(log_dirs: Sequence[str]) -> Iterator[Path | None]:
                 lock = _opened(path)
             except OSError as exc:
                 raise TopicIdRepairError(
-                    f"{path}: {exc.strerror}; whether the broker is stopped cannot be told. Is this a log dir of a broker, "
+                    f"{path}: {exc.strerror}; whether the broker is stopped is not known. Is this a log dir of a broker, "
                     "and are you the user that runs it?"
                 ) from exc
             locks.append(lock)

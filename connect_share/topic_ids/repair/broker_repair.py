@@ -101,7 +101,7 @@ def prepare_files(found: Comparison, plan: RepairPlan, local: ScannedBroker, fol
     addresses = found.authority.addresses
     for broker in sorted(put_back - {local.id} - addresses.keys()):
         raise TopicIdRepairError(
-            f"where broker {broker} listens is not known, so that it is stopped could not be told: use -B while it "
+            f"where broker {broker} listens is not known, so whether it is stopped could not be checked: use -B while it "
             "is up, or --metadata-dump; nothing was changed"
         )
     wrong: dict[tuple[str, int], set[int]] = defaultdict(set)

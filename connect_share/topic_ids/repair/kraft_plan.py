@@ -19,7 +19,6 @@ from connect_share.topic_ids.repair.steps import (
     RepairStep,
     StepAction,
     TopicRepair,
-    Unrepaired,
     back_up_step,
     brokers_text,
     check_step,
@@ -40,13 +39,13 @@ _LEFT: Final = {
 }
 _REFUSED: Final = {
     FindingKind.DUPLICATE_DIRECTORY: "a partition lies in two log dirs of one broker: move one of the two out of the log "
-    "dirs, the metadata log tells which log dir is right",
+    "dirs, the metadata log shows which log dir is right",
     FindingKind.AUTHORITY_ID_MISSING: "the metadata has no usable id for it, which KRaft does not do: is the dump whole?",
     FindingKind.DUPLICATE_ID: "several topics have one id, which KRaft does not do: is the dump whole?",
 }
 _ASK_THE_LOG: Final = (
     "the directory has another id than the topic. If that was a deleted topic's, its records must not be put into this one; "
-    "only the metadata log tells: use --metadata-dump FILE"
+    "only the metadata log shows that: use --metadata-dump FILE"
 )
 _BAD_FILE: Final = frozenset({FindingKind.FILE_UNREADABLE, FindingKind.ZERO_ID})
 
@@ -71,12 +70,15 @@ class _KraftPlanner:
         for name, findings in sorted(self._found.of_topic().items()):
             topic = self._found.authority.topics.get(name)
             kinds = sorted({finding.kind for finding in findings}, key=lambda kind: kind.value)
-            self._plan.left += [Unrepaired(name, _LEFT[kind]) for kind in kinds if kind in _LEFT]
-            self._plan.refused += [Unrepaired(name, _REFUSED[kind]) for kind in kinds if kind in _REFUSED]
+            for kind in kinds:
+                if kind in _LEFT:
+                    self._plan.leave(name, _LEFT[kind])
+                elif kind in _REFUSED:
+                    self._plan.refuse(name, _REFUSED[kind])
             if topic is None or topic.topic_id is None:
                 if FindingKind.STRAY_DIRECTORY in kinds:
                     reason = "the cluster does not know the topic: its stray directories can only be copied elsewhere"
-                    self._plan.left.append(Unrepaired(name, reason))
+                    self._plan.leave(name, reason)
                 continue
             wanted = [one for one in findings if one.kind not in _LEFT and one.kind not in _REFUSED]
             if wanted and self._accepted(name, self._check_topic, topic):
@@ -88,9 +90,9 @@ class _KraftPlanner:
         try:
             decide(*arguments)
         except RefusedError as exc:
-            self._plan.refused.append(Unrepaired(topic, str(exc)))
+            self._plan.refuse(topic, exc)
         except LeftAloneError as exc:
-            self._plan.left.append(Unrepaired(topic, str(exc)))
+            self._plan.leave(topic, exc)
         else:
             return True
         return False
@@ -104,7 +106,7 @@ class _KraftPlanner:
         partition = topic.partitions.get(number)
         if partition is None:
             reason = f"partition {number} is on disk, but the cluster has no such partition"
-            self._plan.refused.append(Unrepaired(topic.name, reason))
+            self._plan.refuse(topic.name, reason)
             return
         kinds = {one.kind for one in findings}
         handled = set()

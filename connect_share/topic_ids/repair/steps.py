@@ -119,6 +119,14 @@ class RepairPlan:
             "left": [asdict(one) for one in self.left],
         }
 
+    def refuse(self, topic: str | None, reason: object) -> None:
+        """Add a reason why a topic, or none at all, is repaired."""
+        self.refused.append(Unrepaired(topic, str(reason)))
+
+    def leave(self, topic: str, reason: object) -> None:
+        """Add a reason why a topic is left alone."""
+        self.left.append(Unrepaired(topic, str(reason)))
+
     def brokers(self, action: StepAction) -> set[int]:
         """Return the brokers with a step of this kind."""
         return {one.broker for one in self.steps if one.action is action and one.broker is not None}

@@ -18,7 +18,6 @@ from connect_share.topic_ids.repair.steps import (
     RepairStep,
     StepAction,
     TopicRepair,
-    Unrepaired,
     back_up_step,
     brokers_text,
     check_step,
@@ -74,19 +73,18 @@ def plan_zookeeper(found: Comparison, plan: RepairPlan) -> None:
         kinds = {finding.kind for finding in findings}
         topic = found.authority.topics.get(name)
         if topic is None or kinds <= _LEFT.keys():
-            plan.left += [
-                Unrepaired(name, _LEFT[kind]) for kind in sorted(kinds & _LEFT.keys(), key=lambda kind: kind.value)
-            ]
+            for kind in sorted(kinds & _LEFT.keys(), key=lambda kind: kind.value):
+                plan.leave(name, _LEFT[kind])
             continue
         try:
             decision = _decide(found, topic, kinds)
         except RefusedError as exc:
-            plan.refused.append(Unrepaired(name, str(exc)))
+            plan.refuse(name, exc)
             continue
         if decision.write or decision.files:
             decisions[name] = decision
         else:
-            plan.left.append(Unrepaired(name, decision.why))
+            plan.leave(name, decision.why)
     _resolve_duplicates(found, decisions, plan)
     if decisions:
         _add_steps(found, list(decisions.values()), plan)
@@ -151,13 +149,13 @@ def _served_id(partition: AuthorityPartition, replicas: list[PartitionDirectory]
         if leading != own and len(in_sync) > 1:
             raise RefusedError(
                 f"partition {replicas[0].partition}: in-sync replicas have different ids, and the leader not ZooKeeper's: "
-                "which one has the records cannot be told"
+                "which one has the records is not known"
             )
         return leading
     candidates = in_sync or set(ids.values())
     if len(candidates) > 1:
         raise RefusedError(
-            f"partition {replicas[0].partition}: replicas have {len(candidates)} different ids and no leader tells "
+            f"partition {replicas[0].partition}: replicas have {len(candidates)} different ids and no leader shows "
             "which one has the records"
         )
     return next(iter(candidates), None)
@@ -271,14 +269,12 @@ def _resolve_duplicates(found: Comparison, decisions: dict[str, _TopicDecision],
             instead = _by_files(found, decisions.pop(name), others, users)
             if instead is not None:
                 decisions[name] = instead
-                continue
-            plan.refused.append(
-                Unrepaired(
+            else:
+                plan.refuse(
                     name,
                     f"its replicas have the id that {', '.join(others)} has too: written into the znode it would leave "
                     "the cluster without a controller",
                 )
-            )
 
 
 def _by_files(

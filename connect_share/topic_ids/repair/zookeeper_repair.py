@@ -174,7 +174,7 @@ def refuse_old_scans(found: Comparison, topic: AuthorityTopic, znode: Znode) -> 
         started = found.scans.started.get(broker)
         if started is None:
             raise TopicIdRepairError(
-                f"nothing says when broker {broker} was scanned: to write, use --scan with what the scanner printed there"
+                f"it is not known when broker {broker} was scanned: to write, use --scan with what the scanner printed there"
             )
         if timegm(time.strptime(started, "%Y-%m-%dT%H:%M:%SZ")) < znode.modified_s:
             raise TopicIdRepairError(

@@ -173,7 +173,7 @@ def scans_of_records(records: Iterable[Mapping[str, Any]], source: str, *, broke
             f"{source} is no scan of format {scanner.FORMAT}; is the scanner as new as this program?"
         ) from exc
     if not by_kind["end"]:
-        scans.notes.append(f"{source}: the scan is cut off, so missing directories are not told")
+        scans.notes.append(f"{source}: the scan is cut off, so missing directories are not reported")
     own = _broker_of(by_kind["log-dir"], given, source, scans.notes)
     if (started := _text(head.get("started"))) is not None:
         scans.started[own] = started
@@ -192,7 +192,7 @@ def _broker_of(log_dirs: Iterable[Mapping[str, Any]], given: int | None, source:
     found = {number for record in log_dirs if (number := _integer(record.get("broker"))) is not None}
     if given is None and len(found) != 1:
         raise UsageError(
-            f"{source} does not tell which broker it is of: meta.properties "
+            f"{source} does not name its broker: meta.properties "
             f"{'differ' if found else 'have no id'}; scan with --broker-id N"
         )
     own = min(found) if given is None else given

@@ -20,16 +20,16 @@ from types import FrameType
 from connect_share.cache import run_folder
 from connect_share.errors import ConnectShareError
 from tests.lab.topic_id_drill.kraft import drill_kraft
-from tests.lab.topic_id_drill.traffic import say
+from tests.lab.topic_id_drill.traffic import log
 from tests.lab.topic_id_drill.zookeeper import drill_zookeeper
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the drill; gives the exit code."""
+    """Run the drill; return the exit code."""
     parser = argparse.ArgumentParser(prog="make drill-topic-ids", description=__doc__)
     parser.add_argument("--only", choices=("zookeeper", "kraft"), help="one half of it")
     only = parser.parse_args(argv).only
-    logging.basicConfig(level=logging.ERROR)  # connections that are dropped are part of the story
+    logging.basicConfig(level=logging.ERROR)  # dropped connections are part of the drill
     signal.signal(signal.SIGTERM, _interrupted)
     began_s = time.monotonic()
     folder = run_folder("drill")
@@ -39,14 +39,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         if only != "zookeeper":
             drill_kraft(folder)
     except KeyboardInterrupt:
-        say("interrupted; everything is stopped and removed")
+        log("interrupted; everything is stopped and removed")
         return 1
     except (ConnectShareError, subprocess.SubprocessError, OSError) as exc:
-        say(f"FAILED: {exc}")
+        log(f"FAILED: {exc}")
         return 1
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    say(f"done in {time.monotonic() - began_s:.0f} s: nothing was lost")
+    log(f"done in {time.monotonic() - began_s:.0f} s: nothing was lost")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""The commands of the drill: as anyone would type them, each a process of its own."""
+"""The commands of the drill, as a user types them: each is a process of its own."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from typing import Any, Final
 from connect_share.cache import cache_folder
 from connect_share.embedded.errors import EmbeddedError
 from connect_share.topic_ids.scan import scanner
-from tests.lab.topic_id_drill.traffic import say
+from tests.lab.topic_id_drill.traffic import log
 
 _COMMAND_S: Final = 600
 _FOLDERS: Final = str(cache_folder())
 
 
 class Commands:
-    """Scans of some brokers, and what is made of them.
+    """The commands for some brokers.
 
     Args:
         settings: ``server.properties`` of each broker.
         folder: for scans and backups.
-        authority: options that say whom to ask.
+        authority: options that name ZooKeeper or the brokers.
     """
 
     def __init__(self, settings: Mapping[int, Path], folder: Path, authority: Sequence[str]) -> None:
@@ -35,7 +35,7 @@ class Commands:
         self.authority = list(authority)
 
     def scans(self) -> list[str]:
-        """Run the scanner for each broker, as one would on its machine; gives the options for what it printed."""
+        """Run the scanner for each broker, as on its machine; return the options for its output."""
         # A scan counts only if it is newer than the znodes, and its clock has seconds.
         time.sleep(1.0 - time.time() % 1.0)
         words = []
@@ -48,41 +48,38 @@ class Commands:
         return words
 
     def check(self, expected: Mapping[str, int]) -> None:
-        """Run ``check topic-ids``; the findings have to be these, kinds and how many.
+        """Run ``check topic-ids``; raise ``EmbeddedError`` if it finds other kinds, or another number of each.
 
-        Directories that wait for their deletion may be there or not: that takes the brokers a minute.
-
-        Raises:
-            EmbeddedError: they are not.
+        Directories that wait for their deletion are not counted: that takes the brokers a minute.
         """
         done = run(["check", "topic-ids", *self.scans(), *self.authority, "--output", "json"])
         if done.returncode not in (0, 1):
             raise EmbeddedError(f"check topic-ids ended with {done.returncode}: {done.stderr[-1500:]}")
-        told = json.loads(done.stdout)
-        kinds = Counter(one["kind"] for one in told["findings"])
+        found = json.loads(done.stdout)
+        kinds = Counter(one["kind"] for one in found["findings"])
         shown = ", ".join(f"{count} x {kind}" for kind, count in sorted(kinds.items()))
-        say(f"   check topic-ids: {shown or 'no finding'} (exit {done.returncode})")
-        for topic in told["topics"]:
-            say(f"     {topic['topic']}: {topic['cause']}; data path {topic['data_path']}")
+        log(f"   check topic-ids: {shown or 'no finding'} (exit {done.returncode})")
+        for topic in found["topics"]:
+            log(f"     {topic['topic']}: {topic['cause']}; data path {topic['data_path']}")
         kinds.pop("delete-directory", None)
         if kinds != expected:
             raise EmbeddedError(f"check topic-ids should have found {expected or 'nothing'}")
 
     def plan(self) -> dict[str, Any]:
-        """Run ``repair topic-ids --dry-run``; gives what it printed."""
+        """Run ``repair topic-ids --dry-run``; return the printed plan."""
         words = ["repair", "topic-ids", *self.scans(), *self.authority, "--dry-run", "--output", "json"]
         done = run(words)
         if done.returncode not in (0, 1):
             raise EmbeddedError(f"the plan ended with {done.returncode}: {done.stderr[-1500:]}")
         plan = json.loads(done.stdout)
         for one in plan["topics"]:
-            say(f"   planned: {one['topic']}: {one['method']}, id {one['topic_id']}")
+            log(f"   planned: {one['topic']}: {one['method']}, id {one['topic_id']}")
         for one in plan["refused"]:
-            say(f"   refused: {one['topic']}: {one['reason']}")
+            log(f"   refused: {one['topic']}: {one['reason']}")
         return dict(plan)
 
     def step(self, step: str, broker: int, *more: str) -> list[str]:
-        """Give the words for one step on one broker; its backup is named after it."""
+        """Return the words for one step on one broker; its backup is named after it."""
         how = ["--server-properties", str(self.settings[broker]), "--backup", str(self.folder / f"files-{broker}")]
         return ["repair", "topic-ids", "--step", step, *how, *more, *self.authority, "--yes"]
 
@@ -94,38 +91,26 @@ def run(words: Sequence[str]) -> subprocess.CompletedProcess[str]:
 
 
 def succeed(words: Sequence[str], *, codes: Sequence[int] = (0,)) -> subprocess.CompletedProcess[str]:
-    """Run a command that has to end with one of these codes.
-
-    Raises:
-        EmbeddedError: it did not.
-    """
+    """Run a command; raise ``EmbeddedError`` if it ends with another code."""
     done = run(words)
     if done.returncode not in codes:
         raise EmbeddedError(f"{' '.join(words[:4])} ended with {done.returncode}: {done.stderr[-1500:]}")
     return done
 
 
-def told(words: Sequence[str]) -> None:
-    """Run a command that has to succeed, and show what it said; not the paths of files, which are long here.
-
-    Raises:
-        EmbeddedError: it did not succeed.
-    """
+def run_and_log(words: Sequence[str]) -> None:
+    """Run a command that has to succeed, and show its output without the paths of files, which are long here."""
     done = succeed(words)
     for line in [*done.stderr.splitlines(), *done.stdout.splitlines()]:
         text = line.removeprefix("connect-share: ")
         if text.startswith("broker ") or (
             text != line and not text.removeprefix("to be changed: ").startswith(_FOLDERS)
         ):
-            say(f"   {text}")
+            log(f"   {text}")
 
 
-def refused(words: Sequence[str], reason: str) -> None:
-    """Run a command that has to refuse, for this reason.
-
-    Raises:
-        EmbeddedError: it did not.
-    """
+def expect_refusal(words: Sequence[str], reason: str) -> None:
+    """Run a command; raise ``EmbeddedError`` if it does not refuse for this reason."""
     done = run(words)
     if done.returncode != 1 or reason not in done.stderr:
         raise EmbeddedError(
@@ -133,4 +118,4 @@ def refused(words: Sequence[str], reason: str) -> None:
             f"{(done.stderr + done.stdout)[-1500:]}"
         )
     line = next(line for line in done.stderr.splitlines() if reason in line)
-    say(f"   refused: {line.removeprefix('connect-share: ').removeprefix('error: ')}")
+    log(f"   refused: {line.removeprefix('connect-share: ').removeprefix('error: ')}")

@@ -11,8 +11,8 @@ from typing import Final
 from connect_share.embedded.broker import DEFAULT_VERSION
 from connect_share.embedded.errors import EmbeddedError
 from tests.lab.cluster import LocalCluster
-from tests.lab.topic_id_drill.commands import Commands, refused, succeed, told
-from tests.lab.topic_id_drill.traffic import RECORDS, Traffic, await_that, say
+from tests.lab.topic_id_drill.commands import Commands, expect_refusal, run_and_log, succeed
+from tests.lab.topic_id_drill.traffic import RECORDS, Traffic, await_that, log
 
 _TOPICS: Final = {"live": (2, 3), "orders": (2, 3), "events": (1, 3), "single": (1, 1), "written": (1, 1)}
 """Partitions and replicas."""
@@ -22,19 +22,15 @@ _WRITTEN: Final = "written"
 _FEW: Final = 10
 _NODES: Final = (1, 2, 3)
 _TRIES: Final = 3
-_TELLING: Final = ("Found stray log dir", "Truncating partition", "Kafka Server started", "shut down completed")
+_LOGGED: Final = ("Found stray log dir", "Truncating partition", "Kafka Server started", "shut down completed")
 _LOG_CHARACTERS: Final = 10_000_000
 _LINES: Final = 40
 
 
 def drill_kraft(folder: Path) -> None:
-    """Break, repair, and count.
-
-    Args:
-        folder: for scans and backups, empty.
-    """
+    """Break the topic ids, repair them, and count the records; scans and backups go into an empty folder."""
     began_s = time.monotonic()
-    say(f"10. three nodes of {DEFAULT_VERSION} with KRaft start, brokers and controllers in one")
+    log(f"10. three nodes of {DEFAULT_VERSION} with KRaft start, brokers and controllers in one")
     with LocalCluster(controllers=3) as cluster:
         traffic = Traffic(cluster, _TOPICS, _LIVE)
         traffic.create()
@@ -43,24 +39,21 @@ def drill_kraft(folder: Path) -> None:
             folder,
             ["-B", cluster.bootstrap_servers],
         )
-        traffic.start()
         try:
-            _story(cluster, traffic, commands)
+            with traffic.running():
+                _run(cluster, traffic, commands)
         except BaseException:
-            _tell_logs(cluster)
-            traffic.abandon()
+            _log_broker_logs(cluster)
             raise
-        traffic.stop()
-        traffic.judge()
-    say(f"   with KRaft: {time.monotonic() - began_s:.0f} s, nothing was lost")
+    log(f"   with KRaft: {time.monotonic() - began_s:.0f} s, nothing was lost")
 
 
-def _story(cluster: LocalCluster, traffic: Traffic, commands: Commands) -> None:
+def _run(cluster: LocalCluster, traffic: Traffic, commands: Commands) -> None:
     await_that(lambda: len(traffic.seen) >= RECORDS, "the consumer reads")
     before = {place: value for place, value in traffic.contents().items() if place[0] in _EMPTIED}
-    say(f"   {len(before):,} records read back; a producer and a consumer go on on {_LIVE}")
+    log(f"   {len(before):,} records read back; a producer and a consumer run on {_LIVE}")
     commands.check({})
-    say(f"11. all are stopped, partition.metadata of {', '.join(_EMPTIED)} is deleted on each, and all are started")
+    log(f"11. all are stopped, partition.metadata of {', '.join(_EMPTIED)} is deleted on each, and all are started")
     _stop(cluster, *_NODES)
     for directory in _directories(cluster):
         (directory / "partition.metadata").unlink()
@@ -70,10 +63,10 @@ def _story(cluster: LocalCluster, traffic: Traffic, commands: Commands) -> None:
         ends = admin.end_offsets([(place[0], place[1]) for place in before])
     if any(ends.values()):
         raise EmbeddedError(f"the topics should be empty: {ends}")
-    say("   every one of these topics is empty, with a full ISR and no error anywhere")
+    log("   every one of these topics is empty, with a full ISR and no error anywhere")
     commands.check({"stray-directory": 11})
 
-    say(f"12. {_FEW} records are written to {_WRITTEN}: the obvious repair, the old directory back, would lose these")
+    log(f"12. {_FEW} records are written to {_WRITTEN}: the obvious repair, the old directory back, would lose these")
     traffic.fill(_WRITTEN, [0], _FEW)
     written = _checksums(cluster, f"{_WRITTEN}-0.*-stray")
     plan = commands.plan()
@@ -85,21 +78,21 @@ def _story(cluster: LocalCluster, traffic: Traffic, commands: Commands) -> None:
     scans = commands.scans()
     for node in _NODES:
         succeed(commands.step("prepare", node, *scans), codes=(0, 1))  # 1: something else was refused
-    say("   on each broker: copies with checksums are made")
-    refused(commands.step("write", 1), "is locked: the broker runs")
-    say("13. the obvious repair, one broker after the other: the empty leader would make broker 1 throw all away")
+    log("   on each broker: copies with checksums are made")
+    expect_refusal(commands.step("write", 1), "is locked: the broker runs")
+    log("13. the obvious repair, one broker after the other: the empty leader would make broker 1 throw all away")
     _stop(cluster, 1)
-    refused(commands.step("write", 1), "broker 2 runs")
+    expect_refusal(commands.step("write", 1), "broker 2 runs")
     _stop(cluster, 2, 3)
     for node in _NODES:
         if node == _NODES[-1]:
-            refused(commands.step("check", 1, *commands.scans()), "not everything is back on broker")
-        told(commands.step("write", node))
-    told(commands.step("check", 1, *commands.scans()))
+            expect_refusal(commands.step("check", 1, *commands.scans()), "not everything is back on broker")
+        run_and_log(commands.step("write", node))
+    run_and_log(commands.step("check", 1, *commands.scans()))
     _start(cluster)
     for node in _NODES:
-        told(commands.step("check", node))
-    say(f"   from the copies to the full ISR {time.monotonic() - began_s:.0f} s")
+        run_and_log(commands.step("check", node))
+    log(f"   from the copies to the full ISR {time.monotonic() - began_s:.0f} s")
 
     found = traffic.contents()
     kept = {place: value for place, value in before.items() if place[0] != _WRITTEN}
@@ -107,7 +100,7 @@ def _story(cluster: LocalCluster, traffic: Traffic, commands: Commands) -> None:
         raise EmbeddedError("records of before are not what they were")
     if _checksums(cluster, f"{_WRITTEN}-0.*-stray") != written:
         raise EmbeddedError(f"the directory of {_WRITTEN} that was set aside is not what it was")
-    say(
+    log(
         f"   the checksum of each of {len(kept):,} records of before is the same; what {_WRITTEN} had is set aside as it was"
     )
     for place in [place for place in before if place[0] == _WRITTEN]:
@@ -117,16 +110,16 @@ def _story(cluster: LocalCluster, traffic: Traffic, commands: Commands) -> None:
     for path in _strays(cluster):
         if not any(file.stat().st_size for file in path.glob("*.log")):
             shutil.rmtree(path)
-    say("   the empty directories that took their places are removed")
+    log("   the empty directories that took their places are removed")
     commands.check({"stray-directory": 1})
 
 
-def _tell_logs(cluster: LocalCluster) -> None:
-    """Show what the brokers logged of directories that they set aside or cut."""
+def _log_broker_logs(cluster: LocalCluster) -> None:
+    """Show the log lines about directories that brokers set aside or cut."""
     for node in _NODES:
         text = cluster.broker(node).log_tail(_LOG_CHARACTERS)
-        for line in [line for line in text.splitlines() if any(word in line for word in _TELLING)][-_LINES:]:
-            say(f"   node {node}: {line[:300]}")
+        for line in [line for line in text.splitlines() if any(word in line for word in _LOGGED)][-_LINES:]:
+            log(f"   node {node}: {line[:300]}")
 
 
 def _start(cluster: LocalCluster) -> None:
@@ -137,7 +130,7 @@ def _start(cluster: LocalCluster) -> None:
         except EmbeddedError:
             if not left:
                 raise
-            say("   not all came up in time, and are started again")
+            log("   not all came up in time, and are started again")
         else:
             return
 

@@ -1,4 +1,4 @@
-"""What runs while topic ids are broken and mended: a producer, a consumer, and who counts what both were told."""
+"""A producer and a consumer that run while topic ids are broken and repaired, and the count of their records."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import threading
 import time
 import zlib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final, Protocol
 
 from connect_share.admin import Admin
@@ -40,16 +41,17 @@ class Traffic:
     """A producer (all replicas have to acknowledge) and a consumer on one topic, each in a thread of its own.
 
     Args:
-        cluster: that is broken and mended.
+        cluster: of the drill.
         topics: partitions and replicas by name.
         live: the topic that is written and read all the time.
 
     Attributes:
-        acknowledged: checksum of each record that a broker said it has.
-        unplaced: topic, partition and checksum of those whose offset it did not say: a repeated write that it had already.
-        refused: writes that were reported as failed.
-        seen: checksums of what the consumer was given.
-        read_errors: what the consumer was told instead.
+        acknowledged: checksum of each acknowledged record.
+        unplaced: topic, partition and checksum of records acknowledged without an offset: a retry of a write that had
+            succeeded.
+        refused: failed writes.
+        seen: checksums of the records that were read.
+        read_errors: names of the consumer's errors.
     """
 
     def __init__(self, cluster: Cluster, topics: Mapping[str, tuple[int, int]], live: str) -> None:
@@ -70,7 +72,7 @@ class Traffic:
         self._run = 0
 
     def create(self) -> None:
-        """Make the topics, write records into each, and wait for all replicas."""
+        """Create the topics, write records into each, and wait for all replicas."""
         with self._cluster.admin(WAIT_S) as admin:
             for topic, (partitions, replicas) in self.topics.items():
                 admin.create_topic(NewTopicRequest(topic, partitions, replicas))
@@ -89,28 +91,31 @@ class Traffic:
                 key=f"k{number % 50}",
                 value=f"{topic} {number} {self._run}",
                 partition=partitions[number % len(partitions)],
-                on_delivery=self._told,
+                on_delivery=self._on_delivery,
             )
         if writer.flush(WAIT_S) or self.refused > refused:
             raise EmbeddedError(f"{topic}: records were not acknowledged within {WAIT_S:g} s")
 
-    def start(self) -> None:
-        """Begin."""
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Run both, until the consumer has read the last acknowledged record; then check that nothing is lost."""
         for one in self._threads:
             one.start()
+        try:
+            yield
+        except BaseException:
+            self._abandoned.set()  # both end at once
+            self._stop()
+            raise
+        self._stop()
+        self.check_nothing_lost()
 
-    def stop(self) -> None:
-        """End the producer, wait for its last acknowledgement, and for the consumer to have seen that."""
+    def _stop(self) -> None:
         self._stopped.set()
         for one in self._threads:
             one.join(2 * WAIT_S)
 
-    def abandon(self) -> None:
-        """End both at once; what is not acknowledged is given up."""
-        self._abandoned.set()
-        self.stop()
-
-    def _told(self, error: object, message: Message) -> None:
+    def _on_delivery(self, error: object, message: Message) -> None:
         if error is not None:
             self.refused += 1
             return
@@ -118,7 +123,7 @@ class Traffic:
         if message.offset() is None:
             self.unplaced.append((str(message.topic()), int(message.partition() or 0), value))
         else:
-            self.acknowledged[place_of(message)] = value
+            self.acknowledged[position_of(message)] = value
 
     def _produce(self) -> None:
         writer = producer(self._cluster.client_settings, client_id="drill-producer", idempotent=True)
@@ -126,7 +131,11 @@ class Traffic:
             if self._stopped.is_set():
                 break
             writer.produce(
-                self.live, key=f"live{number}", value=f"live {number}", partition=number % 2, on_delivery=self._told
+                self.live,
+                key=f"live{number}",
+                value=f"live {number}",
+                partition=number % 2,
+                on_delivery=self._on_delivery,
             )
             writer.poll(_PAUSE_S)
             self._stopped.wait(_PAUSE_S)
@@ -162,13 +171,13 @@ class Traffic:
                     if not is_end_of_partition(error):
                         self.read_errors[error.name()] += 1
                     continue
-                self.twice += place_of(message) in self.seen
-                self.seen[place_of(message)] = checksum(message.key(), message.value())
+                self.twice += position_of(message) in self.seen
+                self.seen[position_of(message)] = checksum(message.key(), message.value())
         finally:
             reader.close()
 
-    def short(self) -> list[str]:
-        """Name partitions whose ISR is not full, or that are not there."""
+    def not_in_sync(self) -> list[str]:
+        """Return the partitions that are missing, or whose ISR is not full."""
         with self._cluster.admin() as admin:
             found = admin.describe_topics(self.topics)
         return [
@@ -182,10 +191,10 @@ class Traffic:
 
     def await_isr(self) -> None:
         """Wait until all replicas are in sync."""
-        await_that(lambda: not self.short(), "a full ISR")
+        await_that(lambda: not self.not_in_sync(), "a full ISR")
 
     def contents(self) -> dict[Record, int]:
-        """Read all topics to their ends; gives the checksum of each record."""
+        """Read all topics to their ends; return the checksum of each record."""
         partitions = [(topic, number) for topic, (count, _) in self.topics.items() for number in range(count)]
         with self._cluster.admin() as admin:
             ends = admin.end_offsets(partitions)
@@ -198,30 +207,22 @@ class Traffic:
             while any(positions[one] < ends[one] for one in partitions) and time.monotonic() < deadline_s:
                 message = reader.poll(0.5)
                 if message is not None and message.error() is None:
-                    topic, number, offset = place = place_of(message)
+                    topic, number, offset = place = position_of(message)
                     found[place] = checksum(message.key(), message.value())
                     positions[topic, number] = offset + 1
         finally:
             reader.close()
         return found
 
-    def same(self, before: Mapping[Record, int]) -> None:
-        """See to it that each record of before is what it was.
-
-        Raises:
-            EmbeddedError: one is not.
-        """
+    def check_unchanged(self, before: Mapping[Record, int]) -> None:
+        """Raise ``EmbeddedError`` if a record is not as before."""
         now = self.contents()
         if any(now.get(place) != checksum for place, checksum in before.items()):
             raise EmbeddedError("records of before are not what they were")
-        say(f"   the checksum of each of the {len(before):,} records of before is the same; the ISR is full")
+        log(f"   the checksum of each of the {len(before):,} records of before is the same; the ISR is full")
 
-    def judge(self) -> None:
-        """Compare all that was acknowledged with all that is there.
-
-        Raises:
-            EmbeddedError: something is missing, or there twice.
-        """
+    def check_nothing_lost(self) -> None:
+        """Raise ``EmbeddedError`` if an acknowledged record is missing, or there twice."""
         found = self.contents()
         there = Counter((topic, number, checksum) for (topic, number, _), checksum in found.items())
         lost: list[object] = [place for place, checksum in self.acknowledged.items() if found.get(place) != checksum]
@@ -231,35 +232,29 @@ class Traffic:
         missed = [place for place in read if self.seen.get(place) != found[place]]
         errors = ", ".join(f"{name} {count} times" for name, count in sorted(self.read_errors.items()))
         number = len(self.acknowledged) + len(self.unplaced)
-        say(
+        log(
             f"   {number:,} records acknowledged, {self.refused} writes failed, {len(lost)} lost, {len(twice)} there twice"
         )
-        say(
-            f"   the consumer was told {errors or 'no error'}; it missed {len(missed)} records, {self.twice} came twice"
-        )
+        log(f"   the consumer had {errors or 'no error'}; it missed {len(missed)} records, {self.twice} came twice")
         if lost or twice or missed or self.twice or self.refused:
             raise EmbeddedError(f"records were lost, missed or came twice, such as {[*lost, *missed, *twice][:3]}")
 
 
 def await_that(condition: Callable[[], bool], what: str) -> None:
-    """Wait for a condition.
-
-    Raises:
-        EmbeddedError: it did not come true in time.
-    """
+    """Wait for a condition; raise ``EmbeddedError`` if it does not hold in time."""
     until(lambda: holds(condition), bool, what=what, timeout_s=WAIT_S)
 
 
-def place_of(message: Message) -> Record:
-    """Give topic, partition and offset."""
+def position_of(message: Message) -> Record:
+    """Return topic, partition and offset."""
     return str(message.topic()), int(message.partition() or 0), int(message.offset() or 0)
 
 
 def checksum(key: Any, value: Any) -> int:
-    """CRC32 over key and value."""
+    """Return the CRC32 of key and value."""
     return zlib.crc32(bytes(value or b""), zlib.crc32(bytes(key or b"")))
 
 
-def say(text: str) -> None:
-    """Tell how far it is."""
+def log(text: str) -> None:
+    """Print a line of progress."""
     print(text, flush=True)

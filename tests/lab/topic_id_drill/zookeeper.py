@@ -10,9 +10,9 @@ from typing import Final
 
 from connect_share.admin.descriptions import NewTopicRequest
 from connect_share.embedded.errors import EmbeddedError
-from connect_share.topic_ids.authority.zookeeper import open_zookeeper
-from tests.lab.topic_id_drill.commands import Commands, refused, succeed, told
-from tests.lab.topic_id_drill.traffic import RECORDS, Record, Traffic, await_that, say
+from connect_share.topic_ids.authority.zookeeper import Znode, ZooKeeper, open_zookeeper
+from tests.lab.topic_id_drill.commands import Commands, expect_refusal, run_and_log, succeed
+from tests.lab.topic_id_drill.traffic import RECORDS, Record, Traffic, await_that, log
 from tests.lab.zookeeper_cluster import VERSION, ZooKeeperCluster
 
 _TOPICS: Final = {"orders": (2, 3), "events": (1, 3), "single": (1, 1), "quiet": (1, 3)}
@@ -24,9 +24,9 @@ _FEW: Final = 30
 
 
 def drill_zookeeper() -> None:
-    """Break, repair, and count."""
+    """Break the topic ids, repair them, and count the records."""
     began_s = time.monotonic()
-    say(f"1. three brokers of {VERSION} with ZooKeeper start")
+    log(f"1. three brokers of {VERSION} with ZooKeeper start")
     with ZooKeeperCluster() as cluster:
         traffic = Traffic(cluster, _TOPICS, _LIVE)
         traffic.create()
@@ -35,45 +35,39 @@ def drill_zookeeper() -> None:
             cluster.folder,
             ["--zookeeper", cluster.hosts],
         )
-        traffic.start()
-        try:
+        with traffic.running():
             _write_back(cluster, traffic, commands)
             _by_files(cluster, traffic, commands)
             _refusal(cluster, traffic, commands)
-        except BaseException:
-            traffic.abandon()
-            raise
-        traffic.stop()
-        traffic.judge()
-    say(f"   with ZooKeeper: {time.monotonic() - began_s:.0f} s, nothing was lost")
+    log(f"   with ZooKeeper: {time.monotonic() - began_s:.0f} s, nothing was lost")
 
 
 def _write_back(cluster: ZooKeeperCluster, traffic: Traffic, commands: Commands) -> None:
     await_that(lambda: len(traffic.seen) >= RECORDS, "the consumer reads")
     before = traffic.contents()
-    say(f"   {len(_TOPICS)} topics, {len(before):,} records read back; a producer and a consumer go on on {_LIVE}")
+    log(f"   {len(_TOPICS)} topics, {len(before):,} records read back; a producer and a consumer run on {_LIVE}")
     commands.check({})
-    say(f"2. an old tool writes the znodes of {', '.join(_BROKEN)} without their ids")
+    log(f"2. an old tool writes the znodes of {', '.join(_BROKEN)} without their ids")
     _strip(cluster, _BROKEN)
     commands.check({"authority-id-missing": 3})
-    say("   the early alarm: clients notice nothing yet")
-    say("3. the controller changes, finds no ids, and makes up new ones")
+    log("   the early alarm: clients notice nothing yet")
+    log("3. the controller changes, finds no ids, and makes up new ones")
     cluster.change_controller()
     await_that(lambda: traffic.read_errors["INCONSISTENT_TOPIC_ID"] > 0, "the consumer fails")
-    say("   the consumer fails: INCONSISTENT_TOPIC_ID; the producer goes on")
-    say("4. broker 2 restarts, and does not come back into the ISR")
+    log("   the consumer fails: INCONSISTENT_TOPIC_ID; the producer continues")
+    log("4. broker 2 restarts, and does not come back into the ISR")
     cluster.stop_broker(2)
     cluster.start_broker(2)
-    await_that(lambda: bool(traffic.short()), "a short ISR")
+    await_that(lambda: bool(traffic.not_in_sync()), "a short ISR")
     commands.check({"id-differs": 10})
-    say("5. the repair: the original ids go back into the znodes, then one change of the controller")
+    log("5. the repair: the original ids go back into the znodes, then one change of the controller")
     _repair(traffic, commands, "backup", before)
-    say("6. the repair is taken back (--undo), for the exercise: the fault is there again")
+    log("6. the repair is taken back (--undo), for the exercise: the fault is there again")
     errors = traffic.read_errors["INCONSISTENT_TOPIC_ID"]
     succeed(["repair", "topic-ids", "--undo", str(cluster.folder / "backup"), *commands.authority, "--yes"])
     await_that(lambda: traffic.read_errors["INCONSISTENT_TOPIC_ID"] > errors, "the consumer fails again")
     commands.check({"id-differs": 10})
-    say("7. and repaired again")
+    log("7. and repaired again")
     _repair(traffic, commands, "backup-2", before)
 
 
@@ -81,58 +75,54 @@ def _repair(traffic: Traffic, commands: Commands, backup: str, before: dict[Reco
     words = ["repair", "topic-ids", *commands.scans(), *commands.authority]
     commands.plan()
     started_s, seen = time.monotonic(), len(traffic.seen)
-    told([*words, "--backup", str(commands.folder / backup), "--yes"])
-    await_that(lambda: len(traffic.seen) > seen, "the consumer goes on")
-    say(f"   {time.monotonic() - started_s:.1f} s after the command was started the consumer reads again, by itself")
+    run_and_log([*words, "--backup", str(commands.folder / backup), "--yes"])
+    await_that(lambda: len(traffic.seen) > seen, "the consumer reads again")
+    log(f"   {time.monotonic() - started_s:.1f} s after the command was started the consumer reads again, by itself")
     traffic.await_isr()
     commands.check({})
-    traffic.same(before)
+    traffic.check_unchanged(before)
 
 
 def _by_files(cluster: ZooKeeperCluster, traffic: Traffic, commands: Commands) -> None:
-    say(f"8. the id of {_LIVE} is lost once more, and a partition is added after the controller made up a new one")
+    log(f"8. the id of {_LIVE} is lost once more, and a partition is added after the controller made up a new one")
     _strip(cluster, [_LIVE])
     errors = traffic.read_errors["INCONSISTENT_TOPIC_ID"]
     cluster.change_controller()
     await_that(lambda: traffic.read_errors["INCONSISTENT_TOPIC_ID"] > errors, "the consumer fails")
     _add_partition(cluster)
     traffic.topics[_LIVE] = (3, 3)
-    await_that(lambda: not traffic.short(), "the new partition")
+    await_that(lambda: not traffic.not_in_sync(), "the new partition")
     traffic.fill(_LIVE, [2], _FEW)
     commands.check({"id-differs": 6})
-    say("   no single id fits: first the znode, then the files of the new partition, broker by broker")
+    log("   no single id fits: first the znode, then the files of the new partition, broker by broker")
     commands.plan()
     seen = len(traffic.seen)
     backup = ["--backup", str(commands.folder / "backup-3")]
-    told(["repair", "topic-ids", *commands.scans(), *commands.authority, *backup, "--yes"])
-    await_that(lambda: len(traffic.seen) > seen, "the consumer goes on")
+    run_and_log(["repair", "topic-ids", *commands.scans(), *commands.authority, *backup, "--yes"])
+    await_that(lambda: len(traffic.seen) > seen, "the consumer reads again")
     commands.check({"id-differs": 3})
     began_s = time.monotonic()
     controller = _controller(cluster)
     scans = commands.scans()
-    refused(commands.step("prepare", controller, *scans), "is controller and comes last")
+    expect_refusal(commands.step("prepare", controller, *scans), "is controller and comes last")
     for number, broker in enumerate(sorted(cluster.ids, key=lambda one: (one == controller, one))):
         scans = commands.scans()
-        told(commands.step("prepare", broker, *scans))
+        run_and_log(commands.step("prepare", broker, *scans))
         if not number:
-            refused(commands.step("write", broker), "is locked: the broker runs")
+            expect_refusal(commands.step("write", broker), "is locked: the broker runs")
         cluster.stop_broker(broker)
-        told(commands.step("write", broker))
+        run_and_log(commands.step("write", broker))
         cluster.start_broker(broker)
-        told(commands.step("check", broker))
-    say(f"   three brokers in {time.monotonic() - began_s:.0f} s")
+        run_and_log(commands.step("check", broker))
+    log(f"   three brokers in {time.monotonic() - began_s:.0f} s")
     traffic.await_isr()
     commands.check({})
     acknowledged = dict(traffic.acknowledged)
-    found = traffic.contents()
-    lost = [place for place, value in acknowledged.items() if found.get(place) != value]
-    if lost:
-        raise EmbeddedError(f"{len(lost)} acknowledged records are not there any more, such as {lost[0]}")
-    say(f"   the checksum of each of {len(acknowledged):,} acknowledged records is the same; the ISR is full")
+    traffic.check_unchanged(acknowledged)
 
 
 def _refusal(cluster: ZooKeeperCluster, traffic: Traffic, commands: Commands) -> None:
-    say(f"9. topic {_GHOST} is deleted and created again, and an old copy of its directory is put back on broker 2")
+    log(f"9. topic {_GHOST} is deleted and created again, and an old copy of its directory is put back on broker 2")
     with cluster.admin() as admin:
         admin.create_topic(NewTopicRequest(_GHOST, 1, 3))
     traffic.topics[_GHOST] = (1, 3)
@@ -151,7 +141,7 @@ def _refusal(cluster: ZooKeeperCluster, traffic: Traffic, commands: Commands) ->
         del traffic.acknowledged[place]  # the topic was deleted on purpose
     with cluster.admin() as admin:
         admin.create_topic(NewTopicRequest(_GHOST, 1, 3))
-    await_that(lambda: not traffic.short(), "the new topic")
+    await_that(lambda: not traffic.not_in_sync(), "the new topic")
     traffic.fill(_GHOST, [0], 2 * _FEW)
     traffic.await_isr()
     before = traffic.contents()
@@ -164,7 +154,7 @@ def _refusal(cluster: ZooKeeperCluster, traffic: Traffic, commands: Commands) ->
     reasons = [one["reason"] for one in plan["refused"] if one["topic"] == _GHOST]
     if plan["steps"] or not any("its records are another topic's" in one for one in reasons):
         raise EmbeddedError(f"the id must not be written into that directory; planned: {plan}")
-    say(
+    log(
         "   the obvious repair, the right id into that file, would serve the old records; what the refusal says, helps:"
     )
     cluster.stop_broker(2)
@@ -172,7 +162,7 @@ def _refusal(cluster: ZooKeeperCluster, traffic: Traffic, commands: Commands) ->
     cluster.start_broker(2)
     traffic.await_isr()
     commands.check({})
-    traffic.same(before)
+    traffic.check_unchanged(before)
 
 
 def _there(cluster: ZooKeeperCluster) -> bool:
@@ -185,9 +175,7 @@ def _strip(cluster: ZooKeeperCluster, topics: Sequence[str]) -> None:
     with open_zookeeper(cluster.hosts) as session:
         for topic in topics:
             path = f"/brokers/topics/{topic}"
-            znode = session.get(path)
-            if znode is None:
-                raise EmbeddedError(f"{path} is not there")
+            znode = _znode(session, path)
             text = json.dumps({"version": 1, "partitions": json.loads(znode.data)["partitions"]}, separators=(",", ":"))
             session.set(path, text.encode(), znode.version)
 
@@ -195,9 +183,7 @@ def _strip(cluster: ZooKeeperCluster, topics: Sequence[str]) -> None:
 def _add_partition(cluster: ZooKeeperCluster) -> None:
     path = f"/brokers/topics/{_LIVE}"
     with open_zookeeper(cluster.hosts) as session:
-        znode = session.get(path)
-        if znode is None:
-            raise EmbeddedError(f"{path} is not there")
+        znode = _znode(session, path)
         found = json.loads(znode.data)
         found["partitions"]["2"] = [2, 3, 1]
         session.set(path, json.dumps(found, separators=(",", ":")).encode(), znode.version)
@@ -205,7 +191,11 @@ def _add_partition(cluster: ZooKeeperCluster) -> None:
 
 def _controller(cluster: ZooKeeperCluster) -> int:
     with open_zookeeper(cluster.hosts) as session:
-        znode = session.get("/controller")
+        return int(json.loads(_znode(session, "/controller").data)["brokerid"])
+
+
+def _znode(session: ZooKeeper, path: str) -> Znode:
+    znode = session.get(path)
     if znode is None:
-        raise EmbeddedError("there is no controller")
-    return int(json.loads(znode.data)["brokerid"])
+        raise EmbeddedError(f"{path} is not there")
+    return znode

@@ -18,7 +18,7 @@ from tests.support.console import console
 from tests.support.topic_id_trees import NAMES, Tree
 
 ORDERS = "VFikBPGgTFa4tSj3PZTVgw"
-STRANGE = "AAAAAAAAQACAAAAAAAAABQ"
+OTHER_ID = "AAAAAAAAQACAAAAAAAAABQ"
 
 
 @pytest.fixture
@@ -35,12 +35,12 @@ def tree(tmp_path: Path) -> Tree:
 def test_captured_cases_exactly(case: str, run: Any, tmp_path: Path) -> None:
     tree = Tree(case, tmp_path)
     ran = run("check", "topic-ids", "--brokers-dir", tree.folder, *tree.authority_words, "--output", "json")
-    told = ran.json
-    assert told["findings"] == tree.expected
+    result = ran.json
+    assert result["findings"] == tree.expected
     assert ran.code == (1 if tree.expected else 0)
     assert ran.err == ""
-    assert (told["_command"], told["_version"]) == ("check topic-ids", version("connect-share"))
-    assert {one["topic"] for one in told["topics"]} == {one["topic"] for one in tree.expected}
+    assert (result["_command"], result["_version"]) == ("check topic-ids", version("connect-share"))
+    assert {one["topic"] for one in result["topics"]} == {one["topic"] for one in tree.expected}
 
 
 @pytest.mark.parametrize("case", ["blog-case-zk", "recreated-kraft"])
@@ -173,11 +173,11 @@ def test_directories_that_are_missing_or_there_twice(tree: Tree) -> None:
     ]
     twice = tree.folder / "broker-1/logdir-1/orders-0"
     twice.mkdir()
-    tree.set_id("broker-1/logdir-1/orders-0", STRANGE)
+    tree.set_id("broker-1/logdir-1/orders-0", OTHER_ID)
     found = [one for one in tree.found() if one["broker"] == 1]
     assert found == [
-        {**finding("duplicate-directory", "orders", 0, 1, "logdir-1"), "id_on_disk": STRANGE},
-        {**finding("id-differs", "orders", 0, 1, "logdir-1"), "id_on_disk": STRANGE},
+        {**finding("duplicate-directory", "orders", 0, 1, "logdir-1"), "id_on_disk": OTHER_ID},
+        {**finding("id-differs", "orders", 0, 1, "logdir-1"), "id_on_disk": OTHER_ID},
         finding("duplicate-directory", "orders", 0, 1, "logdir-2"),
     ]
 
@@ -198,7 +198,7 @@ def test_kraft_says_where_a_missing_directory_should_be(tmp_path: Path) -> None:
 def test_log_dirs_of_another_cluster(tree: Tree, tmp_path: Path) -> None:
     meta = tree.folder / "broker-2/logdir-2/meta.properties"
     meta.write_text(re.sub("cluster.id=.*", "cluster.id=somebody-elses", meta.read_text()))
-    tree.set_id("broker-2/logdir-2/orders-0", STRANGE)
+    tree.set_id("broker-2/logdir-2/orders-0", OTHER_ID)
     [found] = tree.found()
     assert (found["kind"], found["broker"], found["log_dir"]) == ("foreign-cluster", 2, "logdir-2")
     assert (found["topic"], found["id_on_disk"]) == (None, "somebody-elses")
@@ -209,7 +209,7 @@ def test_log_dirs_of_another_cluster(tree: Tree, tmp_path: Path) -> None:
     assert [(one["kind"], one["broker"]) for one in kraft.found()] == [("foreign-cluster", n) for n in (1, 1, 2, 2)]
 
 
-def test_what_was_not_read_is_told_and_not_taken_as_missing(tree: Tree, run: Any, tmp_path: Path) -> None:
+def test_what_was_not_read_is_reported_and_not_taken_as_missing(tree: Tree, run: Any, tmp_path: Path) -> None:
     (tree.folder / "broker-3").rename(tmp_path / "elsewhere")
     ran = run("check", "topic-ids", "--brokers-dir", tree.folder, *tree.authority_words)
     assert (ran.code, ran.out.splitlines()[0][:11]) == (0, "no findings")
@@ -241,7 +241,7 @@ def test_a_name_that_kafka_has_cut(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--zookeeper-dump", "{dir}/zookeeper.json"], "nothing says what is on the disks"),
+        (["--zookeeper-dump", "{dir}/zookeeper.json"], "no scan is given"),
         (["--brokers-dir", "{dir}"], "one authority is needed"),
         (["--brokers-dir", "{dir}", "-B", "x:1", "--zookeeper-dump", "x"], "one authority is needed"),
         (["--brokers-dir", "{dir}", "--zookeeper-config", "x", "-B", "x:1"], "goes with --zookeeper"),

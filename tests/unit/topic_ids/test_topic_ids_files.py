@@ -61,7 +61,7 @@ class Site(Brokers):
         return ["repair", "topic-ids", "--undo", str(self.backup), *how, *more]
 
     def change(self, path: str, **members: object) -> bytes:
-        """Change members of a znode; gives what was there before."""
+        """Change members of a znode; return what was there before."""
         before, _ = self.client.get(f"/kafka{path}")
         assert isinstance(before, bytes)
         self.client.set(f"/kafka{path}", json.dumps({**json.loads(before), **members}).encode())
@@ -79,7 +79,7 @@ def test_one_broker_after_the_other(
 ) -> None:
     before = site.contents(2)
     path = site.tree.folder / site.orders(2) / "partition.metadata"
-    strange = path.read_bytes()
+    wrong = path.read_bytes()
 
     def refused(words: list[str], reason: str, code: int = 1) -> None:
         now = site.contents(2)
@@ -94,29 +94,29 @@ def test_one_broker_after_the_other(
     site.write_log(site.orders(2), batch(7, 0, 815))
     refused(site.words("prepare", 2, *site.scans()), "nothing proves that its records are those of the topic")
     site.write_log(site.orders(2), batch(0, 0, 4711))
-    told = site.scans()
+    scans = site.scans()
 
     # Its turn has not come while others are away or behind.
     state = site.change("/brokers/topics/quiet/partitions/0/state", isr=[1])
-    refused(site.words("prepare", 2, *told), "not all other replicas are in sync: quiet-0")
+    refused(site.words("prepare", 2, *scans), "not all other replicas are in sync: quiet-0")
     site.client.set("/kafka/brokers/topics/quiet/partitions/0/state", state)
     controller = site.change("/controller", brokerid=2)
     other = site.tree.folder / site.orders(3) / "partition.metadata"
     other.write_bytes(b"garbage")
     refused(site.words("prepare", 2, *site.scans()), "broker 2 is controller and comes last: broker 3 first")
     other.write_bytes(RIGHT)
-    told = site.scans()
+    scans = site.scans()
     site.client.set("/kafka/controller", controller)
     site.client.delete("/kafka/brokers/ids/3")
-    refused(site.words("prepare", 2, *told), "broker 3 down")
+    refused(site.words("prepare", 2, *scans), "broker 3 down")
     site.client.create("/kafka/brokers/ids/3", b"{}")
     state = site.change("/brokers/topics/events/partitions/0/state", isr=[2], leader=2)
-    refused(site.words("prepare", 2, *told), "not all other replicas are in sync")
+    refused(site.words("prepare", 2, *scans), "not all other replicas are in sync")
     site.client.set("/kafka/brokers/topics/events/partitions/0/state", state)
     refused(site.words("prepare", 2, *site.scans(-(10**9))), "was scanned before the znode of orders was written last")
-    refused(site.words("prepare", 1, *told), "nothing to do on broker 1; the plan has steps for broker 2", 0)
+    refused(site.words("prepare", 1, *scans), "nothing to do on broker 1; the plan has steps for broker 2", 0)
     refused(
-        ["repair", "topic-ids", *told, "--zookeeper", site.hosts, "--yes"], "so run it with --step on the machine", 2
+        ["repair", "topic-ids", *scans, "--zookeeper", site.hosts, "--yes"], "so run it with --step on the machine", 2
     )
     assert not site.backup.exists()
 
@@ -176,7 +176,7 @@ def test_one_broker_after_the_other(
     assert path.read_bytes() == RIGHT
     assert killed(site.undo("--yes"), 1)
     assert main(site.undo("--yes")) == 0
-    assert (path.read_bytes(), site.contents(2)) == (strange, before)
+    assert (path.read_bytes(), site.contents(2)) == (wrong, before)
     refused(site.undo("--yes"), "was undone already", 2)
     (site.backup / "1.before").write_bytes(b"x")
     refused(site.undo("--yes"), "has another checksum than backup.json says", 2)

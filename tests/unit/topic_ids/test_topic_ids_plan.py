@@ -19,7 +19,7 @@ from tests.support.topic_id_trees import NAMES, Tree
 ORDERS = "VFikBPGgTFa4tSj3PZTVgw"
 QUIET = "_1rbZLPtTwuBu_gSZzj94w"
 NEW = "RRYSOf9BTOKG7WUAdl0c2g"
-STRANGE = "AAAAAAAAQACAAAAAAAAABQ"
+OTHER_ID = "AAAAAAAAQACAAAAAAAAABQ"
 STRAY = "00ef6bfc14a54b1da530402ecd269582-stray"
 
 
@@ -152,7 +152,7 @@ def test_partitions_added_since(zk: Tree) -> None:
 
 
 def test_a_replica_of_another_log_is_not_given_the_id(tmp_path: Path) -> None:
-    """The obvious repair would mix the records of two topics; only the leader epochs tell that they are two."""
+    """The obvious repair would mix the records of two topics; only the leader epochs show that they are two."""
     tree = Tree("one-replica-zk", tmp_path)
     for broker, epochs in ((1, "0 0\n1 40\n2 90\n"), (3, "0 0\n1 40\n2 90\n"), (2, "0 0\n1 55\n2 90\n")):
         [directory] = [
@@ -166,7 +166,7 @@ def test_a_replica_of_another_log_is_not_given_the_id(tmp_path: Path) -> None:
     ("change", "reason"),
     [
         ("disagree", "partition 0: in-sync replicas have different ids, and the leader not ZooKeeper's"),
-        ("no-leader", "replicas have 2 different ids and no leader tells"),
+        ("no-leader", "replicas have 2 different ids and no leader shows"),
         ("no-id", "neither ZooKeeper nor any replica has a usable id"),
         ("moving", "a reassignment is under way"),
         ("deleting", "its deletion is under way"),
@@ -185,12 +185,12 @@ def test_refused(zk: Tree, change: str, reason: str) -> None:
         state = json.loads(texts["/brokers/topics/orders/partitions/0/state"])
         for directory in directories:
             mine = directory.startswith(f"broker-{state['leader']}")
-            zk.set_id(directory, STRANGE if mine and directory.endswith("-0") else ORDERS)
+            zk.set_id(directory, OTHER_ID if mine and directory.endswith("-0") else ORDERS)
     elif change == "no-leader":
         for name in ("0", "1"):
             texts[f"/brokers/topics/orders/partitions/{name}/state"] = '{"leader":-1,"isr":[]}'
         zk.zookeeper.write_text(json.dumps(texts))
-        zk.set_id(directories[0], STRANGE)
+        zk.set_id(directories[0], OTHER_ID)
     elif change == "no-id":
         zk.change_znode("orders", topic_id=None)
         for directory in directories:
@@ -214,7 +214,7 @@ def test_refused(zk: Tree, change: str, reason: str) -> None:
         texts |= {
             "deleting": {"/admin/delete_topics/orders": ""},
             "tiered-cluster": {
-                "/brokers/topics/__remote_log_metadata": texts["/brokers/topics/quiet"].replace(QUIET, STRANGE)
+                "/brokers/topics/__remote_log_metadata": texts["/brokers/topics/quiet"].replace(QUIET, OTHER_ID)
             },
             "tiered-topic": {"/config/topics/orders": '{"config":{"remote.storage.enable":"true"}}'},
             "no-json": {"/brokers/topics/orders": "oops"},
@@ -251,15 +251,15 @@ def test_the_truth_has_to_be_that_of_the_brokers(zk: Tree, kraft: Tree) -> None:
         assert any(reason in one.reason for one in plan_repair(found).refused)
 
 
-def test_running_brokers_do_not_tell_whose_a_strange_id_was(kraft: Tree) -> None:
+def test_running_brokers_do_not_know_whose_another_id_was(kraft: Tree) -> None:
     asked = replace(kraft.authority(), from_memory=True)
     sizes = set_aside(kraft, "single")
     assert plan_repair(compare(read_brokers_dir(kraft.folder), asked)).refused == []
     [stray] = [name for name in sizes if name.endswith("-stray")]
-    kraft.set_id(stray, STRANGE)
+    kraft.set_id(stray, OTHER_ID)
     assert "use --metadata-dump FILE" in refusal(plan_repair(compare(read_brokers_dir(kraft.folder), asked)))
     assert [one.method for one in plan(kraft).topics] == [RepairMethod.STRAY_RECOVERY]
-    kraft.set_id(kraft.directories("single")[0], STRANGE)
+    kraft.set_id(kraft.directories("single")[0], OTHER_ID)
     found = plan_repair(compare(read_brokers_dir(kraft.folder), asked))
     assert {"use --metadata-dump FILE" in one.reason for one in found.refused} == {True}
     assert len(found.refused) == 2
@@ -325,7 +325,7 @@ def test_a_single_replica_with_new_records_is_refused(kraft: Tree) -> None:
 def test_files_of_kraft_brokers(kraft: Tree) -> None:
     """Followers are best left to the brokers; the only replica, and what keeps a log dir offline, is mended."""
     follower = next(one for one in kraft.directories("orders") if one.startswith("broker-2") and one.endswith("-0"))
-    kraft.set_id(follower, STRANGE)
+    kraft.set_id(follower, OTHER_ID)
     found = plan(kraft)
     assert (found.steps, "copies from the leader" in found.left[0].reason) == ([], True)
     (kraft.folder / follower / "partition.metadata").write_text("garbage")
@@ -352,9 +352,9 @@ def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "   by hand: delete /controller" in shown
     assert shown.endswith("7 steps, nothing refused; nothing was changed\n")
     assert main([*words, "--dry-run", "--output", "json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert (told["_command"], told["dry_run"], told["mode"]) == ("repair topic-ids", True, "zookeeper")
-    assert [step["step"] for step in told["steps"]] == list(range(1, 8))
+    result = json.loads(capsys.readouterr().out)
+    assert (result["_command"], result["dry_run"], result["mode"]) == ("repair topic-ids", True, "zookeeper")
+    assert [step["step"] for step in result["steps"]] == list(range(1, 8))
     assert main(words) == 2
     assert (
         "what can be done from here is done with --zookeeper HOST:PORT; files are changed with --step"

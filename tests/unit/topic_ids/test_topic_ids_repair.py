@@ -7,7 +7,6 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from connect_share.topic_ids.cli import repair as repair_command
 from connect_share.topic_ids.repair.backup import checksum
 from connect_share.topic_ids.repair.znode_changes import ZnodeBackup, ZnodeChange
 from connect_share.topic_ids.scan import scanner
+from tests.support.topic_id_brokers import write_scan
 from tests.support.topic_id_trees import Tree
 from tests.support.zookeeper import zookeeper_client
 
@@ -73,9 +73,7 @@ class Site:
         """Scan all brokers, at a time that many seconds from now."""
         for broker, path in enumerate(self.scans, 1):
             log_dirs = sorted(map(str, self.tree.folder.glob(f"broker-{broker}/*")))
-            records = [dict(one) for one in scanner.scan(log_dirs, broker)]
-            records[0]["started"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + seconds))
-            path.write_text("".join(json.dumps(one) + "\n" for one in records))
+            write_scan(path, scanner.scan(log_dirs, broker), seconds)
 
     def words(self, verb: str, *more: str) -> list[str]:
         scans = [word for path in self.scans for word in ("--scan", str(path))]
@@ -119,13 +117,13 @@ def test_written_back_killed_and_taken_back(
         assert sum(text != before[topic] for topic, text in site.texts().items()) == (0, 2, 3)[number]
         assert (site.controller(), backup.exists()) == (controller, True)
     assert main([*repair, "--dry-run"]) == 0
-    told = capsys.readouterr()
-    assert "no steps, nothing refused" in told.out  # the znodes look healthy, so this has to be told:
-    assert "is not finished: run it without --dry-run" in told.err
+    output = capsys.readouterr()
+    assert "no steps, nothing refused" in output.out  # the znodes look healthy, so this has to be reported:
+    assert "is not finished: run it without --dry-run" in output.err
     assert main([*repair, "--yes", "--output", "json"]) == 0
-    told = capsys.readouterr()
-    assert "going on with the repair begun in" in told.err
-    assert json.loads(told.out)["done"] == [
+    output = capsys.readouterr()
+    assert "continuing the repair begun in" in output.err
+    assert json.loads(output.out)["done"] == [
         "controller changed, it is broker 2 now",
         "all replicas of these topics are in sync",
     ]
@@ -191,7 +189,9 @@ def test_nothing_is_written_that_was_not_planned(
         assert {topic: text for topic, text in site.texts().items() if topic in before} == before
         assert site.controller() == controller
 
-    refused(["repair", "topic-ids", "--brokers-dir", str(site.tree.folder), *repair[8:]], "nothing says when broker 1")
+    refused(
+        ["repair", "topic-ids", "--brokers-dir", str(site.tree.folder), *repair[8:]], "it is not known when broker 1"
+    )
     site.scan(-60)
     refused(repair, "was scanned before the znode of events was written last")
     site.scan()
@@ -235,9 +235,9 @@ def test_nothing_is_written_that_was_not_planned(
     with monkeypatch.context() as patch:
         patch.setattr(ZooKeeper, "set", overtaken)
         assert main(repair) == 1
-    told = capsys.readouterr().err
-    assert "/brokers/topics/orders was written by somebody else in this moment" in told
-    assert "stopped after 1 step" in told
+    output = capsys.readouterr().err
+    assert "/brokers/topics/orders was written by somebody else in this moment" in output
+    assert "stopped after 1 step" in output
     changed = {topic for topic, text in site.texts().items() if text != before[topic]}
     assert (changed, site.controller()) == ({"events"}, controller)
     assert main(repair) == 1

@@ -66,7 +66,7 @@ def test_it_needs_nothing_but_python_3_8() -> None:
     }  # nothing is ever opened for writing: files go through os.open(O_RDONLY)
 
 
-def test_strange_trees_are_told_and_never_fatal(tmp_path: Path) -> None:
+def test_unusual_trees_are_reported_and_never_fatal(tmp_path: Path) -> None:
     dirs = tmp_path / "d1"
     make(dirs, "orders-0")
     (dirs / "orders-0/00000000000000000000.log").write_bytes(b"12345")
@@ -250,7 +250,7 @@ def test_records_of_no_scan_are_refused(records: list[dict[str, Any]]) -> None:
 )
 @example(b"", 7, 3, 4711, 2)
 def test_first_batches(rest: bytes, offset: int, epoch: int, crc: int, magic: int) -> None:
-    """Of a segment only a head of the newest format tells something; whatever else lies there is passed over."""
+    """Of a segment only a head of the newest format is used; everything else is skipped."""
     with tempfile.TemporaryDirectory() as folder:
         directory = make(Path(folder), "t-0")
         (directory / "00000000000000000000.log").write_bytes(rest)

@@ -93,7 +93,7 @@ def site(tmp_path: Path) -> Iterator[Emptied]:
 
 def test_put_back_killed_and_taken_back(site: Emptied, capsys: pytest.CaptureFixture[str]) -> None:
     before = {broker: site.contents(broker) for broker in site.ids}
-    told = site.all_words()
+    options = site.all_words()
 
     def refused(words: list[str], reason: str, code: int = 1) -> None:
         now = {broker: site.contents(broker) for broker in site.ids}
@@ -103,13 +103,13 @@ def test_put_back_killed_and_taken_back(site: Emptied, capsys: pytest.CaptureFix
         assert {broker: site.contents(broker) for broker in site.ids} == now
 
     with site.running(1):
-        assert main(site.words("prepare", 1, *told, "--dry-run")) == 0
+        assert main(site.words("prepare", 1, *options, "--dry-run")) == 0
         assert "which is empty ->" in capsys.readouterr().out
         assert not (site.tree.folder / "backup-1").exists()
         for broker in site.ids:
-            assert main(site.words("prepare", broker, *told)) == 0
+            assert main(site.words("prepare", broker, *options)) == 0
         assert "run --step prepare on brokers 1, 2 too" in capsys.readouterr().out
-        refused(site.words("prepare", 1, *told), "is there already, of a repair that is prepared", 2)
+        refused(site.words("prepare", 1, *options), "is there already, of a repair that is prepared", 2)
         refused(site.words("write", 1, "--yes"), ".lock is locked: the broker runs")
     # The obvious repair: one broker after the other. The empty leader would make this one throw all away.
     refused(site.words("write", 1, "--yes"), "broker 2 runs")
@@ -134,7 +134,7 @@ def test_put_back_killed_and_taken_back(site: Emptied, capsys: pytest.CaptureFix
         f"version: 0\ntopic_id: {site.topic_id}",
     )
     assert not any((home / name).exists() for name in INDEXES)  # zeros in them would make retention delete the records
-    refused(site.words("check", 1, *told), "not everything is back on brokers 2, 3")
+    refused(site.words("check", 1, *options), "not everything is back on brokers 2, 3")
     refused(site.words("write", 1, "--yes"), "is of a repair that is written", 2)
     for path in site.tree.folder.glob("broker-3/*/.lock"):
         path.unlink()  # as newer brokers do when they stop
@@ -142,13 +142,13 @@ def test_put_back_killed_and_taken_back(site: Emptied, capsys: pytest.CaptureFix
         assert main(site.words("write", broker, "--yes", "--output", "json")) == 0
         assert json.loads(capsys.readouterr().out)["state"] == "written"
     assert not list(site.tree.folder.glob("broker-3/*/.lock"))
-    told = site.all_words()
-    assert main(site.words("check", 3, *told)) == 0
+    options = site.all_words()
+    assert main(site.words("check", 3, *options)) == 0
     assert "all is back: start brokers 1, 2, 3" in capsys.readouterr().out
-    assert main(["check", "topic-ids", *told, "--output", "json"]) == 1
+    assert main(["check", "topic-ids", *options, "--output", "json"]) == 1
     found = json.loads(capsys.readouterr().out)["findings"]
     assert [(one["kind"], one["topic"]) for one in found] == [("stray-directory", "quiet")] * 3  # the empty ones
-    assert main(["repair", "topic-ids", *told, "--dry-run"]) == 0
+    assert main(["repair", "topic-ids", *options, "--dry-run"]) == 0
     assert "what was set aside is empty" in capsys.readouterr().out
 
     backup = site.tree.folder / "backup-1"
@@ -178,11 +178,11 @@ def test_put_back_killed_and_taken_back(site: Emptied, capsys: pytest.CaptureFix
 
 
 def test_what_is_prepared_has_to_be_whole(site: Emptied, capsys: pytest.CaptureFixture[str]) -> None:
-    told = site.scans()
+    options = site.scans()
     dump = site.tree.metadata_dump
     text = dump.read_text("utf-8")
     dump.write_text("".join(line for line in text.splitlines(True) if '"brokerId":3' not in line))
-    assert main(site.words("prepare", 1, *told, *site.tree.authority_words)) == 1
+    assert main(site.words("prepare", 1, *options, *site.tree.authority_words)) == 1
     assert "where broker 3 listens is not known" in capsys.readouterr().err
     dump.write_text(text)
     for path in site.tree.folder.glob("broker-2/*/quiet-0.*-stray"):
@@ -191,7 +191,7 @@ def test_what_is_prepared_has_to_be_whole(site: Emptied, capsys: pytest.CaptureF
     captured = capsys.readouterr()
     assert "broker 2 set nothing aside" in captured.err
     assert "nothing to do on broker 1" in captured.out
-    assert main(["repair", "topic-ids", *told, *site.tree.authority_words, "--server-properties", "x"]) == 2
+    assert main(["repair", "topic-ids", *options, *site.tree.authority_words, "--server-properties", "x"]) == 2
     assert main([*site.words("prepare", 1)[:-1], "nowhere"]) == 2
     capsys.readouterr()
 
@@ -200,7 +200,7 @@ def test_what_is_prepared_has_to_be_whole(site: Emptied, capsys: pytest.CaptureF
     json_values, st.sampled_from(["state", "mode", "broker", "acts", "wrong", "dark", "peers", "log_dirs", "format"])
 )
 @example([{"act": "write-id", "topic": "t", "partition": 0, "folder": "/", "number": 1, "before_sha256": "x"}], "acts")
-def test_a_damaged_index_is_told(value: object, member: str) -> None:
+def test_a_damaged_index_is_reported(value: object, member: str) -> None:
     index = {"format": 1, "kind": "broker", "state": "prepared", "mode": "kraft", "broker": 1, "cluster_id": None}
     index |= {"log_dirs": [], "wrong": [], "dark": [], "peers": [], "acts": []}
     with tempfile.TemporaryDirectory() as folder:
@@ -294,7 +294,7 @@ def test_links_and_files_of_others_are_not_followed(prepared: Emptied, capsys: p
     lock.unlink()
     lock.symlink_to(prepared.tree.folder / "made by root")
     assert main(prepared.words("write", 1, "--yes")) == 1
-    assert "whether the broker is stopped cannot be told" in capsys.readouterr().err
+    assert "whether the broker is stopped is not known" in capsys.readouterr().err
     assert not (prepared.tree.folder / "made by root").exists()
     lock.unlink()
     lock.touch()
