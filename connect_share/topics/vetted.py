@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from connect_share.records import TopicType
@@ -15,8 +15,6 @@ MIN_ISR: Final = "min.insync.replicas"
 UNCLEAN_ELECTION: Final = "unclean.leader.election.enable"
 _MIB: Final = 1 << 20
 _SEGMENT_BYTES: Final = {TopicType.CONFIG: 16 * _MIB, TopicType.OFFSET: 8 * _MIB, TopicType.STATUS: 8 * _MIB}
-_SEGMENT_MS: Final = 3_600_000
-_TOMBSTONES_MS: Final = 86_400_000
 _AT_MOST: Final = frozenset({"segment.bytes", "segment.ms", "min.cleanable.dirty.ratio"})
 """The smaller, the sooner the cleaner comes; ``check startup`` advises less where a topic gains by it."""
 
@@ -43,6 +41,23 @@ class VettedSetting:
         return "[hidden]" if is_secret_property(self.name) else self.value
 
 
+_POLICY: Final = VettedSetting(
+    "cleanup.policy", "compact", "only the newest record of a key counts, and it is never deleted by age"
+)
+_SAME_FOR_ALL: Final = (
+    VettedSetting(
+        "segment.ms", "3600000", "a topic with little traffic is compacted after an hour, too, not after a week"
+    ),
+    VettedSetting(
+        "min.cleanable.dirty.ratio",
+        "0.1",
+        "compacted once a tenth is superseded: a start reads little more than what is valid; Kafka waits for half",
+    ),
+    VettedSetting("delete.retention.ms", "86400000", "removals stay readable for a day, for readers that paused"),
+    VettedSetting(UNCLEAN_ELECTION, "false", "better no leader for a while than one that never had the last records"),
+)
+
+
 def safe_min_isr(replicas: int) -> int:
     """Return the ``min.insync.replicas`` with which one broker may fail: one less than the replicas."""
     return max(1, replicas - 1)
@@ -65,53 +80,21 @@ def vetted_settings(
     """
     largest = number_of(spec.configs, "max.message.bytes") or broker_max_message_bytes or 0
     segment_bytes = max(_SEGMENT_BYTES[spec.topic_type], largest)
-    partitions = "" if spec.topic_type is TopicType.CONFIG else " in each partition"
-    settings = [
-        VettedSetting(
-            "cleanup.policy", "compact", "only the newest record of a key counts, and it is never deleted by age"
-        ),
-        VettedSetting(
-            "segment.bytes",
-            str(segment_bytes),
-            f"the newest segment is never compacted and every start reads it whole{partitions}; Kafka's default is 1 GiB",
-        ),
-        VettedSetting(
-            "segment.ms",
-            str(_SEGMENT_MS),
-            "a topic with little traffic is compacted after an hour, too, not after a week",
-        ),
-        VettedSetting(
-            "min.cleanable.dirty.ratio",
-            "0.1",
-            "compacted once a tenth is superseded: a start reads little more than what is valid; Kafka waits for half",
-        ),
-        VettedSetting(
-            "delete.retention.ms",
-            str(_TOMBSTONES_MS),
-            "removals stay readable for a day, for readers that paused",
-        ),
-        VettedSetting(
-            UNCLEAN_ELECTION,
-            "false",
-            "better no leader for a while than one that never had the last records",
-        ),
-    ]
+    each = "" if spec.topic_type is TopicType.CONFIG else " in each partition"
+    reason = f"the newest segment is never compacted and every start reads it whole{each}; Kafka's default is 1 GiB"
+    settings = [_POLICY, VettedSetting("segment.bytes", str(segment_bytes), reason), *_SAME_FOR_ALL]
     if replicas is not None:
-        why = (
-            "with one replica there is nothing to choose"
-            if replicas == 1
-            else f"acknowledged means on {safe_min_isr(replicas)} of {replicas} brokers, and one may fail without a stop"
-        )
+        why = f"acknowledged means on {safe_min_isr(replicas)} of {replicas} brokers, and one may fail without a stop"
+        if replicas == 1:
+            why = "with one replica there is nothing to choose"
         settings.append(VettedSetting(MIN_ISR, str(safe_min_isr(replicas)), why))
-    own = {name: value for name, value in spec.configs.items() if name != "cleanup.policy"}
-    merged = [
-        replace(setting, value=own.pop(setting.name), why=spec.setting_name(setting.name), from_worker_file=True)
-        if setting.name in own
-        else setting
-        for setting in settings
-    ]
-    merged += [VettedSetting(name, value, spec.setting_name(name), True) for name, value in sorted(own.items())]
-    return tuple(merged)
+    own = {
+        name: VettedSetting(name, value, spec.setting_name(name), from_worker_file=True)
+        for name, value in sorted(spec.configs.items())
+        if name != "cleanup.policy"
+    }
+    merged = [own.pop(setting.name, setting) for setting in settings]
+    return (*merged, *own.values())
 
 
 def refuse_illegal(spec: TopicSpec, settings: Mapping[str, str], replicas: int | None) -> None:

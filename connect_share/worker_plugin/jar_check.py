@@ -32,45 +32,33 @@ class JarSearch:
 
 
 def check_jars(search: JarSearch, ours: JarFile) -> tuple[WorkerFinding, ...]:
-    """Check what was found against the jar of this installation."""
-    return tuple(_findings(search, ours))
+    """Check the jars that were found against the jar of this installation."""
+    return tuple(WorkerFinding(severity, name, text) for severity, name, text in _findings(search, ours))
 
 
-def _findings(search: JarSearch, ours: JarFile) -> Iterable[WorkerFinding]:
+def _findings(search: JarSearch, ours: JarFile) -> Iterable[tuple[Severity, str, str]]:
     found = search.class_path
     if not search.looked_in:
-        yield WorkerFinding(
-            Severity.WARNING,
-            INTERCEPTORS,
-            f"the jar was not looked for: neither --libs, KAFKA_HOME nor CLASSPATH says what the worker's class path is; "
-            f"{_REMEDY}",
+        text = (
+            "the jar was not looked for: neither --libs, KAFKA_HOME nor CLASSPATH says what the worker's class path is"
         )
+        yield Severity.WARNING, INTERCEPTORS, f"{text}; {_REMEDY}"
     elif not found:
-        yield WorkerFinding(
-            Severity.ERROR if search.complete else Severity.WARNING,
-            INTERCEPTORS,
-            f"no jar in {' and '.join(search.looked_in)} has the interceptor; {_REMEDY}",
-        )
+        severity = Severity.ERROR if search.complete else Severity.WARNING
+        yield severity, INTERCEPTORS, f"no jar in {' and '.join(search.looked_in)} has the interceptor; {_REMEDY}"
     elif len(found) > 1:
-        yield WorkerFinding(
-            Severity.ERROR,
-            INTERCEPTORS,
-            f"{len(found)} jars on the class path have the interceptor, and one hides the others: {_paths(found)}; keep one",
-        )
+        text = f"{len(found)} jars on the class path have the interceptor, and one hides the others: {_paths(found)}"
+        yield Severity.ERROR, INTERCEPTORS, f"{text}; keep one"
     for jar in found:
         if jar.sha256 != ours.sha256:
-            yield WorkerFinding(
-                Severity.WARNING,
-                INTERCEPTORS,
-                f"{jar.path} is {compared(jar, ours)}; {_REMEDY}, for all workers of the group at once",
-            )
+            text = f"{jar.path} is {compared(jar, ours)}; {_REMEDY}, for all workers of the group at once"
+            yield Severity.WARNING, INTERCEPTORS, text
     if search.plugin_path:
-        yield WorkerFinding(
-            Severity.WARNING,
-            PLUGIN_PATH,
+        text = (
             f"{PLUGIN_PATH} has the jar ({_paths(search.plugin_path)}), where a worker does not look for interceptors; "
-            f"it belongs on the worker's own class path, such as the libs folder of Kafka",
+            f"it belongs on the worker's own class path, such as the libs folder of Kafka"
         )
+        yield Severity.WARNING, PLUGIN_PATH, text
 
 
 def _paths(jars: Sequence[JarFile]) -> str:
