@@ -52,14 +52,14 @@ def check(topics: ProfiledTopics, capsys: pytest.CaptureFixture[str]) -> Any:
     return call
 
 
-def test_what_is_told(topics: ProfiledTopics, check: Any) -> None:
+def test_what_is_shown(topics: ProfiledTopics, check: Any) -> None:
     ran = check("--output", "json", dear=False)
     assert ran.code == 0  # by the package's own model so few records cost nothing
     assert all("is not as create topics would make it: " in line for line in ran.err.splitlines())
-    told = ran.json
-    assert told["_command"] == "check startup"
-    assert (told["findings"], told["advice"]["changes"], told["problems"]) == (0, [], [])
-    groups = {group["group"]: group for group in told["groups"]}
+    result = ran.json
+    assert result["_command"] == "check startup"
+    assert (result["findings"], result["advice"]["changes"], result["problems"]) == (0, [], [])
+    groups = {group["group"]: group for group in result["groups"]}
     assert groups.keys() == {None, *topics.groups}
     for name in topics.groups:
         group = groups[name]
@@ -77,13 +77,13 @@ def test_what_is_told(topics: ProfiledTopics, check: Any) -> None:
         }
         assert group["start"]["at_least_seconds"] < group["start"]["seconds"] < group["start"]["at_most_seconds"]
         assert group["start"]["alone_seconds"] < group["start"]["seconds"]
-    by_type = {topic["topic_type"]: topic for topic in told["topics"]}
+    by_type = {topic["topic_type"]: topic for topic in result["topics"]}
     config = by_type["config"]
     assert (config["records"], config["unrecognized"]["records"], config["partitions"]) == (8, 1, 1)
     assert by_type["offset"]["settings"]["segment.ms"] == ONE_SEGMENT["segment.ms"]
     assert by_type["offset"]["estimated"]["hidden_superseded_records_at_most"] == 2 * (UPDATES - 1)
     assert by_type["offset"]["estimated"]["dirty_ratio_at_least"] is None
-    assert told["model"]["file"] == "shipped"
+    assert result["model"]["file"] == "shipped"
 
     ran = check("--limit", "6", "--group", topics.groups[1])
     assert ran.code == 1
@@ -116,10 +116,10 @@ def test_settings_are_changed_and_can_be_taken_back(topics: ProfiledTopics, chec
 
         ran = check("--apply", "--yes", "--output", "json")
         assert ran.code == 0
-        told = ran.json
-        changed = {change["setting"]: change["new"] for change in told["advice"]["changes"]}
+        result = ran.json
+        changed = {change["setting"]: change["new"] for change in result["advice"]["changes"]}
         assert changed["segment.ms"] == "3600000"
-        assert told["applied"] is True
+        assert result["applied"] is True
         assert "to undo it:" in ran.err
         await_that(lambda: admin.own_topic_configs(topic), lambda own: own == {**before, **changed}, what="changed")
 
@@ -132,17 +132,17 @@ def test_settings_are_changed_and_can_be_taken_back(topics: ProfiledTopics, chec
         )
         cleaned = await_that(
             lambda: check("--output", "json").json,
-            lambda told: _superseded(told) < UPDATES // 2,
+            lambda result: _superseded(result) < UPDATES // 2,
             what="cleaned",
             timeout_s=120,
         )
-        assert 2 * (UPDATES - 1) - _superseded(cleaned) >= told["advice"]["gain_records"] - 2
+        assert 2 * (UPDATES - 1) - _superseded(cleaned) >= result["advice"]["gain_records"] - 2
         assert cleaned["advice"]["changes"] == []
 
-        for one in told["undo"]:
+        for one in result["undo"]:
             admin.alter_topic_configs(one["topic"], {one["setting"]: one["value"]})
         await_that(lambda: admin.own_topic_configs(topic), lambda own: own == before, what="as before")
 
 
-def _superseded(told: Any) -> int:
-    return sum(group["superseded_records"] for group in told["groups"] if group["group"] != "new")
+def _superseded(result: Any) -> int:
+    return sum(group["superseded_records"] for group in result["groups"] if group["group"] != "new")

@@ -63,11 +63,11 @@ class Cluster:
     def found(self, **more: str) -> tuple[int, int | None, set[tuple[str, str, str]]]:
         """Exit code, connectors looked at, and what was found in which."""
         code, out, _ = self.check("--output", "json", **more)
-        told = json.loads(out)
+        result = json.loads(out)
         findings = {
-            (one["severity"], one["connector"], one["property"]) for one in told["findings"] if one["connector"]
+            (one["severity"], one["connector"], one["property"]) for one in result["findings"] if one["connector"]
         }
-        return code, told["connectors"], findings
+        return code, result["connectors"], findings
 
 
 @pytest.fixture

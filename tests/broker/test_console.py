@@ -179,9 +179,9 @@ def test_offsets_are_what_the_worker_said(filled: Filled, run: Any) -> None:
         found.setdefault(row["connector"], []).append((row["partition"], row["offset"]))
     compared = 0
     for name, one in believed("3.9.2")["connectors"].items():
-        told = [(entry["partition"], entry["offset"]) for entry in one["offsets"]["body"]["offsets"]]
-        if name in found and told and "kafka_topic" not in told[0][0]:
-            assert sorted(found[name], key=str) == sorted(told, key=str)
+        shown = [(entry["partition"], entry["offset"]) for entry in one["offsets"]["body"]["offsets"]]
+        if name in found and shown and "kafka_topic" not in shown[0][0]:
+            assert sorted(found[name], key=str) == sorted(shown, key=str)
             compared += 1
     assert compared >= 3
 
@@ -328,7 +328,7 @@ def test_a_missing_topic_is_named(filled: Filled, run: Any) -> None:
     assert "config.storage.topic" in error["message"]
 
 
-def test_an_open_transaction_is_told(filled: Filled, broker: TestBroker, run: Any, unique: str) -> None:
+def test_an_open_transaction_is_shown(filled: Filled, broker: TestBroker, run: Any, unique: str) -> None:
     topic = f"{unique}-configs"
     with broker.admin() as admin:
         create_known(admin, NewTopicRequest(topic, 1, 1, {"cleanup.policy": "compact"}))

@@ -55,8 +55,8 @@ def test_the_set_is_shown_made_and_found_right(broker: Any, unique: str, tmp_pat
         assert code == 1
         assert {(name, "missing") for name in names.values()} <= kinds
 
-        code, shown, told = run("create", "topics", "-w", path)  # stdin is no terminal
-        assert (code, "give --yes" in told) == (1, True)
+        code, shown, notes = run("create", "topics", "-w", path)  # stdin is no terminal
+        assert (code, "give --yes" in notes) == (1, True)
         code, shown, _ = run("create", "topics", "-w", path, "--yes", "--output", "json")
         made = json.loads(shown)
         assert code == 0
@@ -81,8 +81,8 @@ def test_existing_topics_are_compared_and_an_illegal_set_creates_nothing(
     broker: Any, unique: str, tmp_path: Path, run: Run
 ) -> None:
     def refused(*more: str, words: str, code: int = 2, flags: tuple[str, ...] = ("--yes",)) -> str:
-        found, shown, told = run("create", "topics", "-w", worker_file(tmp_path, broker, unique, *more), *flags)
-        assert words in shown + told
+        found, shown, notes = run("create", "topics", "-w", worker_file(tmp_path, broker, unique, *more), *flags)
+        assert words in shown + notes
         assert found == code
         assert f"{unique}-config" not in admin.topic_names()
         return shown

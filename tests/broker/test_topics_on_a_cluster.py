@@ -189,9 +189,9 @@ def test_old_topics_are_found_and_mended_and_a_dead_broker_is_named(joining: Joi
             lambda done: findings(done) == expected,
             what="as made",
         )
-        told = json.loads(check.stdout)
+        result = json.loads(check.stdout)
         assert check.code == 1
-        assert json.loads(file.read_text()) == told["reassignment"]
+        assert json.loads(file.read_text()) == result["reassignment"]
         shown = console("check", "topics", "-w", path).stdout
         assert (
             "old-offset[0-3]: has 1 of the 3 replicas that offset.storage.replication.factor asks for (too-few-replicas)\n"
@@ -237,7 +237,7 @@ def test_old_topics_are_found_and_mended_and_a_dead_broker_is_named(joining: Joi
 
         # Not every broker has heard of the topic yet.
         words = "after[0], after[1] on brokers 3; bring the brokers up"
-        await_that(refusal, lambda said: words in said, what="told")
+        await_that(refusal, lambda said: words in said, what="the refusal")
 
 
 def assigned(

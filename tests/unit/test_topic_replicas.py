@@ -92,9 +92,9 @@ def found_in(
     facts = ClusterFacts(BROKERS, {} if description is None else {"t": description}, {"t": configs or {}})
     findings = find(facts, [watched])
     for finding in findings:
-        told = finding.to_dict()
-        assert told["message"].startswith("t " if finding.partition is None else f"t[{finding.partition}] ")
-        assert told["remedy"]
+        result = finding.to_dict()
+        assert result["message"].startswith("t " if finding.partition is None else f"t[{finding.partition}] ")
+        assert result["remedy"]
     plan_replicas(facts, [watched])
     return [(finding.kind.value, finding.partition) for finding in findings]
 

@@ -46,25 +46,25 @@ def test_a_right_file(run: Any, tmp_path: Path, libs: Path) -> None:
     file = worker_file(tmp_path)
     ran = run("check", "worker-config", file, "--offline", "--libs", libs)
     assert (ran.code, ran.out, ran.err) == (0, f"{file}: right for topic sharing\n", "")
-    told = run("check", "worker-config", file, "--offline", "--libs", libs, "--output", "json").json
-    assert told["_command"] == "check worker-config"
-    assert told["_version"] == version("connect-share")
-    assert (told["ok"], told["findings"], told["add"]) == (True, [], [])
-    assert (told["connectors_checked"], told["connectors"]) == (False, None)
-    assert [jar["path"] for jar in told["jars"]] == [str(libs / JAR_NAME)]
+    result = run("check", "worker-config", file, "--offline", "--libs", libs, "--output", "json").json
+    assert result["_command"] == "check worker-config"
+    assert result["_version"] == version("connect-share")
+    assert (result["ok"], result["findings"], result["add"]) == (True, [], [])
+    assert (result["connectors_checked"], result["connectors"]) == (False, None)
+    assert [jar["path"] for jar in result["jars"]] == [str(libs / JAR_NAME)]
 
 
-def test_a_plain_file_is_told_what_to_add(run: Any, tmp_path: Path, libs: Path) -> None:
+def test_a_plain_file_gets_the_lines_to_add(run: Any, tmp_path: Path, libs: Path) -> None:
     file = write_properties(tmp_path / "w.properties", worker_properties("127.0.0.1:1", "com.acme"))
     ran = run("check", "worker-config", file, "--offline", "--libs", libs)
     assert ran.code == 1
     lines = [f"{name}={value}" for name, value in LINES.items()]
-    told = ran.out.splitlines()
-    block = told.index(f"add to {file} (at its end: of several lines for one name the last one counts):")
-    assert told[block + 1 : block + 3] == lines
-    assert told[-1] == f"{file}: wrong for topic sharing (2 errors)"
-    assert [line.split(":")[0] for line in told[:2]] == ["error", "error"]
-    assert all(f"; add {line}" in one for line, one in zip(lines, told, strict=False))
+    result = ran.out.splitlines()
+    block = result.index(f"add to {file} (at its end: of several lines for one name the last one counts):")
+    assert result[block + 1 : block + 3] == lines
+    assert result[-1] == f"{file}: wrong for topic sharing (2 errors)"
+    assert [line.split(":")[0] for line in result[:2]] == ["error", "error"]
+    assert all(f"; add {line}" in one for line, one in zip(lines, result, strict=False))
     found = run("check", "worker-config", file, "--offline", "--libs", libs, "--output", "json").json
     assert found["add"] == lines
     assert {finding["severity"] for finding in found["findings"]} == {"error"}
@@ -112,8 +112,8 @@ def test_nobody_listens(run: Any, tmp_path: Path, libs: Path) -> None:
     ran = run(*words)
     assert ran.code == 0
     assert "connect-share: connectors were not checked: no answer from 127.0.0.1:1" in ran.err
-    told = run(*words, "--output", "json")
-    assert (told.code, told.json["connectors_checked"], told.json["findings"]) == (0, False, [])
+    result = run(*words, "--output", "json")
+    assert (result.code, result.json["connectors_checked"], result.json["findings"]) == (0, False, [])
 
 
 def test_a_file_that_does_not_say_where_is_not_asked(run: Any, tmp_path: Path, libs: Path) -> None:
@@ -167,7 +167,7 @@ def test_the_jar_is_handed_out(run: Any, tmp_path: Path) -> None:
     assert target.read_bytes() == jar_path().read_bytes()
 
 
-def test_a_second_jar_beside_it_is_told(run: Any, tmp_path: Path) -> None:
+def test_a_second_jar_beside_it_is_shown(run: Any, tmp_path: Path) -> None:
     shutil.copy(jar_path(), tmp_path / "connect-share-0.0.1.jar")
     ran = run("worker-jar", "--to", tmp_path)
     assert ran.code == 0

@@ -416,7 +416,7 @@ def test_a_wrong_store_password_is_refused_without_showing_it(stores: Path) -> N
 
 
 @needs_keytool
-def test_without_java_the_remedy_is_told(stores: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_java_the_remedy_is_shown(stores: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.delenv("JAVA_HOME", raising=False)
     with pytest.raises(ConfigError, match=r"keytool -exportcert -rfc -alias ALIAS -keystore .*t\.jks >> ca\.pem"):

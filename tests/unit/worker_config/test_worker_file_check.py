@@ -211,7 +211,7 @@ def test_no_value_is_shown() -> None:
         ([OTHER, INTERCEPTOR_CLASS, "a.B", "a.C"], ["the 1 in front of it sees", "the 2 behind it see prefixed"]),
     ],
 )
-def test_what_other_interceptors_see_is_told(names: list[str], words: list[str]) -> None:
+def test_what_other_interceptors_see_is_shown(names: list[str], words: list[str]) -> None:
     (note,) = check_properties({**RIGHT, LIST: ",".join(names)}).findings
     assert note.severity is Severity.NOTE
     assert all(word in note.message for word in words)
@@ -370,16 +370,16 @@ def test_the_jar_on_the_class_path(tmp_path: Path) -> None:
         assert jar is not None
         return jar
 
-    def told(*class_path: JarFile, **more: Any) -> list[tuple[str, str]]:
+    def checked(*class_path: JarFile, **more: Any) -> list[tuple[str, str]]:
         return [(finding.severity.value, finding.message) for finding in of_jars(ours, *class_path, **more)]
 
-    assert told(ours) == []
-    (missing,) = told()
+    assert checked(ours) == []
+    (missing,) = checked()
     assert missing[0] == "error"
     assert "no jar in /libs has the interceptor; connect-share worker-jar --to DIR" in missing[1]
-    (guessed,) = told(complete=False)
+    (guessed,) = checked(complete=False)
     assert guessed[0] == "warning"
-    (nowhere,) = told(looked_in=())
+    (nowhere,) = checked(looked_in=())
     assert nowhere[0] == "warning"
     assert "was not looked for" in nowhere[1]
     for name, number, words in [
@@ -389,11 +389,11 @@ def test_the_jar_on_the_class_path(tmp_path: Path) -> None:
         ("odd.jar", "1.0rc1", "another version (1.0rc1) than"),
         ("none.jar", None, "another version (unknown) than"),
     ]:
-        (found,) = told(other(name, number))
+        (found,) = checked(other(name, number))
         assert found[0] == "warning"
         assert f"{name} is {words}" in found[1]
-    assert [severity for severity, _ in told(ours, other("second.jar", VERSION))] == ["error", "warning"]
-    (misplaced,) = told(ours, plugin_path=(other("third.jar", VERSION),))
+    assert [severity for severity, _ in checked(ours, other("second.jar", VERSION))] == ["error", "warning"]
+    (misplaced,) = checked(ours, plugin_path=(other("third.jar", VERSION),))
     assert misplaced[0] == "warning"
     assert misplaced[1].startswith("plugin.path has the jar (")
 

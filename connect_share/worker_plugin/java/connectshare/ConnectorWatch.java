@@ -26,7 +26,7 @@ final class ConnectorWatch {
         this.settings = settings;
     }
 
-    /** Takes note of one own record of the config topic. Never throws for its content; values are not shown. */
+    /** Notes one own record of the config topic. Never throws for its content; values are not shown. */
     void see(Object originalKey, Object value) {
         if (!(originalKey instanceof String) || !(value instanceof byte[]) || !((String) originalKey).startsWith(CONNECTOR)) {
             return;

@@ -23,7 +23,7 @@ final class Latch {
         return reason.get() != null;
     }
 
-    /** Closes the latch; gives the error to throw. */
+    /** Closes the latch; returns the error to throw. */
     TopicSharingError close(String what, Throwable cause) {
         String message = what + "; nothing is read from or written to the shared topics by " + who + " any more, "
             + "find the cause and restart it";
@@ -39,7 +39,7 @@ final class Latch {
         return new TopicSharingError(message, cause);
     }
 
-    /** Says again, at most once a minute, why nothing is passed on. */
+    /** Logs again, at most once a minute, why no record passes. */
     void remind() {
         long last = remindedAt.get();
         long now = System.nanoTime();
@@ -48,7 +48,7 @@ final class Latch {
         }
     }
 
-    /** Gives the error to throw for a record that must not be sent. */
+    /** Returns the error to throw for a record that must not be sent. */
     TopicSharingError refusal() {
         return new TopicSharingError("not sent, topic sharing is stopped: " + reason.get(), null);
     }

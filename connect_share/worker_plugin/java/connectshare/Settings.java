@@ -42,7 +42,7 @@ final class Settings {
     }
 
     /**
-     * Tells whether these are a worker's own properties.
+     * Returns whether these are a worker's own properties.
      *
      * <p>Clients of connectors get what begins with {@code producer.} or {@code consumer.} only, never these.
      */

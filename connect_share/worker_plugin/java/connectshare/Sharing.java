@@ -41,7 +41,7 @@ final class Sharing {
         }
     }
 
-    /** Gives what belongs to these settings to one more client, which has to {@link #release} it. */
+    /** Returns the sharing of these settings for one more client, which has to {@link #release} it. */
     static Sharing acquire(Settings settings) {
         synchronized (WORKERS) {
             Sharing sharing = WORKERS.get(settings);
@@ -70,7 +70,7 @@ final class Sharing {
     }
 
     /**
-     * Gives the only worker of this JVM, for a client of a connector.
+     * Returns the only worker of this JVM, for a client of a connector.
      *
      * @throws ConfigException there is none, or more than one
      */
@@ -90,7 +90,7 @@ final class Sharing {
         }
     }
 
-    /** Takes back what {@link #acquire} gave; the last one to do so removes the counters. */
+    /** Releases what {@link #acquire} returned; the last release removes the counters. */
     void release() {
         synchronized (WORKERS) {
             clients--;

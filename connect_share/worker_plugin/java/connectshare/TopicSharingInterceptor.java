@@ -59,7 +59,7 @@ public final class TopicSharingInterceptor
     }
 
     /**
-     * Takes the client's properties.
+     * Reads the client's properties.
      *
      * @throws org.apache.kafka.common.config.ConfigException something is missing or wrong; the worker stops
      */

@@ -13,7 +13,7 @@ import org.apache.kafka.connect.connector.policy.ConnectorClientConfigRequest.Cl
 import org.apache.kafka.connect.health.ConnectorType;
 
 /**
- * Gives the interceptor to the clients of source connectors where the worker file cannot have
+ * Adds the interceptor to the clients of source connectors where the worker file cannot have
  * {@code producer.interceptor.classes}: Strimzi drops that line.
  *
  * <p>What connectors may override is decided by another policy, whose name is in {@code connectshare.override.policy}. A worker
@@ -39,7 +39,7 @@ public final class TopicSharingOverridePolicy implements ConnectorClientConfigOv
     }
 
     /**
-     * Takes the worker's properties.
+     * Reads the worker's properties.
      *
      * @throws ConfigException the policy with the rules cannot be had; the worker stops
      */
