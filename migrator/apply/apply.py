@@ -13,17 +13,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from connect_share.admin import Admin
 from connect_share.records import TopicType
 from migrator.backup.backup import back_up
 from migrator.copy.checked_writer import Producers
 from migrator.copy.engine import LOCAL_ENGINE, Engine, local_engine, open_ahead
 from migrator.errors import AlreadyAppliedError, CopyError
 from migrator.facts.bystanders import TopicBaseline, take_baseline
-from migrator.facts.inspection import client_id_of
 from migrator.facts.manifest import Manifest, MigrationStatus, WrittenTopic
 from migrator.facts.migration_run import MigrationRun
 from migrator.facts.readiness import Opened, check_all, copy_jobs, wanted_of
+from migrator.facts.worker_clients import admin_of, client_id_of
 from migrator.plan.plan import MigrationPlan
 from migrator.progress import Progress, Silent
 from migrator.second_process import SecondProcess, is_worth_it, second_process
@@ -190,7 +189,7 @@ def _require_still_there(run: MigrationRun, manifest: Manifest) -> None:
             at = (evidence.topic_type, partition)
             last[at] = max(last.get(at, (-1, "")), (offset, evidence.slice_name))
     worker = run.destination
-    with Admin(worker.admin_settings(), client_id=client_id_of(worker)) as admin:
+    with admin_of(worker) as admin:
         for topic_type, written in manifest.destination.items():
             ends = admin.end_offsets([(written.topic, number) for number in written.end_offsets])
             for (topic, number), end in ends.items():

@@ -1,4 +1,4 @@
-"""Did a plan touch anybody else? The destination's topics are asked, over the offsets noted before the first write."""
+"""The check that a plan changed nothing of other groups, over the offsets noted before its first write."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict
 
-from connect_share.admin import Admin
 from connect_share.records import OffsetRange, TopicType
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import Isolation
 from migrator.errors import PlanFileError
-from migrator.facts.bystanders import GroupDigest, KeyOwners, TopicBaseline, digest_of, place_of, read_as
-from migrator.facts.inspection import ExistingTopic, client_id_of, read_facts, require_same_topic, require_topic
+from migrator.facts.bystanders import GroupDigest, KeyOwners, TopicBaseline, digests_of, key_hash
+from migrator.facts.inspection import ExistingTopic, read_facts, require_same_topic, require_topic
 from migrator.facts.manifest import Manifest
 from migrator.facts.migration_run import MigrationRun
 from migrator.facts.readiness import wanted_of
+from migrator.facts.worker_clients import admin_of, read_messages
 from migrator.progress import Progress, Silent
 
 _DAY_MS: Final = 86_400_000
@@ -28,11 +28,11 @@ _NONE: Final = GroupDigest(keys=0, digest=f"{0:016x}")
 
 
 class BystanderVerdict(enum.Enum):
-    """What is known of one group in one topic.
+    """The result for one group in one topic.
 
-    ``EQUAL``: nothing was written under its keys, and every record is still there. ``WROTE_SINCE``: there are newer
-    records of its own, none of them by this plan; what is missing was superseded by those. ``UNCLEAR``: compaction has
-    taken what would tell. ``TOUCHED``: records are gone, or are others than before.
+    ``EQUAL``: nothing was written under its keys, and every record is still there. ``WROTE_SINCE``: it has newer
+    records, none of them by this plan; they superseded what is missing. ``UNCLEAR``: compaction has removed what would
+    prove it. ``TOUCHED``: records are gone, or are others than before.
     """
 
     EQUAL = "equal"
@@ -65,12 +65,12 @@ class BystanderGroup(BaseModel):
 
 
 class OwnRecords(BaseModel):
-    """What the plan itself has written to one topic.
+    """The records that the plan itself wrote to one topic.
 
     Attributes:
         written: acknowledged records, markers not counted.
-        found: records under the plan's own keys up to the last offset that was acknowledged to it.
-        accounted: as many are found as were acknowledged, so none went under another key.
+        found: records under the plan's own keys, up to the last offset that was acknowledged to it.
+        accounted: as many are found as were acknowledged, so none was written under another key.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -81,7 +81,7 @@ class OwnRecords(BaseModel):
 
 
 class BystanderReport(BaseModel):
-    """The result of ``verify --isolation``; ``isolated`` only if that was proven for every group."""
+    """The result of ``verify --isolation``; ``isolated`` only if no group was touched and none is unclear."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -91,27 +91,11 @@ class BystanderReport(BaseModel):
     groups: tuple[BystanderGroup, ...]
 
 
-@dataclass
-class _Found:
-    """What one topic holds now: of others before the noted ends, of everybody behind them.
-
-    Attributes:
-        among: how many records of others lie among those of the plan.
-        superseded: by group, how many keys have a newer record and none before the noted ends.
-    """
-
-    now: dict[str, GroupDigest] = field(default_factory=dict)
-    records: Counter[str] = field(default_factory=Counter)
-    among: Counter[str] = field(default_factory=Counter)
-    superseded: Counter[str] = field(default_factory=Counter)
-    own: int = 0
-
-
 def check_bystanders(run: MigrationRun, *, progress: Progress | None = None) -> BystanderReport:
-    """Prove from the destination's topics that no key of anybody else was touched; writes nothing.
+    """Check at the destination that no key of another group was touched; writes nothing.
 
     Raises:
-        PlanFileError: the plan was not applied from here, or without noting what others have.
+        PlanFileError: the plan was not applied from here, or without ``--isolation-proof``.
         TopicError: a topic is missing or was recreated.
         BrokerError: the cluster refused.
     """
@@ -122,7 +106,7 @@ def check_bystanders(run: MigrationRun, *, progress: Progress | None = None) -> 
         )
     worker, wanted = run.destination, wanted_of(run.plan)
     checks = []
-    with Admin(worker.admin_settings(), client_id=client_id_of(worker)) as admin:
+    with admin_of(worker) as admin:
         facts = read_facts(admin, {written.topic for written in manifest.destination.values()})
         for topic_type, written in manifest.destination.items():
             found = require_topic(facts, written.topic, remedy="what the plan wrote is gone with it")
@@ -134,7 +118,7 @@ def check_bystanders(run: MigrationRun, *, progress: Progress | None = None) -> 
                 baseline=manifest.isolation.get(topic_type, TopicBaseline(ends={}, groups={})),
                 manifest=manifest,
                 worker=worker,
-                others=KeyOwners(topic_type, wanted),
+                owners=KeyOwners(topic_type, wanted),
                 removals_stay=int(time.time() * 1000) < manifest.started_at_ms + int(kept_ms),
             )
             check.read(progress)
@@ -150,33 +134,46 @@ def check_bystanders(run: MigrationRun, *, progress: Progress | None = None) -> 
 
 
 def _account_for(checks: Sequence[_TopicCheck], manifest: Manifest) -> dict[TopicType, OwnRecords]:
-    """Compare what is found under the plan's own keys with what was acknowledged to it."""
+    """Compare the number of records under the plan's own keys with what was acknowledged to it."""
     mirrored = 0 if manifest.followed is None else manifest.followed.written
-    whole = sum(check.found.own for check in checks) == manifest.records_written + mirrored
+    whole = sum(check.own for check in checks) == manifest.records_written + mirrored
     own = {}
     for check in checks:
         written = sum(each.written for each in manifest.evidence if each.topic_type is check.topic_type)
         # What was mirrored afterwards is counted over all topics together.
-        accounted = whole if mirrored else check.found.own == written
-        own[check.topic_type] = OwnRecords(written=written, found=check.found.own, accounted=accounted)
+        accounted = whole if mirrored else check.own == written
+        own[check.topic_type] = OwnRecords(written=written, found=check.own, accounted=accounted)
     return own
 
 
 @dataclass
 class _TopicCheck:
-    """One topic; ``removals_stay``: no tombstone written since the first write can have been cleaned away yet."""
+    """The check of one topic.
+
+    Attributes:
+        removals_stay: no tombstone written since the first write can have been cleaned away yet.
+        now: by group, what lives before the noted ends.
+        written: by group, how many records lie behind the noted ends.
+        among: how many of those lie among the records of the plan.
+        superseded: by group, how many keys have a newer record and none before the noted ends.
+        own: records of the plan.
+    """
 
     topic_type: TopicType
     facts: ExistingTopic
     baseline: TopicBaseline
     manifest: Manifest
     worker: WorkerConfig
-    others: KeyOwners
+    owners: KeyOwners
     removals_stay: bool
-    found: _Found = field(default_factory=_Found)
+    now: dict[str, GroupDigest] = field(default_factory=dict)
+    written: Counter[str] = field(default_factory=Counter)
+    among: Counter[str] = field(default_factory=Counter)
+    superseded: Counter[str] = field(default_factory=Counter)
+    own: int = 0
 
     def read(self, progress: Progress) -> None:
-        """Read the topic once; what is behind the noted ends first."""
+        """Read the topic once, what is behind the noted ends first."""
         topic, ends = self.facts.topic, self.baseline.ends
         before = [
             OffsetRange(topic, number, self.facts.starts.get(number, end), end) for number, end in sorted(ends.items())
@@ -186,56 +183,42 @@ class _TopicCheck:
             for number, end in sorted(self.facts.ends.items())
         ]
         progress.phase(f"looking at {topic}", sum(max(part.end - part.start, 0) for part in (*before, *since)))
-        newer = self._read_behind(since, progress.advance)
-        self.found.now = digest_of(self.worker, self.others, before, progress.advance, newer=newer)
-        self.found.superseded = Counter(newer.values())
+        newer = self._count_newer(since, progress.advance)
+        self.now = digests_of(self.worker, self.owners, before, progress.advance, newer)
+        self.superseded = Counter(newer.values())
 
-    def _last_written(self) -> dict[int, int]:
-        """Give, per partition, the end of what the plan wrote."""
-        last: dict[int, int] = {}
-        for evidence in self.manifest.evidence:
-            if evidence.topic_type is self.topic_type:
-                for number, (_, offset) in evidence.destination_offsets.items():
-                    last[number] = max(last.get(number, 0), offset + 1)
-        followed = self.manifest.followed
-        if followed is not None and followed.written:
-            for number, end in followed.destination_ends.get(self.topic_type, {}).items():
-                last[number] = max(last.get(number, 0), end)
-        return last
-
-    def _read_behind(self, ranges: list[OffsetRange], advance: Callable[[int], None]) -> dict[int, str]:
-        """Count what was written since; gives the keys of others in it, with their owner."""
-        last, found = self._last_written(), self.found
+    def _count_newer(self, ranges: list[OffsetRange], advance: Callable[[int], None]) -> dict[int, str]:
+        """Count the records behind the noted ends. Returns the keys of other groups in them, with their owner."""
+        first = self.manifest.destination[self.topic_type].end_offsets
+        last = self.manifest.written_up_to(self.topic_type)
         keys: dict[int, str] = {}
-        for batch in read_as(self.worker, ranges, Isolation.READ_UNCOMMITTED):
+        for batch in read_messages(self.worker, ranges, Isolation.READ_UNCOMMITTED):
             for message in batch:
-                key = message.key()
-                among = (message.offset() or 0) < last.get(message.partition() or 0, 0)
-                owner = self.others.owner(key)
+                key, number = message.key(), message.partition() or 0
+                among = first.get(number, 0) <= (message.offset() or 0) < last.get(number, 0)
+                owner = self.owners.owner(key)
                 if owner is not None:
-                    found.records[owner] += 1
-                    found.among[owner] += among
-                    keys[place_of(message)] = owner
-                elif among and not self.others.is_marker(key):
-                    found.own += 1
+                    self.written[owner] += 1
+                    self.among[owner] += among
+                    keys[key_hash(message)] = owner
+                elif among and not self.owners.is_marker(key):
+                    self.own += 1
             advance(len(batch))
         return keys
 
     def judge(self, own: OwnRecords) -> list[BystanderGroup]:
-        """Give the verdict on each group that was or is there."""
-        names = sorted({*self.baseline.groups, *self.found.now, *self.found.records})
-        return [self._judge(name, own) for name in names]
+        """Return the verdict on each group that was or is there."""
+        return [self._judge(name, own) for name in sorted({*self.baseline.groups, *self.now, *self.written})]
 
     def _judge(self, name: str, own: OwnRecords) -> BystanderGroup:
-        found = self.found
-        before, now = self.baseline.groups.get(name, _NONE), found.now.get(name, _NONE)
+        before, now = self.baseline.groups.get(name, _NONE), self.now.get(name, _NONE)
         gone = before.keys - now.keys
-        verdict = BystanderVerdict.WROTE_SINCE if found.records[name] else BystanderVerdict.EQUAL
+        verdict = BystanderVerdict.WROTE_SINCE if self.written[name] else BystanderVerdict.EQUAL
         if gone < 0 or (gone == 0 and now != before):
             verdict = BystanderVerdict.TOUCHED
-        elif gone > found.superseded[name]:  # and nothing newer of these keys is there
+        elif gone > self.superseded[name]:  # and nothing newer of these keys is there
             verdict = BystanderVerdict.TOUCHED if self.removals_stay else BystanderVerdict.UNCLEAR
-        elif found.among[name] and not own.accounted:
+        elif self.among[name] and not own.accounted:
             verdict = BystanderVerdict.UNCLEAR
         return BystanderGroup(
             topic_type=self.topic_type,
@@ -244,6 +227,6 @@ class _TopicCheck:
             verdict=verdict,
             keys_before=before.keys,
             keys_now=now.keys,
-            written_since=found.records[name],
-            among_written=found.among[name],
+            written_since=self.written[name],
+            among_written=self.among[name],
         )

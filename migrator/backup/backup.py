@@ -27,11 +27,11 @@ from connect_share.worker_config.client_settings import Isolation
 from migrator.backup.contents import BackedUpTopic, BackupContents, Origin
 from migrator.copy.copy_job import IDLE_TIMEOUT_S
 from migrator.errors import AlreadyAppliedError
-from migrator.facts.inspection import client_id_of
 from migrator.facts.live_keys import Wanted
 from migrator.facts.manifest import BackupFile, Manifest, backup_path, mirrored_backup_path
 from migrator.facts.migration_run import MigrationRun
 from migrator.facts.readiness import Opened, wanted_of
+from migrator.facts.worker_clients import client_id_of
 from migrator.plan.plan import SourceCluster, SourceTopic
 from migrator.progress import Progress
 from migrator.transform.rules import KeyTransform

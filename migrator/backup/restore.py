@@ -24,12 +24,7 @@ from connect_share.worker_config.client_settings import Isolation
 from migrator.backup.contents import BackupContents, Origin, read_contents
 from migrator.backup.restore_diff import ConnectorChanges, NewestValues, changes
 from migrator.errors import RestoreRejectedError
-from migrator.facts.inspection import (
-    ExistingTopic,
-    load_worker_file,
-    read_facts,
-    require_no_live_workers,
-)
+from migrator.facts.inspection import ExistingTopic, read_facts, require_no_live_workers
 from migrator.facts.worker_clients import admin_of, read_records, write_records
 from migrator.planner.make_plan import DEFAULT_MAX_MESSAGE_BYTES
 from migrator.planner.record_counter import RecordCounter
@@ -286,7 +281,7 @@ def prepare_restore(
     contents = read_contents(file)
     (progress or Silent()).phase(f"checking {file.path.name}", 0)
     file.check()
-    worker = load_worker_file(worker_file)
+    worker = WorkerConfig.from_file(worker_file)
     group = ClusterGroupId(worker.group_id) if worker.sharing_enabled else None
     filled = frozenset(number for number, count in enumerate(file.sections) if count)
     origin = choose_origin(contents, filled, worker, request)

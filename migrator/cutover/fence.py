@@ -8,7 +8,7 @@ from typing import Final
 
 from connect_share import client
 from migrator.cutover.moved_source import MovedSource
-from migrator.facts.inspection import client_id_of
+from migrator.facts.worker_clients import client_id_of
 from migrator.progress import Progress
 
 _AT_ONCE: Final = 8

@@ -11,7 +11,8 @@ from connect_share.state import ClusterConfigState, TargetState, replay_config
 from connect_share.worker_config import WorkerConfig
 from migrator.facts.inspection import read_facts, require_no_live_workers, require_no_open_transaction
 from migrator.facts.migration_run import MigrationRun
-from migrator.facts.readiness import same_members, whole_topic
+from migrator.facts.readiness import same_members
+from migrator.facts.source_topics import whole_topic
 from migrator.facts.worker_clients import admin_of, read_records
 from migrator.plan.plan import SourceCluster
 

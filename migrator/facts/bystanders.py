@@ -1,7 +1,7 @@
-"""What a destination holds of everybody else before a plan writes there: counts and digests, never a key or a value.
+"""The records of other groups at a destination, as counts and digests; never a key or a value.
 
-Taken before the first write and again later over the same offsets, equal figures prove that every record of the others
-is still there, unchanged and at its place. ``migrator.apply.bystander_check`` compares.
+The figures are taken before the first write, and later again over the same offsets. If they are equal, every record of
+the other groups is still there, unchanged and at its offset. ``migrator.apply.bystander_check`` compares them.
 """
 
 from __future__ import annotations
@@ -9,30 +9,28 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from pydantic import BaseModel, ConfigDict
 
-from connect_share.admin import Admin
 from connect_share.client import Message, headers_of
 from connect_share.keys import connector_of, split_key
-from connect_share.log.ranges import read_batches
 from connect_share.records import OffsetRange, TopicType
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import Isolation
 from migrator.copy.barrier import BARRIER_RECORDS
-from migrator.copy.copy_job import IDLE_TIMEOUT_S
-from migrator.facts.inspection import ExistingTopic, client_id_of
+from migrator.facts.inspection import ExistingTopic
 from migrator.facts.live_keys import Wanted
+from migrator.facts.worker_clients import admin_of, read_messages
 from migrator.progress import Progress
 from migrator.transform.rules import PLAIN_KEYS
 
 ILLEGAL_KEYS: Final = "illegal keys"
-"""How people are told of records whose key Connect does not write. No cluster group id has a blank."""
+"""The name for records whose key Connect does not write. No cluster group id has a blank."""
 AT_ONCE: Final = 200_000
-"""Offsets read together: memory grows with them, or with the largest partition; 40 bytes or so for each key."""
+"""Offsets read together. Memory grows with them, or with the largest partition: about 40 bytes for each key."""
 _MODULUS: Final = 2**64
 _PLACE: Final = struct.Struct(">iqqI")
 
@@ -55,8 +53,8 @@ class TopicBaseline(BaseModel):
     """One destination topic before the first write.
 
     Attributes:
-        ends: per partition the end of what was looked at: that of committed records, exclusive.
-        groups: by group; :data:`ILLEGAL_KEYS` and plain keys count as one each.
+        ends: per partition the end of what was read, that of committed records, exclusive.
+        groups: by group; illegal keys and plain keys count as one group each.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -66,7 +64,7 @@ class TopicBaseline(BaseModel):
 
 
 class KeyOwners:
-    """Tells whose a key is, seen from a plan that writes to ``wanted``."""
+    """The owners of keys at the destination of a plan that writes to ``wanted``."""
 
     def __init__(self, topic_type: TopicType, wanted: Wanted) -> None:
         self._topic_type = topic_type
@@ -74,7 +72,7 @@ class KeyOwners:
         self._own_mark = BARRIER_RECORDS[topic_type][0]
 
     def owner(self, key: bytes | None) -> str | None:
-        """Name the group of a key; ``None`` for what the plan itself writes."""
+        """Return the group of a key; ``None`` for what the plan itself writes."""
         parts = None if key is None else split_key(self._topic_type, key)
         if parts is None:
             return ILLEGAL_KEYS
@@ -90,38 +88,33 @@ class KeyOwners:
         return PLAIN_KEYS if space is None else space
 
     def is_marker(self, key: bytes | None) -> bool:
-        """Tell the marker of a group, and what a resume settles with, apart from the records that were moved."""
+        """Return whether a key is the marker of a group or a barrier of a resume, not that of a moved record."""
         return key is not None and key.endswith(self._own_mark)
 
 
 @dataclass
-class DigestSums:
-    """Running figures by group, memory bounded by the keys of the partitions that are read together."""
+class _DigestSums:
+    """Running figures by group. Memory is bounded by the keys of the partitions that are read together."""
 
     keys: Counter[str] = field(default_factory=Counter)
     digests: Counter[str] = field(default_factory=Counter)
-    _newest: dict[int, int] = field(default_factory=dict)
-
-    def forget_keys(self) -> Iterable[int]:
-        """Go on with other partitions, for a key lives in one; gives the living keys so far, as ``place_of``."""
-        living, self._newest = self._newest, {}
-        return living.keys()
+    newest: dict[int, int] = field(default_factory=dict)
 
     def add(self, owner: str, message: Message) -> None:
-        """Take the next record of a partition, in order of offsets."""
-        key, value = message.key() or b"", message.value()
-        place = place_of(message)
-        known = self._newest.pop(place, None)
+        """Count the next record of a partition, in order of offsets."""
+        key = key_hash(message)
+        known = self.newest.pop(key, None)
         if known is not None:
             self.digests[owner] -= known
             self.keys[owner] -= 1
+        value = message.value()
         if value is not None:
-            told = self._newest[place] = _told(message, key, value)
-            self.digests[owner] += told
+            self.newest[key] = digest = _digest(message, value)
+            self.digests[owner] += digest
             self.keys[owner] += 1
 
     def groups(self) -> dict[str, GroupDigest]:
-        """Give the figures by group; groups of which nothing lives are left out."""
+        """Return the figures by group; groups of which nothing lives are left out."""
         return {
             owner: GroupDigest(keys=count, digest=f"{self.digests[owner] % _MODULUS:016x}")
             for owner, count in sorted(self.keys.items())
@@ -129,106 +122,90 @@ class DigestSums:
         }
 
 
-def place_of(message: Message) -> int:
-    """Stand for partition and key, in this process only: nobody outside can make two that collide."""
+def key_hash(message: Message) -> int:
+    """Return a number for partition and key. It is salted per process, so that nobody can write keys that collide."""
     return hash((message.partition(), message.key() or b""))
 
 
-def _told(message: Message, key: bytes, value: bytes) -> int:
-    offset, timestamp_ms = message.offset() or 0, message.timestamp()[1]
+def _digest(message: Message, value: bytes) -> int:
+    key, offset, timestamp_ms = message.key() or b"", message.offset() or 0, message.timestamp()[1]
     hashed = hashlib.blake2b(_PLACE.pack(message.partition() or 0, offset, timestamp_ms, len(key)), digest_size=8)
     hashed.update(key)
     hashed.update(value)
     headers = headers_of(message)
-    if headers != ():  # what cannot be read is one and the same here
+    if headers != ():  # headers that cannot be read all count as equal
         hashed.update(repr(headers and [*headers]).encode())
     return int.from_bytes(hashed.digest(), "big")
 
 
 def portions(ranges: Sequence[OffsetRange], at_once: int = AT_ONCE) -> Iterator[list[OffsetRange]]:
-    """Put partitions together that are read by one client; a partition is never split."""
-    taken: list[OffsetRange] = []
+    """Yield the partitions that one client reads together; a partition is never split."""
+    portion: list[OffsetRange] = []
     room = at_once
     for part in ranges:
         size = part.end - part.start
-        if taken and size > room:
-            yield taken
-            taken, room = [], at_once
-        taken.append(part)
+        if portion and size > room:
+            yield portion
+            portion, room = [], at_once
+        portion.append(part)
         room -= size
-    if taken:
-        yield taken
+    if portion:
+        yield portion
 
 
-def digest_of(
+def digests_of(
     worker: WorkerConfig,
-    others: KeyOwners,
+    owners: KeyOwners,
     ranges: Sequence[OffsetRange],
     on_progress: Callable[[int], None],
-    *,
-    newer: dict[int, str] | None = None,
+    newer: dict[int, str],
 ) -> dict[str, GroupDigest]:
-    """Read committed records and give the figures of everybody but the plan itself.
+    """Read committed records and return the figures of every group but that of the plan.
 
     Args:
         worker: of the destination.
-        others: tells whose a key is.
-        ranges: what is looked at.
+        owners: of the keys, seen from the plan.
+        ranges: the offsets that are read.
         on_progress: called with the number of records read since the last call.
-        newer: keys, as ``place_of``; those that live in the ranges are taken out of it.
+        newer: keys, as ``key_hash``; those that live in the ranges are removed from it.
 
     Raises:
         BrokerError: reading was refused.
         ReadToEndTimeoutError: an end was not reached.
     """
-    sums = DigestSums()
+    sums = _DigestSums()
     for portion in portions([part for part in ranges if part.end > part.start]):
-        for batch in read_as(worker, portion, Isolation.READ_COMMITTED):
+        for batch in read_messages(worker, portion, Isolation.READ_COMMITTED):
             for message in batch:
-                owner = others.owner(message.key())
+                owner = owners.owner(message.key())
                 if owner is not None:
                     sums.add(owner, message)
             on_progress(len(batch))
-        for place in sums.forget_keys():
-            if newer:
-                newer.pop(place, None)
+        for key in sums.newest:
+            newer.pop(key, None)
+        sums.newest.clear()  # a key lives in one partition
     return sums.groups()
-
-
-def read_as(worker: WorkerConfig, ranges: Sequence[OffsetRange], isolation: Isolation) -> Iterable[list[Message]]:
-    """Read ranges with a worker's settings.
-
-    Raises:
-        BrokerError, ReadToEndTimeoutError: as :func:`connect_share.log.read_batches`.
-    """
-    return read_batches(
-        worker.consumer_settings(),
-        ranges,
-        isolation=isolation,
-        client_id=client_id_of(worker),
-        idle_timeout_s=IDLE_TIMEOUT_S,
-    )
 
 
 def take_baseline(
     worker: WorkerConfig, opened: Mapping[TopicType, ExistingTopic], wanted: Wanted, progress: Progress
 ) -> dict[TopicType, TopicBaseline]:
-    """Look at the destination's topics before anything is written; empty ones are not read.
+    """Read the destination's topics before anything is written.
 
     Args:
         worker: of the destination.
-        opened: the topics, with the ends up to which they are looked at.
-        wanted: what the plan is going to write.
-        progress: told how far it is.
+        opened: the topics, with the ends up to which they are read.
+        wanted: the keys that the plan will write.
+        progress: reports how far it is.
 
     Raises:
         BrokerError: the cluster refused.
     """
     baseline = {}
-    with Admin(worker.admin_settings(), client_id=client_id_of(worker)) as admin:
+    with admin_of(worker) as admin:
         for topic_type, facts in opened.items():
             partitions = [(facts.topic, number) for number in facts.ends]
-            # What others have written in transactions that are open now belongs to nobody yet.
+            # Records of transactions that are open now belong to nobody yet.
             stable = admin.end_offsets(partitions, Isolation.READ_COMMITTED)
             ends = {number: min(end, stable[facts.topic, number]) for number, end in facts.ends.items()}
             ranges = [OffsetRange(facts.topic, number, facts.starts[number], end) for number, end in ends.items()]
@@ -236,6 +213,6 @@ def take_baseline(
             groups = {}
             if total:
                 progress.phase(f"noting what {facts.topic} holds of others", total)
-                groups = digest_of(worker, KeyOwners(topic_type, wanted), ranges, progress.advance)
+                groups = digests_of(worker, KeyOwners(topic_type, wanted), ranges, progress.advance, {})
             baseline[topic_type] = TopicBaseline(ends=ends, groups=groups)
     return baseline

@@ -1,11 +1,10 @@
-"""Facts from a Kafka cluster that planning, applying and verifying all ask for, and the refusals on them."""
+"""The state of topics and groups as a Kafka cluster reports it, and the refusals that rest on it."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from connect_share.admin import Admin, TopicDescription
@@ -15,20 +14,18 @@ from connect_share.errors import (
     TopicMissingError,
     TopicRecreatedError,
 )
-from connect_share.log.ranges import read_ranges
 from connect_share.records import OffsetRange, TopicType
 from connect_share.worker_config import WorkerConfig
-from connect_share.worker_config.client_settings import ClientSettings, Isolation
-from migrator.copy.copy_job import IDLE_TIMEOUT_S
+from connect_share.worker_config.client_settings import Isolation
 from migrator.errors import DestinationNotEmptyError, PlanRejectedError, SourceChangedError
 from migrator.facts.live_keys import LiveKeys, Wanted
+from migrator.facts.worker_clients import read_records
 from migrator.plan.plan import SourceTopic
 from migrator.progress import Progress, counted
 from migrator.transform.rules import PLAIN_KEYS, KeyTransform
 
-CLIENT_ID_SUFFIX: Final = "migrate"
 BUSY_TOPIC_WAIT_S: Final = 30.0
-"""How long the transactions of others on a busy topic are waited for; those of a healthy worker last a second."""
+"""The wait for open transactions on a busy topic; those of a healthy worker last a second."""
 _ASK_AGAIN_S: Final = 0.2
 
 
@@ -47,18 +44,8 @@ class ExistingTopic:
     ends: dict[int, int]
 
     def ranges(self) -> list[OffsetRange]:
-        """All records of the topic."""
+        """Return the ranges of all records of the topic."""
         return [OffsetRange(self.topic, number, self.starts[number], end) for number, end in self.ends.items()]
-
-
-def load_worker_file(path: Path | str) -> WorkerConfig:
-    """Read a worker file again; plans hold its path only."""
-    return WorkerConfig.from_file(Path(path))
-
-
-def client_id_of(worker_config: WorkerConfig) -> str:
-    """Client id of every client that this tool opens with a worker's settings."""
-    return worker_config.client_id(CLIENT_ID_SUFFIX)
 
 
 def read_facts(admin: Admin, topics: Collection[str]) -> dict[str, ExistingTopic]:
@@ -124,17 +111,17 @@ def require_no_open_transaction(admin: Admin, facts: ExistingTopic, *, wait_s: f
 
     Args:
         admin: of the topic's cluster.
-        facts: the ends in question.
-        wait_s: how long to wait for transactions that others have open just now.
+        facts: the topic with its ends.
+        wait_s: wait this long for transactions that are open now, seconds.
 
     Raises:
-        OpenTransactionError: a transaction is open in front of an end: a reader of committed records would
-            stop there without a word, another would take records that may yet be aborted.
+        OpenTransactionError: a transaction is open in front of an end. A reader of committed records would stop
+            there; another reader would take records that may be aborted.
     """
     partitions = [(facts.topic, number) for number in facts.ends]
     deadline_s = time.monotonic() + wait_s
     while True:
-        # Asked for after the ends: what was appended meanwhile can only raise it.
+        # The ends were read before: what is appended meanwhile can only raise the last stable offset.
         stable = admin.end_offsets(partitions, Isolation.READ_COMMITTED)
         behind = [(number, at) for (_, number), at in stable.items() if at < facts.ends[number]]
         if not behind:
@@ -170,65 +157,52 @@ def require_no_live_workers(admin: Admin, group_id: str, *, side: str) -> None:
 
 
 def refuse_present(
-    settings: ClientSettings,
-    topic_type: TopicType,
-    facts: ExistingTopic,
-    wanted: Wanted,
-    *,
-    client_id: str,
-    progress: Progress,
+    worker: WorkerConfig, topics: Mapping[TopicType, ExistingTopic], wanted: Wanted, progress: Progress
 ) -> None:
-    """Refuse a destination topic in which something lives already of what is to be moved there.
+    """Refuse destination topics in which something lives already of what is to be moved there.
 
-    What was superseded or removed does not count: one may go back onto topics that were left.
+    Keys that were removed or superseded do not count: a group may move back onto topics that it left.
 
     Raises:
-        DestinationNotEmptyError: it does; it says how many keys.
+        DestinationNotEmptyError: it says how many keys live there.
+        BrokerError: reading was refused.
     """
-    ranges = facts.ranges()
-    progress.phase(f"looking for the groups in {facts.topic}", sum(part.end - part.start for part in ranges))
-    living = LiveKeys(topic_type, wanted)
-    records = read_ranges(
-        settings,
-        ranges,
-        isolation=Isolation.READ_UNCOMMITTED,
-        client_id=client_id,
-        idle_timeout_s=IDLE_TIMEOUT_S,
+    for topic_type, facts in topics.items():
+        ranges = facts.ranges()
+        progress.phase(f"looking for the groups in {facts.topic}", sum(part.end - part.start for part in ranges))
+        live_keys = LiveKeys(topic_type, wanted)
+        for record in counted(read_records(worker, ranges, Isolation.READ_UNCOMMITTED), progress.advance):
+            live_keys.add(record)
+        counts = sorted(live_keys.counts().items(), key=str)
+        if counts:
+            space, count = counts[0]
+            raise _not_empty(facts.topic, space, count, wanted[space])
+
+
+def _not_empty(
+    topic: str, space: str | None, count: int, connectors: frozenset[str] | None
+) -> DestinationNotEmptyError:
+    owner = PLAIN_KEYS if space is None else f"group {space}"
+    if connectors is not None:
+        owner = f"connector(s) {', '.join(map(repr, sorted(connectors)))} under {owner}"
+    choice = "other topics" if space is None else "another group.id for the destination, other shared topics"
+    return DestinationNotEmptyError(
+        f"{topic} already holds {count} living key(s) of {owner}: choose {choice}"
+        f"{'' if connectors else ', move the others with --assign'}, or remove them first; those that an "
+        "earlier move has left there: connect-share-migrate rollback, or seal --seal remove, with the plan of that move"
     )
-    for record in counted(records, progress.advance):
-        living.take(record)
-    counts = living.counts()
-    for space, count in sorted(counts.items(), key=str):
-        connectors = wanted[space]
-        whose = PLAIN_KEYS if space is None else f"group {space}"
-        if connectors is not None:
-            whose = f"connector(s) {', '.join(map(repr, sorted(connectors)))} under {whose}"
-        with_plain_keys = (
-            "other topics" if space is None else "another group.id for the destination, other shared topics"
-        )
-        raise DestinationNotEmptyError(
-            f"{facts.topic} already holds {count} living key(s) of {whose}: choose {with_plain_keys}"
-            f"{'' if connectors else ', move the others with --assign'}, or remove them first; those that an "
-            "earlier move has left there: connect-share-migrate rollback, or seal --seal remove, with the plan of that move"
-        )
 
 
 def require_source_unchanged(
-    settings: ClientSettings,
-    facts: ExistingTopic,
-    planned: SourceTopic,
-    transform: KeyTransform,
-    *,
-    group_id: str,
-    client_id: str,
-    may_grow: bool = False,
+    worker: WorkerConfig, facts: ExistingTopic, planned: SourceTopic, transform: KeyTransform, *, may_grow: bool = False
 ) -> None:
-    """Refuse a source topic that has records to be moved behind the planned ends, or has lost some at the beginning.
+    """Refuse a source topic that has lost records, or has records to be moved behind the planned ends.
 
-    On a shared topic other groups go on writing; their records do not count.
+    On a shared topic other groups continue to write; their records do not count.
 
     Raises:
         SourceChangedError: it says where.
+        BrokerError: reading was refused.
     """
     parts = {part.partition: part for part in planned.partitions}
     if parts.keys() != facts.ends.keys():
@@ -244,42 +218,14 @@ def require_source_unchanged(
                 f"{planned.topic}[{number}] ends at {facts.ends[number]}, the plan says {part.end}: records were lost; "
                 "make a new plan"
             )
-    grown = [
-        OffsetRange(planned.topic, number, part.end, facts.ends[number])
-        for number, part in parts.items()
-        if facts.ends[number] > part.end and not may_grow
-    ]
-    records = read_ranges(
-        settings, grown, isolation=Isolation.READ_UNCOMMITTED, client_id=client_id, idle_timeout_s=IDLE_TIMEOUT_S
-    )
-    for record in records:
+    if may_grow:
+        return
+    grown = [OffsetRange(planned.topic, number, part.end, facts.ends[number]) for number, part in parts.items()]
+    grown = [each for each in grown if each.end > each.start]
+    for record in read_records(worker, grown, Isolation.READ_UNCOMMITTED):
         if isinstance(transform.original_key(record.key), bytes):
-            part = parts[record.partition]
             raise SourceChangedError(
                 f"{planned.topic}[{record.partition}]@{record.offset} was written since the plan was made, which says "
-                f"that the partition ends at {part.end}; make sure that all workers of {group_id} are stopped and make "
-                "a new plan"
+                f"that the partition ends at {parts[record.partition].end}; make sure that all workers of "
+                f"{worker.group_id} are stopped and make a new plan"
             )
-
-
-def require_worker_file_as_planned(
-    worker_config: WorkerConfig, path: str, *, group_id: str | None, topics: dict[TopicType, str], sharing: bool
-) -> None:
-    """Refuse a worker file that no longer says what it said when the plan was made.
-
-    Raises:
-        PlanRejectedError: group, topics or sharing changed.
-    """
-    changed = [
-        f"{topic_type.value}.storage.topic"
-        for topic_type, topic in topics.items()
-        if worker_config.topic(topic_type) != topic
-    ]
-    if group_id is not None and worker_config.group_id != group_id:
-        changed.append("group.id")
-    if worker_config.sharing_enabled is not sharing:
-        changed.append("connect.management.topic.sharing.support")
-    if changed:
-        raise PlanRejectedError(
-            f"worker file {path} was changed since the plan was made ({', '.join(changed)}); make a new plan"
-        )

@@ -1,12 +1,12 @@
-"""Which keys of a topic still say something: what a move must not be laid over.
+"""The keys of a topic that a move must not write over. Pure.
 
-Pure. A number stands for each key, so a million keys take some hundred megabytes.
+The hash of each key is kept: a million keys take some hundred megabytes.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from connect_share.keys import ConfigKey, parse, split_key
 from connect_share.records import Record, TopicType
@@ -17,14 +17,14 @@ Wanted = Mapping[str | None, frozenset[str] | None]
 
 
 class LiveKeys:
-    """Fed with the records of a topic, in order within each partition.
+    """The living keys of a topic, from its records in order within each partition.
 
-    A key does not live if its newest record removes it. Session keys and restart requests do not live, since a move
-    leaves them behind, nor do task configurations and commits of connectors that are gone, which Connect never removes.
+    A key does not live if its newest record removes it. These do not live either: session keys and restart requests,
+    which a move leaves behind; task configurations and commits of removed connectors, which Connect never removes.
 
     Args:
         topic_type: of the topic.
-        wanted: what is looked for.
+        wanted: the keys that are counted.
     """
 
     def __init__(self, topic_type: TopicType, wanted: Wanted) -> None:
@@ -32,8 +32,8 @@ class LiveKeys:
         self._wanted = wanted
         self._keys: dict[str | None, dict[int, int | None]] = {space: {} for space in wanted}
 
-    def take(self, record: Record) -> None:
-        """Take the next record."""
+    def add(self, record: Record) -> None:
+        """Read the next record."""
         parts = None if record.key is None else split_key(self._topic_type, record.key)
         key = None if parts is None else parse(self._topic_type, parts[1])
         if parts is None or key is None:
@@ -60,3 +60,12 @@ class LiveKeys:
                 for space, keys in self._keys.items()
             }
         )
+
+
+def key_spaces(moved: Iterable[tuple[str | None, Collection[str] | None]]) -> Wanted:
+    """Return what is written by moves, each to a key space, of some connectors or of all (``None``)."""
+    wanted: dict[str | None, frozenset[str] | None] = {}
+    for space, only in moved:
+        known = wanted.get(space, frozenset())
+        wanted[space] = None if known is None or only is None else known | frozenset(only)
+    return wanted

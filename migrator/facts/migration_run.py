@@ -6,7 +6,7 @@ import contextlib
 import fcntl
 import hashlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from connect_share.record_file import half_written
-from connect_share.worker_config import WorkerConfig
-from migrator.errors import AlreadyAppliedError, PlanFileError
-from migrator.facts.inspection import load_worker_file, require_worker_file_as_planned
+from connect_share.records import TopicType
+from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
+from migrator.errors import AlreadyAppliedError, PlanFileError, PlanRejectedError
 from migrator.facts.manifest import Manifest, backup_path, manifest_path, mirrored_backup_path
 from migrator.plan.plan import MigrationPlan
 from migrator.private_file import read_private_file
@@ -186,33 +186,38 @@ def _load_workers(plan: MigrationPlan) -> tuple[list[WorkerConfig], list[WorkerC
     sources, destinations = [], []
     shared = {topic_type: topic.topic for topic_type, topic in plan.destination.topics.items()}
     for source in plan.sources:
-        worker = _load_worker(source.worker_config_file)
-        require_worker_file_as_planned(
-            worker,
-            source.worker_config_file,
-            group_id=source.group_id,
-            topics={topic_type: topic.topic for topic_type, topic in source.topics.items()},
-            sharing=source.sharing,
-        )
-        sources.append(worker)
-        destination = _load_worker(source.destination_worker_config_file)
+        own = {topic_type: topic.topic for topic_type, topic in source.topics.items()}
+        sources.append(_load_worker(source.worker_config_file, source.group_id, own, sharing=source.sharing))
         # A prefix that is the source's own group.id may come from one destination file for several sources.
-        named = source.cluster_group_id not in {None, source.group_id}
-        require_worker_file_as_planned(
-            destination,
-            source.destination_worker_config_file,
-            group_id=source.cluster_group_id if named else None,
-            topics=shared,
-            sharing=source.cluster_group_id is not None,
-        )
-        destinations.append(destination)
+        group_id = None if source.cluster_group_id == source.group_id else source.cluster_group_id
+        file, sharing = source.destination_worker_config_file, source.cluster_group_id is not None
+        destinations.append(_load_worker(file, group_id, shared, sharing=sharing))
     return sources, destinations
 
 
-def _load_worker(file: str) -> WorkerConfig:
+def _load_worker(file: str, group_id: str | None, topics: Mapping[TopicType, str], *, sharing: bool) -> WorkerConfig:
+    """Read a worker file that has to say what it said when the plan was made; ``group_id`` ``None``: any.
+
+    Raises:
+        PlanFileError: it is gone.
+        ConfigError: it is wrong.
+        PlanRejectedError: group, topics or sharing changed.
+    """
     path = Path(file)
     if not path.exists():
         raise PlanFileError(
             f"the worker file {path} that the plan names is not there; put it there, or as {path.name} beside the plan"
         )
-    return load_worker_file(path)
+    worker = WorkerConfig.from_file(path)
+    changed = [
+        f"{topic_type.value}.storage.topic" for topic_type, topic in topics.items() if worker.topic(topic_type) != topic
+    ]
+    if group_id is not None and worker.group_id != group_id:
+        changed.append("group.id")
+    if worker.sharing_enabled is not sharing:
+        changed.append(SHARING_PROPERTY)
+    if changed:
+        raise PlanRejectedError(
+            f"worker file {path} was changed since the plan was made ({', '.join(changed)}); make a new plan"
+        )
+    return worker

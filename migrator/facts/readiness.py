@@ -1,11 +1,11 @@
-"""Is everything still as planned? Asked of both clusters before anything is written, by apply, resume and cut-over."""
+"""The checks of a plan against both clusters before anything is written."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from connect_share.admin import Admin
-from connect_share.records import OffsetRange, TopicType
+from connect_share.records import TopicType
 from connect_share.topics import check_cleanup_policy, check_partition_count, topic_spec
 from connect_share.topics.shared_set import create_missing
 from connect_share.worker_config import WorkerConfig
@@ -13,7 +13,6 @@ from migrator.copy.copy_job import CopyJob
 from migrator.errors import AlreadyAppliedError, DestinationNotEmptyError, PlanFileError, PlanRejectedError
 from migrator.facts.inspection import (
     ExistingTopic,
-    client_id_of,
     read_facts,
     refuse_present,
     require_no_live_workers,
@@ -23,8 +22,10 @@ from migrator.facts.inspection import (
     require_source_unchanged,
     require_topic,
 )
+from migrator.facts.live_keys import Wanted, key_spaces
 from migrator.facts.manifest import MigrationStatus
 from migrator.facts.migration_run import MigrationRun
+from migrator.facts.worker_clients import admin_of, client_id_of
 from migrator.plan.plan import MigrationPlan, SourceCluster
 from migrator.progress import Progress
 
@@ -54,8 +55,7 @@ def _require_not_applied(run: MigrationRun) -> None:
 
 
 def _check_source(plan: MigrationPlan, source: SourceCluster, worker: WorkerConfig, *, may_change: bool) -> None:
-    client_id = client_id_of(worker)
-    with Admin(worker.admin_settings(), client_id=client_id) as admin:
+    with admin_of(worker) as admin:
         require_same_cluster(admin, source.kafka_cluster_id, source.worker_config_file)
         if not may_change:
             require_no_live_workers(admin, source.group_id, side="source")
@@ -65,19 +65,11 @@ def _check_source(plan: MigrationPlan, source: SourceCluster, worker: WorkerConf
             require_same_topic(found, topic.topic_id)
             if not source.sharing and not may_change and not plan.in_place(source, topic_type):
                 require_no_open_transaction(admin, found)
-            require_source_unchanged(
-                worker.consumer_settings(),
-                found,
-                topic,
-                source.transform(topic_type),
-                group_id=source.group_id,
-                client_id=client_id,
-                may_grow=may_change,
-            )
+            require_source_unchanged(worker, found, topic, source.transform(topic_type), may_grow=may_change)
 
 
 def _open_destination(run: MigrationRun, admin: Admin, *, create: bool) -> Opened:
-    """Check, and where planned create, the shared topics."""
+    """Check the shared topics; with ``create`` create those that the plan says are to be created."""
     worker, topics = run.destination, run.plan.destination.topics
     specs = [topic_spec(worker, topic_type) for topic_type, planned in topics.items() if planned.create]
     made = create_missing(admin, specs) if create and specs else []
@@ -101,12 +93,9 @@ def _open_destination(run: MigrationRun, admin: Admin, *, create: bool) -> Opene
 
 
 def _require_empty(run: MigrationRun, opened: Opened, progress: Progress) -> None:
-    worker, wanted = run.destination, wanted_of(run.plan)
     try:
-        for topic_type, (facts, _) in opened.items():
-            refuse_present(
-                worker.consumer_settings(), topic_type, facts, wanted, client_id=client_id_of(worker), progress=progress
-            )
+        topics = {topic_type: topic for topic_type, (topic, _) in opened.items()}
+        refuse_present(run.destination, topics, wanted_of(run.plan), progress)
     except DestinationNotEmptyError as error:
         if run.manifest is None:
             raise
@@ -117,26 +106,9 @@ def _require_empty(run: MigrationRun, opened: Opened, progress: Progress) -> Non
         ) from error
 
 
-def wanted_of(plan: MigrationPlan) -> dict[str | None, frozenset[str] | None]:
+def wanted_of(plan: MigrationPlan) -> Wanted:
     """Return the key spaces that a plan writes to, and which of their connectors; ``None`` is all."""
-    wanted: dict[str | None, frozenset[str] | None] = {}
-    for source in plan.sources:
-        known = wanted.get(source.cluster_group_id, frozenset())
-        only = source.only_connectors
-        wanted[source.cluster_group_id] = None if known is None or only is None else known | frozenset(only)
-    return wanted
-
-
-def whole_topic(run: MigrationRun, source_index: int, topic_type: TopicType) -> list[OffsetRange]:
-    """Return everything that a source's topic holds now.
-
-    Raises:
-        TopicMissingError: it is gone.
-        BrokerError: the cluster refused.
-    """
-    worker, topic = run.workers[source_index], run.plan.sources[source_index].topics[topic_type].topic
-    with Admin(worker.admin_settings(), client_id=client_id_of(worker)) as admin:
-        return require_topic(read_facts(admin, {topic}), topic, remedy="the source is gone").ranges()
+    return key_spaces((source.cluster_group_id, source.only_connectors) for source in plan.sources)
 
 
 def check_all(
@@ -171,12 +143,12 @@ def check_all(
     for source, worker in zip(plan.sources, run.workers, strict=True):
         _check_source(plan, source, worker, may_change=plan.follow or source_may_change)
     for source, worker in zip(plan.sources, run.destinations, strict=True):
-        with Admin(worker.admin_settings(), client_id=client_id_of(worker)) as admin:
+        with admin_of(worker) as admin:
             require_same_cluster(admin, plan.destination.kafka_cluster_id, source.destination_worker_config_file)
             if not (new_workers_may_live or (plan.follow and same_members(plan, source, worker))):
                 group_id = source.cluster_group_id or worker.group_id
                 require_no_live_workers(admin, group_id, side="destination")
-    with Admin(run.destination.admin_settings(), client_id=client_id_of(run.destination)) as admin:
+    with admin_of(run.destination) as admin:
         opened = _open_destination(run, admin, create=create)
     if first:
         _require_empty(run, opened, progress)

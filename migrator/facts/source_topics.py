@@ -1,19 +1,31 @@
-"""What a source holds behind what was copied of it."""
+"""The topics of a plan's sources as they are now."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from connect_share.admin import Admin
-from connect_share.records import TopicType
+from connect_share.records import OffsetRange, TopicType
 from connect_share.worker_config.client_settings import Isolation
-from migrator.facts.inspection import client_id_of, read_facts, require_same_topic, require_topic
+from migrator.facts.inspection import read_facts, require_same_topic, require_topic
 from migrator.facts.migration_run import MigrationRun
+from migrator.facts.worker_clients import admin_of
 from migrator.plan.plan import CopySlice
 
 
+def whole_topic(run: MigrationRun, source_index: int, topic_type: TopicType) -> list[OffsetRange]:
+    """Return everything that a source's topic holds now.
+
+    Raises:
+        TopicMissingError: it is gone.
+        BrokerError: the cluster refused.
+    """
+    worker, topic = run.workers[source_index], run.plan.sources[source_index].topics[topic_type].topic
+    with admin_of(worker) as admin:
+        return require_topic(read_facts(admin, {topic}), topic, remedy="the source is gone").ranges()
+
+
 def slices_behind(run: MigrationRun) -> list[CopySlice]:
-    """Return the slices that have something behind their position, up to the end its own worker would read.
+    """Return what is not copied yet: a slice from each position to the end that the source's own worker would read.
 
     Raises:
         PlanFileError: the plan was not applied.
@@ -23,7 +35,7 @@ def slices_behind(run: MigrationRun) -> list[CopySlice]:
     manifest, found = run.applied(), []
     ends: dict[tuple[int, TopicType], dict[int, int]] = {}
     for index, (source, worker) in enumerate(zip(run.plan.sources, run.workers, strict=True)):
-        with Admin(worker.admin_settings(), client_id=client_id_of(worker)) as admin:
+        with admin_of(worker) as admin:
             facts = read_facts(admin, {topic.topic for topic in source.topics.values()})
             for topic_type, topic in source.topics.items():
                 there = require_topic(facts, topic.topic, remedy="it was deleted while it was followed")

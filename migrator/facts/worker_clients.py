@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 from connect_share.admin import Admin
-from connect_share.log.ranges import read_ranges
+from connect_share.client import Message
+from connect_share.log.ranges import read_batches, read_ranges
 from connect_share.records import OffsetRange, Record
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import Isolation
 from migrator.copy.checked_writer import CheckedWriter, Producers
 from migrator.copy.copy_job import IDLE_TIMEOUT_S
-from migrator.facts.inspection import client_id_of
+
+_CLIENT_ID_SUFFIX: Final = "migrate"
+
+
+def client_id_of(worker: WorkerConfig) -> str:
+    """Return the client id of every client that the migrator opens with a worker's settings."""
+    return worker.client_id(_CLIENT_ID_SUFFIX)
 
 
 def admin_of(worker: WorkerConfig) -> Admin:
@@ -35,6 +43,21 @@ def read_records(
         client_id=client_id_of(worker),
         idle_timeout_s=IDLE_TIMEOUT_S,
         with_headers=with_headers,
+    )
+
+
+def read_messages(worker: WorkerConfig, ranges: Sequence[OffsetRange], isolation: Isolation) -> Iterator[list[Message]]:
+    """Yield the messages of offset ranges of the worker's cluster in batches, in offset order within each partition.
+
+    Raises:
+        BrokerError, ReadToEndTimeoutError: as :func:`read_records`.
+    """
+    return read_batches(
+        worker.consumer_settings(),
+        ranges,
+        isolation=isolation,
+        client_id=client_id_of(worker),
+        idle_timeout_s=IDLE_TIMEOUT_S,
     )
 
 

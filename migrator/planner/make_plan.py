@@ -11,16 +11,13 @@ from typing import Final
 from connect_share.admin import Admin
 from connect_share.client import to_whole_record
 from connect_share.errors import ConfigError
-from connect_share.log.ranges import read_batches
 from connect_share.records import TopicType
 from connect_share.state import replay_config
 from connect_share.topics import check_cleanup_policy, check_partition_count, topic_spec
 from connect_share.worker_config import WorkerConfig
-from migrator.copy.copy_job import IDLE_TIMEOUT_S
 from migrator.facts.inspection import (
     BUSY_TOPIC_WAIT_S,
     ExistingTopic,
-    client_id_of,
     read_facts,
     refuse_present,
     require_no_live_workers,
@@ -28,6 +25,8 @@ from migrator.facts.inspection import (
     require_same_cluster,
     require_topic,
 )
+from migrator.facts.live_keys import key_spaces
+from migrator.facts.worker_clients import admin_of, read_messages
 from migrator.plan.plan import (
     Destination,
     DestinationTopic,
@@ -95,19 +94,6 @@ def _plan_destination(
     return Destination(kafka_cluster_id=kafka_cluster_id, topics=topics), existing, limits, warnings
 
 
-def _require_absent(moves: Sequence[PlannedMove], existing: dict[TopicType, ExistingTopic], progress: Progress) -> None:
-    wanted: dict[str | None, frozenset[str] | None] = {}
-    for move in moves:
-        space = None if move.group is None else str(move.group)
-        known = wanted.get(space, frozenset())
-        wanted[space] = None if known is None or move.only_connectors is None else known | move.only_connectors
-    worker = moves[0].destination
-    for topic_type, facts in existing.items():
-        refuse_present(
-            worker.consumer_settings(), topic_type, facts, wanted, client_id=client_id_of(worker), progress=progress
-        )
-
-
 def _plan_source(
     admin: Admin, move: PlannedMove, limits: dict[TopicType, int], progress: Progress, *, follow: bool
 ) -> list[str]:
@@ -137,37 +123,31 @@ def _plan_source(
                 for number in sorted(found.ends)
             ),
         )
-        counting = RecordCounter(
+        counter = RecordCounter(
             move.transform(topic_type),
             limits[topic_type],
             progress.advance,
         )
         ranges = planned.ranges()
         progress.phase(f"reading {found.topic}", sum(part.end - part.start for part in ranges))
-        batches = read_batches(
-            move.source.consumer_settings(),
-            ranges,
-            isolation=isolation,
-            client_id=client_id_of(move.source),
-            idle_timeout_s=IDLE_TIMEOUT_S,
-        )
+        batches = read_messages(move.source, ranges, isolation)
         if topic_type is TopicType.CONFIG:
             records = (to_whole_record(message) for batch in batches for message in batch)
-            move.state = replay_config(counting.through(records), move.own)
+            move.state = replay_config(counter.through(records), move.own)
         else:
             for batch in batches:
-                counting.take(batch)
-        counts = counting.counts()
-        move.connectors_seen |= counting.connectors
+                counter.count_batch(batch)
+        counts = counter.counts()
+        move.connectors_seen |= counter.connectors
         move.planned[topic_type] = planned.model_copy(update={"counts": counts})
         warnings += [
             f"{found.topic}: {counts.skipped[reason]} record(s) are left behind: each {reason.explanation}"
             for reason in _WARNED_REASONS
             if reason in counts.skipped and not (move.own is not None and reason is not SkipReason.NO_KEY)
         ]
-        if counting.undated:
+        if counter.undated:
             warnings.append(
-                f"{found.topic}: {counting.undated} record(s) have the timestamp 0 (1970) and will get that of the write"
+                f"{found.topic}: {counter.undated} record(s) have the timestamp 0 (1970) and will get that of the write"
             )
     return warnings
 
@@ -203,15 +183,15 @@ def make_plan(
     warnings = check_sharing_lines([*source_paths, *destination_paths])
     with ExitStack() as stack:
         shared = moves[0].destination
-        at_destination = stack.enter_context(Admin(shared.admin_settings(), client_id=client_id_of(shared)))
+        at_destination = stack.enter_context(admin_of(shared))
         destination_cluster = at_destination.cluster_id()
         admins: list[Admin] = []
         for move in moves:
-            admin = stack.enter_context(Admin(move.source.admin_settings(), client_id=client_id_of(move.source)))
+            admin = stack.enter_context(admin_of(move.source))
             admins.append(admin)
             move.kafka_cluster_id = admin.cluster_id()
         for move in moves[1:]:
-            with Admin(move.destination.admin_settings(), client_id=client_id_of(move.destination)) as admin:
+            with admin_of(move.destination) as admin:
                 require_same_cluster(admin, destination_cluster, str(move.destination_file))
         refuse_same_topics(moves, destination_cluster)
         for move, admin in zip(moves, admins, strict=True):
@@ -225,7 +205,7 @@ def make_plan(
             moves = [move for move in moves if any(topic.counts.to_write for topic in move.planned.values())]
         for move in moves:
             warnings += warn_about(move, destination_cluster, intent.mode)
-        _require_absent(moves, existing, progress)
+        refuse_present(shared, existing, key_spaces((move.group, move.only_connectors) for move in moves), progress)
     warnings += warn_about_names(moves)
     warnings += [
         f"{move.source_file}: none of its records would be moved; are these the topics of this cluster?"

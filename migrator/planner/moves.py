@@ -13,7 +13,6 @@ from connect_share.keys import ClusterGroupId
 from connect_share.records import TopicType
 from connect_share.state import ClusterConfigState
 from connect_share.worker_config import WorkerConfig
-from migrator.facts.inspection import load_worker_file
 from migrator.plan.plan import SourceTopic
 from migrator.transform.rules import PLAIN_KEYS, KeyTransform
 
@@ -113,8 +112,8 @@ def pair(
         )
     if intent.job is not None and intent.assign is not None:
         raise ConfigError("a job and an assignment of connectors at once: one of the two says what is moved")
-    sources = [load_worker_file(path) for path in source_files]
-    destinations = [load_worker_file(path) for path in destination_files]
+    sources = [WorkerConfig.from_file(path) for path in source_files]
+    destinations = [WorkerConfig.from_file(path) for path in destination_files]
     paired = len(destination_files) == len(source_files)
     destination_names_it = paired or intent.merge or intent.job is not None
     moves = []

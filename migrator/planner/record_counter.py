@@ -1,4 +1,4 @@
-"""Reading a source topic while a plan is made: what the transform would do to it, counted."""
+"""The counts of a source topic while a plan is made: what the transform would do to its records."""
 
 from __future__ import annotations
 
@@ -20,7 +20,13 @@ RECORD_OVERHEAD_BYTES: Final = 61 + 70
 
 
 class RecordCounter:
-    """Reads one source topic, counts what the transform does, and passes the records on."""
+    """The counts of one source topic.
+
+    Args:
+        transform: of the records.
+        limit_bytes: the largest record that the destination takes.
+        advance: called with the number of records read since the last call.
+    """
 
     def __init__(self, transform: KeyTransform, limit_bytes: int, advance: Callable[[int], None]) -> None:
         self._transform = transform
@@ -33,8 +39,8 @@ class RecordCounter:
         self.connectors: set[str] = set()
         self._known: set[bytes] = set()
 
-    def take(self, batch: Sequence[Message]) -> None:
-        """Count a batch: what :meth:`count` does, without a record for each ordinary message.
+    def count_batch(self, batch: Sequence[Message]) -> None:
+        """Count a batch as :meth:`count` does, without a record for each ordinary message.
 
         Raises:
             PlanRejectedError: as :meth:`count`.
@@ -42,7 +48,7 @@ class RecordCounter:
         beginnings, cut = self._transform.sure_beginnings
         room = self._limit_bytes - len(self._prefix) - RECORD_OVERHEAD_BYTES
         known, known_part = self._known, self._known_part
-        taken = size = 0
+        ordinary = size = 0
         for message in batch:
             key: Any = message.key()
             value: Any = message.value()
@@ -50,32 +56,32 @@ class RecordCounter:
             if key is not None and value is not None and key.startswith(beginnings):
                 length = len(key) - cut + len(value)
                 if known_part(key[cut:]) in known and length <= room and message.timestamp()[1] != 0 and headers == ():
-                    taken += 1
+                    ordinary += 1
                     size += length
                     continue
             self.count(to_record(message, headers))
-        self._read += taken
-        self._to_write += taken
-        self._bytes += size + taken * len(self._prefix)
+        self._read += ordinary
+        self._to_write += ordinary
+        self._bytes += size + ordinary * len(self._prefix)
         self._report()
 
     def _known_part(self, original: bytes) -> bytes:
-        """Give the part of a key by which its connector is known: the whole, or ``["name",`` of an offset's."""
+        """Return the part of a key that names its connector: the whole, or ``["name",`` of an offset's."""
         if self._transform.topic_type is not TopicType.OFFSET:
             return original
         return original[: original.find(b'",') + 2]
 
     def through(self, records: Iterator[Record]) -> Iterator[Record]:
-        """Pass records on, counted."""
+        """Yield the records, counted."""
         for record in records:
             self.count(record)
             yield record
 
     def count(self, record: Record) -> bytes | None:
-        """Count one record; gives its original key if it is taken.
+        """Count one record. Returns its original key if it is to be written.
 
         Raises:
-            PlanRejectedError: with its new key it does not fit into the destination's topic, or it cannot be carried whole.
+            PlanRejectedError: with its new key it does not fit into the destination's topic, or it cannot be copied whole.
         """
         self._read += 1
         if self._read - self._reported >= _REPORT_EVERY:
@@ -88,7 +94,7 @@ class RecordCounter:
         if connector is not None:
             self.connectors.add(connector)
             part = self._known_part(original)
-            # With an escaped quote in the name the part is not the name's.
+            # If the name holds an escaped quote, the part ends inside it.
             if self._transform.topic_type is not TopicType.OFFSET or part == b'["%s",' % connector.encode():
                 self._known.add(part)
         size = len(self._prefix) + len(original) + len(record.value or b"")
@@ -112,7 +118,7 @@ class RecordCounter:
         self._reported = self._read
 
     def counts(self) -> RecordCounts:
-        """Give the figures so far."""
+        """Return the figures so far."""
         self._report()
         return RecordCounts(
             read=self._read,

@@ -22,7 +22,8 @@ from connect_share.worker_plugin.worker_file_check import (
 )
 from migrator.copy.copy_job import IDLE_TIMEOUT_S
 from migrator.errors import PlanRejectedError
-from migrator.facts.inspection import ExistingTopic, client_id_of
+from migrator.facts.inspection import ExistingTopic
+from migrator.facts.worker_clients import client_id_of
 
 _SHOWN_GROUPS: Final = 3
 

@@ -22,7 +22,7 @@ from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import Isolation
 from connect_share.worker_config.secret_values import clear_text_secrets
 from migrator.copy.copy_job import IDLE_TIMEOUT_S
-from migrator.facts.inspection import client_id_of, load_worker_file
+from migrator.facts.worker_clients import client_id_of
 from migrator.planner.advice import OWN_OFFSETS_TOPIC
 from migrator.planner.make_plan import DEFAULT_MAX_MESSAGE_BYTES
 from migrator.planner.record_counter import RECORD_OVERHEAD_BYTES
@@ -362,8 +362,8 @@ def survey(
     Raises:
         ConfigError: a worker file is wrong.
     """
-    files = [_File(Path(path).resolve(), SOURCE, load_worker_file(path)) for path in source_files]
-    files += [_File(Path(path).resolve(), DESTINATION, load_worker_file(path)) for path in destination_files]
+    files = [_File(Path(path).resolve(), SOURCE, WorkerConfig.from_file(path)) for path in source_files]
+    files += [_File(Path(path).resolve(), DESTINATION, WorkerConfig.from_file(path)) for path in destination_files]
     surveyor = _Surveyor(files, progress or Silent(), timeout_s)
     surveyor.ask()
     surveyor.gather_groups()

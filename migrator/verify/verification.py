@@ -15,7 +15,6 @@ from migrator.errors import PlanRejectedError
 from migrator.facts.inspection import (
     BUSY_TOPIC_WAIT_S,
     ExistingTopic,
-    client_id_of,
     read_facts,
     require_no_open_transaction,
     require_same_topic,
@@ -23,7 +22,7 @@ from migrator.facts.inspection import (
 )
 from migrator.facts.manifest import Manifest, MigrationStatus
 from migrator.facts.migration_run import MigrationRun
-from migrator.facts.worker_clients import admin_of
+from migrator.facts.worker_clients import admin_of, client_id_of
 from migrator.progress import Progress, Silent
 from migrator.second_process import SecondProcess, is_worth_it, second_process
 from migrator.transform.rules import PLAIN_KEYS

@@ -171,7 +171,7 @@ def test_a_batch_is_counted_as_its_records(transform: KeyTransform, records: lis
         try:
             if quick:
                 batch: Any = [Arrived(record) for record in records]
-                counting.take(batch)
+                counting.count_batch(batch)
             else:
                 for record in records:
                     counting.count(record)
