@@ -29,7 +29,7 @@ from spark_jobs.startup.goals import Goal, goals
 from spark_jobs.startup.report import startup_table, write_report
 from spark_jobs.startup.result import StartupResult
 from spark_jobs.startup.scenarios import CONTENDERS, SUITES, chosen, plans
-from spark_jobs.startup.suite import Suite, Wish
+from spark_jobs.startup.suite import Suite, SuiteRequest
 
 _ROUNDS: Final = {"full": 5, "quick": 2, "kip": 5}
 _PUTS: Final = {"full": latency.PUTS, "quick": 40, "kip": latency.PUTS}
@@ -50,7 +50,7 @@ def _body(options: argparse.Namespace) -> int:
     if rounds < 1 or puts < 1:
         raise ConfigError("--rounds and --puts have to be at least 1")
     missing = {name: why for name, why in missing_contenders().items() if name in options.contenders}
-    wish = Wish(
+    request = SuiteRequest(
         plans=chosen(options.suite, options.scenarios),
         contenders=options.contenders - missing.keys(),
         rounds=rounds,
@@ -82,7 +82,7 @@ def _body(options: argparse.Namespace) -> int:
         def say(text: str) -> None:
             print(text, file=sys.stderr, flush=True)
 
-        suite = Suite(wish, before, keep=keep, bootstrap_servers=servers, folder=folder, progress=progress, say=say)
+        suite = Suite(request, before, keep=keep, bootstrap_servers=servers, folder=folder, progress=progress, say=say)
         result = suite.run()
     if options.report is not None:
         for path in write_report(result, options.report):

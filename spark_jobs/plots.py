@@ -177,7 +177,7 @@ def curves(
         handles.append(marks)
     _scale(axes, "x", [point[0] for point in everything], x_text)
     _scale(axes, "y", [bound for point in everything for bound in point[2:]], duration_tick)
-    axes.set_xlabel(x_label, labelpad=2)
+    axes.set_xlabel(printable(x_label), labelpad=2)
     plot.legend(handles)
     return plot.svg()
 
@@ -258,7 +258,7 @@ def ratios(title: str, rows: Sequence[tuple[str, str, float]]) -> Markup:
         rows: label, value, ratio (above zero).
     """
     plot = _Plot(title, _ROW * len(rows))
-    furthest = max(2.2, *(max(times, 1 / times) ** 1.05 for _, _, times in rows))
+    furthest = max([2.2, *(max(times, 1 / times) ** 1.05 for _, _, times in rows)])
     for number, (label, value, times) in enumerate(rows):
         plot.label(number, label, value)
         plot.bar(

@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from types import FrameType
+from typing import Final
 
 from connect_share.client import library_versions
 from connect_share.console import Output
@@ -27,14 +28,18 @@ from connect_share.embedded.broker import DEFAULT_VERSION, LocalBroker
 from connect_share.embedded.machine import describe_machine
 from connect_share.errors import ConnectShareError
 from connect_share.java_runtime import java_command, java_version
+from migrator.cli.text import plan_lines, verification_lines
+from spark_jobs.demo.benchmark import run_benchmark
 from spark_jobs.demo.clusters import CLUSTERS
-from spark_jobs.demo.compare import run_benchmark, start_stores, summary_lines
 from spark_jobs.demo.move import apply_plan, make_plan, verify_plan
-from spark_jobs.demo.report import render_report
+from spark_jobs.demo.report import render_report, summary_lines
 from spark_jobs.demo.restart import look_at_shared_topics, run_again
 from spark_jobs.demo.result import DemoResult, Phase, all_equal
+from spark_jobs.demo.stores import start_stores
 from spark_jobs.demo.workers import await_no_members, run_clusters
 from spark_jobs.session import spark_session
+
+_SHOWN_DIFFERENCES: Final = 20
 
 
 class _Phases:
@@ -80,21 +85,21 @@ def run_demo(output_folder: Path) -> DemoResult:
             await_no_members(admin, (cluster.group_id for cluster in CLUSTERS))
         plan_file = work / "move.json"
         with phases.phase("planning the move onto shared topics"):
-            make_plan(captured, plan_file)
+            output.lines(*plan_lines(make_plan(captured, plan_file)))
         with phases.phase("starting Spark"):
             stack.enter_context(spark_session("connect-share demo"))
         with phases.phase("copying with Spark"):
             apply_plan(plan_file)
         with phases.phase("verifying with Spark"):
-            move, words = verify_plan(plan_file)
-            output.lines(*words)
+            move, verification = verify_plan(plan_file)
+            output.lines(*verification_lines(verification, _SHOWN_DIFFERENCES))
         with phases.phase("starting the Python stores of every group"):
             started = [start_stores(each) for each in captured]
         with phases.phase("starting the same Java workers again, on the shared topics with the jar"):
             again = run_again(captured, admin, work, output.note)
             shared_topics = look_at_shared_topics(captured[0], admin)
         with phases.phase("benchmark: starts of Java's and our stores"):
-            benchmark = run_benchmark(broker.bootstrap_servers, work / "benchmark.json")
+            benchmark = run_benchmark(broker.bootstrap_servers, work)
         groups = tuple(comparison for _, comparison in started)
         result = DemoResult(
             versions=_versions(),

@@ -1,107 +1,85 @@
-"""The demo's move: plan, apply and verify with the console of the migrator, Spark being the engine."""
+"""The demo's move: plan, apply and verify, with Spark as the engine."""
 
 from __future__ import annotations
 
-import contextlib
-import io
-import json
+import sys
+import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
 
-from migrator.cli.__main__ import main as migrate
-from migrator.cli.text import verification_lines
-from migrator.errors import MigrationError
-from migrator.facts.manifest import Manifest, manifest_path
+from connect_share.console import ProgressLine
+from migrator.apply import apply
+from migrator.copy.evidence import SliceEvidence
+from migrator.facts.migration_run import MigrationRun, locked_run
 from migrator.plan.plan import MigrationPlan
-from migrator.verify.verification import Verification
-from spark_jobs.command_line import INTERRUPTED
+from migrator.planner import make_plan as planner
+from migrator.report.evidence_folder import leaving
+from migrator.verify import verification
+from spark_jobs.apply_plan import SPARK_ENGINE, copy_engine
 from spark_jobs.demo.result import Move, MovedTopic
 from spark_jobs.demo.workers import Captured
+from spark_jobs.verify_plan import verify_engine
 
-_SHOWN_DIFFERENCES: Final = 20
 
-
-def make_plan(captured: Sequence[Captured], plan_file: Path) -> None:
-    """Plan the move of all clusters onto the shared topics, and show the plan.
+def make_plan(captured: Sequence[Captured], plan_file: Path) -> MigrationPlan:
+    """Plan the move of all clusters onto the shared topics, and write the plan.
 
     Raises:
-        MigrationError: the console refused; it has said why on stderr.
+        ConnectShareError: the move is not possible.
     """
-    arguments = ["plan", "-o", str(plan_file)]
-    for each in captured:
-        arguments += ["--source-worker-config", str(each.worker_file)]
-    for each in captured:
-        arguments += ["--destination-worker-config", str(each.shared_worker_file)]
-    _run(arguments)
+    sources, destinations = zip(*((each.worker_file, each.shared_worker_file) for each in captured), strict=True)
+    with ProgressLine(sys.stderr) as progress:
+        plan = planner.make_plan(sources, destinations, now_ms=int(time.time() * 1e3), progress=progress)
+    plan.save(plan_file)
+    return plan
 
 
 def apply_plan(plan_file: Path) -> None:
-    """Carry the plan out on Spark.
+    """Copy on Spark what the plan says.
 
     Raises:
-        MigrationError: the console refused or failed; it has said why on stderr.
+        ConnectShareError: the plan was refused, or the copy failed.
     """
-    _run(["apply", str(plan_file), "--engine", "spark", "--yes"])
+    with locked_run(plan_file) as run, leaving(run, None, "apply"), ProgressLine(sys.stderr) as progress:
+        apply.apply_plan(run, engine=copy_engine(progress), engine_name=SPARK_ENGINE, progress=progress)
 
 
-def verify_plan(plan_file: Path) -> tuple[Move, list[str]]:
-    """Compare both sides on Spark; give what was moved, and the comparison in words.
+def verify_plan(plan_file: Path) -> tuple[Move, verification.Verification]:
+    """Compare both sides on Spark; return what was moved, and the comparison.
 
     Raises:
-        MigrationError: the comparison could not be made.
+        ConnectShareError: the comparison could not be made.
     """
-    told = io.StringIO()
-    with contextlib.redirect_stdout(told):
-        code = migrate(["verify", str(plan_file), "--engine", "spark", "--output", "json"])
-    _require_not_interrupted(code)
-    try:
-        answer = json.loads(told.getvalue())
-    except ValueError as exc:
-        raise MigrationError(f"verify ended with exit code {code} and without a result") from exc
-    verification = Verification.model_validate(
-        {name: value for name, value in answer.items() if not name.startswith("_")}
-    )
-    plan, manifest = MigrationPlan.load(plan_file), Manifest.load(manifest_path(plan_file))
+    run = MigrationRun.load(plan_file)
+    with leaving(run, None, "verify") as evidence, ProgressLine(sys.stderr) as progress:
+        evidence.verification = found = verification.verify_plan(run, engine=verify_engine(progress), progress=progress)
+    parts: dict[tuple[int, str], list[SliceEvidence]] = {}
+    for each in run.applied().evidence:
+        parts.setdefault((each.source_index, each.topic_type.value), []).append(each)
     move = Move(
         plan_file=plan_file.name,
-        run_id=plan.run_id,
-        warnings=(*plan.warnings, *verification.warnings),
-        topics=_moved_topics(manifest),
-        verified_equal=verification.equal and code == 0,
-        differences=tuple(str(difference) for difference in verification.differences),
+        run_id=run.plan.run_id,
+        warnings=(*run.plan.warnings, *found.warnings),
+        topics=tuple(_moved_topic(parts[key]) for key in sorted(parts)),
+        verified_equal=found.equal,
+        differences=tuple(str(difference) for difference in found.differences),
     )
-    return move, verification_lines(verification, _SHOWN_DIFFERENCES)
+    return move, found
 
 
-def _moved_topics(manifest: Manifest) -> tuple[MovedTopic, ...]:
-    moved: dict[tuple[int, str], MovedTopic] = {}
-    for evidence in manifest.evidence:
-        key = (evidence.source_index, evidence.topic_type.value)
-        before = moved.get(key)
-        skipped = Counter(before.skipped if before else {})
-        skipped.update({reason.value: number for reason, number in evidence.skipped.items()})
-        moved[key] = MovedTopic(
-            cluster_group_id=evidence.cluster_group_id or "",
-            topic_type=evidence.topic_type,
-            topic=evidence.topic,
-            shared_topic=evidence.destination_topic,
-            records_read=evidence.read + (before.records_read if before else 0),
-            records_written=evidence.written + (before.records_written if before else 0),
-            tombstones=evidence.tombstones + (before.tombstones if before else 0),
-            skipped=dict(skipped),
-        )
-    return tuple(moved[key] for key in sorted(moved))
-
-
-def _run(arguments: list[str]) -> None:
-    code = migrate(arguments)
-    _require_not_interrupted(code)
-    if code != 0:
-        raise MigrationError(f"connect-share-migrate {arguments[0]} ended with exit code {code}, see above")
-
-
-def _require_not_interrupted(code: int) -> None:
-    if code == INTERRUPTED:  # a job turns Ctrl-C into an exit code; here it has to end everything
-        raise KeyboardInterrupt
+def _moved_topic(slices: Sequence[SliceEvidence]) -> MovedTopic:
+    """Return what became of one dedicated topic, from what was copied of its partitions."""
+    skipped: Counter[str] = Counter()
+    for each in slices:
+        skipped.update({reason.value: number for reason, number in each.skipped.items()})
+    return MovedTopic(
+        cluster_group_id=slices[0].cluster_group_id or "",
+        topic_type=slices[0].topic_type,
+        topic=slices[0].topic,
+        shared_topic=slices[0].destination_topic,
+        records_read=sum(each.read for each in slices),
+        records_written=sum(each.written for each in slices),
+        tombstones=sum(each.tombstones for each in slices),
+        skipped=dict(skipped),
+    )

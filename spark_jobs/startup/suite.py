@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -26,8 +27,8 @@ MASTER: Final = f"local[{AT_ONCE},3]"
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """What is to be measured.
+class SuiteRequest:
+    """Everything that is to be measured.
 
     Attributes:
         contenders: on every scenario those of its own list that are named here.
@@ -44,11 +45,11 @@ class Wish:
     settle_s: float
 
     def contenders_of(self, plan: Plan) -> list[str]:
-        """Give who is measured on a scenario."""
+        """Return who is measured on a scenario."""
         return [contender for contender in plan.contenders if contender in self.contenders]
 
     def storm_plan(self) -> Plan | None:
-        """Give the scenario that storms go over."""
+        """Return the scenario of the storms."""
         return next((plan for plan in self.plans if plan.scenario.shared), None)
 
 
@@ -56,27 +57,27 @@ class Suite:
     """Measures, and keeps the result.
 
     Args:
-        wish: what to measure.
+        request: what to measure.
         result: what there is already.
-        keep: called with the result after each part.
         bootstrap_servers: of the cluster; topics of its own are made there and deleted.
         folder: for worker files.
-        progress: told how far it is.
-        say: told in words what was done.
+        progress: reports how far it is.
+        keep: called with the result after each part.
+        say: called with a line about each finished part.
     """
 
     def __init__(
         self,
-        wish: Wish,
+        request: SuiteRequest,
         result: StartupResult,
         *,
-        keep: Callable[[StartupResult], None],
         bootstrap_servers: Callable[[], str],
         folder: Path,
         progress: Progress,
-        say: Callable[[str], None],
+        keep: Callable[[StartupResult], None] = lambda _: None,
+        say: Callable[[str], None] = lambda _: None,
     ) -> None:
-        self._wish = wish
+        self._request = request
         self._keep = keep
         self._servers = bootstrap_servers
         self._folder = folder
@@ -92,35 +93,36 @@ class Suite:
             ConnectShareError: a part failed; those before it are kept.
         """
         with ExitStack() as stack:
-            spark = _Lazily(stack)
-            for plan in self._wish.plans:
+            # Idle, the one Spark session of a run costs the starts nothing. It is made when it is first needed.
+            spark = cache(lambda: stack.enter_context(spark_session("connect-share benchmark_startup", master=MASTER)))
+            for plan in self._request.plans:
                 self._scenario(plan, spark)
-        contenders = [each for each in latency.CONTENDERS if each in self._wish.contenders]
-        if self._wish.puts and not resume.has_latencies(self.result, contenders, latency.GROUPS, self._wish.puts):
+        contenders = [each for each in latency.CONTENDERS if each in self._request.contenders]
+        if self._request.puts and not resume.has_latencies(self.result, contenders, latency.GROUPS, self._request.puts):
             with self._timed("latency"):
                 found = latency.measure_latency(
                     self._folder,
                     self._servers(),
                     f"{self._prefix}-latency",
-                    puts=self._wish.puts,
+                    puts=self._request.puts,
                     contenders=contenders,
                     progress=self._progress,
                 )
-                self._now(resume.with_latencies(self.result, found))
+                self._keep_now(resume.with_latencies(self.result, found))
         model, predictions = fitted(points(self.result))
-        self._now(self.result.model_copy(update={"model": model, "predictions": predictions}))
+        self._keep_now(self.result.model_copy(update={"model": model, "predictions": predictions}))
         return self.result
 
-    def _now(self, result: StartupResult) -> None:
+    def _keep_now(self, result: StartupResult) -> None:
         self.result = result.model_copy(update={"measured_at_ms": int(time.time() * 1e3)})
         self._keep(self.result)
 
-    def _scenario(self, plan: Plan, spark: _Lazily) -> None:
-        scenario, contenders = plan.scenario, self._wish.contenders_of(plan)
-        has_starts = resume.has_starts(self.result, scenario, contenders, self._wish.rounds)
+    def _scenario(self, plan: Plan, spark: Callable[[], SparkSession]) -> None:
+        scenario, contenders = plan.scenario, self._request.contenders_of(plan)
+        has_starts = resume.has_starts(self.result, scenario, contenders, self._request.rounds)
         storms = [
             (starts, at_once)
-            for starts in (self._wish.storms if plan is self._wish.storm_plan() else ())
+            for starts in (self._request.storms if plan is self._request.storm_plan() else ())
             for at_once in (1, AT_ONCE)
             if not has_starts or not resume.has_storm(self.result, scenario.name, starts, at_once)
         ]
@@ -137,13 +139,13 @@ class Suite:
                 plan,
                 files,
                 [] if has_starts else contenders,
-                settle_s=self._wish.settle_s,
+                settle_s=self._request.settle_s,
                 progress=self._progress,
             ),
         ):
             if not has_starts:
-                starts = measure(plan, files, contenders, self._wish.rounds, self._progress)
-                self._now(resume.with_starts(self.result, scenario, starts))
+                starts = measure(plan, files, contenders, self._request.rounds, self._progress)
+                self._keep_now(resume.with_starts(self.result, scenario, starts))
             if storms:
                 groups = [worker_properties_of(plan, servers, prefix, group) for group in range(scenario.groups)]
                 if spark().sparkContext.master != MASTER:
@@ -151,25 +153,14 @@ class Suite:
                         f"a storm needs a Spark session of its own, {MASTER}: leave it out with --no-storm, or start this "
                         "job without spark-submit"
                     )
-                storming = Storms(spark(), scenario.name, groups, self._folder)
+                storms_of_groups = Storms(spark(), scenario.name, groups, self._folder)
                 for number, at_once in storms:
-                    self._now(resume.with_storm(self.result, storming.run(number, at_once, self._progress)))
+                    self._keep_now(
+                        resume.with_storm(self.result, storms_of_groups.run(number, at_once, self._progress))
+                    )
 
     @contextmanager
     def _timed(self, what: str) -> Iterator[None]:
         began = time.monotonic()
         yield
         self._say(f"{what}: took {time.monotonic() - began:.0f} s")
-
-
-class _Lazily:
-    """The one Spark session of a run, made when it is first needed: idle, it costs the starts nothing."""
-
-    def __init__(self, stack: ExitStack) -> None:
-        self._stack = stack
-        self._session: SparkSession | None = None
-
-    def __call__(self) -> SparkSession:
-        if self._session is None:
-            self._session = self._stack.enter_context(spark_session("connect-share benchmark_startup", master=MASTER))
-        return self._session

@@ -9,7 +9,7 @@ import pytest
 
 from connect_share.records import Record, TopicType
 from spark_jobs.demo.clusters import Connector
-from spark_jobs.demo.compare import summary_lines
+from spark_jobs.demo.report import summary_lines
 from spark_jobs.demo.restart_checks import (
     DataState,
     compare_files,
