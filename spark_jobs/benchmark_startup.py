@@ -1,9 +1,9 @@
-"""How long a start takes on shared topics: our stores, Java's with and without the jar and plain clients, side by side.
+"""The time that a start takes on shared topics: our stores, Java's with and without the jar and plain clients, side by side.
 
 Reproduces the table of KIP-1173 (20 clusters of 5 sink jobs; config topic 32 MB, status topic 3 MB) on a real broker and
-goes on from there: more and fewer groups, records, bytes, other settings, many starts at once, and puts into running stores.
+extends it: more and fewer groups, records, bytes, other settings, many starts at once, and puts into running stores.
 Every round measures each contender once, in turn, so that a machine whose speed drifts harms all alike. The result's file
-is written after each part: a run that was stopped goes on where it was, one that was whole has nothing left to measure.
+is written after each part: a run that was stopped continues where it was, a whole one has nothing left to measure.
 """
 
 from __future__ import annotations
@@ -142,14 +142,14 @@ def main(argv: Sequence[str]) -> int:
         "--contenders",
         type=_contenders,
         default=frozenset(CONTENDERS),
-        help=f"comma list of {', '.join(CONTENDERS)}; all by default, each where it tells something",
+        help=f"comma list of {', '.join(CONTENDERS)}; all by default, each on the scenarios where it is of interest",
     )
     arguments.add_argument("--storm", type=_numbers, metavar="N,..", help="numbers of starts at once; full: 20,100,200")
     arguments.add_argument("--no-storm", action="store_true", help="no storms")
     arguments.add_argument("--puts", type=int, help=f"into each store; default {latency.PUTS}, quick: 40")
     arguments.add_argument("--no-latency", action="store_true", help="no puts into running stores")
     arguments.add_argument(
-        "--result", type=Path, metavar="FILE", help="JSON file of all figures; a run goes on from it"
+        "--result", type=Path, metavar="FILE", help="JSON file of all figures; a later run continues it"
     )
     arguments.add_argument("--again", action="store_true", help="forget what is in that file")
     arguments.add_argument("--report", type=Path, metavar="DIR", help="folder for report.html and report.md")

@@ -1,4 +1,4 @@
-"""What the jobs' command lines have in common."""
+"""Parts that the jobs' command lines share."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def run(options: argparse.Namespace, body: Callable[[argparse.Namespace], int]) 
 
 
 def hand_out(options: argparse.Namespace, job: str, report: Mapping[str, Any], lines: Sequence[str]) -> None:
-    """Write a report to the file of ``--result``, if one was named, and tell it in the form of ``--output``."""
+    """Write a report to the file of ``--result``, if one was named, and print it in the form of ``--output``."""
     if options.result is not None:
         options.result.parent.mkdir(parents=True, exist_ok=True)
         options.result.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")

@@ -57,7 +57,7 @@ def write_group(job: GroupJob) -> int:
 
 
 def write_groups(jobs: Sequence[GroupJob]) -> int:
-    """Write the records of several groups, one after the other, through the same clients; gives how many.
+    """Write the records of several groups, one after the other, through the same clients; return how many.
 
     Raises:
         WriteError: a record was refused.
@@ -122,7 +122,7 @@ def generate(
     compression: str = "none",
     transaction_records: int = 0,
 ) -> int:
-    """Create the topics of a worker file if needed and fill them; gives the number of records written.
+    """Create the topics of a worker file if needed and fill them; return the number of records written.
 
     Raises:
         ConnectShareError: a topic cannot be used, or a record was refused.

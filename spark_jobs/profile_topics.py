@@ -1,7 +1,7 @@
 """Profile the internal topics with Spark: what is in them by group and kind, predicted starts, and advice on settings.
 
-One task counts one partition, because what supersedes what is known only to whom reads a partition from its beginning; its
-counts and eight bytes for each key come back, never a record.
+One task counts one partition: only a reader from its beginning knows which records are superseded. Counts and eight bytes
+for each key come back, never a record.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _body(options: argparse.Namespace) -> int:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Count, predict, advise. 0 done, findings or not, 1 failed, 2 usage."""
+    """Print counts, predictions and advice. 0 done, findings or not, 1 failed, 2 usage."""
     arguments = command_line.parser(JOB, __doc__ or "")
     arguments.add_argument(
         "-w", "--worker-config", metavar="FILE", type=Path, required=True, help="a Java worker's file"

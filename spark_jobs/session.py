@@ -36,10 +36,10 @@ _warned: Final[set[str]] = set()
 
 
 def missing_protection(settings: Callable[[str], str | None]) -> tuple[str, ...]:
-    """Return what is off of what keeps the credentials in tasks from others; nothing for a session without a cluster.
+    """Return the settings that are off and would keep the credentials in tasks secret; none for a session without a cluster.
 
     Args:
-        settings: gives a setting of Spark, ``None`` for one that is not set.
+        settings: returns a setting of Spark, ``None`` for one that is not set.
     """
     master = settings("spark.master") or "local"
     if master == "local" or master.startswith("local["):
@@ -50,7 +50,7 @@ def missing_protection(settings: Callable[[str], str | None]) -> tuple[str, ...]
 
 
 def warn_of_missing_protection(session: SparkSession) -> None:
-    """Say once for each application that others may read the credentials that its tasks carry."""
+    """Print once for each application that others may read the credentials that its tasks carry."""
 
     def setting(name: str) -> str | None:
         return session.conf.get(name, None)
@@ -67,7 +67,7 @@ def warn_of_missing_protection(session: SparkSession) -> None:
 
 
 def under_spark_submit() -> bool:
-    """Tell whether ``spark-submit`` started this process: then it decides on master and resources."""
+    """Return whether ``spark-submit`` started this process: then it decides on master and resources."""
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
@@ -89,7 +89,7 @@ def _embedded_settings(folder: Path) -> dict[str, str]:
 
 
 def _wheel() -> Path | None:
-    """Find the wheel this code runs from, if it does (``--py-files`` puts it on the driver's path)."""
+    """Return the wheel that this code runs from, if it does (``--py-files`` puts it on the driver's path)."""
     for parent in Path(__file__).parents:
         if parent.suffix == ".whl" and parent.is_file():
             return parent
@@ -97,7 +97,7 @@ def _wheel() -> Path | None:
 
 
 def _ship_wheel(session: SparkSession, folder: Path) -> None:
-    """Give executors the wheel under a name they import: Spark sends ``.whl`` files but puts only ``.zip`` on the path."""
+    """Send the wheel to executors under a name they import: Spark puts ``.zip`` files on the path, not ``.whl`` files."""
     wheel = _wheel()
     if wheel is not None:
         session.sparkContext.addPyFile(str(shutil.copyfile(wheel, folder / f"{wheel.stem}.zip")))
@@ -105,7 +105,7 @@ def _ship_wheel(session: SparkSession, folder: Path) -> None:
 
 @contextmanager
 def spark_session(app_name: str, *, master: str = MASTER) -> Iterator[SparkSession]:
-    """Give a session and stop it afterwards; a session that is there already is used and left alone.
+    """Yield a session and stop it afterwards; a session that is there already is used and left alone.
 
     Args:
         app_name: shown by the cluster.

@@ -48,13 +48,13 @@ def count_in_task(job: CountJob) -> list[PartitionProfile]:
 def run_as_tasks(
     spark: SparkSession, jobs: Sequence[J], function: Callable[[J], R], *, progress: Progress, what: str
 ) -> list[R]:
-    """Run each job once (again if its task fails) and give the results in the order of the jobs.
+    """Run each job once (again if its task fails); return the results in the order of the jobs.
 
     Args:
         spark: the session.
         jobs: picklable.
         function: importable by name on the executors.
-        progress: told how many tasks have ended.
+        progress: reports how many tasks have ended.
         what: name of the phase.
     """
     if not jobs:
@@ -67,7 +67,7 @@ def run_as_tasks(
 
 @contextmanager
 def _reported(context: SparkContext, total: int, progress: Progress, what: str) -> Iterator[None]:
-    """Ask Spark now and then how many tasks have ended."""
+    """Report regularly how many tasks have ended."""
     group = f"connect-share-{what.replace(' ', '-')}"
     context.setJobGroup(group, what)
     progress.phase(what, total)

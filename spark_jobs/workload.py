@@ -35,12 +35,12 @@ _LETTERS: Final = bytes(b"abcdefghijklmnopqrstuvwxyz0123456789 "[byte % 37] for 
 
 @dataclass(frozen=True, slots=True)
 class WorkloadSize:
-    """How much there is; the defaults are KIP-1173's benchmark: 20 clusters of 5 sink jobs.
+    """The size of a workload; the defaults are KIP-1173's benchmark: 20 clusters of 5 sink jobs.
 
     Attributes:
         config_records, status_records, offset_records: in each topic, of all groups together.
         config_bytes, status_bytes: keys and values together; records are padded to get there.
-        prefixed: keys carry the group (shared topics); otherwise connector names tell the groups apart.
+        prefixed: keys carry the group (shared topics); otherwise the connectors' names differ by group.
         source_partitions: of each connector: how many keys it has on the offset topic.
     """
 
@@ -56,20 +56,20 @@ class WorkloadSize:
     source_partitions: int = 4
 
     def group_id(self, group: int) -> ClusterGroupId:
-        """Id of a group: ``team-003``."""
+        """Return the id of a group: ``team-003``."""
         return ClusterGroupId(f"team-{group:03d}")
 
     def connector(self, group: int, job: int) -> str:
-        """Name of a job, unique over all groups so that a plain copy of all is possible."""
+        """Return the name of a job, unique over all groups so that a plain copy of all is possible."""
         return f"{self.group_id(group)}.sink-{job}"
 
     def share(self, total: int, group: int) -> int:
-        """Records of one group when ``total`` are spread over all."""
+        """Return the records of one group when ``total`` are spread over all."""
         return total // self.groups + (1 if group < total % self.groups else 0)
 
 
 def group_records(size: WorkloadSize, group: int, topic_type: TopicType) -> Iterator[Written]:
-    """Give the records of one group in one topic, in the order in which workers would have written them."""
+    """Yield the records of one group in one topic, in the order in which workers would have written them."""
     make = {TopicType.CONFIG: _config, TopicType.STATUS: _status, TopicType.OFFSET: _offsets}[topic_type]
     total = {
         TopicType.CONFIG: size.config_records,

@@ -85,12 +85,12 @@ _MISSED_SOON: Final = {
 
 
 def dedicated_properties(bootstrap_servers: str, cluster: Cluster) -> dict[str, str]:
-    """Give the worker file of a cluster as it runs before the move."""
+    """Return the worker file of a cluster as it runs before the move."""
     return {**worker_properties(bootstrap_servers, cluster.group_id), **_MISSED_SOON}
 
 
 def shared_properties(bootstrap_servers: str, cluster: Cluster) -> dict[str, str]:
-    """Give the worker file of a cluster as it runs after the move: other topics, and two lines more."""
+    """Return the worker file of a cluster as it runs after the move: other topics, and two lines more."""
     return {
         **worker_properties(bootstrap_servers, cluster.group_id, _SHARED_TOPICS),
         **_MISSED_SOON,
@@ -100,7 +100,7 @@ def shared_properties(bootstrap_servers: str, cluster: Cluster) -> dict[str, str
 
 
 def connector_config(folder: Path, connector: Connector) -> dict[str, str]:
-    """Give a connector's configuration; its file is in the cluster's folder."""
+    """Return a connector's configuration; its file is in the cluster's folder."""
     base = {"tasks.max": "1", **connector.extra}
     if connector.kind == "source":
         return {
@@ -118,7 +118,7 @@ def connector_config(folder: Path, connector: Connector) -> dict[str, str]:
 
 
 def data_file(folder: Path, connector: Connector) -> Path:
-    """Give the file that a source reads or a sink writes; a sink that is to fail gets one that cannot be made."""
+    """Return the file that a source reads or a sink writes; a sink that is to fail gets one that cannot be made."""
     if connector.fate == "fails":
         return folder / "no-such-folder" / "out.txt"
     # Java cannot open names with an emoji where the locale is a plain C one.

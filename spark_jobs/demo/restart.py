@@ -1,4 +1,4 @@
-"""The way back for the same Java workers: started again, now on the shared topics with the jar, nothing else changed."""
+"""The second start of the same Java workers: on the shared topics with the jar, nothing else changed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _CLIENT_ID = "demo"
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """What was seen while a cluster's worker ran again."""
+    """Observations while a cluster's worker ran again."""
 
     seconds: float
     again: ClusterView
@@ -144,7 +144,7 @@ def _run_cluster(admin: Admin, captured: Captured, worker: ConnectWorker, before
 
 
 def _last_of(ask: Callable[[], T], accept: Callable[[T], bool], worker: ConnectWorker) -> T:
-    """Ask until the answer is accepted; at the deadline the last one is given, and what it lacks is named later.
+    """Return the first answer that is accepted, or the last one at the deadline: what it lacks is named later.
 
     Raises:
         EmbeddedError: the worker has ended, or does not answer at the deadline.
@@ -179,7 +179,7 @@ def _append_lines(captured: Captured) -> dict[str, bytes]:
 def _all_arrived(
     admin: Admin, captured: Captured, worker: ConnectWorker, before: DataState, appended: Mapping[str, bytes]
 ) -> bool:
-    """Tell whether each line is in its topic and in its sinks' files, and the sources have committed it."""
+    """Return whether each line is in its topic and in its sinks' files, and the sources have committed it."""
     data = _data_state(admin, captured)
     return all(
         data.ends[connector.topic] > before.ends[connector.topic]

@@ -1,4 +1,4 @@
-"""What has to hold when a cluster's Java workers are back on the shared topics; pure comparisons.
+"""Comparisons of a cluster before and after its Java workers came back on the shared topics. Pure.
 
 Differences are named without values: neither configurations nor offsets nor lines leave this module.
 """
@@ -26,7 +26,7 @@ _ABOUT_FOREIGN: Final = re.compile(
 
 @dataclass(frozen=True, slots=True, repr=False)
 class DataState:
-    """What connectors have moved so far.
+    """The data that connectors have moved so far.
 
     Attributes:
         ends: data topics (one partition each) to the number of their records.
@@ -84,30 +84,33 @@ def compare_topics(
         appended: data topics to the line appended to the file of their source, without its end.
         arrived: data topics to the values of the records since ``before``.
     """
-    lines = []
-    for topic in sorted(before.ends):
+    found = []
+    for topic, old_end in sorted(before.ends.items()):
         wanted = appended.get(topic)
-        values = arrived.get(topic, ())
-        hits = 0 if wanted is None else sum(value == wanted for value in values)
-        differences = []
-        if started.ends[topic] != before.ends[topic]:
-            differences.append(f"{started.ends[topic] - before.ends[topic]} records written by the start")
-        if wanted is not None and hits != 1:
-            differences.append(f"the appended line arrived {hits} times")
-        if others := len(values) - hits:
-            differences.append(f"{others} records that nobody appended")
-        lines.append(
+        arrived_lines, differences = _count_appended(arrived.get(topic, ()), wanted, "records")
+        if started.ends[topic] != old_end:
+            differences.insert(0, f"{started.ends[topic] - old_end} records written by the start")
+        found.append(
             TopicAgain(
                 topic=topic,
-                records_before=before.ends[topic],
+                records_before=old_end,
                 records_after_start=started.ends[topic],
                 records_at_end=at_end.ends[topic],
-                lines_appended=0 if wanted is None else 1,
-                lines_arrived=hits,
+                lines_appended=int(wanted is not None),
+                lines_arrived=arrived_lines,
                 differences=tuple(differences),
             )
         )
-    return tuple(lines)
+    return tuple(found)
+
+
+def _count_appended(since: Sequence[bytes | None], wanted: bytes | None, unit: str) -> tuple[int, list[str]]:
+    """Return how often the appended line is among what is new, and what is wrong about that."""
+    hits = 0 if wanted is None else since.count(wanted)
+    differences = [] if wanted is None or hits == 1 else [f"the appended line arrived {hits} times"]
+    if others := len(since) - hits:
+        differences.append(f"{others} {unit} that nobody appended")
+    return hits, differences
 
 
 def compare_files(
@@ -117,44 +120,38 @@ def compare_files(
     at_end: DataState,
     appended: Mapping[str, bytes],
 ) -> tuple[FileAgain, ...]:
-    """Check that sinks went on where they were: what was there is there, then the appended line, once, if it runs."""
-    lines = []
+    """Check that sinks continue where they were: the old content is there, then the appended line, once, if it runs."""
+    found = []
     for connector in connectors:
         if connector.name not in before.files:
             continue
         old, new = before.files[connector.name], at_end.files[connector.name]
         wanted = appended.get(connector.topic) if connector.fate == "runs" else None
-        differences = []
-        if started.files[connector.name] != old:
-            differences.append("changed by the start")
+        arrived_lines, differences = _count_appended(new[len(old) :].splitlines(), wanted, "lines")
         if not new.startswith(old):
-            differences.append("what was in it before is not in it any more")
-        since = new[len(old) :].splitlines()
-        hits = 0 if wanted is None else since.count(wanted)
-        if wanted is not None and hits != 1:
-            differences.append(f"the appended line is in it {hits} times")
-        if others := len(since) - hits:
-            differences.append(f"{others} lines that nobody appended")
-        lines.append(
+            differences.insert(0, "what was in it before is not in it any more")
+        if started.files[connector.name] != old:
+            differences.insert(0, "changed by the start")
+        found.append(
             FileAgain(
                 connector=connector.name,
                 lines_before=old.count(b"\n"),
                 lines_at_end=new.count(b"\n"),
-                lines_appended=0 if wanted is None else 1,
-                lines_arrived=hits,
+                lines_appended=int(wanted is not None),
+                lines_arrived=arrived_lines,
                 differences=tuple(differences),
             )
         )
-    return tuple(lines)
+    return tuple(found)
 
 
 def foreign_log_lines(log: str) -> int:
-    """Count the warnings and errors of a worker's log that speak of records it cannot place."""
+    """Return the number of warnings and errors of a worker's log that speak of records it cannot place."""
     return len(_ABOUT_FOREIGN.findall(log))
 
 
 def count_plain_keys(topic: str, topic_type: TopicType, records: Iterable[Record]) -> SharedTopic:
-    """Count the records of a shared topic, and those whose key carries no group's prefix."""
+    """Return the number of records of a shared topic, and of those whose key carries no group's prefix."""
     number = plain = 0
     for record in records:
         number += 1

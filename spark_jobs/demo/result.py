@@ -1,4 +1,4 @@
-"""What the demo found, as it is written to ``result.json``: no configuration and no offset, only names and numbers."""
+"""The demo's result, as ``result.json`` has it: names and numbers, no configuration and no offset."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ class GroupAgain(_Part):
 
     @property
     def differences(self) -> tuple[str, ...]:
-        """Name everything that is not as it should be."""
+        """Everything that is not as it should be."""
         named = [
             *((f"{line.connector!r} on the shared topics", line.differences) for line in self.connectors),
             *((f"data topic {topic.topic!r}", topic.differences) for topic in self.topics),
@@ -141,7 +141,7 @@ class GroupAgain(_Part):
 
     @property
     def equal(self) -> bool:
-        """Tell whether everything went on as it was."""
+        """Whether everything continues as it was."""
         return not self.differences
 
 
@@ -196,7 +196,7 @@ def all_equal(
     again: Sequence[GroupAgain],
     shared_topics: Sequence[SharedTopic],
 ) -> bool:
-    """Tell whether everything is as it should be: the demo's verdict."""
+    """Return whether everything is as it should be: the demo's verdict."""
     return (
         move.verified_equal
         and all(group.equal for group in groups)

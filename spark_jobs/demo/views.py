@@ -1,4 +1,4 @@
-"""What a Connect cluster looks like, told by a worker's REST interface or by the Python stores, and how they differ.
+"""Views of a Connect cluster, from a worker's REST interface or from the Python stores, and their differences.
 
 A view holds configurations and offsets, so it is compared in memory and never written anywhere; what leaves
 this module are counts, states, names and the names of what differs.
@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict
 from connect_share.records import ConnectorTaskId
 from connect_share.storage import ConnectStorage
 
-# REST shows no target state of its own; a connector's state tells it, and nothing else is STARTED.
+# REST shows no target state. A connector's state says it: PAUSED and STOPPED are as wanted, all others STARTED.
 _TARGET_OF_STATE = {"PAUSED": "PAUSED", "STOPPED": "STOPPED"}
 
 
@@ -100,7 +100,7 @@ class GroupComparison(BaseModel):
 
     @property
     def equal(self) -> bool:
-        """Tell whether nothing at all differs."""
+        """Whether nothing at all differs."""
         return not any(line.differences for line in self.connectors)
 
 
@@ -115,7 +115,7 @@ def _canonical(value: object) -> str:
 def view_from_rest(
     expanded: Mapping[str, Any], topics: Mapping[str, Sequence[str]], offsets: Mapping[str, Sequence[Mapping[str, Any]]]
 ) -> dict[str, ConnectorView]:
-    """Make a view of what a worker answered.
+    """Return a view of what a worker answered.
 
     Args:
         expanded: ``GET /connectors?expand=info&expand=status``.
@@ -145,7 +145,7 @@ def _status_of(answer: Mapping[str, Any]) -> StatusView:
 
 
 def view_from_storage(storage: ConnectStorage) -> dict[str, ConnectorView]:
-    """Make a view of what started stores believe.
+    """Return a view of the state that started stores have.
 
     Raises:
         StoreError: the offsets could not be read.
@@ -177,7 +177,7 @@ def _status_in_store(status: Any) -> StatusView | None:
 
 
 def count(view: ClusterView) -> StateCounts:
-    """Give a view in numbers."""
+    """Return a view in numbers."""
     states: Counter[str] = Counter()
     task_states: Counter[str] = Counter()
     for connector in view.values():
@@ -199,7 +199,7 @@ def _state_text(status: StatusView | None) -> str:
 
 
 def line_of(connector: ConnectorView | None) -> str | None:
-    """Give one connector in numbers and states; ``None`` if it is absent."""
+    """Return one connector in numbers and states; ``None`` if it is absent."""
     if connector is None:
         return None
     tasks = Counter(_state_text(status) for status in connector.tasks.values())
@@ -229,13 +229,13 @@ def view_differences(
     sides: tuple[str, str],
     status_fields: Sequence[str] = STATUS_FIELDS,
 ) -> list[str]:
-    """Name what differs between two views of a connector, values never.
+    """Return the names of what differs between two views of a connector, never values.
 
     Args:
-        there: on one side, ``None`` if it is absent.
-        here: on the other side.
-        sides: what the two are called.
-        status_fields: what of a status has to be the same.
+        there: one side, ``None`` if it is absent.
+        here: the other side.
+        sides: names of the two.
+        status_fields: members of a status that have to be the same.
     """
     if there is None or here is None:
         if there is here:

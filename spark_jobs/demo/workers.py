@@ -34,7 +34,7 @@ _ROUNDS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """What the demo goes on with after the workers are gone.
+    """A cluster after its workers are gone.
 
     Attributes:
         folder: has the files that the connectors read and write.
@@ -51,8 +51,8 @@ class Captured:
 def run_clusters(bootstrap_servers: str, admin: Admin, work: Path, say: Callable[[str], None]) -> list[Captured]:
     """Run all clusters side by side until their work is done, keep what REST says, then kill the workers.
 
-    They are killed, not stopped: a worker that ends in order writes other statuses while it does, which nobody could
-    compare with what REST said before.
+    They are killed, not stopped: a worker that ends in order writes other statuses while it does, which cannot be
+    compared with what REST said before.
 
     Raises:
         EmbeddedError: a worker or connector did not get where it should.
@@ -104,7 +104,7 @@ def await_no_members(admin: Admin, groups: Iterable[str]) -> None:
 
 
 def until(what: Callable[[], str], worker: ConnectWorker | None = None) -> Iterator[None]:
-    """Go round until the caller leaves the loop.
+    """Yield again and again until the caller leaves the loop.
 
     Raises:
         EmbeddedError: the deadline has passed, or the worker that is waited for has ended.
@@ -211,13 +211,13 @@ def _is_done(worker: ConnectWorker, folder: Path, connector: Connector) -> bool:
 
 
 def source_position(worker: ConnectWorker, connector: str) -> int | None:
-    """Give how far a file source has committed, in characters; ``None`` before it has."""
+    """Return how far a file source has committed, in characters; ``None`` before it has."""
     positions = [each["offset"].get("position") for each in worker.rest.offsets(connector)]
     return positions[0] if len(positions) == 1 else None
 
 
 def view_of(worker: ConnectWorker) -> ClusterView:
-    """Ask REST for everything it says about all connectors."""
+    """Return everything that REST says about all connectors."""
     rest = worker.rest
     expanded = rest.call("GET", "/connectors?expand=info&expand=status")
     return view_from_rest(
@@ -228,7 +228,7 @@ def view_of(worker: ConnectWorker) -> ClusterView:
 
 
 def capture(worker: ConnectWorker, expected: set[str]) -> ClusterView:
-    """Ask REST until two answers in a row are the same: then nothing is being written any more.
+    """Return what REST says once two answers in a row are the same: then nothing is being written any more.
 
     Raises:
         EmbeddedError: that did not come about in time, or the worker has ended.

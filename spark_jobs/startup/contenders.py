@@ -1,4 +1,4 @@
-"""Who is measured beside whom, each in a process of its own, so that its first start is a cold one.
+"""The contenders of the benchmark. Each runs in a process of its own, so that its first start is a cold one.
 
 ==============  ======================================================================================================
 python          our three stores
@@ -53,12 +53,12 @@ class Start:
 
 
 def missing_contenders() -> dict[str, str]:
-    """Name those that cannot be measured on this machine, and why."""
+    """Return the contenders that cannot be measured on this machine, and why."""
     return {} if shutil.which("kcat") else {"kcat": KCAT_MISSING}
 
 
 def probe(what: str, worker_file: Path, runs: int, *more: str) -> list[dict[str, Any]]:
-    """Run the probe in a new process; gives the objects that it prints.
+    """Run the probe in a new process; return the objects that it prints.
 
     Raises:
         EmbeddedError: it failed; has the end of its errors.
@@ -74,7 +74,7 @@ def probe(what: str, worker_file: Path, runs: int, *more: str) -> list[dict[str,
 
 
 def size_of(worker_file: Path) -> StartSize:
-    """Count what a start on these topics has to read."""
+    """Return what a start on these topics has to read."""
     return StartSize(**probe("size", worker_file, 1)[0])
 
 
@@ -145,7 +145,7 @@ def measure(plan: Plan, files: Files, contenders: Sequence[str], rounds: int, pr
     size = size_of(files.ours)
     progress.phase(f"{name}: warming the brokers up", 0)
     for worker_file in {files.ours, files.plain if "java" in contenders else files.ours}:
-        # Nobody's start is slower because he came first: a broker in use has served these reads before.
+        # The first contender must not pay for a cold broker: a broker in use has served these reads before.
         probe("librdkafka", worker_file, _WARM_UP)
     found: dict[tuple[str, Warmth], list[Start]] = {}
     progress.phase(f"{name}: measuring", rounds * len(contenders))

@@ -6,22 +6,27 @@ Errors are weighed relative to what was measured, so that a start of 50 ms count
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Mapping, Sequence
 from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from connect_share.startup import CostModel, StartSize, amounts
 from spark_jobs.startup.result import Prediction, StartupResult
 from spark_jobs.startup.view import spread
 
 _PRICES: Final = tuple(amounts(StartSize(records=0, bytes=0, own_records=0)))
-_SINGULAR: Final = 1e-12
+_SINGULAR: Final = 1e-6
+"""Columns that are nearer to each other than this have no prices of their own."""
+
+FloatArray = NDArray[np.float64]
 Point = tuple[StartSize, float]
 """A size, and the seconds that a start of it took."""
 
 
 def points(result: StartupResult) -> dict[str, Point]:
-    """Give what can be fitted: the median cold start of our stores in each scenario, since a worker that comes up is cold.
+    """Return what the model is fitted to: the median cold start of our stores in each scenario; a real worker starts cold.
 
     Compressed topics and those read past markers are left out: the model knows of neither.
     """
@@ -37,48 +42,25 @@ def points(result: StartupResult) -> dict[str, Point]:
 
 def fit(measured: Sequence[Point]) -> CostModel | None:
     """Fit the model; ``None`` with nothing measured. Its ``error`` is 0: see :func:`fitted`."""
-    best: tuple[float, list[float]] | None = None
-    rows = [[amount / seconds for amount in amounts(size).values()] for size, seconds in measured if seconds > 0]
+    rows = np.array(
+        [[amount / seconds for amount in amounts(size).values()] for size, seconds in measured if seconds > 0]
+    )
+    best: tuple[float, FloatArray] | None = None
     # With so few prices the best solution is found by trying every choice of those that are not zero.
-    for count in range(1, len(_PRICES) + 1):
-        for chosen in itertools.combinations(range(len(_PRICES)), count):
-            prices = _least_squares([[row[column] for column in chosen] for row in rows])
-            if prices is None or min(prices) < 0:
+    for count in range(1, min(len(_PRICES), len(rows)) + 1):
+        for chosen in map(list, itertools.combinations(range(len(_PRICES)), count)):
+            whole = np.zeros(len(_PRICES))
+            scales = np.linalg.norm(rows[:, chosen], axis=0)
+            if scales.min() == 0:
                 continue
-            whole = [0.0] * len(_PRICES)
-            for column, price in zip(chosen, prices, strict=True):
-                whole[column] = price
-            error = sum((sum(p * x for p, x in zip(whole, row, strict=True)) - 1.0) ** 2 for row in rows)
+            prices, _, rank, _ = np.linalg.lstsq(rows[:, chosen] / scales, np.ones(len(rows)), rcond=_SINGULAR)
+            if rank < count or prices.min() < 0:
+                continue
+            whole[chosen] = prices / scales
+            error = float(((rows @ whole - 1.0) ** 2).sum())
             if best is None or error < best[0]:
                 best = error, whole
-    if best is None:
-        return None
-    return CostModel(**dict(zip(_PRICES, best[1], strict=True)))
-
-
-def _least_squares(rows: Sequence[Sequence[float]]) -> list[float] | None:
-    """Solve ``rows @ prices = 1`` by the normal equations, columns scaled to one; ``None`` if they depend on each other."""
-    if not rows or len(rows) < len(rows[0]):
-        return None
-    width = len(rows[0])
-    scales = [math.sqrt(sum(row[column] ** 2 for row in rows)) for column in range(width)]
-    if min(scales) == 0:
-        return None
-    scaled = [[value / scale for value, scale in zip(row, scales, strict=True)] for row in rows]
-    matrix = [
-        [sum(row[i] * row[j] for row in scaled) for j in range(width)] + [sum(row[i] for row in scaled)]
-        for i in range(width)
-    ]
-    for column in range(width):
-        pivot = max(range(column, width), key=lambda row: abs(matrix[row][column]))
-        matrix[column], matrix[pivot] = matrix[pivot], matrix[column]
-        if abs(matrix[column][column]) < _SINGULAR:
-            return None
-        for row in range(width):
-            if row != column:
-                factor = matrix[row][column] / matrix[column][column]
-                matrix[row] = [x - factor * y for x, y in zip(matrix[row], matrix[column], strict=True)]
-    return [matrix[row][width] / matrix[row][row] / scales[row] for row in range(width)]
+    return None if best is None else CostModel(**dict(zip(_PRICES, best[1].tolist(), strict=True)))
 
 
 def fitted(measured: Mapping[str, Point]) -> tuple[CostModel | None, list[Prediction]]:

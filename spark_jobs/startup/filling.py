@@ -68,7 +68,7 @@ def _storage_settings(plan: Plan) -> dict[str, str]:
 
 
 def worker_properties_of(plan: Plan, bootstrap_servers: str, prefix: str, group: int) -> dict[str, str]:
-    """Give the worker file of one group of a scenario, by the group's number."""
+    """Return the worker file of one group of a scenario, by the group's number."""
     size = plan.size
     return {
         **worker_properties(bootstrap_servers, size.group_id(group % size.groups), prefix),
@@ -113,11 +113,11 @@ def filled(
 
     Args:
         spark: writes the records.
-        plan: says which.
-        files: say where.
+        plan: the scenario.
+        files: the worker files.
         contenders: those that will be measured; a copy with plain keys is only made for those that read it.
         settle_s: how long nothing may change until the log cleaner is believed to be done.
-        progress: told how far it is.
+        progress: reports how far it is.
 
     Raises:
         ConnectShareError: a topic cannot be used, a record was refused, or the cleaner does not come.
@@ -148,7 +148,7 @@ def filled(
 
 
 def _newer(size: WorkloadSize) -> WorkloadSize:
-    """Give the records that come after the checkpoint."""
+    """Return the size of the records that come after the checkpoint."""
     return replace(
         size,
         config_records=max(1, size.config_records // NEW_SHARE),
@@ -179,7 +179,7 @@ def _await_cleaner(worker: WorkerConfig, written: int, settle_s: float, progress
 
 
 def _write_everywhere(worker: WorkerConfig) -> None:
-    """Write a record of nobody's to every partition: the first one behind a segment's age begins a new segment."""
+    """Write a record of no real group to every partition: a record behind a segment's age begins a new segment."""
     key, value = topic_status_record(TopicStatus("none", "none", 0, 0))
     sender = producer(worker.producer_settings(), client_id="benchmark-roller")
     for topic_type in TopicType:

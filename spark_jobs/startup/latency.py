@@ -1,4 +1,4 @@
-"""Put to read-back in running stores: ours and Java's in turn on the same topics, alone and while other groups write."""
+"""The time from a put to its read-back in running stores: ours and Java's in turn, alone and while other groups write."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def measure_latency(
         prefix: of the topics, which are made and deleted.
         puts: into each store, of each contender, beside each number of groups.
         contenders: of ``python`` and ``java``.
-        progress: told how far it is.
+        progress: reports how far it is.
 
     Raises:
         ConnectShareError: a topic could not be made, or a process failed.
@@ -98,7 +98,7 @@ def _topics(worker: WorkerConfig) -> Iterator[None]:
 
 @contextmanager
 def _others(worker_file: Path, groups: int) -> Iterator[None]:
-    """Let other groups write meanwhile."""
+    """Run writers of other groups in the meantime."""
     if groups == 0:
         yield
         return

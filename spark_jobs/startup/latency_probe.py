@@ -37,7 +37,7 @@ _NAME: Final = "latency"
 
 
 def puts(worker: WorkerConfig, count: int, uncounted: int) -> dict[str, list[float]]:
-    """Give the seconds of each put by store."""
+    """Return the seconds of each put by store."""
     found: dict[str, list[float]] = {"config": [], "offset": [], "status": []}
     with ConnectStorage(worker, allow_live_members=True, allow_empty=True) as storage:
         kinds: dict[str, Callable[[ConnectStorage, int], None]] = {
@@ -78,7 +78,7 @@ def _put_status(storage: ConnectStorage, number: int) -> None:
 
 
 def write_as_groups(worker: WorkerConfig, groups: int, ended: threading.Event) -> None:
-    """Write to all three topics as so many groups do, evenly spread, until told to end."""
+    """Write to all three topics as so many groups do, evenly spread, until the event is set."""
     sender = producer(worker.producer_settings(), client_id="other-groups", overrides={"linger.ms": "0"})
     pause_s = 1.0 / WRITES_A_SECOND / groups
     due_s = time.monotonic()

@@ -77,7 +77,7 @@ def start_stores(worker: WorkerConfig, checkpoint: Path | None = None) -> dict[s
 
 
 def _phases(startup: StorageStartup) -> dict[str, float]:
-    """Give the parts of a start, which add up to the whole; ``apply`` is split by :func:`_with_parts`."""
+    """Return the parts of a start, which add up to the whole; ``apply`` is split by :func:`_with_parts`."""
     stores = (startup.config, startup.status, startup.offsets)
     first = min((store.first_record_seconds for store in stores if store.first_record_seconds > 0), default=0.0)
     phases = {
@@ -118,7 +118,7 @@ def _with_parts(start: dict[str, Any], parts: Mapping[str, float]) -> dict[str, 
 
 
 def _memory(name: str) -> int | None:
-    """Bytes of ``VmRSS`` (now) or ``VmHWM`` (highest since the last reset); ``None`` where the system does not tell."""
+    """Return the bytes of ``VmRSS`` (now) or ``VmHWM`` (highest since the reset); ``None`` if they are unknown."""
     try:
         for line in _STATUS.read_text(encoding="ascii", errors="replace").splitlines():
             if line.startswith(name + ":"):
@@ -137,7 +137,7 @@ def _reset_peak() -> bool:
 
 
 def cpu_seconds() -> float:
-    """CPU time of this process so far, all threads."""
+    """Return the CPU time of this process so far, all threads."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime
 

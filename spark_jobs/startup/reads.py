@@ -24,7 +24,7 @@ _WORKER_ORDER: Final = (TopicType.OFFSET, TopicType.STATUS, TopicType.CONFIG)
 
 
 def plain_client_read(worker: WorkerConfig) -> int:
-    """Read the three topics one after the other with the client's default settings, until it says "end"; gives records."""
+    """Read the topics one after another with default settings until the client says "end"; return the number of records."""
     records = 0
     for topic_type in _WORKER_ORDER:
         topic = worker.topic(topic_type)
@@ -107,7 +107,7 @@ def own_records(worker: WorkerConfig) -> dict[TopicType, list[Record]]:
 
 
 def start_size(worker: WorkerConfig) -> StartSize:
-    """Count what a start has to read."""
+    """Return what a start has to read."""
     prefix = _prefix(worker)
     records = size = own = 0
     for _, batches in _everything(worker):

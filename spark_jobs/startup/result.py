@@ -1,4 +1,4 @@
-"""What the start-up benchmark measured, as it lies in its JSON file: a run goes on from it, a report is drawn from it."""
+"""The result of the start-up benchmark, as its JSON file has it. A later run continues it, and the report shows it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Scenario(_Part):
     """Topics that starts are measured on.
 
     Attributes:
-        name: stable, such as ``kip`` or ``groups-100``; what a resumed run looks up.
+        name: stable, such as ``kip`` or ``groups-100``; a resumed run looks it up.
         title: for people.
         series: the curve it belongs to, such as ``groups``, ``records``, ``record-size``; ``kip`` for the KIP's table.
         config_bytes, status_bytes, offset_bytes: keys and values of all records together.
@@ -100,7 +100,7 @@ class Storm(_Part):
 
 
 class Latency(_Part):
-    """Put to read-back visible in a running store.
+    """Times from a put until a read of a running store shows it.
 
     Attributes:
         contender: ``python`` or ``java``.
@@ -124,7 +124,7 @@ class Prediction(_Part):
 
 
 class StartupResult(_Part):
-    """The whole benchmark: written after each finished part, so that a run that was stopped goes on.
+    """The whole benchmark: written after each finished part, so that a run that was stopped can be continued.
 
     Attributes:
         missing: contenders that could not be measured here, and why.

@@ -20,7 +20,7 @@ from spark_jobs.startup.scenarios import COLD_STARTS
 
 _CHANGING: Final = frozenset({"load_1_minute"})
 _NOT_MEASURED: Final = ("cli", "embedded", "worker_plugin", "topic_ids", "startup")
-"""Parts of our package that have no part in a start."""
+"""Parts of our package that do not run in a start."""
 
 
 def versions() -> dict[str, str]:
@@ -82,7 +82,7 @@ def save(path: Path, result: StartupResult) -> None:
 
 
 def has_starts(result: StartupResult, scenario: Scenario, contenders: Sequence[str], rounds: int) -> bool:
-    """Tell whether all contenders were measured on exactly this scenario, often enough."""
+    """Return whether all contenders were measured on exactly this scenario, often enough."""
     if scenario not in result.scenarios:
         return False
     cold = {
@@ -94,12 +94,12 @@ def has_starts(result: StartupResult, scenario: Scenario, contenders: Sequence[s
 
 
 def has_storm(result: StartupResult, scenario: str, starts: int, at_once: int) -> bool:
-    """Tell whether this storm was measured."""
+    """Return whether this storm was measured."""
     return any((storm.scenario, storm.starts, storm.at_once) == (scenario, starts, at_once) for storm in result.storms)
 
 
 def has_latencies(result: StartupResult, contenders: Sequence[str], groups: Sequence[int], puts: int) -> bool:
-    """Tell whether puts into all stores were measured, often enough."""
+    """Return whether puts into all stores were measured, often enough."""
     found = {(each.contender, each.store, each.groups): len(each.seconds) for each in result.latencies}
     return all(
         found.get((contender, store, number), 0) >= puts
@@ -110,7 +110,7 @@ def has_latencies(result: StartupResult, contenders: Sequence[str], groups: Sequ
 
 
 def with_starts(result: StartupResult, scenario: Scenario, starts: Sequence[Starts]) -> StartupResult:
-    """Put in what was measured on a scenario, in place of all that was known of it: ratios are of one run."""
+    """Return the result with these starts in place of all earlier ones of the scenario: ratios are of one run."""
     return result.model_copy(
         update={
             "scenarios": [*(each for each in result.scenarios if each.name != scenario.name), scenario],
@@ -120,12 +120,12 @@ def with_starts(result: StartupResult, scenario: Scenario, starts: Sequence[Star
 
 
 def with_storm(result: StartupResult, storm: Storm) -> StartupResult:
-    """Put in a storm, in place of the same one."""
+    """Return the result with this storm in place of an earlier one."""
     name = (storm.scenario, storm.starts, storm.at_once)
     others = [each for each in result.storms if (each.scenario, each.starts, each.at_once) != name]
     return result.model_copy(update={"storms": [*others, storm]})
 
 
 def with_latencies(result: StartupResult, latencies: Sequence[Latency]) -> StartupResult:
-    """Put in latencies, in place of all others: they, too, are compared within one run."""
+    """Return the result with these latencies in place of all others: they, too, are compared within one run."""
     return result.model_copy(update={"latencies": list(latencies)})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Any, Final
 
 from connect_share.errors import ConfigError
 from connect_share.records import TopicType
@@ -28,7 +28,7 @@ CONTENDERS: Final = (
 """All that can be measured beside each other; what each of them is stands in ``contenders.py``."""
 
 COLD_STARTS: Final[Mapping[str, int]] = {"python": 3}
-"""In each round, where it is not one. The model is fitted to ours, and of starts that take 20 ms five tell little."""
+"""In each round, where it is not one. The model is fitted to ours, and five starts of 20 ms say little."""
 
 TRANSACTION_RECORDS: Final = 50
 """Records of one transaction where a scenario has them: a marker in every partition that was written to."""
@@ -44,7 +44,7 @@ _SAMPLE: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A scenario, and who is measured on it.
+    """A scenario and the contenders that are measured on it.
 
     Attributes:
         warm_starts: of each process after its cold start.
@@ -61,7 +61,7 @@ class Plan:
 
 
 def workload(scenario: Scenario, *, prefixed: bool) -> WorkloadSize:
-    """Give the records of a scenario."""
+    """Return the records of a scenario."""
     return WorkloadSize(
         groups=scenario.groups,
         jobs=scenario.jobs,
@@ -81,68 +81,47 @@ def _plan(
     series: str,
     records: tuple[int, int, int],
     *,
-    groups: int = 20,
-    jobs: int = 5,
-    config_bytes: int,
-    status_bytes: int | None = None,
-    shared: bool = True,
-    compacted: bool = False,
-    compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = "none",
-    transactions: bool = False,
-    source_partitions: int = 4,
     contenders: Sequence[str] = _USUAL,
     warm_starts: int = 3,
+    **settings: Any,
 ) -> Plan:
+    """Return a scenario with so many configs, statuses and offsets; further members as in :class:`Scenario`."""
     config_records, status_records, offset_records = records
-    scenario = Scenario(
-        name=name,
-        title=title,
-        series=series,
-        groups=groups,
-        jobs=jobs,
-        config_records=config_records,
-        status_records=status_records,
-        offset_records=offset_records,
-        config_bytes=config_bytes,
-        status_bytes=status_records * 150 if status_bytes is None else status_bytes,
-        offset_bytes=0,
-        partitions=dict(PARTITIONS),
-        shared=shared,
-        compacted=compacted,
-        compression=compression,
-        transactions=transactions,
-        source_partitions=source_partitions,
+    scenario = Scenario.model_validate(
+        {
+            "name": name,
+            "title": title,
+            "series": series,
+            "groups": 20,
+            "jobs": 5,
+            "config_records": config_records,
+            "status_records": status_records,
+            "offset_records": offset_records,
+            "status_bytes": status_records * 150,
+            "offset_bytes": 0,
+            "partitions": PARTITIONS,
+            **settings,
+        }
     )
-    scenario = scenario.model_copy(update={"offset_bytes": _offset_bytes(workload(scenario, prefixed=shared))})
-    return Plan(scenario, tuple(contenders), warm_starts)
-
-
-def _offset_bytes(size: WorkloadSize) -> int:
-    """Nothing pads an offset: what the first ones have, for all."""
+    # Nothing pads an offset: the size of the first ones stands for all.
+    size = workload(scenario, prefixed=scenario.shared)
     first = list(itertools.islice(group_records(size, 0, TopicType.OFFSET), _SAMPLE))
     total = sum(len(key) + len(value or b"") for key, value in first)
-    return round(total / max(1, len(first)) * size.offset_records)
+    offset_bytes = round(total / max(1, len(first)) * offset_records)
+    return Plan(scenario.model_copy(update={"offset_bytes": offset_bytes}), tuple(contenders), warm_starts)
 
 
 _KIP_RECORDS: Final = (8_000, 8_000, 8_000)
-_KIP_CONFIG_BYTES: Final = 32_000_000
-_KIP_STATUS_BYTES: Final = 3_000_000
+_KIP_BYTES: Final = {"config_bytes": 32_000_000, "status_bytes": 3_000_000}
+_KIP_CONTENDERS: Final = tuple(contender for contender in CONTENDERS if contender != CHECKPOINT)
 
 
-def _kip(name: str, title: str, series: str, **settings: bool | str | Sequence[str]) -> Plan:
-    return _plan(
-        name,
-        title,
-        series,
-        _KIP_RECORDS,
-        config_bytes=_KIP_CONFIG_BYTES,
-        status_bytes=_KIP_STATUS_BYTES,
-        **settings,  # type: ignore[arg-type]
-    )
+def _kip(name: str, title: str, series: str, *, contenders: Sequence[str] = _USUAL, **settings: Any) -> Plan:
+    return _plan(name, title, series, _KIP_RECORDS, contenders=contenders, **_KIP_BYTES, **settings)
 
 
 def _groups(groups: int) -> Plan:
-    """All of one share a group: 100 configs, 200 statuses, 1,000 offsets of as many tables or files."""
+    """Return a scenario of groups of 100 configs, 200 statuses, 1,000 offsets of as many tables or files each."""
     many = groups >= 1_000
     return _plan(
         f"groups-{groups}",
@@ -159,7 +138,7 @@ def _groups(groups: int) -> Plan:
 
 
 def _records(name: str, total: int) -> Plan:
-    """Mostly offsets, ten of each table or file."""
+    """Return a scenario of mostly offsets, ten of each table or file."""
     return _plan(
         f"records-{name}",
         f"{total:,} records of 20 groups",
@@ -172,38 +151,29 @@ def _records(name: str, total: int) -> Plan:
 
 
 def _record_size(name: str, size: int) -> Plan:
-    return _plan(
-        f"record-size-{name}",
-        f"1,000 configs of {size // 1_000:,} kB on average",
-        "record-size",
-        (1_000, 1_000, 1_000),
-        config_bytes=1_000 * size,
-    )
+    title = f"1,000 configs of {size // 1_000:,} kB on average"
+    return _plan(f"record-size-{name}", title, "record-size", (1_000, 1_000, 1_000), config_bytes=1_000 * size)
 
 
-def _tiny(name: str, title: str, *, transactions: bool) -> Plan:
+def _tiny(name: str, title: str, **settings: Any) -> Plan:
+    """Return a scenario to try the benchmark out; it belongs to no suite."""
     return _plan(
         name,
         title,
         "tiny",
         (120, 120, 120),
+        contenders=CONTENDERS,
+        warm_starts=1,
         groups=3,
         jobs=2,
         config_bytes=60_000,
-        transactions=transactions,
-        contenders=CONTENDERS,
-        warm_starts=1,
+        **settings,
     )
 
 
-def _all() -> list[Plan]:
+def _full_suite() -> list[Plan]:
     return [
-        _kip(
-            "kip",
-            "KIP-1173's workload: 20 groups of 5 sink jobs",
-            "kip",
-            contenders=[contender for contender in CONTENDERS if contender != CHECKPOINT],
-        ),
+        _kip("kip", "KIP-1173's workload: 20 groups of 5 sink jobs", "kip", contenders=_KIP_CONTENDERS),
         *(_groups(groups) for groups in (1, 10, 20, 100, 1_000)),
         _records("10k", 10_000),
         _records("100k", 100_000),
@@ -219,54 +189,37 @@ def _all() -> list[Plan]:
             "sharing",
             (400, 400, 400),
             groups=1,
-            config_bytes=_KIP_CONFIG_BYTES // 20,
-            status_bytes=_KIP_STATUS_BYTES // 20,
             shared=False,
             contenders=("python", "java", "librdkafka"),
+            **{name: size // 20 for name, size in _KIP_BYTES.items()},
         ),
         _kip("compacted", "the KIP's workload, compacted", "compaction", compacted=True),
         _kip("zstd", "the KIP's workload, compressed with zstd", "compression", compression="zstd"),
         _kip("lz4", "the KIP's workload, compressed with lz4", "compression", compression="lz4"),
         _kip("transactions", "the KIP's workload, read committed past markers", "transactions", transactions=True),
-        _tiny("tiny", "a few hundred records, to try the benchmark out", transactions=False),
-        _tiny("tiny-transactions", "a few hundred records, read committed past markers", transactions=True),
     ]
 
 
-def plans() -> dict[str, Plan]:
-    """Give every scenario by its name."""
-    return {plan.scenario.name: plan for plan in _all()}
-
-
-SUITES: Final[Mapping[str, tuple[str, ...]]] = {
+_FULL: Final = _full_suite()
+_PLANS: Final = [
+    *_FULL,
+    _tiny("tiny", "a few hundred records, to try the benchmark out"),
+    _tiny("tiny-transactions", "a few hundred records, read committed past markers", transactions=True),
+]
+SUITES: Final[Mapping[str, Sequence[str]]] = {
     "kip": ("kip",),
     "quick": ("kip", "groups-1"),
-    "full": (
-        "kip",
-        "groups-1",
-        "groups-10",
-        "groups-20",
-        "groups-100",
-        "groups-1000",
-        "records-10k",
-        "records-100k",
-        "records-300k",
-        "records-1m",
-        "record-size-1k",
-        "record-size-10k",
-        "record-size-50k",
-        "record-size-100k",
-        "dedicated",
-        "compacted",
-        "zstd",
-        "lz4",
-        "transactions",
-    ),
+    "full": [plan.scenario.name for plan in _FULL],
 }
 
 
+def plans() -> dict[str, Plan]:
+    """Return every scenario by its name."""
+    return {plan.scenario.name: plan for plan in _PLANS}
+
+
 def chosen(suite: str, names: Sequence[str] | None) -> list[Plan]:
-    """Give the scenarios of a suite, or those that are named, in the order of the whole list.
+    """Return the scenarios of a suite, or those that are named, in the order of the whole list.
 
     Raises:
         ConfigError: there is no such suite or scenario.
@@ -274,7 +227,7 @@ def chosen(suite: str, names: Sequence[str] | None) -> list[Plan]:
     known = plans()
     if suite not in SUITES:
         raise ConfigError(f"there is no suite {suite!r}, only {', '.join(SUITES)}")
-    wanted = SUITES[suite] if names is None else tuple(names)
+    wanted = SUITES[suite] if names is None else names
     unknown = sorted(set(wanted) - known.keys())
     if unknown:
         raise ConfigError(f"there is no scenario {unknown[0]!r}, only {', '.join(known)}")

@@ -46,7 +46,7 @@ class StormStart:
 
 @dataclass(frozen=True, slots=True)
 class StormEnd:
-    """What one start took; begin and end in seconds since the epoch, for they are compared between processes."""
+    """The cost of one start. Begin and end are seconds since the epoch, because processes are compared."""
 
     began_s: float
     ended_s: float
@@ -56,7 +56,7 @@ class StormEnd:
 
 
 def start_in_task(job: StormStart) -> StormEnd:
-    """Start the stores of one group. They are stopped behind the back of the next start: workers that come up stay up."""
+    """Start the stores of one group. They are stopped while the next start runs: real workers stay up."""
     worker = WorkerConfig.from_properties(job.properties)
     with ExitStack() as stack:
         if job.turn is not None:

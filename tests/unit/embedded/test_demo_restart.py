@@ -138,8 +138,8 @@ def test_a_sink_that_goes_on_is_right() -> None:
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        (b"one\ntwo\n", "the appended line is in it 0 times"),
-        (b"one\ntwo\nswordfish\nswordfish\n", "the appended line is in it 2 times"),
+        (b"one\ntwo\n", "the appended line arrived 0 times"),
+        (b"one\ntwo\nswordfish\nswordfish\n", "the appended line arrived 2 times"),
         (b"one\ntwo\none\ntwo\nswordfish\n", "2 lines that nobody appended"),
         (b"ONE\ntwo\nswordfish\n", "what was in it before is not in it any more"),
     ],
@@ -227,7 +227,7 @@ _WRONG = [
     ({"topics": tuple(_topics(t=()).values())}, "data topic 't': the appended line arrived 0 times"),
     (
         {"files": tuple(_files(sink=b"one\ntwo\n").values())},
-        "file of sink 'sink': the appended line is in it 0 times",
+        "file of sink 'sink': the appended line arrived 0 times",
     ),
     ({"stores": compare_views("g", _AGAIN, {})}, "'a.b' in the stores beside Java: missing in the stores"),
     ({"foreign_log_lines": 3}, "the worker's log: 3 warnings or errors about records of others"),

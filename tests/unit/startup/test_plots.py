@@ -38,4 +38,4 @@ def test_texts_stay_texts() -> None:
     assert "script" not in re.findall(r"<(\w+)", plot)
     assert "\x1b" not in plot
     assert {"$x$", "$1$"} <= set(shown)
-    assert sum(text.startswith("</svg>") for text in shown) == 6
+    assert sum(text.startswith("</svg>") for text in shown) == 7
