@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 import subprocess
 import tempfile
@@ -19,7 +20,7 @@ from connect_share.cache import cache_folder, locked, run_folder
 from connect_share.embedded.artifacts import class_path, ensure_artifacts
 from connect_share.embedded.broker import DEFAULT_VERSION
 from connect_share.embedded.errors import EmbeddedError
-from connect_share.embedded.jvm import STEADY, java_arguments, write_log_settings
+from connect_share.embedded.jvm import QUICK, STEADY, java_arguments, write_log_settings
 from connect_share.java_runtime import java_command
 
 _SOURCES: Final = Path(__file__).with_name("java")
@@ -44,30 +45,34 @@ def compile_java(
     """
     compiler = next(iter(ensure_artifacts("ecj").glob("*.jar")))
     arguments = [f"-{release}", "-encoding", "UTF-8", *options, "-cp", libraries, "-d", str(folder)]
-    command = [str(java_command()), "-jar", str(compiler), *arguments, *map(str, sources)]
+    command = [str(java_command()), *QUICK, "-jar", str(compiler), *arguments, *map(str, sources)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=_COMPILE_S, check=False)
     if done.returncode != 0:
         raise EmbeddedError(f"{sources[0].name} does not compile: {(done.stdout + done.stderr)[-2_000:]}")
 
 
-def compiled(source: Path, libraries: Path) -> Path:
-    """Return the folder with the class files of a Java file, compiled once into the cache.
+def compiled(sources: Sequence[Path], libraries: str) -> Path:
+    """Return the folder with the class files of Java files, compiled once into the cache.
 
     Args:
-        source: one Java file.
-        libraries: folder with the jars it needs.
+        sources: files.
+        libraries: class path; what is in it counts, so another build of a jar is another folder.
 
     Raises:
-        EmbeddedError: it does not compile; has the compiler's messages.
+        EmbeddedError: they do not compile; has the compiler's messages.
     """
-    digest = hashlib.sha256(source.read_bytes() + libraries.name.encode()).hexdigest()[:12]
-    folder = cache_folder() / "classes" / f"{source.stem}-{digest}"
+    digest = hashlib.sha256()
+    for source in sources:
+        digest.update(source.read_bytes())
+    for library in libraries.split(os.pathsep):
+        digest.update(f"{library} {Path(library).stat().st_mtime_ns}".encode())
+    folder = cache_folder() / "classes" / f"{sources[0].stem}-{digest.hexdigest()[:12]}"
     with locked("classes"):
         if not folder.is_dir():
             folder.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(prefix=".compile-", dir=folder.parent) as temporary:
                 out = Path(temporary) / "out"
-                compile_java([source], out, class_path(libraries), options=["-nowarn"])
+                compile_java(sources, out, libraries, options=["-nowarn"])
                 shutil.move(str(out), folder)
     return folder
 
@@ -79,7 +84,7 @@ def _run(name: str, arguments: Sequence[str], jars: Sequence[Path]) -> list[dict
         EmbeddedError: it ended with an error or not in time.
     """
     libraries = ensure_artifacts(f"kafka-{DEFAULT_VERSION}")
-    classes = compiled(_SOURCES / f"{name}.java", libraries)
+    classes = compiled([_SOURCES / f"{name}.java"], class_path(libraries))
     folder = run_folder("java")
     try:
         command = java_arguments(

@@ -20,9 +20,6 @@ STEADY: Final = ("-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
 ARCHIVES_VARIABLE: Final = "CONNECT_SHARE_CLASS_ARCHIVES"
 """Names a folder with class-data archives. Only tests set it: what is measured starts as it does elsewhere."""
 
-_SAME_CLASSES: Final = {"kafka.tools.StorageTool": "kafka.Kafka"}
-"""Programs that start with the archive of another one."""
-
 _LOG4J: Final = """status = error
 appender.out.type = Console
 appender.out.name = out
@@ -85,8 +82,9 @@ def java_arguments(
 def class_archive(libraries: Path, main_class: str) -> Path | None:
     """Return where the class-data archive of a program belongs, ``None`` if none is wanted.
 
-    Such an archive spares the JVM most of loading and checking classes. A JVM leaves one of another class path or another
-    Java alone, so it never changes what runs.
+    Such an archive spares the JVM most of loading and checking classes. Each folder of jars has one with the classes of a
+    broker, and one with those of a worker, which serves all other programs too. A JVM does not use an archive of another
+    class path or another Java, so it never changes what runs.
     """
     folder = os.environ.get(ARCHIVES_VARIABLE, "")
     if not folder:
@@ -95,4 +93,5 @@ def class_archive(libraries: Path, main_class: str) -> Path | None:
     release = java.parent.parent / "release"
     build = release.read_bytes() if release.exists() else str(java).encode()
     digest = hashlib.sha256(build + str(libraries).encode()).hexdigest()[:12]
-    return Path(folder) / f"{_SAME_CLASSES.get(main_class, main_class)}-{digest}.jsa"
+    kind = "broker" if main_class.startswith("kafka.") else "worker"
+    return Path(folder) / f"{kind}-{libraries.name}-{digest}.jsa"

@@ -17,7 +17,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
-from connect_share.embedded.artifacts import class_path, ensure_artifacts
+from connect_share.embedded.artifacts import ensure_artifacts
 from connect_share.embedded.errors import EmbeddedError
 from connect_share.embedded.java_program import compile_java
 from connect_share.worker_config.override_policy import POLICY_CLASS
@@ -74,11 +74,6 @@ def _archive(entries: dict[str, bytes]) -> bytes:
             entry.external_attr = 0o644 << 16
             archive.writestr(entry, data)
     return buffer.getvalue()
-
-
-def class_path_of(version_of_kafka: str) -> str:
-    """Give the class path of a version of Kafka with our jar in front."""
-    return f"{jar_path()}:{class_path(ensure_artifacts(f'kafka-{version_of_kafka}'))}"
 
 
 def main(argv: Sequence[str]) -> int:

@@ -101,9 +101,21 @@ def bare_python(tmp_path: Path) -> Path:
     return python
 
 
-def test_the_wheel_holds_the_jar_for_java_workers(wheel: Path) -> None:
+def test_the_wheel_holds_the_product_and_the_jar_and_nothing_of_the_lab(wheel: Path) -> None:
+    product = {"connect_share", "migrator", "spark_jobs"}
     with zipfile.ZipFile(wheel) as archive:
-        assert archive.read(f"connect_share/worker_plugin/{JAR_NAME}") == jar_path().read_bytes()
+        files = {name for name in archive.namelist() if ".dist-info/" not in name}
+        jar = archive.read(f"connect_share/worker_plugin/{JAR_NAME}")
+    assert jar == jar_path().read_bytes()
+    assert {name.partition("/")[0] for name in files} == product
+    modules = {
+        path.relative_to(CHECKOUT).as_posix() for package in product for path in (CHECKOUT / package).rglob("*.py")
+    }
+    assert {name for name in files if name.endswith(".py")} == modules
+    assert not [name for name in files if "lab/" in name or "/drill" in name or "compatibility" in name]
+    # What the demo and "--embedded" of an installed wheel need beside modules.
+    for name in ("artifacts.lock.json", "java/TimeStores.java", "java/TimePuts.java"):
+        assert f"connect_share/embedded/{name}" in files
 
 
 @pytest.mark.timeout(900)
@@ -131,6 +143,9 @@ def test_a_job_runs_on_executors_that_have_only_the_wheel(
         environment["JAVA_HOME"] = str(java_home)
     command = [str(home / "bin" / "spark-submit"), "--master", "local-cluster[2,1,512]"]
     command += ["--conf", "spark.executor.memory=512m", "--conf", "spark.ui.enabled=false"]
+    # The JVMs live for seconds: the quick compiler and the small collector start soonest.
+    for role in ("driver", "executor"):
+        command += ["--conf", f"spark.{role}.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"]
     events = tmp_path / "events"
     events.mkdir()
     on = [f"{name} true" for name in PROTECTION[:2]]

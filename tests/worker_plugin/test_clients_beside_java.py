@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import json
 import random
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from connect_share.embedded.java_program import compile_java
-from connect_share.embedded.jvm import QUICK, write_log_settings
 from connect_share.errors import ConfigError
-from connect_share.java_runtime import java_command
 from connect_share.records import TopicType
 from connect_share.stores import own_offsets_topic
 from connect_share.stores.own_offsets_topic import own_offsets_worker_config
 from connect_share.worker_config import WorkerConfig
-from tests.lab.plugin_jar import class_path_of
+from tests.support.java_tests import classes_of, run_java
 
 pytestmark = pytest.mark.xdist_group("worker_plugin")
 
 SOURCES = Path(__file__).with_name("clients")
-VERSION = "4.3.1"
 CLIENTS = ("admin", "consumer", "producer")
 POLICY = "connector.client.config.override.policy"
 ENDING = "ConnectorClientConfigOverridePolicy"
@@ -98,15 +93,12 @@ def answer(worker: dict[str, str], connector: dict[str, str]) -> dict[str, Any]:
 
 
 def test_clients_are_made_of_what_java_makes_them_of(tmp_path: Path) -> None:
-    compile_java(sorted(SOURCES.rglob("*.java")), tmp_path / "classes", class_path_of(VERSION), options=["-nowarn"])
-    log_settings = f"-Dlog4j2.configurationFile={write_log_settings(tmp_path, 'off')}"
-    path = f"{tmp_path / 'classes'}:{class_path_of(VERSION)}"
-    command = [str(java_command()), *QUICK, log_settings, "-cp", path, "org.apache.kafka.connect.runtime.ClientAnswers"]
     choose = random.Random(1173)
     asked = [question(choose) for _ in range(1_000)]
     given = "\n".join(json.dumps(each) for each in asked)
 
-    done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=300, check=False)
+    main_class = "org.apache.kafka.connect.runtime.ClientAnswers"
+    done = run_java(classes_of(SOURCES), main_class, folder=tmp_path, given=given)
 
     assert done.returncode == 0, done.stderr[-2_000:]
     answers = [json.loads(line) for line in done.stdout.splitlines()]

@@ -11,7 +11,6 @@ import json
 import logging
 import os
 import re
-import subprocess
 from base64 import b64decode, b64encode
 from collections import Counter
 from itertools import pairwise, zip_longest
@@ -21,23 +20,19 @@ from typing import Any
 import pytest
 
 from connect_share.connect_json import loads
-from connect_share.embedded.java_program import compile_java
-from connect_share.embedded.jvm import QUICK, write_log_settings
 from connect_share.errors import ValueFormatError
-from connect_share.java_runtime import java_command
 from connect_share.keys import ClusterGroupId, key_text, own_key, split_key
 from connect_share.records import Record, TopicType
 from connect_share.state.names import is_integer
 from connect_share.state.offset_records import parse_offset_key
 from connect_share.state.skips import SkipKind
-from tests.lab.plugin_jar import class_path_of
 from tests.support.fold_answers import FoldAnswer, fold_answer, plain_text
 from tests.support.hostile_logs import GROUP, HostileLogs
+from tests.support.java_tests import classes_of, run_java
 
 pytestmark = pytest.mark.xdist_group("worker_plugin")
 
 SOURCES = Path(__file__).with_name("stores")
-VERSION = "4.3.1"
 LOGS = 6_500 if "CONNECT_SHARE_SOAK_MINUTES" in os.environ else 500
 """For each type of topic, with plain keys and with a group's."""
 SEED = int(os.environ.get("CONNECT_SHARE_SOAK_SEED", "1173"))
@@ -61,25 +56,6 @@ SEEN = {
 """What occurs, and often enough to mean something."""
 
 
-@pytest.fixture(scope="module")
-def stores(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """Give the command that answers logs."""
-    folder = tmp_path_factory.mktemp("stores")
-    compile_java(sorted(SOURCES.rglob("*.java")), folder / "classes", class_path_of(VERSION), options=["-nowarn"])
-    log_settings = f"-Dlog4j2.configurationFile={write_log_settings(folder, 'off')}"
-    path = f"{folder / 'classes'}:{class_path_of(VERSION)}"
-    return [
-        str(java_command()),
-        *QUICK,
-        "-Xmx500m",
-        "-Xss4m",
-        log_settings,
-        "-cp",
-        path,
-        "org.apache.kafka.connect.storage.StoreAnswers",
-    ]
-
-
 def _question(topic_type: TopicType, records: list[Record], group: str | None, started: int) -> str:
     def text(data: bytes | None) -> str | None:
         return None if data is None else b64encode(data).decode()
@@ -91,7 +67,7 @@ def _question(topic_type: TopicType, records: list[Record], group: str | None, s
 @pytest.mark.parametrize("topic_type", TopicType)
 @pytest.mark.parametrize("group", [None, GROUP], ids=["plain", "group"])
 def test_folds_believe_what_java_believes(
-    stores: list[str], caplog: pytest.LogCaptureFixture, topic_type: TopicType, group: str | None
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, topic_type: TopicType, group: str | None
 ) -> None:
     caplog.set_level(logging.CRITICAL, "connect_share")
     made = HostileLogs(SEED, group)
@@ -103,7 +79,13 @@ def test_folds_believe_what_java_believes(
     ]
     given = "\n".join(_question(topic_type, log, group, start) for log, start in zip(logs, starts, strict=True))
 
-    done = subprocess.run(stores, input=given, capture_output=True, text=True, timeout=900, check=False)
+    done = run_java(
+        classes_of(SOURCES),
+        "org.apache.kafka.connect.storage.StoreAnswers",
+        folder=tmp_path,
+        given=given,
+        options=("-Xmx500m", "-Xss4m"),
+    )
 
     assert done.returncode == 0, done.stderr[-2_000:]
     answers = [json.loads(line) for line in done.stdout.splitlines()]

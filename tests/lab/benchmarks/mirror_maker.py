@@ -15,7 +15,7 @@ from typing import Final
 
 from connect_share.admin import Admin
 from connect_share.cache import run_folder
-from connect_share.embedded.artifacts import ensure_artifacts
+from connect_share.embedded.artifacts import class_path, ensure_artifacts
 from connect_share.embedded.errors import EmbeddedError
 from connect_share.embedded.java_program import compiled
 from connect_share.embedded.jvm import STEADY, java_arguments, write_log_settings
@@ -40,7 +40,7 @@ def programs() -> tuple[Path, Path]:
         EmbeddedError: the jars cannot be fetched, or the transform does not compile.
     """
     jars = ensure_artifacts(f"mirror-maker-{VERSION}")
-    return jars, compiled(Path(__file__).parent / "java" / f"{_TRANSFORM}.java", jars)
+    return jars, compiled([Path(__file__).parent / "java" / f"{_TRANSFORM}.java"], class_path(jars))
 
 
 def _properties(
