@@ -23,7 +23,14 @@ from connect_share.state.config_events import (
     TargetStateChanged,
     TaskConfigsUpdated,
 )
-from connect_share.state.config_state import ClusterConfigState, Properties, RestartRequest, SessionKey, TargetState
+from connect_share.state.config_state import (
+    ClusterConfigState,
+    Config,
+    ConfigTables,
+    RestartRequest,
+    SessionKey,
+    TargetState,
+)
 from connect_share.state.names import is_integer, shown, to_int32
 from connect_share.state.skips import SkipKind
 
@@ -60,7 +67,6 @@ class ConfigFold:
     Attributes:
         skipped: how many records were passed over, by reason.
         own_records: how many own records were understood.
-        newest_own_is_tombstone: the newest own record has no value at all, so compaction may remove it.
 
     Source: ``KafkaConfigBackingStore.ConsumeCallback``.
     """
@@ -68,105 +74,49 @@ class ConfigFold:
     def __init__(self, cluster_group_id: ClusterGroupId | None = None) -> None:
         self.skipped: Counter[SkipKind] = Counter()
         self.own_records = 0
-        self.newest_own_is_tombstone = False
         self._group = cluster_group_id
         self._prefix = prefix_of(cluster_group_id)
-        self._offset = -1
-        self._session_key: SessionKey | None = None
-        self._connectors: dict[str, dict[str, Any]] = {}
-        self._committed: dict[str, dict[int, dict[str, Any]]] = {}
-        self._deferred: dict[str, dict[int, dict[str, Any]]] = {}
-        self._task_counts: dict[str, int] = {}
-        self._target_states: dict[str, TargetState] = {}
-        self._task_count_records: dict[str, int] = {}
-        self._generations: dict[str, int] = {}
-        self._applied: dict[str, dict[str, Any]] = {}
-        self._pending_fencing: set[str] = set()
-        self._inconsistent: set[str] = set()
+        self._tables = ConfigTables()
 
     @property
     def offset(self) -> int:
         """The group's position: offset of its last record whose value parsed, plus one; -1 before the first."""
-        return self._offset
+        return self._tables.offset
+
+    @property
+    def newest_own_is_tombstone(self) -> bool:
+        """Whether the newest own record has no value at all, so that compaction may remove it."""
+        return self._tables.newest_own_is_tombstone
 
     def snapshot(self) -> ClusterConfigState:
-        """Give what is believed now; later records do not change it."""
-        return ClusterConfigState(
-            offset=self._offset,
-            session_key=self._session_key,
-            configs=dict(self._connectors),
-            task_counts=dict(self._task_counts),
-            task_configs={name: dict(tasks) for name, tasks in self._committed.items()},
-            states=dict(self._target_states),
-            fencing_counts=dict(self._task_count_records),
-            generations=dict(self._generations),
-            applied_configs=dict(self._applied),
-            fencing_pending=frozenset(self._pending_fencing),
-            inconsistent=frozenset(self._inconsistent),
-        )
+        """Return what is believed now; later records do not change it."""
+        return ClusterConfigState(self._tables.copy())
 
     def contains(self, connector: str) -> bool:
-        """Tell whether a connector of this name is configured."""
-        return connector in self._connectors
+        """Return whether a connector of this name is configured."""
+        return connector in self._tables.connectors
 
     def saved(self) -> dict[str, Any]:
-        """Give all that is believed as plain values for JSON, secrets included; counts of records are left out.
-
-        Later records do not change it: configurations are replaced, never altered.
-        """
-        key = self._session_key
-        return {
-            "offset": self._offset,
-            "newest_own_is_tombstone": self.newest_own_is_tombstone,
-            "session_key": None
-            if key is None
-            else [base64.b64encode(key.key).decode(), key.algorithm, key.creation_timestamp_ms],
-            "connectors": dict(self._connectors),
-            "committed": _with_text_keys(self._committed),
-            "deferred": _with_text_keys(self._deferred),
-            "task_counts": dict(self._task_counts),
-            "target_states": {name: state.value for name, state in self._target_states.items()},
-            "task_count_records": dict(self._task_count_records),
-            "generations": dict(self._generations),
-            "applied": dict(self._applied),
-            "pending_fencing": sorted(self._pending_fencing),
-            "inconsistent": sorted(self._inconsistent),
-        }
+        """Return all that is believed as plain values for JSON, secrets included; counts of records are left out."""
+        return self._tables.saved()
 
     def restore(self, saved: Mapping[str, Any]) -> None:
-        """Believe what :meth:`saved` gave, instead of all that was believed before.
+        """Replace all that is believed by what :meth:`saved` returned.
 
         Raises:
             KeyError, TypeError, ValueError: it is something else.
         """
-        key = saved["session_key"]
-        self._offset = int(saved["offset"])
-        self.newest_own_is_tombstone = bool(saved["newest_own_is_tombstone"])
-        self._session_key = None if key is None else SessionKey(base64.b64decode(key[0]), key[1], key[2])
-        self._connectors = {name: Properties(config) for name, config in saved["connectors"].items()}
-        self._committed = _with_task_numbers(saved["committed"])
-        self._deferred = _with_task_numbers(saved["deferred"])
-        self._task_counts = dict(saved["task_counts"])
-        self._target_states = {name: TargetState(state) for name, state in saved["target_states"].items()}
-        self._task_count_records = dict(saved["task_count_records"])
-        self._generations = dict(saved["generations"])
-        self._applied = {name: Properties(config) for name, config in saved["applied"].items()}
-        self._pending_fencing = set(saved["pending_fencing"])
-        self._inconsistent = set(saved["inconsistent"])
-
-    def deferred_task_configs(self, connector: str) -> dict[int, dict[str, Any]]:
-        """Task configs that no commit has made valid yet."""
-        return dict(self._deferred.get(connector, {}))
+        self._tables = ConfigTables.read(saved)
 
     def apply(self, record: Record, *, started: bool = True) -> list[ConfigEvent]:
-        """Take the next record.
+        """Apply the next record.
 
         Args:
             record: any record of the topic; foreign ones are recognised.
-            started: ``False`` while the log is read for the first time: nobody is told then.
+            started: ``False`` while the log is read for the first time: there are no events then.
 
         Returns:
-            What a listener has to hear, in order.
+            The events for listeners, in order.
         """
         key = record.key
         if key is None:
@@ -182,9 +132,9 @@ class ConfigFold:
         except ValueFormatError as error:
             self._bad(record, key[len(prefix) :], str(error))
             return []
-        self._offset = record.offset + 1
+        self._tables.offset = record.offset + 1
         self.own_records += 1
-        self.newest_own_is_tombstone = record.value is None
+        self._tables.newest_own_is_tombstone = record.value is None
         events: list[ConfigEvent] = []
         try:
             _HANDLERS[kind](self, key_text(key[len(prefix) + len(kind.prefix) :]), value, events)
@@ -193,13 +143,13 @@ class ConfigFold:
         return events if started else []
 
     def _pass_over(self, record: Record, key: bytes) -> None:
-        """Take notice of a key that is not one of this group's."""
+        """Count a record whose key is not one of this group's."""
         if self._group is not None:
             self.skipped[SkipKind.FOREIGN] += 1
             return
         # As an unmodified worker: position first, then the key is found to be nobody's.
         if split_key(TopicType.CONFIG, key) is not None:
-            self._offset = record.offset + 1
+            self._tables.offset = record.offset + 1
             self.skipped[SkipKind.FOREIGN] += 1
             return
         try:
@@ -207,7 +157,7 @@ class ConfigFold:
         except ValueFormatError as error:
             self._bad(record, key, str(error))
             return
-        self._offset = record.offset + 1
+        self._tables.offset = record.offset + 1
         self.skipped[SkipKind.BAD_KEY] += 1
         _log.error("Discarding record with an unknown key at %s[%d]@%d", record.topic, record.partition, record.offset)
 
@@ -219,7 +169,8 @@ class ConfigFold:
         _log.log(level, "Discarding record %s at %s[%d]@%d: %s", *place, reason)
 
     def _forget(self, connector: str) -> None:
-        for states in (self._connectors, self._task_counts, self._committed, self._deferred, self._applied):
+        tables = self._tables
+        for states in (tables.connectors, tables.task_counts, tables.committed, tables.deferred, tables.applied):
             states.pop(connector, None)
 
     def _connector(self, connector: str, value: Any, events: list[ConfigEvent]) -> None:
@@ -229,47 +180,47 @@ class ConfigFold:
             self._forget(connector)
             events.append(ConnectorConfigRemoved(connector))
             return
-        self._connectors[connector] = _properties(value)
-        self._target_states.setdefault(connector, TargetState.STARTED)
+        self._tables.connectors[connector] = _properties(value)
+        self._tables.target_states.setdefault(connector, TargetState.STARTED)
         events.append(ConnectorConfigUpdated(connector))
 
     def _task(self, rest: str, value: Any, _events: list[ConfigEvent]) -> None:
         task = task_id_of(rest)
         if task is None:
             raise _BadValueError("the key holds no task number")
-        self._deferred.setdefault(task.connector, {})[task.task] = _properties(value)
+        self._tables.deferred.setdefault(task.connector, {})[task.task] = _properties(value)
 
     def _commit(self, connector: str, value: Any, events: list[ConfigEvent]) -> None:
-        if connector not in self._connectors:
+        if connector not in self._tables.connectors:
             # A late commit, or what compaction left of a removed connector.
             _log.debug("Ignoring the commit of task configs of unknown connector %s", shown(connector))
             self._forget(connector)
             self.skipped[SkipKind.UNKNOWN_CONNECTOR] += 1
             return
         count = _integer_member(value, "tasks")
-        deferred = self._deferred.get(connector)
+        deferred = self._tables.deferred.get(connector)
         updated: tuple[ConnectorTaskId, ...] = ()
         if all(task in (deferred or {}) for task in range(count)):
             if deferred is not None:
-                self._committed.setdefault(connector, {}).update(deferred)
-                self._generations[connector] = self._generations.get(connector, -1) + 1
+                self._tables.committed.setdefault(connector, {}).update(deferred)
+                self._tables.generations[connector] = self._tables.generations.get(connector, -1) + 1
                 updated = tuple(ConnectorTaskId(connector, task) for task in sorted(deferred))
-            self._inconsistent.discard(connector)
-            self._applied[connector] = self._connectors[connector]
+            self._tables.inconsistent.discard(connector)
+            self._tables.applied[connector] = self._tables.connectors[connector]
         else:
             _log.debug("Connector %s has no complete set of task configs", shown(connector))
-            self._inconsistent.add(connector)
+            self._tables.inconsistent.add(connector)
         if deferred is not None:
             deferred.clear()
-        self._task_counts[connector] = count
-        self._pending_fencing.add(connector)
+        self._tables.task_counts[connector] = count
+        self._tables.pending_fencing.add(connector)
         events.append(TaskConfigsUpdated(connector, updated))
 
     def _target_state(self, connector: str, value: Any, events: list[ConfigEvent]) -> None:
         if value is None:
-            self._target_states.pop(connector, None)
-            if connector in self._connectors:
-                self._target_states[connector] = TargetState.STARTED
+            self._tables.target_states.pop(connector, None)
+            if connector in self._tables.connectors:
+                self._tables.target_states[connector] = TargetState.STARTED
             return
         word = _member(value, "state.v2")
         if word is not None and not isinstance(word, str):
@@ -280,9 +231,9 @@ class ConfigFold:
         state = _TARGET_STATES.get(word) if isinstance(word, str) else None
         if state is None:
             raise _BadValueError("'state' is not a target state")
-        previous = self._target_states.get(connector)
-        self._target_states[connector] = state
-        if state is not previous and connector in self._connectors:
+        previous = self._tables.target_states.get(connector)
+        self._tables.target_states[connector] = state
+        if state is not previous and connector in self._tables.connectors:
             events.append(TargetStateChanged(connector))
 
     def _restart(self, connector: str, value: Any, events: list[ConfigEvent]) -> None:
@@ -300,8 +251,8 @@ class ConfigFold:
         events.append(RestartRequested(RestartRequest(connector, flags["only-failed"], flags["include-tasks"])))
 
     def _task_count(self, connector: str, value: Any, _events: list[ConfigEvent]) -> None:
-        self._task_count_records[connector] = _integer_member(value, "task-count")
-        self._pending_fencing.discard(connector)
+        self._tables.task_count_records[connector] = _integer_member(value, "task-count")
+        self._tables.pending_fencing.discard(connector)
 
     def _logger(self, namespace: str, value: Any, events: list[ConfigEvent]) -> None:
         level = _member(value, "level")
@@ -316,8 +267,8 @@ class ConfigFold:
         secret = _decode_base64(key)
         if not secret:
             raise _BadValueError("'key' is empty")
-        self._session_key = SessionKey(secret, algorithm, created)
-        events.append(SessionKeyUpdated(self._session_key))
+        self._tables.session_key = SessionKey(secret, algorithm, created)
+        events.append(SessionKeyUpdated(self._tables.session_key))
 
     @staticmethod
     def handler_of(kind: ConfigKey) -> _Handler:
@@ -346,27 +297,17 @@ _Handler = Callable[[ConfigFold, str, Any, list[ConfigEvent]], None]
 _HANDLERS: Final[Mapping[ConfigKey, _Handler]] = {kind: ConfigFold.handler_of(kind) for kind in ConfigKey}
 
 
-def _with_text_keys(tasks: Mapping[str, Mapping[int, Any]]) -> dict[str, dict[str, Any]]:
-    return {name: {str(task): config for task, config in configs.items()} for name, configs in tasks.items()}
-
-
-def _with_task_numbers(tasks: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[int, Any]]:
-    return {
-        name: {int(task): Properties(config) for task, config in configs.items()} for name, configs in tasks.items()
-    }
-
-
 def _member(value: Any, name: str) -> Any:
     if not isinstance(value, Mapping):
         raise _BadValueError("the value is not an object")
     return value.get(name)
 
 
-def _properties(value: Any) -> dict[str, Any]:
+def _properties(value: Any) -> Config:
     properties = _member(value, "properties")
     if not isinstance(properties, Mapping):
         raise _BadValueError("'properties' is not an object")
-    return Properties(properties)
+    return properties
 
 
 def _integer_member(value: Any, name: str) -> int:

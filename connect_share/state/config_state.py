@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
+import copy
 import enum
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final, NoReturn
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Final
 
 from connect_share.errors import TaskCountError
 from connect_share.records import ConnectorTaskId
@@ -14,6 +16,10 @@ from connect_share.state.names import shown
 MOST_TASKS: Final = 10_000
 """More tasks of one connector are not acted on: each is at least a thread in a worker, and the largest connectors have
 hundreds. Whoever may write to the topic can write any number, and 2^31 transactional ids fill memory and broker."""
+
+
+Config = Mapping[str, Any]
+"""A configuration as it was read; it is replaced, never changed."""
 
 
 class TargetState(enum.Enum):
@@ -48,106 +54,171 @@ class RestartRequest:
     include_tasks: bool = False
 
 
-class Properties(dict[str, Any]):
-    """A configuration as it was read; snapshots share it, so it refuses to be changed."""
+def _entries(read: Callable[[Any], Any], write: Callable[[Any], Any] | None = None) -> dict[str, Any]:
+    """Return how the entries of a table become plain JSON and are made of it."""
 
-    __slots__ = ()
+    def read_all(saved: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: read(entry) for name, entry in saved.items()}
 
-    def _refuse(self, *_arguments: object, **_named: object) -> NoReturn:
-        raise TypeError("a snapshot never changes; change a copy: dict(properties)")
+    def write_all(table: Mapping[str, Any]) -> dict[str, Any]:
+        return dict(table) if write is None else {name: write(entry) for name, entry in table.items()}
 
-    __setitem__ = __delitem__ = __ior__ = _refuse
-    clear = pop = popitem = setdefault = update = _refuse
-
-    def __repr__(self) -> str:
-        """Show names only: values may be secrets, and where a snapshot is shown these are, too."""
-        return f"<Properties {sorted(self)}>"
-
-    def __reduce__(self) -> tuple[type[Properties], tuple[dict[str, Any]]]:
-        return Properties, (dict(self),)
+    return {"read": read_all, "write": write_all}
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class ClusterConfigState:
-    """Immutable snapshot of the config topic for one cluster group.
+def _read_session_key(saved: Any) -> SessionKey | None:
+    return None if saved is None else SessionKey(base64.b64decode(saved[0]), saved[1], saved[2])
 
-    Use the methods; the other fields are the copies they answer from and must not be changed.
+
+def _write_session_key(key: SessionKey | None) -> list[Any] | None:
+    return None if key is None else [base64.b64encode(key.key).decode(), key.algorithm, key.creation_timestamp_ms]
+
+
+_NUMBERS: Final = _entries(int)
+_STATES: Final = _entries(TargetState, lambda state: state.value)
+_CONFIGS: Final = _entries(dict)
+_TASK_CONFIGS: Final = _entries(
+    lambda saved: {int(task): dict(config) for task, config in saved.items()},
+    lambda tasks: {str(task): config for task, config in tasks.items()},
+)
+_NAMES: Final = {"read": set, "write": sorted}
+
+
+@dataclass(slots=True, repr=False)
+class ConfigTables:
+    """All that is believed of a config topic: the fold changes it, a snapshot copies it, a checkpoint holds its members.
 
     Attributes:
         offset: the group's position: offset of its last record whose value parsed, plus one; -1 before the first.
-        session_key: newest session key, ``None`` before the first.
+        newest_own_is_tombstone: the newest own record has no value at all, so compaction may remove it.
+        committed: task configurations by number that a commit made valid.
+        deferred: those that no commit has made valid yet.
+        applied: configurations of connectors for which the current tasks were made.
+        pending_fencing: connectors with a commit since their last task count record.
+        inconsistent: connectors whose last commit did not find all its task configurations.
+    """
+
+    offset: int = field(default=-1, metadata={"read": int})
+    newest_own_is_tombstone: bool = field(default=False, metadata={"read": bool})
+    session_key: SessionKey | None = field(
+        default=None, metadata={"read": _read_session_key, "write": _write_session_key}
+    )
+    connectors: dict[str, Config] = field(default_factory=dict, metadata=_CONFIGS)
+    committed: dict[str, dict[int, Config]] = field(default_factory=dict, metadata=_TASK_CONFIGS)
+    deferred: dict[str, dict[int, Config]] = field(default_factory=dict, metadata=_TASK_CONFIGS)
+    task_counts: dict[str, int] = field(default_factory=dict, metadata=_NUMBERS)
+    target_states: dict[str, TargetState] = field(default_factory=dict, metadata=_STATES)
+    task_count_records: dict[str, int] = field(default_factory=dict, metadata=_NUMBERS)
+    generations: dict[str, int] = field(default_factory=dict, metadata=_NUMBERS)
+    applied: dict[str, Config] = field(default_factory=dict, metadata=_CONFIGS)
+    pending_fencing: set[str] = field(default_factory=set, metadata=_NAMES)
+    inconsistent: set[str] = field(default_factory=set, metadata=_NAMES)
+
+    def copy(self) -> ConfigTables:
+        """Return what later changes of these tables do not change."""
+        values = ((each.name, getattr(self, each.name)) for each in fields(self))
+        tables = ConfigTables(**{name: copy.copy(value) for name, value in values})
+        tables.committed = {name: dict(tasks) for name, tasks in self.committed.items()}
+        tables.deferred = {name: dict(tasks) for name, tasks in self.deferred.items()}
+        return tables
+
+    def saved(self) -> dict[str, Any]:
+        """Return all of it as plain values for JSON, secrets included.
+
+        Later changes do not change them: configurations are replaced, never altered.
+        """
+        values = ((each, getattr(self, each.name)) for each in fields(self))
+        return {
+            each.name: each.metadata["write"](value) if "write" in each.metadata else value for each, value in values
+        }
+
+    @classmethod
+    def read(cls, saved: Mapping[str, Any]) -> ConfigTables:
+        """Return the tables of which :meth:`saved` returned these values.
+
+        Raises:
+            KeyError, TypeError, ValueError: they are something else.
+        """
+        return cls(**{each.name: each.metadata["read"](saved[each.name]) for each in fields(cls)})
+
+
+class ClusterConfigState:
+    """Immutable snapshot of the config topic for one cluster group.
 
     Equality ignores fencing counts, generations, applied configs and pending fencing, as Java's does; ``repr`` shows
     names and counts only, configs may hold secrets. Source: ``ClusterConfigState``.
     """
 
-    offset: int = -1
-    session_key: SessionKey | None = None
-    configs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    task_counts: Mapping[str, int] = field(default_factory=dict)
-    task_configs: Mapping[str, Mapping[int, Mapping[str, Any]]] = field(default_factory=dict)
-    states: Mapping[str, TargetState] = field(default_factory=dict)
-    fencing_counts: Mapping[str, int] = field(default_factory=dict)
-    generations: Mapping[str, int] = field(default_factory=dict)
-    applied_configs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    fencing_pending: frozenset[str] = frozenset()
-    inconsistent: frozenset[str] = frozenset()
+    __slots__ = ("_tables",)
+
+    def __init__(self, tables: ConfigTables | None = None) -> None:
+        self._tables = ConfigTables() if tables is None else tables
+
+    @property
+    def offset(self) -> int:
+        """The group's position: offset of its last record whose value parsed, plus one; -1 before the first."""
+        return self._tables.offset
+
+    @property
+    def session_key(self) -> SessionKey | None:
+        """Newest session key, ``None`` before the first."""
+        return self._tables.session_key
 
     def connectors(self) -> frozenset[str]:
         """Names of all connectors, inconsistent ones included."""
-        return frozenset(self.configs)
+        return frozenset(self._tables.connectors)
 
     def contains(self, connector: str) -> bool:
-        """Tell whether the connector is configured."""
-        return connector in self.configs
+        """Return whether the connector is configured."""
+        return connector in self._tables.connectors
 
     def connector_config(self, connector: str) -> dict[str, Any] | None:
         """Configuration of a connector (holds secrets), ``None`` if there is no such connector.
 
         Values are text where Connect wrote them; a record of another writer may hold anything JSON has.
         """
-        config = self.configs.get(connector)
+        config = self._tables.connectors.get(connector)
         return None if config is None else dict(config)
 
     def task_count(self, connector: str) -> int:
         """Number of tasks of the last commit, 0 if unknown."""
-        return self.task_counts.get(connector, 0)
+        return self._tables.task_counts.get(connector, 0)
 
     def tasks(self, connector: str) -> list[ConnectorTaskId]:
         """Ids 0 to count-1; empty for an inconsistent connector or one without a commit."""
-        if connector in self.inconsistent:
+        if connector in self._tables.inconsistent:
             return []
         return [ConnectorTaskId(connector, task) for task in range(self.task_count(connector))]
 
     def task_config(self, task: ConnectorTaskId) -> dict[str, Any] | None:
         """Committed configuration of a task, ``None`` if unknown."""
-        config = self.task_configs.get(task.connector, {}).get(task.task)
+        config = self._tables.committed.get(task.connector, {}).get(task.task)
         return None if config is None else dict(config)
 
     def all_task_configs(self, connector: str) -> dict[ConnectorTaskId, dict[str, Any]]:
         """Every committed task configuration, those above the current count included."""
-        configs = self.task_configs.get(connector, {})
+        configs = self._tables.committed.get(connector, {})
         return {ConnectorTaskId(connector, task): dict(configs[task]) for task in sorted(configs)}
 
     def target_state(self, connector: str) -> TargetState | None:
         """State the user wants; may be known before the connector is."""
-        return self.states.get(connector)
+        return self._tables.target_states.get(connector)
 
     def target_states(self) -> dict[str, TargetState]:
         """All target states, those of unknown connectors included."""
-        return dict(self.states)
+        return dict(self._tables.target_states)
 
     def inconsistent_connectors(self) -> frozenset[str]:
         """Connectors whose last commit did not find all its task configs (compaction took some)."""
-        return self.inconsistent
+        return frozenset(self._tables.inconsistent)
 
     def task_count_record(self, connector: str) -> int | None:
         """Number of tasks to fence before new ones start (exactly-once), ``None`` if never written."""
-        return self.fencing_counts.get(connector)
+        return self._tables.task_count_records.get(connector)
 
     def task_count_records(self) -> dict[str, int]:
         """All task count records."""
-        return dict(self.fencing_counts)
+        return dict(self._tables.task_count_records)
 
     def tasks_to_fence(self, connector: str) -> list[ConnectorTaskId]:
         """Return all tasks that may have a producer: of the last commit and of the last task count record.
@@ -166,20 +237,20 @@ class ClusterConfigState:
 
     def task_config_generation(self, connector: str) -> int | None:
         """How often task configs were committed, counted from 0; ``None`` before the first."""
-        return self.generations.get(connector)
+        return self._tables.generations.get(connector)
 
     def applied_connector_config(self, connector: str) -> dict[str, Any] | None:
         """Configuration for which the current tasks were made."""
-        config = self.applied_configs.get(connector)
+        config = self._tables.applied.get(connector)
         return None if config is None else dict(config)
 
     def pending_fencing(self, connector: str) -> bool:
-        """Tell whether tasks were committed since the last task count record."""
-        return connector in self.fencing_pending
+        """Return whether tasks were committed since the last task count record."""
+        return connector in self._tables.pending_fencing
 
     def connectors_pending_fencing(self) -> frozenset[str]:
         """All connectors for which :meth:`pending_fencing` holds."""
-        return self.fencing_pending
+        return frozenset(self._tables.pending_fencing)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ClusterConfigState):
@@ -189,19 +260,21 @@ class ClusterConfigState:
     __hash__ = None  # type: ignore[assignment]
 
     def _compared(self) -> tuple[Any, ...]:
+        tables = self._tables
         return (
-            self.offset,
-            self.session_key,
-            self.configs,
-            self.task_counts,
-            self.task_configs,
-            self.states,
-            self.inconsistent,
+            tables.offset,
+            tables.session_key,
+            tables.connectors,
+            tables.task_counts,
+            tables.committed,
+            tables.target_states,
+            tables.inconsistent,
         )
 
     def __repr__(self) -> str:
         key = "none" if self.session_key is None else "[hidden]"
         return (
-            f"<ClusterConfigState offset={self.offset} connectors={sorted(self.configs)} "
-            f"tasks={sum(self.task_counts.values())} inconsistent={sorted(self.inconsistent)} session_key={key}>"
+            f"<ClusterConfigState offset={self.offset} connectors={sorted(self._tables.connectors)} "
+            f"tasks={sum(self._tables.task_counts.values())} "
+            f"inconsistent={sorted(self._tables.inconsistent)} session_key={key}>"
         )

@@ -22,30 +22,12 @@ _Keys = dict[str, dict[bytes, list[bytes]]]
 """Connector, identity of the source partition, original keys under which it has a value (usually one)."""
 
 
-class OffsetSnapshot:
-    """Immutable snapshot of the offset topic for one cluster group.
+class _SourcePartitions:
+    """Source partitions of connectors, and the original keys under which they have a value."""
 
-    Attributes:
-        raw: value bytes by original (plain) key bytes; holds offsets, never put it into a log line.
-    """
-
-    __slots__ = ("_keys", "_partitions", "raw")
-
-    raw: Mapping[bytes, bytes]
-
-    def __init__(
-        self,
-        raw: Mapping[bytes, bytes],
-        keys: Mapping[str, Mapping[bytes, list[bytes]]],
-        partitions: Mapping[bytes, dict[str, Any] | None],
-    ) -> None:
-        self.raw = MappingProxyType(dict(raw))
-        self._keys = {name: {identity: list(found) for identity, found in by.items()} for name, by in keys.items()}
-        self._partitions = dict(partitions)
-
-    def connectors(self) -> frozenset[str]:
-        """Names of connectors that have offsets for at least one source partition."""
-        return frozenset(name for name in self._keys if self.partitions(name))
+    def __init__(self, keys: _Keys, partitions: dict[bytes, dict[str, Any] | None]) -> None:
+        self._keys = keys
+        self._partitions = partitions
 
     def partitions(self, connector: str) -> list[dict[str, Any]]:
         """Source partitions of a connector; the null partition is never listed."""
@@ -55,6 +37,27 @@ class OffsetSnapshot:
     def original_keys(self, connector: str, partition: Mapping[str, Any] | None) -> tuple[bytes, ...]:
         """Original keys under which a source partition has a value; several if its members came in other orders."""
         return tuple(self._keys.get(connector, {}).get(partition_identity(partition), ()))
+
+
+class OffsetSnapshot(_SourcePartitions):
+    """Immutable snapshot of the offset topic for one cluster group.
+
+    Attributes:
+        raw: value bytes by original (plain) key bytes; holds offsets, never put it into a log line.
+    """
+
+    def __init__(
+        self, raw: Mapping[bytes, bytes], keys: _Keys, partitions: Mapping[bytes, dict[str, Any] | None]
+    ) -> None:
+        super().__init__(
+            {name: {identity: list(found) for identity, found in by.items()} for name, by in keys.items()},
+            dict(partitions),
+        )
+        self.raw: Mapping[bytes, bytes] = MappingProxyType(dict(raw))
+
+    def connectors(self) -> frozenset[str]:
+        """Names of connectors that have offsets for at least one source partition."""
+        return frozenset(name for name in self._keys if self.partitions(name))
 
     def offset(self, connector: str, partition: Mapping[str, Any] | None) -> dict[str, Any] | None:
         """Source offset of a source partition; ``None`` if there is none or it is not an object.
@@ -87,7 +90,7 @@ class OffsetSnapshot:
         return (OffsetSnapshot, (dict(self.raw), self._keys, self._partitions))
 
 
-class OffsetFold:
+class OffsetFold(_SourcePartitions):
     """Mutable offsets of one cluster group, fed with records in log order per partition.
 
     A source partition is listed as long as one of its keys has a value, so the order between partitions of the topic
@@ -102,6 +105,7 @@ class OffsetFold:
     """
 
     def __init__(self, cluster_group_id: ClusterGroupId | None = None) -> None:
+        super().__init__({}, {})
         self.skipped: Counter[SkipKind] = Counter()
         self.own_records = 0
         self.values: dict[bytes, bytes] = {}
@@ -109,20 +113,18 @@ class OffsetFold:
         prefix = prefix_of(cluster_group_id)
         self._prefix_length = len(prefix)
         self._begins = tuple(prefix + kind.prefix for kind in OffsetKey)
-        self._keys: _Keys = {}
-        self._partitions: dict[bytes, dict[str, Any] | None] = {}
         self._homes: dict[bytes, tuple[str, bytes]] = {}
 
     def snapshot(self) -> OffsetSnapshot:
-        """Give what is believed now; later records do not change it."""
+        """Return what is believed now; later records do not change it."""
         return OffsetSnapshot(self.values, self._keys, self._partitions)
 
     def saved(self) -> list[list[str]]:
-        """Give all that is believed as plain values for JSON: original keys and values, in base64."""
+        """Return all that is believed as plain values for JSON: original keys and values, in base64."""
         return [[b64encode(key).decode(), b64encode(value).decode()] for key, value in self.values.items()]
 
     def restore(self, saved: Sequence[Sequence[str]]) -> None:
-        """Believe what :meth:`saved` gave, instead of all that was believed before.
+        """Replace all that is believed by what :meth:`saved` returned.
 
         Raises:
             TypeError, ValueError: it is something else.
@@ -131,17 +133,8 @@ class OffsetFold:
         for key, value in saved:
             self._learn(b64decode(key, validate=True), b64decode(value, validate=True))
 
-    def partitions(self, connector: str) -> list[dict[str, Any]]:
-        """Source partitions of a connector now; the null partition is never listed."""
-        found = (self._partitions[keys[0]] for keys in self._keys.get(connector, {}).values())
-        return [dict(partition) for partition in found if partition is not None]
-
-    def original_keys(self, connector: str, partition: Mapping[str, Any] | None) -> tuple[bytes, ...]:
-        """Original keys under which this source partition has a value now."""
-        return tuple(self._keys.get(connector, {}).get(partition_identity(partition), ()))
-
     def apply(self, record: Record) -> None:
-        """Take the next record of its partition."""
+        """Apply the next record of its partition."""
         key = record.key
         if key is None:
             self.skipped[SkipKind.NULL_KEY if self._group is None else SkipKind.FOREIGN] += 1
@@ -169,7 +162,7 @@ class OffsetFold:
         self.own_records += 1
 
     def _learn(self, key: bytes, value: bytes) -> ValueFormatError | None:
-        """Take a new key; say why no connector is known for it, if so."""
+        """Store the value of a new key; return why no connector is known for it, if so."""
         self.values[key] = value
         try:
             connector, partition = parse_offset_key(key)

@@ -42,20 +42,22 @@ class _BadRecordError(Exception):
         self.kind = kind
 
 
-class StatusSnapshot:
-    """Immutable snapshot of the status topic for one cluster group."""
+_Tasks = dict[str, dict[int, tuple[int, TaskStatus]]]
+"""Connector, task number, time in milliseconds and status."""
 
-    __slots__ = ("_connectors", "_tasks", "_topics")
+
+class _Statuses:
+    """Statuses of one cluster group."""
 
     def __init__(
         self,
-        connectors: Mapping[str, ConnectorStatus],
-        tasks: Mapping[str, Mapping[int, TaskStatus]],
-        topics: Mapping[str, Mapping[str, TopicStatus]],
+        connectors: dict[str, ConnectorStatus],
+        tasks: _Tasks,
+        topics: dict[str, dict[str, TopicStatus]],
     ) -> None:
-        self._connectors = dict(connectors)
-        self._tasks = {name: dict(statuses) for name, statuses in tasks.items() if statuses}
-        self._topics = {name: dict(statuses) for name, statuses in topics.items() if statuses}
+        self._connectors = connectors
+        self._tasks = tasks
+        self._topics = topics
 
     def connectors(self) -> frozenset[str]:
         """Names of connectors that have a status of their own."""
@@ -75,26 +77,39 @@ class StatusSnapshot:
 
     def task_status(self, task: ConnectorTaskId) -> TaskStatus | None:
         """Status of one task."""
-        return self._tasks.get(task.connector, {}).get(task.task)
+        entry = self._tasks.get(task.connector, {}).get(task.task)
+        return None if entry is None else entry[1]
 
     def task_statuses(self, connector: str) -> list[TaskStatus]:
         """Statuses of a connector's tasks, by task number."""
         statuses = self._tasks.get(connector, {})
-        return [statuses[task] for task in sorted(statuses)]
+        return [statuses[task][1] for task in sorted(statuses)]
 
     def topics(self, connector: str) -> frozenset[str]:
         """Names of the topics a connector uses."""
         return frozenset(status.topic for status in self._topics.get(connector, {}).values())
+
+    def topic_status(self, connector: str, topic: str) -> TopicStatus | None:
+        """An active topic of a connector."""
+        return self._topics.get(connector, {}).get(topic)
 
     def topic_statuses(self, connector: str) -> list[TopicStatus]:
         """Active topics of a connector, by name."""
         statuses = self._topics.get(connector, {})
         return [statuses[topic] for topic in sorted(statuses)]
 
+
+class StatusSnapshot(_Statuses):
+    """Immutable snapshot of the status topic for one cluster group."""
+
+    def _compared(self) -> tuple[Any, ...]:
+        tasks = {name: {task: status for task, (_, status) in found.items()} for name, found in self._tasks.items()}
+        return self._connectors, tasks, self._topics
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, StatusSnapshot):
             return NotImplemented
-        return (self._connectors, self._tasks, self._topics) == (other._connectors, other._tasks, other._topics)
+        return self._compared() == other._compared()
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -112,7 +127,7 @@ class StatusRemoved:
     tasks: tuple[ConnectorTaskId, ...]
 
 
-class StatusFold:
+class StatusFold(_Statuses):
     """Mutable statuses of one cluster group, fed with records in log order per partition.
 
     The order *between* partitions does not matter: a connector's tombstone removes those task statuses whose
@@ -127,26 +142,23 @@ class StatusFold:
     """
 
     def __init__(self, cluster_group_id: ClusterGroupId | None = None) -> None:
+        super().__init__({}, {}, {})
         self.skipped: Counter[SkipKind] = Counter()
         self.own_records = 0
         self.clusters = PlainClusterWatch()
         self._group = cluster_group_id
         self._prefix = prefix_of(cluster_group_id)
-        self._connectors: dict[str, ConnectorStatus] = {}
-        self._tasks: dict[str, dict[int, tuple[int, TaskStatus]]] = {}
-        self._topics: dict[str, dict[str, TopicStatus]] = {}
         self._removed_at_ms: dict[str, int] = {}
         self._outdone: dict[ConnectorTaskId, tuple[int, TaskStatus]] = {}
 
     def snapshot(self) -> StatusSnapshot:
-        """Give what is believed now; later records do not change it."""
-        tasks = {
-            name: {task: status for task, (_, status) in statuses.items()} for name, statuses in self._tasks.items()
-        }
-        return StatusSnapshot(self._connectors, tasks, self._topics)
+        """Return what is believed now; later records do not change it."""
+        tasks = {name: dict(statuses) for name, statuses in self._tasks.items()}
+        topics = {name: dict(statuses) for name, statuses in self._topics.items()}
+        return StatusSnapshot(dict(self._connectors), tasks, topics)
 
     def saved(self) -> dict[str, Any]:
-        """Give all that is believed as plain values for JSON; counts of records are left out."""
+        """Return all that is believed as plain values for JSON; counts of records are left out."""
         return {
             "connectors": {name: _plain(status) for name, status in self._connectors.items()},
             "tasks": [
@@ -167,7 +179,7 @@ class StatusFold:
         }
 
     def restore(self, saved: Mapping[str, Any]) -> None:
-        """Believe what :meth:`saved` gave, instead of all that was believed before.
+        """Replace all that is believed by what :meth:`saved` returned.
 
         Raises:
             KeyError, TypeError, ValueError: it is something else.
@@ -184,35 +196,8 @@ class StatusFold:
             of = ConnectorTaskId(name, task)
             self._outdone[of] = (timestamp_ms, TaskStatus(of, *_fields(plain)))
 
-    def connectors(self) -> frozenset[str]:
-        """Names of connectors that have a status of their own."""
-        return frozenset(self._connectors)
-
-    def connector_status(self, connector: str) -> ConnectorStatus | None:
-        """Status of a connector now."""
-        return self._connectors.get(connector)
-
-    def task_status(self, task: ConnectorTaskId) -> TaskStatus | None:
-        """Status of a task now."""
-        entry = self._tasks.get(task.connector, {}).get(task.task)
-        return None if entry is None else entry[1]
-
-    def task_statuses(self, connector: str) -> list[TaskStatus]:
-        """Statuses of a connector's tasks now, by task number."""
-        statuses = self._tasks.get(connector, {})
-        return [statuses[task][1] for task in sorted(statuses)]
-
-    def topic_status(self, connector: str, topic: str) -> TopicStatus | None:
-        """An active topic of a connector now."""
-        return self._topics.get(connector, {}).get(topic)
-
-    def topic_statuses(self, connector: str) -> list[TopicStatus]:
-        """Active topics of a connector now, by name."""
-        statuses = self._topics.get(connector, {})
-        return [statuses[topic] for topic in sorted(statuses)]
-
     def apply(self, record: Record) -> StatusRemoved | None:
-        """Take the next record of its partition; say what was removed, if anything was."""
+        """Apply the next record of its partition; return what was removed, if anything was."""
         key = record.key
         if key is None:
             self.skipped[SkipKind.NULL_KEY if self._group is None else SkipKind.FOREIGN] += 1
@@ -280,7 +265,7 @@ class StatusFold:
             self.clusters.look(record.partition, worker_id, generation)
 
     def _take(self, timestamp_ms: int, status: TaskStatus) -> bool:
-        """Believe a task's status unless it is stale."""
+        """Store a task's status and return ``True``, unless it is stale."""
         task = status.task_id
         known = self.task_status(task)
         if (

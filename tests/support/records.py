@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from connect_share.records import Record
+from connect_share.state import ClusterConfigState
 
 TOMBSTONE = None
 JSON_NULL = b"null"
@@ -34,3 +36,8 @@ def config_log(entries: Iterable[tuple[Any, ...]], *, prefix: str = "", first: i
 
 def properties(**values: str) -> dict[str, dict[str, str]]:
     return {"properties": values}
+
+
+def at_offset(state: ClusterConfigState, offset: int) -> ClusterConfigState:
+    """Return the same state, read up to another offset."""
+    return ClusterConfigState(replace(state._tables, offset=offset))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,6 +16,7 @@ from connect_share.stores.connector_offsets import ConnectorOffsetBackingStore
 from connect_share.worker_config import Isolation, WorkerConfig
 from tests.support.captured_transactions import Written, as_written, end_offsets, write_as_captured
 from tests.support.captures import captured_as_seen, prefixed, rest_view
+from tests.support.records import at_offset
 from tests.support.topics import ONE_SEGMENT
 
 pytestmark = pytest.mark.broker
@@ -116,8 +116,8 @@ def test_both_isolation_levels_see_what_java_saw(shared: Any, version: str, grou
             # A group that shares topics puts its marker behind a tombstone at the end, in sight of this isolation level.
             marked = group is not None and configs[-1].value is None
             position = end_offsets(version, "configs")[0] + 1 if marked else configs[-1].offset + 1
-            assert state == replace(replay_config(configs), offset=position)
-            assert state.fencing_counts == replay_config(configs).fencing_counts
+            assert state == at_offset(replay_config(configs), position)
+            assert state.task_count_records() == replay_config(configs).task_count_records()
             assert storage.offsets.snapshot() == replay_offsets(offsets)
             # A worker reads its statuses uncommitted whatever its mode.
             assert storage.status.snapshot() == replay_status(captured_as_seen(version, "status", committed=False))
