@@ -310,7 +310,7 @@ def test_snapshots_cannot_be_changed(shared: Any) -> None:
         copied["n"] = "2"
     assert state == store.snapshot() == pickle.loads(pickle.dumps(state))
     assert state.connector_config("c") == {"n": "1"} == state.applied_connector_config("c")
-    assert state.task_config(task) == {"t": "0"}
+    assert state.task_config(ConnectorTaskId("c", 0)) == {"t": "0"}
     assert store.contains("c")
     assert not store.contains("d")
 
