@@ -46,12 +46,9 @@ def read_zookeeper_dump(path: Path) -> Authority:
 
 
 def authority_of_znodes(texts: Mapping[str, str], source: str, versions: Mapping[str, int] | None = None) -> Authority:
-    """Parse the texts of znodes.
+    """Parse the texts of znodes, and their versions if known, by path with or without a chroot.
 
-    Args:
-        texts: by path, with or without a chroot; those of ``/brokers/topics`` are required, others are optional.
-        source: names them in messages.
-        versions: of the znodes, if known.
+    Those below ``/brokers/topics`` are required, others are optional.
 
     Raises:
         UsageError: no topic is among them, or those of several clusters are.

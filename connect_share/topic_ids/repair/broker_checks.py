@@ -133,13 +133,7 @@ def check_others_stopped(backup: BrokerBackup) -> None:
 def await_in_sync(
     backup: BrokerBackup, read: Callable[[], Authority], report: Callable[[str], None], wait_s: float
 ) -> None:
-    """Wait until the ISR is as full as it can be with this broker back.
-
-    Args:
-        backup: of the broker.
-        read: returns the cluster as it is now.
-        report: called with the result.
-        wait_s: longest wait.
+    """Read the cluster until its ISR is as full as it can be with this broker back; report that.
 
     Raises:
         TopicIdRepairError: it was not full in time, or an id is another one.

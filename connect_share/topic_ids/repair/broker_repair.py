@@ -64,16 +64,9 @@ def with_local_scan(scans: Scans, local: ScannedBroker) -> Scans:
 
 
 def prepare_files(found: Comparison, plan: RepairPlan, local: ScannedBroker, folder: Path) -> BrokerBackup | None:
-    """Return what a plan changes on this broker; nothing is written here.
+    """Return what a plan changes on this broker, with a folder for the backup; ``None``: nothing. Nothing is written here.
 
-    Args:
-        found: the comparison that the plan was made from, with a new scan of this broker.
-        plan: the whole repair.
-        local: the broker.
-        folder: for the backup.
-
-    Returns:
-        ``None``: nothing is changed on this broker.
+    The comparison that the plan was made from needs a new scan of this broker.
 
     Raises:
         TopicIdRepairError: another part of the plan comes first, or only a person can check whether it is safe.
@@ -175,11 +168,8 @@ def _changes(steps: Sequence[RepairStep]) -> list[FileChange]:
 def write_files(backup: BrokerBackup, local: ScannedBroker, check: Callable[[], None], report: Report) -> BrokerBackup:
     """Do everything that is not done yet on this broker; a repair that was killed is continued.
 
-    Args:
-        backup: on disk.
-        local: the broker.
-        check: raises an error if the cluster does not allow it; called while the broker cannot start.
-        report: called with each change that is done.
+    ``check`` raises an error if the cluster does not allow it; it is called while the broker cannot start. ``report`` is
+    called with each change that is done.
 
     Raises:
         UsageError: the backup is of another broker, or the repair is in another state.

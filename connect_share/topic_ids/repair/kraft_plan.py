@@ -19,9 +19,7 @@ from connect_share.topic_ids.repair.steps import (
     RepairStep,
     StepAction,
     TopicRepair,
-    back_up_step,
     brokers_text,
-    check_step,
     refuse_internal,
     refuse_tiered,
     refuse_unread,
@@ -209,7 +207,7 @@ class _KraftPlanner:
         steps = self._plan.steps
         kept = [f"broker {broker}: {one.path}" for broker, files in sorted(self._files.items()) for one in files]
         kept += [f"broker {one.broker}: {one.path} (whole)" for _, _, strays in self._strays for one in strays]
-        steps.append(back_up_step(kept))
+        self._plan.add_back_up(kept)
         holders = sorted({one.broker for _, _, strays in self._strays for one in strays})
         if holders:
             self._add_stray_steps(holders)
@@ -218,7 +216,7 @@ class _KraftPlanner:
             before = [BACKED_UP, *([f"{brokers_text(done)} back, and the ISR is full"] if done else [])]
             steps += [stop_step(broker, before), *self._files[broker], start_step(broker)]
             done.append(broker)
-        steps.append(check_step(self._found.authority))
+        self._plan.add_check(self._found.authority)
 
     def _add_stray_steps(self, brokers: list[int]) -> None:
         steps = self._plan.steps

@@ -127,6 +127,19 @@ class RepairPlan:
         """Add a reason why a topic is left alone."""
         self.left.append(Unrepaired(topic, str(reason)))
 
+    def add_back_up(self, paths: Sequence[str]) -> None:
+        """Add the step that keeps everything that the plan changes."""
+        text = f"keep what is changed, with SHA-256 checksums: {', '.join(paths)}"
+        self.steps.append(RepairStep(StepAction.BACK_UP, text))
+
+    def add_check(self, authority: Authority) -> None:
+        """Add the step that checks the result."""
+        text = (
+            f"scan all brokers again and run check topic-ids against {authority.source}: no finding but directories that "
+            "wait for their deletion; kafka-topics --describe shows the same ids, and the ISR is full everywhere"
+        )
+        self.steps.append(RepairStep(StepAction.CHECK, text))
+
     def brokers(self, action: StepAction) -> set[int]:
         """Return the brokers with a step of this kind."""
         return {one.broker for one in self.steps if one.action is action and one.broker is not None}
@@ -176,11 +189,6 @@ def brokers_text(brokers: Iterable[int]) -> str:
     return f"broker{'' if len(names) == 1 else 's'} {', '.join(names)}"
 
 
-def back_up_step(paths: Sequence[str]) -> RepairStep:
-    """Return the step that keeps everything that the plan changes."""
-    return RepairStep(StepAction.BACK_UP, f"keep what is changed, with SHA-256 checksums: {', '.join(paths)}")
-
-
 def stop_step(broker: int, before: Sequence[str]) -> RepairStep:
     """Return the step that stops one broker."""
     text = f"stop broker {broker}, cleanly (not kill -9)"
@@ -210,13 +218,4 @@ def write_file_step(
         topic_id=topic_id,
         unproven=unproven,
         command=f"printf 'version: 0\\ntopic_id: {topic_id}' > {new} && sync {new} && mv {new} {shlex.quote(path)}",
-    )
-
-
-def check_step(authority: Authority) -> RepairStep:
-    """Return the step that checks the result."""
-    return RepairStep(
-        StepAction.CHECK,
-        f"scan all brokers again and run check topic-ids against {authority.source}: no finding but directories that "
-        "wait for their deletion; kafka-topics --describe shows the same ids, and the ISR is full everywhere",
     )

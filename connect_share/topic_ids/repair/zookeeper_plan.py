@@ -18,9 +18,7 @@ from connect_share.topic_ids.repair.steps import (
     RepairStep,
     StepAction,
     TopicRepair,
-    back_up_step,
     brokers_text,
-    check_step,
     refuse_internal,
     refuse_tiered,
     refuse_unread,
@@ -314,11 +312,11 @@ def _add_steps(found: Comparison, decisions: list[_TopicDecision], plan: RepairP
         with_files = RepairMethod.WRITE_BACK_AND_FILES if one.files else RepairMethod.WRITE_BACK
         method = with_files if one.write else RepairMethod.FILES
         plan.topics.append(TopicRepair(one.topic.name, method, str(shown_id(one.target)), one.why))
+    plan.add_back_up(
+        [f"znode {one.path}" for one in writes]
+        + [f"broker {replica.broker}: {replica.path}/partition.metadata" for _, replica, _ in files]
+    )
     plan.steps += [
-        back_up_step(
-            [f"znode {one.path}" for one in writes]
-            + [f"broker {replica.broker}: {replica.path}/partition.metadata" for _, replica, _ in files]
-        ),
         RepairStep(
             StepAction.PAUSE,
             "let nobody add partitions, reassign, create or delete topics, and take tools older than 2.8 away from "
@@ -341,7 +339,7 @@ def _add_steps(found: Comparison, decisions: list[_TopicDecision], plan: RepairP
             )
         )
     if writes:
-        plan.steps.append(check_step(found.authority))
+        plan.add_check(found.authority)
     if files:
         _add_file_steps(found, files, plan)
 
@@ -402,4 +400,4 @@ def _add_file_steps(
         gone = f"/brokers/ids/{broker} is gone (after a kill it stays until the session runs out)"
         plan.steps.append(start_step(broker, [gone]))
         done.append(broker)
-    plan.steps.append(check_step(found.authority))
+    plan.add_check(found.authority)

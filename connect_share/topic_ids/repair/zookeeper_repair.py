@@ -48,11 +48,7 @@ def manual_reason(plan: RepairPlan) -> str | None:
 def prepare_znodes(found: Comparison, plan: RepairPlan, session: ZooKeeper, folder: Path) -> ZnodeBackup:
     """Check everything that must hold before the first write, against ZooKeeper as it is now; return what to write.
 
-    Args:
-        found: the comparison that the plan was made from.
-        plan: as it was shown.
-        session: of the cluster.
-        folder: for the backup, which is not written here.
+    The comparison is the one that the plan was made from; the backup is not written here.
 
     Raises:
         TopicIdRepairError: the state has changed since the plan was made, or a write would do harm.
@@ -94,11 +90,7 @@ def write_znodes(backup: ZnodeBackup, session: ZooKeeper, report: Report, wait_s
     A repair that was killed is continued: the content of a znode shows whether it was written, the numbers of ZooKeeper's
     transactions whether the controller is newer than the writes.
 
-    Args:
-        backup: of the repair.
-        session: of the cluster.
-        report: called with each step that is done.
-        wait_s: longest wait for a new controller, and for the full ISR.
+    ``report`` is called with each step that is done; ``wait_s`` is the longest wait for a new controller, and for the ISR.
 
     Raises:
         UsageError: the repair is finished, or of another cluster.

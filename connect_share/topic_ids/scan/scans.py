@@ -142,12 +142,7 @@ def _records(lines: Iterable[str], path: Path) -> Iterator[Mapping[str, Any]]:
 
 
 def scans_of_records(records: Iterable[Mapping[str, Any]], source: str, *, broker: int | None = None) -> Scans:
-    """Parse the records of one scan.
-
-    Args:
-        records: of the scanner.
-        source: names them in messages.
-        broker: its id, if it is known; it overrides that of the log dirs.
+    """Parse the records of one scan; the id of a broker overrides that of its log dirs.
 
     Raises:
         UsageError: they are no scan, of another format, or do not name their broker.
