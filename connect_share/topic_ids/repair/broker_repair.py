@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from pydantic import ValidationError
 
 from connect_share.errors import UsageError
 from connect_share.topic_ids.authority.authority import MetadataMode, shown_id
@@ -74,29 +76,8 @@ def prepare_files(found: Comparison, plan: RepairPlan, local: ScannedBroker, fol
     steps = [one for one in plan.steps if one.broker == local.id and one.action in _FILE_ACTIONS]
     if not steps:
         return None
-    unsure = next((one for one in steps if one.unproven), None)
-    if unsure is not None:
-        raise TopicIdRepairError(
-            f"{unsure.path}: nothing proves that its records are those of the topic, which has another id: no batch is known "
-            "to be the same as on the leader. The id would have them served; compare by hand (see the plan of --dry-run); "
-            "nothing was changed"
-        )
-    if plan.has(StepAction.WRITE_ZNODE):
-        raise TopicIdRepairError(
-            "the znodes come first: run repair topic-ids without --step, then scan again; nothing was changed"
-        )
-    put_back = plan.brokers(StepAction.RENAME)
-    if plan.mode is MetadataMode.KRAFT and local.id not in put_back:
-        raise TopicIdRepairError(
-            "with KRaft only directories that were set aside are put back; follow the plan of "
-            "--dry-run by hand for single files"
-        )
-    addresses = found.authority.addresses
-    for broker in sorted(put_back - {local.id} - addresses.keys()):
-        raise TopicIdRepairError(
-            f"where broker {broker} listens is not known, so whether it is stopped could not be checked: use -B while it "
-            "is up, or --metadata-dump; nothing was changed"
-        )
+    put_back, addresses = plan.brokers(StepAction.RENAME), found.authority.addresses
+    _check_plan(plan, steps, local.id, put_back - addresses.keys())
     wrong: dict[tuple[str, int], set[int]] = defaultdict(set)
     for one in plan.steps:
         if one.action is StepAction.WRITE_FILE and one.broker is not None:
@@ -108,17 +89,48 @@ def prepare_files(found: Comparison, plan: RepairPlan, local: ScannedBroker, fol
         if one.broker in brokers and one.metadata in ("unreadable", "zero")
     }
     clusters = {one.cluster_id for one in found.scans.log_dirs if one.broker == local.id} - {None}
-    return BrokerBackup(
-        folder=folder,
-        mode=plan.mode,
-        broker=local.id,
-        cluster_id=next(iter(clusters)) if len(clusters) == 1 else None,
-        log_dirs=local.log_dirs,
-        acts=tuple(_changes(steps)),
-        wrong=tuple((topic, number, tuple(sorted(brokers))) for (topic, number), brokers in sorted(wrong.items())),
-        dark=tuple(sorted(dark)),
-        peers=tuple((broker, *addresses[broker]) for broker in sorted(put_back - {local.id})),
-    )
+    try:
+        return BrokerBackup(
+            folder=folder,
+            mode=plan.mode,
+            broker=local.id,
+            cluster_id=next(iter(clusters)) if len(clusters) == 1 else None,
+            log_dirs=local.log_dirs,
+            acts=tuple(_changes(steps)),
+            wrong=tuple((topic, number, tuple(sorted(brokers))) for (topic, number), brokers in sorted(wrong.items())),
+            dark=tuple(sorted(dark)),
+            peers=tuple((broker, *addresses[broker]) for broker in sorted(put_back - {local.id})),
+        )
+    except ValidationError as exc:
+        names = ", ".join(sorted({str(error["loc"][0]) for error in exc.errors()}))
+        raise TopicIdRepairError(
+            f"the plan has values that no broker has ({names}): check the metadata and the log dirs; nothing was changed"
+        ) from exc
+
+
+def _check_plan(plan: RepairPlan, steps: Sequence[RepairStep], broker: int, unknown: Collection[int]) -> None:
+    """Raise ``TopicIdRepairError`` if these steps may not be done on a broker now; ``unknown`` have no known address."""
+    unsure = next((one for one in steps if one.unproven), None)
+    if unsure is not None:
+        raise TopicIdRepairError(
+            f"{unsure.path}: nothing proves that its records are those of the topic, which has another id: no batch is known "
+            "to be the same as on the leader. The id would have them served; compare by hand (see the plan of --dry-run); "
+            "nothing was changed"
+        )
+    if plan.has(StepAction.WRITE_ZNODE):
+        raise TopicIdRepairError(
+            "the znodes come first: run repair topic-ids without --step, then scan again; nothing was changed"
+        )
+    if plan.mode is MetadataMode.KRAFT and broker not in plan.brokers(StepAction.RENAME):
+        raise TopicIdRepairError(
+            "with KRaft only directories that were set aside are put back; follow the plan of "
+            "--dry-run by hand for single files"
+        )
+    for other in sorted(set(unknown) - {broker}):
+        raise TopicIdRepairError(
+            f"where broker {other} listens is not known, so whether it is stopped could not be checked: use -B while it "
+            "is up, or --metadata-dump; nothing was changed"
+        )
 
 
 def _changes(steps: Sequence[RepairStep]) -> list[FileChange]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import socket
 import tempfile
@@ -184,7 +185,18 @@ def test_what_is_prepared_has_to_be_whole(site: Emptied, capsys: pytest.CaptureF
     dump.write_text("".join(line for line in text.splitlines(True) if '"brokerId":3' not in line))
     assert main(site.words("prepare", 1, *options, *site.tree.authority_words)) == 1
     assert "where broker 3 listens is not known" in capsys.readouterr().err
+    port = site.sockets[3].getsockname()[1]
+    dump.write_text(text.replace(f'"port":{port}', '"port":0'))
+    assert main(site.words("prepare", 1, *options, *site.tree.authority_words)) == 1
+    assert "the plan has values that no broker has (peers)" in capsys.readouterr().err
     dump.write_text(text)
+    [stray] = site.tree.folder.glob("broker-1/*/quiet-0.*-stray")
+    unreadable = stray.with_name(os.fsdecode(b"quiet-0.\xff-stray"))  # Kafka makes no such names, and JSON has none
+    stray.rename(unreadable)
+    assert main(site.words("prepare", 1, *site.all_words())) == 1
+    assert "nothing was changed" in capsys.readouterr().err
+    assert not (site.tree.folder / "backup-1").exists()
+    unreadable.rename(stray)
     for path in site.tree.folder.glob("broker-2/*/quiet-0.*-stray"):
         path.rename(site.tree.folder / "elsewhere")
     assert main(site.words("prepare", 1, *site.all_words())) == 1
