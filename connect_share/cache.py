@@ -1,4 +1,4 @@
-"""Where embedded parts keep what they download and what they run on: the user's cache folder, nothing else."""
+"""The user's cache folder, for downloads and for the folders of runs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _held_lock: Final = threading.Lock()
 
 
 def run_folder(name: str) -> Path:
-    """Make a new folder for one run of a broker, worker or session; whoever asks removes it.
+    """Return a new folder for one run of a broker, worker or session; the caller removes it.
 
     Folders of processes that were killed before they could do so are removed first.
     """

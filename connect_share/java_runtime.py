@@ -1,4 +1,4 @@
-"""Which Java to use: the machine's, if it is 17 or later, else the JRE that comes as a Python wheel."""
+"""The Java to use: the machine's, if it is 17 or later, else the JRE that comes as a Python wheel."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class JavaMissingError(ConnectShareError):
 
 
 def java_version(java: Path) -> int | None:
-    """Give the major version of a ``java`` program, ``None`` if it does not run."""
+    """Return the major version of a ``java`` program, ``None`` if it does not run."""
     try:
         done = subprocess.run([str(java), "-version"], capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired):
@@ -70,7 +70,7 @@ def _wheel_home() -> Path | None:
 
 
 def java_command() -> Path:
-    """Give the ``java`` program for brokers, workers and tools.
+    """Return the ``java`` program for brokers, workers and tools.
 
     Raises:
         JavaMissingError: there is none; says how to get one.
@@ -85,7 +85,7 @@ def java_command() -> Path:
 
 
 def keytool_command() -> Path:
-    """Give the ``keytool`` that belongs to :func:`java_command`.
+    """Return the ``keytool`` that belongs to :func:`java_command`.
 
     Raises:
         JavaMissingError: there is none.
@@ -97,7 +97,7 @@ def keytool_command() -> Path:
 
 
 def java_home_for_spark() -> Path | None:
-    """Give a ``JAVA_HOME`` under which PySpark starts; ``None`` when the machine's own Java does.
+    """Return a ``JAVA_HOME`` under which PySpark starts; ``None`` when the machine's own Java does.
 
     Raises:
         JavaMissingError: there is no Java at all.

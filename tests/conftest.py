@@ -57,7 +57,7 @@ def _start_shared_broker(config: pytest.Config) -> TestBroker:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Hand the address of the one broker to every xdist worker."""
+    """Pass the address of the one broker to every xdist worker."""
     broker = _start_shared_broker(node.config)
     node.workerinput["connect_share_broker"] = (broker.bootstrap_servers, broker.ours)
 
@@ -81,7 +81,7 @@ def broker(request: pytest.FixtureRequest) -> TestBroker:
 
 @pytest.fixture
 def unique(request: pytest.FixtureRequest) -> str:
-    """A name nobody else uses, legal in topic names and group ids."""
+    """A name that no other test uses, legal in topic names and group ids."""
     test = re.sub(r"[^A-Za-z0-9]+", "-", request.node.name)[:40].strip("-")
     return f"{TOPIC_PREFIX}-{test}-{uuid.uuid4().hex[:6]}"
 
@@ -111,4 +111,4 @@ def worker_factory(request: pytest.FixtureRequest, unique: str) -> Iterator[Call
 
         yield start
         for worker in started:
-            worker.kill()  # nobody looks at them any more, and an orderly end takes seconds
+            worker.kill()  # an orderly end takes seconds

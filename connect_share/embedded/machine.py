@@ -10,7 +10,7 @@ from connect_share.java_runtime import java_command, java_version
 
 
 def describe_machine() -> dict[str, Any]:
-    """Give processors, memory, system, Python and Java; no host name."""
+    """Return processors, memory, system, Python and Java; no host name."""
     try:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (ValueError, OSError):

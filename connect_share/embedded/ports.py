@@ -8,7 +8,7 @@ import sys
 from typing import Final
 
 TAKEN: Final = "Address already in use"
-"""What Java says of a port that somebody else has."""
+"""Java's message for a port that another program has."""
 
 _HOST: Final = "127.0.0.1"
 _reserved: Final[list[socket.socket]] = []
@@ -16,7 +16,7 @@ _reserved: Final[list[socket.socket]] = []
 
 
 def free_ports(count: int) -> list[int]:
-    """Give ports that are free, for servers that bind them with ``SO_REUSEADDR``, as Java's do.
+    """Return ports that are free, for servers that bind them with ``SO_REUSEADDR``, as Java's do.
 
     On Linux they are kept for such servers as long as this process lives, also between two starts of one. Elsewhere they
     were free a moment ago, and whoever binds them must be ready to lose the race.

@@ -68,7 +68,7 @@ class ChildProcess:
 
     @property
     def running(self) -> bool:
-        """Tell whether the program is still there."""
+        """Whether the program is alive."""
         return self._process.poll() is None
 
     @property
@@ -88,14 +88,14 @@ class ChildProcess:
         self.stop()
 
     def log_tail(self, characters: int = _TAIL_CHARS) -> str:
-        """Give the end of what it printed."""
+        """Return the end of its log file."""
         try:
             return self.log_path.read_bytes()[-characters:].decode("utf-8", "replace")
         except OSError:
             return ""
 
     def printed(self) -> str:
-        """Give what it printed; the file may hold more, of programs before it."""
+        """Return what it printed; the file may also have the output of earlier programs."""
         try:
             return self.log_path.read_bytes()[self._log_start :].decode("utf-8", "replace")
         except OSError:

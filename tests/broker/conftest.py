@@ -1,4 +1,4 @@
-"""Scenes that tests against the broker share."""
+"""Fixtures that tests against the broker share."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class ClusterNode(LocalBroker):
         return f"127.0.0.1:{self._ports[1]}"
 
     def fix_ports(self, ports: list[int]) -> None:
-        """Take three ports before the start, because others have to know them by then."""
+        """Set the three ports before the start, because other nodes have to know them."""
         self._given_ports = ports
 
     def broker_properties(self) -> dict[str, str]:

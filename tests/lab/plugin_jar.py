@@ -24,7 +24,7 @@ from connect_share.worker_config.override_policy import POLICY_CLASS
 from connect_share.worker_plugin import JAVA_SOURCES, jar_path
 
 OLDEST_KAFKA: Final = "2.8.2"
-"""What is compiled against; the class files run on everything later."""
+"""The sources compile against this version; the class files run on all later ones."""
 
 _DATE: Final = (1980, 1, 1, 0, 0, 0)
 _POLICY_KIND: Final = "org.apache.kafka.connect.connector.policy.ConnectorClientConfigOverridePolicy"

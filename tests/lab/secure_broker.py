@@ -79,7 +79,7 @@ class SecureBroker(LocalBroker):
     def worker_properties(
         self, user: str, *, mechanism: Literal["PLAIN", "SCRAM-SHA-512"] = "SCRAM-SHA-512"
     ) -> dict[str, str]:
-        """Give the lines of a Java worker's file with which ``user`` logs in."""
+        """Return the properties with which a Java worker logs in as ``user``."""
         return {
             "bootstrap.servers": self.bootstrap_servers,
             "security.protocol": "SASL_SSL",

@@ -1,4 +1,4 @@
-"""Waiting for what has to come, with what was seen last if it does not."""
+"""Waiting for a condition; the error has what was seen last."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _REST_S: Final = 60.0
 
 
 def until(ask: Callable[[], _Seen], accept: Callable[[_Seen], bool], *, what: str, timeout_s: float) -> _Seen:
-    """Ask until the answer is accepted; gives it.
+    """Ask until the answer is accepted, and return it.
 
     Raises:
         EmbeddedError: none was in time; has the last answer.
@@ -30,10 +30,10 @@ def until(ask: Callable[[], _Seen], accept: Callable[[_Seen], bool], *, what: st
 
 
 def holds(condition: Callable[[], bool]) -> bool:
-    """Ask once; a cluster that cannot answer now says no.
+    """Return whether a condition holds; ``False`` while the cluster cannot answer.
 
     Raises:
-        BrokerError: one that does not pass by itself.
+        BrokerError: one that is not retriable.
     """
     try:
         return condition()
@@ -44,12 +44,12 @@ def holds(condition: Callable[[], bool]) -> bool:
 
 
 def when_possible(action: Callable[[], object], timeout_s: float = _REST_S, *, gone_is_fine: bool = False) -> None:
-    """Do something over REST as soon as the group is not rebalancing (409, 500 from a killed leader) and answers.
+    """Send a request over REST until the group answers and does not rebalance (409, 500 from a killed leader).
 
     Args:
         action: the request; may be sent several times.
         timeout_s: limit of all tries.
-        gone_is_fine: what was to be removed may be found gone by a later try.
+        gone_is_fine: a later try may find that an earlier one has removed the connector.
 
     Raises:
         RestError: another answer.

@@ -48,7 +48,7 @@ class ZooKeeperCluster:
         return ClientSettings({"bootstrap.servers": servers})
 
     def admin(self, timeout_s: float = 10.0) -> Admin:
-        """Make an admin client."""
+        """Return a new admin client."""
         return Admin(self.client_settings, client_id="zookeeper-cluster", timeout_s=timeout_s)
 
     def __enter__(self) -> Self:

@@ -36,7 +36,7 @@ def end_offsets(version: str, topic: str) -> dict[int, int]:
 
 
 def as_written(version: str, topic: str) -> Iterator[Written]:
-    """Give the records of each partition in order, cut at the markers: each marker is an offset without a record."""
+    """Return the records of each partition in order, cut at the markers: each marker is an offset without a record."""
     everything = captured_as_seen(version, topic, committed=False)
     committed = {(record.partition, record.offset) for record in captured_as_seen(version, topic, committed=True)}
     for partition, end in end_offsets(version, topic).items():

@@ -1,4 +1,4 @@
-"""Records captured from real Java workers, and what those workers said of themselves."""
+"""Records captured from real Java workers, and their REST answers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def captured(version: str, topic: str) -> tuple[Record, ...]:
 
 @cache
 def captured_as_seen(version: str, topic: str, *, committed: bool) -> tuple[Record, ...]:
-    """Records of a topic as a reader of committed records sees them, or one who sees those of aborted transactions too."""
+    """Records of a topic as a reader of committed records sees them, or with those of aborted transactions."""
     only_committed = FOLDER / version / f"{topic}.read_committed.jsonl.gz"
     path = only_committed if committed and only_committed.exists() else FOLDER / version / f"{topic}.jsonl.gz"
     records = []
@@ -51,7 +51,7 @@ def captured_as_seen(version: str, topic: str, *, committed: bool) -> tuple[Reco
 
 @cache
 def rest_view(version: str) -> dict[str, Any]:
-    """What the worker's REST interface said, by connector."""
+    """The answers of the worker's REST interface, by connector."""
     with gzip.open(FOLDER / version / "state.json.gz", "rt", encoding="utf-8") as file:
         state: dict[str, Any] = json.load(file)
     view: dict[str, Any] = state["rest"]["connectors"]

@@ -25,7 +25,7 @@ class Ran:
 
 
 def console(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
-    """Give what runs a command line and checks that nothing a terminal would obey comes out."""
+    """Return a function that runs a command line and checks that no control characters come out."""
 
     def call(*words: str | Path) -> Ran:
         capsys.readouterr()

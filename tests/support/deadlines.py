@@ -1,4 +1,4 @@
-"""What is told at a deadline, also by a machine that was busy until then."""
+"""The error of a read that ends at its deadline, also on a busy machine."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Callable
 from connect_share.errors import BrokerTimeoutError, ReadToEndTimeoutError
 
 
-def told_at_a_deadline(
+def error_at_deadline(
     read: Callable[[float], object], accept: Callable[[ReadToEndTimeoutError], bool]
 ) -> ReadToEndTimeoutError:
-    """Read with a short limit, and with a longer one if that was over before everything else had been read.
+    """Read with a short limit, then with longer ones until the read came as far as it can.
 
     Args:
         read: given the limit in seconds.
-        accept: whether the error tells of a read that came as far as it can.
+        accept: whether the error is that of a read that came as far as it can.
     """
     last: Exception | None = None
     for timeout_s in (0.5, 5.0, 50.0):
@@ -27,5 +27,5 @@ def told_at_a_deadline(
         except BrokerTimeoutError as error:
             last = error
         else:
-            raise AssertionError("nothing held it up")
-    raise AssertionError(f"not what was to be told: {last!r}")
+            raise AssertionError("the read ended before its deadline")
+    raise AssertionError(f"another error than expected: {last!r}")

@@ -1,4 +1,4 @@
-"""What the Python folds believe after a log, in the form in which ``StoreAnswers.java`` says what Java's stores believe."""
+"""The state of the Python folds after a log, in the form in which ``StoreAnswers.java`` prints that of Java's stores."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def plain_text(value: Any) -> str:
 
 
 class _Text(str):
-    """What is written as it is."""
+    """Text that is written as it is."""
 
     __slots__ = ()
 

@@ -21,7 +21,7 @@ from connect_share.records import Record, TopicType
 NAMES: Final = ("jdbc", "jdbc-0", "jdbc.x", "connector-jdbc", "x.task-jdbc-0", "größe-😀:-1")
 GARBAGE: Final = (b"", b"{", b"\xff", b"[]", b'{"properties":null}', b'{"state":"BOGUS"}', b'{"tasks":"2"}', b"7")
 DEPTH_MS: Final = 4
-"""How far timestamps run backwards."""
+"""The range by which timestamps run backwards."""
 TASKS: Final = 3
 
 T = TypeVar("T")
@@ -31,7 +31,7 @@ Entry = tuple[bytes | None, bytes | None, int]
 
 
 class Draw(Protocol):
-    """How a value is chosen, inside a strategy or in the middle of a test."""
+    """A way to choose values, inside a strategy or in the middle of a test."""
 
     def __call__(self, strategy: st.SearchStrategy[T], /) -> T: ...
 
@@ -42,7 +42,7 @@ def _json(value: object) -> bytes:
 
 @dataclass
 class Life:
-    """What a cluster has written so far; keys are plain ones."""
+    """The records a cluster has written so far; keys are plain ones."""
 
     jitter: Iterator[int]
     nulls: Iterator[bool]
@@ -53,8 +53,8 @@ class Life:
     def write(self, topic_type: TopicType, key: str | bytes | None, value: object) -> None:
         self.now_ms += 1
         raw = key.encode() if isinstance(key, str) else key
-        told = value if value is None or isinstance(value, bytes) else _json(value)
-        self.log[topic_type].append((raw, told, self.now_ms - next(self.jitter)))
+        encoded = value if value is None or isinstance(value, bytes) else _json(value)
+        self.log[topic_type].append((raw, encoded, self.now_ms - next(self.jitter)))
 
     def _fresh(self) -> str:
         self.serial += 1

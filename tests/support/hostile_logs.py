@@ -143,7 +143,7 @@ class HostileLogs:
         self._burst: list[tuple[bytes, bytes]] = []
 
     def log(self, topic_type: TopicType) -> list[Record]:
-        """Give the next log, of up to 40 records; timestamps rise in half of the logs and are anything in the others."""
+        """Return the next log, of up to 40 records; timestamps rise in half of the logs and are anything in the others."""
         rng = self._rng
         make = {TopicType.CONFIG: self._config, TopicType.STATUS: self._status, TopicType.OFFSET: self._offset}[
             topic_type

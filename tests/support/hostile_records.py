@@ -121,7 +121,7 @@ class HostileRecords:
         self._largest = largest
 
     def records(self, topic_type: TopicType, count: int, *, topic: str = "t", partitions: int = 3) -> Iterator[Record]:
-        """Make records as a reader gives them, offsets in order within each partition."""
+        """Return records as a reader sees them, offsets in order within each partition."""
         ends = [0] * partitions
         for raw in self.raw(topic_type, count):
             partition = self._pick.randrange(partitions) if topic_type is not TopicType.CONFIG else 0
@@ -129,19 +129,19 @@ class HostileRecords:
             ends[partition] += self._pick.choice((1, 1, 1, 2, 100))  # compaction leaves holes
 
     def raw(self, topic_type: TopicType, count: int) -> Iterator[RawRecord]:
-        """Make records with headers whose names are bytes."""
+        """Return records with headers whose names are bytes."""
         for _ in range(count):
             key, kind = self._key(topic_type)
             yield RawRecord(key, self._value(kind), self._headers(), self._pick.choice(TIMES))
 
     def configurations(self, count: int) -> Iterator[dict[str, Any]]:
-        """Make properties of connectors."""
+        """Return properties of connectors."""
         for _ in range(count):
             names = self._pick.choices(PROPERTY_NAMES, k=self._pick.randrange(8))
             yield {name: self._pick.choice(PROPERTY_VALUES) for name in names}
 
     def _key(self, topic_type: TopicType) -> tuple[bytes | None, str]:
-        """Make a key, and say which value belongs to it."""
+        """Return a key, and the kind of value that belongs to it."""
         pick = self._pick
         if pick.random() < 0.02:
             return None, "status"
@@ -204,7 +204,7 @@ class HostileRecords:
         return pick.choice((number, number, text, text, self._json()))
 
     def _json(self) -> bytes:
-        """Make something that may be JSON, often large, wide or deep."""
+        """Return bytes that may be JSON, often large, wide or deep."""
         pick = self._pick
         if pick.random() < 0.6:
             return pick.choice(LEAVES)

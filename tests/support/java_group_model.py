@@ -25,7 +25,7 @@ _ASKED_A_DEAD_LEADER = "trying to forward REST request"
 
 @dataclass
 class Connector:
-    """What a connector has to be. Sources only: their offsets are in the shared topics."""
+    """The expected state of a connector. Sources only: their offsets are in the shared topics."""
 
     config: dict[str, str]
     file: Path
@@ -245,13 +245,13 @@ class JavaGroup:
         when_possible(action, self.wait_s)
 
     def _await_offsets(self, name: str, wanted: list[dict[str, Any]]) -> None:
-        def told() -> Any:
+        def read() -> Any:
             try:
                 return self.worker.rest.offsets(name)
             except RestError as error:
                 return str(error)
 
-        await_that(told, lambda found: found == wanted, what=f"as set in {self.group}", timeout_s=self.wait_s)
+        await_that(read, lambda found: found == wanted, what=f"as set in {self.group}", timeout_s=self.wait_s)
 
     def _file(self, name: str) -> Path:
         return self.folder / f"{name}.txt"

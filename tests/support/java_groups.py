@@ -146,7 +146,7 @@ def foreign_records(settings: ClientSettings, topic: str, per_second: int) -> It
 
 
 class LogLines:
-    """What a worker has logged from now on."""
+    """The log of a worker from now on."""
 
     def __init__(self, worker: ConnectWorker, *, from_start: bool = False) -> None:
         self._worker = worker
@@ -181,7 +181,7 @@ class LogLines:
 
 
 def await_settled(workers: list[ConnectWorker], *, calm_s: float = 1.6, timeout_s: float = 120.0) -> tuple[int, int]:
-    """Wait until all members have the same generation and offset and keep them for a heartbeat; gives them."""
+    """Wait until all members have the same generation and offset and keep them for a heartbeat; return them."""
     since_s, last = time.monotonic(), set[tuple[int, int]]()
 
     def assignments() -> tuple[set[tuple[int, int]], float]:

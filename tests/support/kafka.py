@@ -1,4 +1,4 @@
-"""Which broker the tests run against."""
+"""The broker that tests run against."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def given_broker() -> TestBroker | None:
 
 
 def docker_answers() -> bool:
-    """Tell whether a Docker engine is there; asks for two seconds at most."""
+    """Return whether a Docker engine answers within two seconds."""
     if "DOCKER_HOST" not in os.environ and not Path("/var/run/docker.sock").exists():
         return False
     try:
@@ -55,7 +55,7 @@ def docker_answers() -> bool:
         client = docker.from_env(timeout=2)
         client.ping()
         client.close()
-    except Exception:  # noqa: BLE001 - whatever is wrong with Docker, there is another way
+    except Exception:  # noqa: BLE001 - without Docker there is another way
         return False
     return True
 

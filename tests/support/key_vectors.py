@@ -11,7 +11,7 @@ VECTORS: Final[dict[str, list[Any]]] = json.loads(PATH.read_bytes())
 
 
 def bytes_of(entry: dict[str, str | None], name: str) -> bytes | None:
-    """Give the key called ``name``, which is in the entry as text or as ``<name>_hex``."""
+    """Return the key called ``name``, which is in the entry as text or as ``<name>_hex``."""
     digits = entry.get(f"{name}_hex")
     if digits is not None:
         return bytes.fromhex(digits)

@@ -1,4 +1,4 @@
-"""What the folds of a test say, and nobody else: other libraries have threads that log whenever they like."""
+"""Log records of the folds alone: threads of other libraries log at any time."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ import pytest
 
 
 def logged(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
-    """Give the records of ``connect_share.state``."""
+    """Return the records of ``connect_share.state``."""
     return [record for record in caplog.records if record.name.startswith("connect_share.state")]

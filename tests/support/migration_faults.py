@@ -1,4 +1,4 @@
-"""What faults are made of: a source worth interrupting, something done in the middle of a copy, and a count afterwards."""
+"""Parts of fault tests: a source to copy, an action in the middle of the copy, and a count afterwards."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Found = dict[bytes, list[tuple[bytes | None, int]]]
 
 
 class TooLate(Exception):  # noqa: N818 - nothing is wrong
-    """What was to be done in the middle was done at the end."""
+    """The action for the middle of a copy ran only at its end."""
 
 
 class Busy:
@@ -70,7 +70,7 @@ class Busy:
         self.wanted[topic_type] = wanted
 
     def plan(self, cell: str) -> Path:
-        """Make a destination for one cell and a plan that leads there."""
+        """Write a destination's worker file and a plan that leads there."""
         self._create(cell, SHARED_PARTITIONS, self._replicas)
         # Small requests, so that the middle of a copy lasts long enough to be hit.
         destination = self.site.worker_file(cell, GROUP, sharing=True, producer_batch_size="3000")
@@ -180,7 +180,7 @@ def recreate(site: Site, topic: str) -> None:
 
 @contextmanager
 def full_disk(engine: Engine, plan: Path) -> Iterator[Engine]:
-    """Give an engine after whose first slice the disk is full: no file of this process may grow further."""
+    """Return an engine after whose first slice the disk is full: no file of this process may grow further."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
 
     def run(jobs: Sequence[CopyJob]) -> Iterator[SliceEvidence]:
@@ -216,4 +216,4 @@ def set_topic_config(site: Site, topic: str, name: str, value: str) -> None:
     for future in admin.incremental_alter_configs([resource]).values():
         future.result(30)
     with site.admin() as ours:
-        await_that(lambda: ours.topic_configs(topic)[name], lambda now: now == value, what=f"{name} of {topic} told")
+        await_that(lambda: ours.topic_configs(topic)[name], lambda now: now == value, what=f"{name} of {topic} known")

@@ -22,7 +22,7 @@ UPDATES = 300
 
 @dataclass(frozen=True)
 class ProfiledTopics:
-    """What was written.
+    """The records that were written.
 
     Attributes:
         worker_file: of the group ``<prefix>.a``.

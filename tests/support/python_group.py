@@ -1,4 +1,4 @@
-"""A runtime of one cluster group in a process of its own, told what to do on stdin; it may be killed at any time.
+"""A runtime of one cluster group in a process of its own; it reads commands from stdin, and may be killed at any time.
 
 usage: python -m tests.support.python_group WORKER_FILE
 Each line is ``{"do": ..., ...}``; each answer is ``{"done": ...}``, given when the change is acknowledged, or

@@ -32,7 +32,7 @@ class PythonModel:
         self._offsets: dict[str, list[list[dict[str, Any]]]] = {}
 
     def run(self) -> int:
-        """Do steps until the soak is over; gives how many."""
+        """Do steps until the soak is over; return how many."""
         done = 0
         self._again("start", self._group.start)
         try:

@@ -21,19 +21,19 @@ _WORKER_ID = "python:8083"
 
 
 class Names:
-    """An update listener that writes down the connectors it was told of."""
+    """An update listener that keeps the connectors of its events."""
 
     def __init__(self) -> None:
-        self.told: set[str] = set()
+        self.connectors: set[str] = set()
 
     def on_connector_config_update(self, connector: str) -> None:
-        self.told.add(connector)
+        self.connectors.add(connector)
 
     on_connector_config_remove = on_connector_config_update
     on_connector_target_state_change = on_connector_config_update
 
     def on_task_config_update(self, tasks: Any) -> None:
-        self.told.update(task.connector for task in tasks)
+        self.connectors.update(task.connector for task in tasks)
 
     def on_session_key_update(self, session_key: Any) -> None: ...
 
@@ -142,17 +142,17 @@ class PythonRuntime:
         store.put(TaskStatus(task, state, _WORKER_ID, generation))
         store.put(TopicStatus(topic, name, task.task, 1))
         store.flush()
-        told = self.model["statuses"].setdefault(name, {"tasks": {}})
-        told["connector"] = told["tasks"][task.task] = (state.name, generation)
+        expected = self.model["statuses"].setdefault(name, {"tasks": {}})
+        expected["connector"] = expected["tasks"][task.task] = (state.name, generation)
         self.model["topics"].setdefault(name, set()).add(topic)
 
     def remove(self, name: str) -> None:
         """As a herder does: the configuration, then statuses and topics; offsets stay."""
         self.storage.config.remove_connector_config(name)
         del self.model["connectors"][name]
-        told = self.model["statuses"].pop(name, None)
-        if told is not None:
-            for task in told["tasks"]:
+        expected = self.model["statuses"].pop(name, None)
+        if expected is not None:
+            for task in expected["tasks"]:
                 destroyed = TaskStatus(ConnectorTaskId(name, task), State.DESTROYED, _WORKER_ID, self._generation)
                 self.storage.status.put(destroyed)
             self.storage.status.put(ConnectorStatus(name, State.DESTROYED, _WORKER_ID, self._generation))

@@ -72,7 +72,7 @@ def _batch(records: Sequence[RawRecord]) -> bytes:
 
 
 def write_raw(bootstrap_servers: str, topic: str, records: Sequence[RawRecord], partition: int = 0) -> int:
-    """Write records in one batch to a partition of a broker that leads it; gives the first one's offset."""
+    """Write records in one batch to a partition of a broker that leads it; return the first one's offset."""
     host, port = bootstrap_servers.split(",", maxsplit=1)[0].rsplit(":", 1)
     name, batch = topic.encode(), _batch(records)
     request = struct.pack(">hhih", _PRODUCE, _VERSION, 1, -1) + struct.pack(">hhi", -1, -1, 30_000)
@@ -81,8 +81,8 @@ def write_raw(bootstrap_servers: str, topic: str, records: Sequence[RawRecord], 
         connection.sendall(struct.pack(">i", len(request)) + request)
         answer = connection.makefile("rb")
         (size,) = struct.unpack(">i", answer.read(4))
-        told = answer.read(size)
+        response = answer.read(size)
     at = 4 + 4 + 2 + len(name) + 4 + 4
-    error, offset = struct.unpack_from(">hq", told, at)
+    error, offset = struct.unpack_from(">hq", response, at)
     assert error == 0, f"the broker refused the batch with error code {error}"
     return int(offset)

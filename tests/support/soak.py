@@ -24,7 +24,7 @@ _QUIET_S = 12.0
 
 
 class Faults:
-    """What was done to brokers and processes, and what had to be done twice for it; thread-safe."""
+    """Counts of faults, and of operations that had to be repeated because of them; thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -55,7 +55,7 @@ class Faults:
 
 
 class Soak:
-    """How long it lasts: so many minutes, and until there were two faults in each of them.
+    """The duration of a soak: so many minutes, and until there were two faults in each of them.
 
     The first thread that fails ends it for all.
     """
@@ -72,11 +72,11 @@ class Soak:
         return self._failed.is_set() or (late and self.faults.total >= self._enough)
 
     def over_after(self, steps: int) -> bool:
-        """Tell the same to a group that has done so many steps; on a busy machine it goes on until it has done some."""
+        """Return whether a group that has done so many steps may end; each does a few steps, also on a busy machine."""
         return self._failed.is_set() or (steps >= LEAST_STEPS and self.over)
 
     def wait(self, seconds: float) -> bool:
-        """Wait, but not beyond a failure; tells whether it is over."""
+        """Wait, at most until a failure; return whether the soak is over."""
         return self._failed.wait(seconds) or self.over
 
     def run(self, body: Callable[[], T]) -> T:
@@ -89,26 +89,26 @@ class Soak:
 
 
 def kill_broker(broker: LocalBroker, choose: random.Random, soak: Soak) -> int:
-    """``kill -9`` the broker again and again, and start it on its data; gives how often. It runs at the end."""
+    """Kill the broker (``kill -9``) again and again, and start it on its data; return how often. It runs at the end."""
     kills = 0
     while not soak.wait(choose.uniform(*_BETWEEN_S)):
         broker.kill()
         kills += 1
         soak.faults.note("broker: kill -9")
-        time.sleep(choose.uniform(*_AWAY_S))  # what it is away for, not something that is awaited
+        time.sleep(choose.uniform(*_AWAY_S))  # how long the broker is down; no condition to wait for
         broker.start()
         soak.wait(_QUIET_S)
     return kills
 
 
 def keep_logs(workers: Iterable[ConnectWorker], folder: Path) -> None:
-    """Copy the logs of workers, which are gone after the test, to where somebody can look at them."""
+    """Copy the logs of workers to a folder that outlives the test."""
     folder.mkdir(parents=True, exist_ok=True)
     for number, worker in enumerate(workers):
         (folder / f"worker-{number}.log").write_text(worker.log(), encoding="utf-8")
 
 
 def clear(folder: Path) -> Path:
-    """Give a folder that is not there yet."""
+    """Remove a folder if it exists; return its path."""
     shutil.rmtree(folder, ignore_errors=True)
     return folder

@@ -15,7 +15,7 @@ ONE_SEGMENT = {"segment.ms": "10000000000000"}
 
 
 def create_known(admin: Admin, request: NewTopicRequest) -> None:
-    """Create a topic and wait until it is told of: the controller answers first."""
+    """Create a topic and wait until the broker knows it: the controller answers first."""
     admin.create_topic(request)
     await_that(lambda: admin.describe_topics([request.topic]), what=f"{request.topic} known")
 
@@ -33,7 +33,7 @@ def create_topic(
 def write_records(
     settings: ClientSettings, topic: str, records: Iterable[Record], *, keep_partition: bool = True
 ) -> int:
-    """Write records in order, to their own partition or to where their key hashes; gives how many."""
+    """Write records in order, to their own partition or to where their key hashes; return how many."""
     producer = client.producer(settings, client_id="tests", overrides={"linger.ms": "5"})
     failures: list[client.KafkaError] = []
 

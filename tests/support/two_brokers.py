@@ -1,4 +1,4 @@
-"""Two brokers, so that a topic can be out of replicas: one alone is always enough for Kafka."""
+"""Two brokers, so that a topic can lack replicas."""
 
 from __future__ import annotations
 

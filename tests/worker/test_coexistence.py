@@ -109,8 +109,8 @@ def test_a_java_worker_and_groups_that_look_alike_write_at_once(
         java.await_model()
         log = LogLines(java.worker, from_start=True)
         assert [words for words in TAKEN_FOR_ITS_OWN if log.count(words)] == []
-        told = {each.config.group_id: each.listener.told for each in runtimes}
-        assert all(names <= set(each.names) for each, names in zip(runtimes, told.values(), strict=True)), told
+        updated = {each.config.group_id: each.listener.connectors for each in runtimes}
+        assert all(names <= set(each.names) for each, names in zip(runtimes, updated.values(), strict=True)), updated
         plain = WorkerConfig.from_properties(worker_properties(broker.bootstrap_servers, java.group, unique) | mode)
         with ConnectStorage(plain) as storage:
             config = storage.config.snapshot()
@@ -141,4 +141,4 @@ def test_a_java_worker_and_groups_that_look_alike_write_at_once(
         assert all(record.value is not None for record in own)  # a removal is JSON null
     for topic_type in TopicType:
         groups = {group_of(topic_type, record) for record in topics.records(topics.topic(topic_type))}
-        assert groups == {None, *told}
+        assert groups == {None, *updated}

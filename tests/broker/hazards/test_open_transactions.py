@@ -17,7 +17,7 @@ from connect_share.embedded.jvm import QUICK, java_arguments, write_log_settings
 from connect_share.log import open_transactions
 from connect_share.storage import ConnectStorage
 from tests.broker.stores.conftest import Pair, Shared
-from tests.support.deadlines import told_at_a_deadline
+from tests.support.deadlines import error_at_deadline
 from tests.support.waiting import await_that
 
 EXACTLY_ONCE = {
@@ -59,7 +59,7 @@ def test_whose_it_is_is_told_at_the_deadline(
     worker = shared.worker(**EXACTLY_ONCE)
     store = (shared.config_store if kind == "config" else shared.offset_store)(worker=worker)
     with shared.open_transaction(kind, [pair]):
-        error = told_at_a_deadline(store._log.read_to_end, lambda error: told in str(error))
+        error = error_at_deadline(store._log.read_to_end, lambda error: told in str(error))
         assert (error.blocked_by, error.transactional_id) == (group, transactional_id)
     store._log.read_to_end(30)
 

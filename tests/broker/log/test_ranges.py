@@ -11,7 +11,7 @@ from connect_share.log import read_batches, read_ranges
 from connect_share.records import OffsetRange
 from connect_share.worker_config.client_settings import Isolation
 from tests.broker.log.test_start import QUICK_COMPACTION, compact
-from tests.support.deadlines import told_at_a_deadline
+from tests.support.deadlines import error_at_deadline
 
 pytestmark = pytest.mark.broker
 
@@ -81,7 +81,7 @@ def test_holes_and_markers(bench: Any) -> None:
 def test_range_past_the_end(bench: Any) -> None:
     bench.create()
     bench.write([(b"k", b"v")] * 3)
-    error = told_at_a_deadline(
+    error = error_at_deadline(
         lambda timeout_s: read(bench, OffsetRange(bench.topic, 0, 0, 10), idle_timeout_s=timeout_s),
         lambda error: error.position == 3,
     )
@@ -93,7 +93,7 @@ def test_open_transaction(bench: Any) -> None:
     bench.write([(b"k", b"v")])
     whole, committed = OffsetRange(bench.topic, 0, 0, 2), Isolation.READ_COMMITTED
     with bench.transaction([(b"k", b"w")]):
-        error = told_at_a_deadline(
+        error = error_at_deadline(
             lambda timeout_s: read(bench, whole, isolation=committed, idle_timeout_s=timeout_s),
             lambda error: error.position == 1,
         )

@@ -17,7 +17,7 @@ from connect_share.errors import (
 from connect_share.log import TopicFacts, gather_facts
 from connect_share.records import TopicType
 from connect_share.worker_config.client_settings import Isolation
-from tests.support.deadlines import told_at_a_deadline
+from tests.support.deadlines import error_at_deadline
 from tests.support.waiting import await_that
 
 pytestmark = pytest.mark.broker
@@ -165,7 +165,7 @@ def test_open_transaction_ends_at_the_deadline(bench: Any, collected: Any) -> No
         def start(timeout_s: float) -> None:
             bench.log(collected(), isolation=Isolation.READ_COMMITTED, start_timeout_s=timeout_s).start()
 
-        told = told_at_a_deadline(start, lambda error: error.position == 1)
+        told = error_at_deadline(start, lambda error: error.position == 1)
         assert (told.topic, told.partition) == (bench.topic, 0)
         assert told.end_offset == 2
         assert "transaction" in str(told)

@@ -25,7 +25,7 @@ from connect_share.errors import (
 from connect_share.log import KafkaBasedLog, RecordMetadata
 from connect_share.murmur2 import partition_for
 from connect_share.worker_config.client_settings import Isolation
-from tests.support.deadlines import told_at_a_deadline
+from tests.support.deadlines import error_at_deadline
 from tests.support.waiting import await_that
 
 pytestmark = pytest.mark.broker
@@ -112,7 +112,7 @@ def test_open_transaction_and_the_deadline(bench: Any, collected: Any) -> None:
     sink = collected()
     log = bench.started(sink, isolation=Isolation.READ_COMMITTED)
     with bench.transaction([(b"a", b"1")]):
-        told = told_at_a_deadline(log.read_to_end, lambda error: "transaction" in str(error))
+        told = error_at_deadline(log.read_to_end, lambda error: "transaction" in str(error))
         assert (told.topic, told.partition) == (bench.topic, 0)
         assert (told.position, told.end_offset) == (0, 1)
         assert told.retriable

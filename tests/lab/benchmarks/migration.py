@@ -54,7 +54,7 @@ _SLOWEST: Final = 2_000.0
 
 
 def size_of(name: str) -> WorkloadSize:
-    """Give the workload of a name: KIP-1173's, or a number of offset records, each of a key of its own.
+    """Return the workload of a name: KIP-1173's, or a number of offset records, each of a key of its own.
 
     A million is 1,000 clusters of 5 jobs with 200 source partitions; each group has 20 config and 20 status records.
     """
@@ -184,7 +184,7 @@ class Round:
                 alias, scene.source, scene.destination, list(topics.values()), f"{_GROUP}.", give_up_s=give_up_s
             )
             self._found["mirror_maker"].append({**_parts(run.cost), "copy_s": run.copy_s})
-            self._look("mirror_maker", {topic_type: run.topics[topic] for topic_type, topic in topics.items()})
+            self._audit_copy("mirror_maker", {topic_type: run.topics[topic] for topic_type, topic in topics.items()})
         finally:
             remove(alias, scene.destination, names)
 
@@ -199,7 +199,7 @@ class Round:
         self._found["local_plan"].append(_parts(cost))
         self._found["local_apply"].append(_apply(plan, "--no-backup"))
         self._found["local_verify"].append(_parts(_migrate("verify", plan)))
-        self._look_at("local_apply", worker_file)
+        self._audit_and_remove("local_apply", worker_file)
 
     def _with_backup(self) -> None:
         worker_file = self._scene.new_file()
@@ -212,7 +212,7 @@ class Round:
         plan, _ = self._plan(worker_file)
         self._found["spark_apply"].append(_apply(plan, "--no-backup", "--engine", "spark"))
         self._found["spark_verify"].append(_parts(_migrate("verify", plan, "--engine", "spark")))
-        self._look_at("spark_apply", worker_file)
+        self._audit_and_remove("spark_apply", worker_file)
 
     def _warm(self) -> None:
         for engine in ("local", "spark"):
@@ -234,12 +234,12 @@ class Round:
             for file in files:
                 self._scene.remove(file)
 
-    def _look_at(self, contender: str, worker_file: Path) -> None:
+    def _audit_and_remove(self, contender: str, worker_file: Path) -> None:
         worker = WorkerConfig.from_file(worker_file)
-        self._look(contender, {topic_type: worker.topic(topic_type) for topic_type in TopicType})
+        self._audit_copy(contender, {topic_type: worker.topic(topic_type) for topic_type in TopicType})
         self._scene.remove(worker_file)
 
-    def _look(self, contender: str, topics: Mapping[TopicType, str]) -> None:
+    def _audit_copy(self, contender: str, topics: Mapping[TopicType, str]) -> None:
         """Count what is wrong in a copy, in the first round."""
         if self._audit:
             total: Counter[str] = Counter(dict.fromkeys(("misplaced", "session_keys", "duplicates", "missing"), 0))
@@ -254,15 +254,15 @@ def _wrong_in(topic_type: TopicType, source: str, there: str, destination: str, 
     """Compare a copy with what it should be: every record but the session key, each where Java puts its new key."""
     expected: Counter[int] = Counter()
     prefix = _GROUP.encode() + b"."
-    for _, key, told in _records(source, there):
+    for _, key, rest in _records(source, there):
         if key != ConfigKey.SESSION_KEY.prefix:
-            expected[hash((prefix + key, told))] += 1
+            expected[hash((prefix + key, rest))] += 1
     found: Counter[int] = Counter()
     misplaced = session_keys = 0
     partitions = 0
     rows = []
-    for partition, key, told in _records(destination, here):
-        found[hash((key, told))] += 1
+    for partition, key, rest in _records(destination, here):
+        found[hash((key, rest))] += 1
         rows.append((partition, key))
         partitions = max(partitions, partition + 1)
         parts = split_key(topic_type, key)
@@ -290,7 +290,7 @@ def _records(servers: str, topic: str) -> Any:
 
 
 def _fill(scene: Scene, size: WorkloadSize, progress: Progress) -> tuple[int, int]:
-    """Write the source's topics; gives records and bytes."""
+    """Write the source's topics; return the numbers of records and bytes."""
     own, records, byte_count = scene.write_own_file(), 0, 0
     with Admin(own.admin_settings(), client_id="benchmark") as admin:
         for topic_type in TopicType:

@@ -53,11 +53,11 @@ def _body(options: argparse.Namespace) -> int:
         for run, destination in enumerate(options.destinations):
             plan = destination.with_suffix(".plan.json")
             make_plan([options.source], [destination], now_ms=now_ms()).save(plan)
-            told: list[tuple[float, float]] = []
-            timed = _timed(engine, lambda wall_s, cpu_s, told=told: told.append((wall_s, cpu_s)))  # type: ignore[misc]
+            times: list[tuple[float, float]] = []
+            timed = _timed(engine, lambda wall_s, cpu_s, times=times: times.append((wall_s, cpu_s)))  # type: ignore[misc]
             with locked_run(plan) as locked:
                 manifest = apply_plan(locked, engine=timed, engine_name=options.engine, backup=False)
-            ((wall_s, cpu_s),) = told
+            ((wall_s, cpu_s),) = times
             line = {"run": run, "wall_s": wall_s, "cpu_s": cpu_s, "records": manifest.records_written}
             sys.stdout.write(json.dumps(line) + "\n")
     return 0

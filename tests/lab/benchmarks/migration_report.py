@@ -94,7 +94,7 @@ def _summary(values: Sequence[float]) -> dict[str, float | int]:
 def size_report(
     records: int, byte_count: int, rounds: Rounds, wrong: Mapping[str, Mapping[str, int]]
 ) -> dict[str, Any]:
-    """Give the report of one size as JSON.
+    """Return the report of one size as JSON.
 
     Args:
         records: at the source, in all topics.
@@ -124,7 +124,7 @@ def size_report(
 
 
 def migration_report(sizes: Mapping[str, Mapping[str, Any]], rounds: int) -> dict[str, Any]:
-    """Give the whole report as JSON; ``sizes`` by name, as :func:`size_report` gives them."""
+    """Return the whole report as JSON; ``sizes`` by name, as :func:`size_report` returns them."""
     goals = []
     for size, ratio, bound, sentence in _GOALS:
         name = str(size)
@@ -144,7 +144,7 @@ def migration_report(sizes: Mapping[str, Mapping[str, Any]], rounds: int) -> dic
 
 
 def migration_table(report: Mapping[str, Any]) -> list[str]:
-    """Give the report as lines: goals first, then one table for each size."""
+    """Return the report as lines: goals first, then one table for each size."""
     lines = [f"{'met' if goal['met'] else 'MISSED':<7}{goal['goal']}: {goal['found']:.1f}" for goal in report["goals"]]
     for name, size in report["sizes"].items():
         title = "KIP-1173's workload" if name == KIP else f"{int(name):,} offset records"

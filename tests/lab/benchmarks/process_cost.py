@@ -1,4 +1,4 @@
-"""What processes cost: CPU time and memory of a program and of everything it starts, from Linux' ``/proc``."""
+"""The cost of processes: CPU time and memory of a program and of everything it starts, from Linux' ``/proc``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MEMORY_EVERY: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a program and its children used.
+    """The cost of a program and its children.
 
     Attributes:
         wall_s: from start to end, or to what was waited for.
@@ -70,7 +70,7 @@ class Family:
         self.peak_bytes = 0
 
     def look(self, *, memory: bool = False) -> float:
-        """Take note of all members; gives the CPU seconds they have used so far, ended ones included."""
+        """Note all members; return the CPU seconds they have used so far, those of ended ones included."""
         stats = {}
         for entry in Path("/proc").iterdir():
             if entry.name.isdigit() and (found := _stat(int(entry.name))) is not None:
@@ -135,7 +135,7 @@ class Watch:
 def measured(
     command: Sequence[str], *, env: Mapping[str, str] | None = None, expect: Sequence[int] = (0,)
 ) -> tuple[Cost, str]:
-    """Run a program to its end; gives what it cost and what it printed.
+    """Run a program to its end; return its cost and what it printed.
 
     Raises:
         EmbeddedError: it ended with another code than expected; has the end of its errors.
@@ -156,8 +156,8 @@ def measured(
         out.seek(0)
         errors.seek(0)
         if process.returncode not in expect:
-            told = errors.read().decode("utf-8", "replace")[-2_000:]
-            raise EmbeddedError(f"{' '.join(command[:4])} ended with {process.returncode}: {told}")
+            detail = errors.read().decode("utf-8", "replace")[-2_000:]
+            raise EmbeddedError(f"{' '.join(command[:4])} ended with {process.returncode}: {detail}")
         # The kernel's own sum knows the children that were waited for, the looks those that were not.
         cpu_s = max(used.ru_utime + used.ru_stime, seen_s)
         # Its maximum of memory is of no use: before the program was loaded the process had our own.

@@ -111,7 +111,7 @@ def _start_once(worker: ConnectWorker) -> dict[str, float]:
 
 
 def _prepare(stack: ExitStack, properties: Mapping[str, str], cell: Cell, folder: Path) -> ConnectWorker:
-    """Make the topics, the foreign records, and three connectors of the worker's own."""
+    """Create the topics, the foreign records, and three connectors of the worker's own."""
     config = WorkerConfig.from_properties(properties)
     with Admin(config.admin_settings(), client_id="benchmark") as admin:
         for topic_type in TopicType:
@@ -128,7 +128,7 @@ def _prepare(stack: ExitStack, properties: Mapping[str, str], cell: Cell, folder
             "file": str(folder / f"{cell.name}-{number}.txt"),
         }
         worker.rest.put_config(f"sink-{number}", sink)
-        worker.rest.pause(f"sink-{number}")  # its work is none of the start's
+        worker.rest.pause(f"sink-{number}")  # its work is no part of the start
     for number in range(_CONNECTORS):
         worker.rest.await_state(f"sink-{number}", "PAUSED")
     worker.kill()
@@ -160,7 +160,7 @@ def _measure(
 
 
 def workers_report(found: Mapping[str, Sequence[Mapping[str, float]]]) -> dict[str, Any]:
-    """Give medians of all cells, and what the jar costs or saves."""
+    """Return the medians of all cells, and what the jar costs or saves."""
     medians = {
         name: {part: round(statistics.median(start[part] for start in starts), 3) for part in starts[0]}
         | {
@@ -188,7 +188,7 @@ def workers_report(found: Mapping[str, Sequence[Mapping[str, float]]]) -> dict[s
 
 
 def workers_table(report: Mapping[str, Any]) -> list[str]:
-    """Give the report as lines."""
+    """Return the report as lines."""
     lines = [f"{'start of a worker, median (min-max)':<48}{'seconds':>18}{'log lines':>12}{'WARN, ERROR':>14}"]
     for cell in CELLS:
         values = report["workers"][cell.name]

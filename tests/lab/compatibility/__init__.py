@@ -1,1 +1,1 @@
-"""Who can share topics with whom: brokers, Java workers and Python stores of several versions, tried out for real."""
+"""The compatibility matrix: real brokers, Java workers and Python stores of several versions share topics."""

@@ -43,7 +43,7 @@ _WORKER_SET: Final = re.compile(r"kafka-(\d[\d.]*)")
 
 
 def worker_versions() -> tuple[str, ...]:
-    """Give the versions of Kafka of which a worker can be started."""
+    """Return the versions of Kafka of which a worker can be started."""
     found = [match[1] for name in locked_sets() if (match := _WORKER_SET.fullmatch(name))]
     return tuple(sorted(found))
 
@@ -135,7 +135,7 @@ def _check_known(option: str, asked: Sequence[str], known: Sequence[str], otherw
 
 
 def still_to_do(cells: Sequence[Cell], results: dict[str, CellResult], *, again: bool) -> list[Cell]:
-    """Give the cells that have to be measured: those without a result, and those that failed."""
+    """Return the cells that have to be measured: those without a result, and those that failed."""
     return [cell for cell in cells if again or cell.name not in results or results[cell.name].outcome is Outcome.FAILS]
 
 
@@ -172,7 +172,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _place(options: argparse.Namespace, broker: str, stack: ExitStack) -> Place | str:
-    """Give the broker, or why there is none."""
+    """Return the broker, or why there is none."""
     if options.bootstrap:
         given = load_properties(options.client_properties) if options.client_properties else {}
         return Place(options.bootstrap, given, replicas=-1, prefix=options.prefix)
@@ -212,7 +212,7 @@ def _interrupted(_signal: int, _frame: FrameType | None) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; gives its exit code."""
+    """Run the command; return its exit code."""
     try:
         return run(parse(sys.argv[1:] if argv is None else argv))
     except ConnectShareError as error:

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Plugin(enum.StrEnum):
-    """What a worker knows of sharing."""
+    """How a worker supports sharing."""
 
     PLAIN = "plain"
     """Nothing: an unmodified worker with plain keys, the KIP's old client."""
@@ -46,7 +46,7 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """What the result file keeps it under."""
+        """Its key in the result file."""
         return f"{self.broker}/{self.row}"
 
     @property
@@ -56,12 +56,12 @@ class Cell:
 
 
 def row_title(java: Sequence[JavaKind]) -> str:
-    """Say which workers these are."""
+    """Return the title of a row of workers."""
     return " beside ".join(kind.title for kind in java) or "no Java worker: Python beside Python"
 
 
 def planned(brokers: Sequence[str], workers: Sequence[str], plugins: Sequence[Plugin]) -> list[Cell]:
-    """Give all cells, those of a broker together.
+    """Return all cells, those of a broker together.
 
     For each broker: Python alone, each worker with each plugin, and, if both plugins are asked for, each version without
     the jar beside one with it, the oldest beside the newest.

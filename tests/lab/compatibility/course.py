@@ -1,4 +1,4 @@
-"""What happens in a cell, from empty topics to the last comparison."""
+"""The course of a cell, from empty topics to the last comparison."""
 
 from __future__ import annotations
 

@@ -31,12 +31,12 @@ _PAUSED: Final = "connector-a"
 _REMOVED: Final = "gone.for-good"
 _LATE: Final = "late-1"
 _TARGET: Final = {"RUNNING": TargetState.STARTED, "PAUSED": TargetState.PAUSED}
-"""What is asked for, by the state that shows it."""
+"""The request for a target state, by the state that shows it."""
 
 
 @dataclass
 class _Connector:
-    """What a source connector has to be."""
+    """The expected state of a source connector."""
 
     config: dict[str, str]
     file: Path
@@ -50,7 +50,7 @@ class _Connector:
 
 @dataclass
 class JavaSide:
-    """One worker, with the model of everything it was told; the differences are what counts."""
+    """One worker, and a model of everything it was asked for; the two are compared."""
 
     topics: SharedTopics
     kind: JavaKind
@@ -162,7 +162,7 @@ class JavaSide:
         Raises:
             EmbeddedError: they did not in time; says what differed last.
         """
-        what = f"the group of {self.kind.title} to be what it was told"
+        what = f"the group of {self.kind.title} to be what was asked for"
         until(self.differences, lambda found: found == [], what=what, timeout_s=_WAIT_S)
 
     def differences(self) -> list[str]:
@@ -187,7 +187,7 @@ class JavaSide:
         return found or self._differences_in_topics()
 
     def evidence(self, foreign: dict[TopicType, int]) -> JavaEvidence:
-        """Say what was seen.
+        """Return what was seen.
 
         Args:
             foreign: records of others in each topic when it was started among them.
@@ -275,7 +275,7 @@ class JavaSide:
 
 
 def _cpu_seconds(pid: int | None) -> float | None:
-    """Give what a process has used of processors, where the system says so (Linux)."""
+    """Return the CPU seconds of a process, where the system knows them (Linux)."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

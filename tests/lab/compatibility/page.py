@@ -16,11 +16,11 @@ _WORDS: Final = {Outcome.SHARES: "shares", Outcome.EXPLAINED: "cannot", Outcome.
 
 _BUSY: Final = "the machine was busy"
 _OWN_LOAD: Final = 1.5
-"""What the cells before leave behind themselves: up to 2.7 processes on two processors, with nobody else there."""
+"""The load that earlier cells leave behind: up to 2.7 processes on two processors, on an otherwise idle machine."""
 
 
 def page(results: Mapping[str, CellResult]) -> str:
-    """Give the whole page as Markdown."""
+    """Return the whole page as Markdown."""
     cells = sorted(results.values(), key=lambda cell: (cell.broker, _row_order(cell.kinds)))
     reasons: list[str] = []
     for cell in cells:

@@ -1,4 +1,4 @@
-"""A Python group in a cell: its stores, what they were told, and whether they still believe it."""
+"""A Python group in a cell: its stores, what was written to them, and whether they still have it."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class PythonSide:
         self._compare(view, "the topics say")
 
     def evidence(self) -> PythonEvidence:
-        """Say what was seen."""
+        """Return what was seen."""
         return PythonEvidence(
             connectors=len(self.model["connectors"]),
             statuses=sum(len(each) for each in self.model["statuses"].values()),

@@ -1,4 +1,4 @@
-"""What was found in each cell, and the file that keeps it."""
+"""The results of the cells, and their file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _REASON_CHARS: Final = 400
 
 
 class Outcome(enum.StrEnum):
-    """What became of a cell."""
+    """The outcome of a cell."""
 
     SHARES = "shares"
     """Every check held."""
@@ -111,7 +111,7 @@ class Machine(_Part):
 
 
 class CellResult(_Part):
-    """What was found in a cell.
+    """The result of a cell.
 
     Attributes:
         measured_on: the day, UTC.
@@ -160,7 +160,7 @@ class CellResult(_Part):
 
 
 def decide(trouble: str | None, *, cannot: str | None = None) -> tuple[Outcome, str]:
-    """Say what became of a cell.
+    """Return the outcome of a cell.
 
     Args:
         trouble: what did not hold; ``None`` if everything did.
@@ -193,7 +193,7 @@ def load_results(path: Path) -> dict[str, CellResult]:
 
 
 def document(results: dict[str, CellResult]) -> dict[str, Any]:
-    """Give the results as JSON."""
+    """Return the results as JSON."""
     return {
         "_command": "compatibility",
         "_version": version("connect-share"),

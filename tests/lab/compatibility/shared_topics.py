@@ -75,13 +75,13 @@ class SharedTopics:
         }
 
     def create(self) -> None:
-        """Make the three topics."""
+        """Create the three topics."""
         with self._admin() as admin:
             for topic_type in TopicType:
                 ensure_topic(admin, topic_spec(self.config, topic_type))
 
     def create_data_topic(self, name: str) -> str:
-        """Make a topic for a connector to write to; gives its name."""
+        """Create a topic for a connector to write to; return its name."""
         topic = f"{self.tag}-{name}"
         with self._admin() as admin:
             admin.create_topic(NewTopicRequest(topic, 1, self.place.replicas))

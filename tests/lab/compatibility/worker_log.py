@@ -1,4 +1,4 @@
-"""What a worker's log says about records of other groups."""
+"""The lines of a worker's log about records of other groups."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ABOUT_FOREIGN: Final[Mapping[TopicType, str]] = {
     TopicType.STATUS: "Discarding record with invalid key",
     TopicType.OFFSET: "Ignoring offset partition key with unknown serialization",
 }
-"""What plain workers say, once for each record they cannot place; 2.8 says nothing about offsets."""
+"""The messages of plain workers, one for each record they cannot place; 2.8 has none about offsets."""
 
 _LEVEL: Final = re.compile(r"^\[\d{4}-\d\d-\d\d [\d:,]+\] (WARN|ERROR) (.*)$", re.MULTILINE)
 _READ: Final = re.compile(r"^\[(\d{4}-\d\d-\d\d [\d:,]+)\].*Started KafkaConfigBackingStore", re.MULTILINE)
@@ -88,5 +88,5 @@ def read_log(text: str, foreign_ids: Iterable[str]) -> LogReading:
 
 
 def why_it_cannot(text: str) -> str | None:
-    """Give the reason for which this worker cannot run here at all, if the log has one; no fault of sharing."""
+    """Return why this worker cannot run here at all, if the log has a reason; sharing is not at fault."""
     return next((reason for pattern, reason in _CANNOT if pattern.search(text)), None)
