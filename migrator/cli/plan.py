@@ -14,9 +14,9 @@ from migrator.apply.apply import now_ms
 from migrator.cli.text import plan_lines
 from migrator.errors import AlreadyAppliedError
 from migrator.facts.manifest import manifest_path
+from migrator.plan_files import read_plan_file
 from migrator.planner.make_plan import make_plan
 from migrator.planner.moves import Intent
-from migrator.private_file import read_private_file
 
 _ASSIGNMENT = TypeAdapter(dict[str, tuple[str, ...]])
 
@@ -60,7 +60,7 @@ def _read_assignment(path: Path) -> dict[str, tuple[str, ...]]:
         ConfigError: it is of another shape; it says where.
     """
     try:
-        return _ASSIGNMENT.validate_json(read_private_file(path, "assignment"), strict=False)
+        return _ASSIGNMENT.validate_json(read_plan_file(path, "assignment"), strict=False)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"]) or "the top"

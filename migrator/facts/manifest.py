@@ -14,7 +14,7 @@ from connect_share.state import TargetState
 from migrator.copy.evidence import SliceEvidence
 from migrator.facts.bystanders import TopicBaseline
 from migrator.plan.plan import load_model
-from migrator.private_file import write_private_file
+from migrator.plan_files import write_plan_file
 
 MANIFEST_FORMAT: Final = "connect-share/migration-manifest/2"
 
@@ -177,7 +177,7 @@ class Manifest(BaseModel):
 
     def save(self, path: Path) -> None:
         """Replace the file as one step, mode 0600."""
-        write_private_file(path, self.model_dump_json(indent=2) + "\n")
+        write_plan_file(path, self.model_dump_json(indent=2) + "\n")
 
     @classmethod
     def load(cls, path: Path) -> Manifest:

@@ -19,7 +19,7 @@ from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
 from migrator.errors import AlreadyAppliedError, PlanFileError, PlanRejectedError
 from migrator.facts.manifest import Manifest, backup_path, manifest_path, mirrored_backup_path
 from migrator.plan.plan import MigrationPlan
-from migrator.private_file import read_private_file
+from migrator.plan_files import read_plan_file
 
 _RELEASE_S: Final = 1.0
 """The second process of a run that was killed needs this long to end."""
@@ -55,7 +55,7 @@ class MigrationRun:
             PlanRejectedError: a worker file says something else than when the plan was made.
         """
         path = Path(plan_path)
-        text = read_private_file(path, "plan")
+        text = read_plan_file(path, "plan")
         plan = MigrationPlan.parse(text, path)
         workers, destinations = _load_workers(plan)
         return cls(path, text, plan, workers, destinations, _manifest_beside(path))
@@ -122,7 +122,7 @@ class MigrationRun:
         Raises:
             PlanFileError: it was changed meanwhile.
         """
-        if read_private_file(self.plan_path, "plan") != self.plan_text:
+        if read_plan_file(self.plan_path, "plan") != self.plan_text:
             raise PlanFileError(
                 f"{self.plan_path} was changed while this command was running, and nothing was written: look at the plan, "
                 "then run the command again"

@@ -19,7 +19,7 @@ from connect_share.keys import ClusterGroupId
 from connect_share.records import OffsetRange, TopicType
 from connect_share.worker_config.client_settings import Isolation
 from migrator.errors import PlanFileError
-from migrator.private_file import read_private_file, write_private_file
+from migrator.plan_files import read_plan_file, write_plan_file
 from migrator.transform.rules import PLAIN_KEYS, RULE_VERSION, KeyTransform, SkipReason
 
 PLAN_FORMAT: Final = "connect-share/migration-plan/2"
@@ -230,7 +230,7 @@ class MigrationPlan(_Part):
         Raises:
             PlanFileError: missing, not JSON, of another format, or inconsistent; it says where.
         """
-        return cls.parse(read_private_file(Path(path), "plan"), Path(path))
+        return cls.parse(read_plan_file(Path(path), "plan"), Path(path))
 
     @classmethod
     def parse(cls, text: str, path: Path) -> MigrationPlan:
@@ -253,7 +253,7 @@ class MigrationPlan(_Part):
 
     def save(self, path: Path | str) -> None:
         """Write the plan as one step, mode 0600."""
-        write_private_file(Path(path), self.model_dump_json(indent=2) + "\n")
+        write_plan_file(Path(path), self.model_dump_json(indent=2) + "\n")
 
     def in_place(self, source: SourceCluster, topic_type: TopicType) -> bool:
         """Tell whether a source's topic is the destination's at once: originals and copies side by side."""
@@ -310,7 +310,7 @@ def load_model(model: type[Model], path: Path, what: str) -> Model:
     Raises:
         PlanFileError: missing, or as :func:`parse_model`.
     """
-    return parse_model(model, read_private_file(path, what), path, what)
+    return parse_model(model, read_plan_file(path, what), path, what)
 
 
 def parse_model(model: type[Model], text: str, path: Path, what: str) -> Model:

@@ -19,7 +19,7 @@ from connect_share.errors import ConnectShareError
 from migrator.errors import PlanFileError
 from migrator.facts.migration_run import MigrationRun
 from migrator.plan.plan import MigrationPlan, load_model
-from migrator.private_file import write_private_file
+from migrator.plan_files import write_plan_file
 from migrator.report.report import CommandRun, CommandRuns, KeptVerification, render_report
 from migrator.verify.verification import Verification
 
@@ -74,7 +74,7 @@ def leave(
     plan, manifest = run.plan, run.manifest
     folder = Path(folder) if folder is not None else folder_of(run.plan_path)
     _make(folder, plan.run_id)
-    write_private_file(folder / PLAN, run.plan_text)
+    write_plan_file(folder / PLAN, run.plan_text)
     if manifest is not None:
         manifest.save(folder / MANIFEST)
     now_ms = int(time.time() * 1000)
@@ -91,7 +91,7 @@ def leave(
             version=version("connect-share"),
         )
         runs = runs.model_copy(update={"runs": (*runs.runs, entry)})
-        write_private_file(folder / RUNS, runs.model_dump_json(indent=2) + "\n")
+        write_plan_file(folder / RUNS, runs.model_dump_json(indent=2) + "\n")
     facts = {
         **{name: version(name) for name in _PACKAGES},
         "Python": platform.python_version(),
@@ -101,7 +101,7 @@ def leave(
         "sha256 of the plan": run.plan_sha256,
         "page made": f"{time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime(now_ms / 1000))} UTC",
     }
-    write_private_file(folder / REPORT, render_report(plan, manifest, kept, runs.runs, facts))
+    write_plan_file(folder / REPORT, render_report(plan, manifest, kept, runs.runs, facts))
     return folder
 
 
@@ -151,7 +151,7 @@ def _keep_verification(path: Path, found: Verification | None, now_ms: int) -> K
     if found is None:
         return load_model(KeptVerification, path, "verification") if path.exists() else None
     kept = KeptVerification(**found.model_dump(), at_ms=now_ms, version=version("connect-share"))
-    write_private_file(path, kept.model_dump_json(indent=2) + "\n")
+    write_plan_file(path, kept.model_dump_json(indent=2) + "\n")
     return kept
 
 

@@ -1,12 +1,11 @@
-"""The migrator's core: one record in, the same record under its new key out, or the reason why not.
+"""KIP-1173's ``KafkaConnectTopicMigrator``: its six properties as a :class:`~migrator.transform.rules.KeyTransform`.
 
-Pure. A mirror loop, the local engine and a Spark task all use the same object.
+Pure. Mirror loops use this class. A plan makes the same ``KeyTransform`` from worker files, and the local engine
+and Spark tasks copy with it.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 from typing import Final
 
@@ -23,8 +22,6 @@ JOB_NAME: Final = "job.name"
 OLD_CLIENT: Final = "old.client"
 __all__ = ["PROPERTIES", "KafkaConnectTopicMigrator", "SkipReason", "Skipped"]
 
-_PROPERTIES_VERSION: Final = 1
-"""Raised whenever the same properties would mean another transform."""
 PROPERTIES: Final = (
     SOURCE_CLUSTER_NAMES,
     DESTINATION_CLUSTER_NAME,
@@ -114,7 +111,7 @@ class KafkaConnectTopicMigrator:
     Source: KIP-1173 ``KafkaConnectTopicMigrator``.
     """
 
-    __slots__ = ("_destination", "_job", "_old_client", "_sources", "_topic_type", "_transform")
+    __slots__ = ("_transform",)
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         unknown = sorted(str(name) for name in properties if name not in PROPERTIES)
@@ -123,85 +120,49 @@ class KafkaConnectTopicMigrator:
                 f"{unknown[0]!r} is no property of the migrator; there are {', '.join(PROPERTIES)}",
                 property_name=unknown[0],
             )
-        self._topic_type = _topic_type(properties)
+        topic_type = _topic_type(properties)
         destination = _text(properties, DESTINATION_CLUSTER_NAME, "")
         if not destination.strip():
             raise ConfigError(
                 f"{DESTINATION_CLUSTER_NAME} is required: the cluster group id to write",
                 property_name=DESTINATION_CLUSTER_NAME,
             )
-        self._destination = _cluster_group_id(destination, DESTINATION_CLUSTER_NAME)
-        self._job = _job(properties)
-        self._sources = _source_names(properties)
-        self._old_client = _boolean(properties, OLD_CLIENT, default=True)
-        if self._old_client and self._sources:
+        group = _cluster_group_id(destination, DESTINATION_CLUSTER_NAME)
+        job, sources = _job(properties), _source_names(properties)
+        old_client = _boolean(properties, OLD_CLIENT, default=True)
+        if old_client and sources:
             raise ConfigError(
                 f"{SOURCE_CLUSTER_NAMES} is set but {OLD_CLIENT} is true, which takes plain keys, and those "
                 f"name no group: set {OLD_CLIENT}=false or leave {SOURCE_CLUSTER_NAMES} empty",
                 property_name=SOURCE_CLUSTER_NAMES,
             )
-        if not self._old_client and not self._sources and self._job is None:
+        if not old_client and not sources and job is None:
             raise ConfigError(
                 f"{SOURCE_CLUSTER_NAMES} is required with {OLD_CLIENT}=false, unless {MIGRATE_JOB}=true",
                 property_name=SOURCE_CLUSTER_NAMES,
             )
         self._transform = KeyTransform(
-            topic_type=self._topic_type,
-            plain=self._old_client,
-            groups=frozenset(str(name) for name in self._sources) or None,
-            destination=self._destination,
-            connectors=None if self._job is None else frozenset({self._job}),
+            topic_type=topic_type,
+            plain=old_client,
+            groups=frozenset(str(name) for name in sources) or None,
+            destination=group,
+            connectors=None if job is None else frozenset({job}),
         )
 
     @property
-    def topic_type(self) -> TopicType:
-        """Which of the three topics the records come from."""
-        return self._topic_type
-
-    @property
-    def destination(self) -> ClusterGroupId:
-        """The cluster group id that is written."""
-        return self._destination
-
-    @property
-    def properties(self) -> dict[str, str]:
-        """All six properties in their one spelling; equal for migrators that do the same."""
-        return {
-            SOURCE_CLUSTER_NAMES: ",".join(sorted(self._sources)),
-            DESTINATION_CLUSTER_NAME: str(self._destination),
-            TOPIC_TYPE: self._topic_type.value,
-            MIGRATE_JOB: "false" if self._job is None else "true",
-            JOB_NAME: self._job or "",
-            OLD_CLIENT: "true" if self._old_client else "false",
-        }
-
-    @property
-    def fingerprint(self) -> str:
-        """A hash over the properties and the version of the rule: the same means the same transform."""
-        told = json.dumps({"rule": _PROPERTIES_VERSION, **self.properties}, sort_keys=True)
-        return f"sha256:{hashlib.sha256(told.encode()).hexdigest()}"
-
-    @property
     def transform(self) -> KeyTransform:
-        """What it does, without the KIP's names."""
+        """The same transform without the KIP's names: the object that both engines of ``connect-share-migrate`` use."""
         return self._transform
 
     def apply(self, record: Record) -> Record | Skipped:
-        """Give the record its new key; never raises and keeps no memory of earlier records.
-
-        Everything but the key stays as it is, tombstones, timestamp, headers and ``partition`` included:
-        whoever writes the record places it by murmur2 of the new key.
-        """
+        """Return the record with its new key, or why it is not carried over; see :meth:`KeyTransform.apply`."""
         return self._transform.apply(record)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, KafkaConnectTopicMigrator) and self.properties == other.properties
+        return isinstance(other, KafkaConnectTopicMigrator) and self._transform == other.transform
 
     def __hash__(self) -> int:
-        return hash(self.fingerprint)
-
-    def __reduce__(self) -> tuple[type[KafkaConnectTopicMigrator], tuple[dict[str, str]]]:
-        return KafkaConnectTopicMigrator, (self.properties,)
+        return hash(self._transform)
 
     def __repr__(self) -> str:
-        return f"KafkaConnectTopicMigrator({self.properties})"
+        return f"KafkaConnectTopicMigrator({self._transform})"

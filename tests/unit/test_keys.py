@@ -16,8 +16,12 @@ from connect_share.keys import (
     KEY_PREFIXES,
     KINDS,
     ClusterGroupId,
+    ConfigKey,
+    OffsetKey,
+    StatusKey,
     connector_of,
     own_key,
+    parse,
     prefix_key,
     split_key,
     task_id_of,
@@ -100,6 +104,44 @@ def test_a_key_comes_apart_where_it_was_put_together(
     full = key if group is None else prefix_key(group, key)
     assert split_key(topic_type, full) == (group, key)
     assert own_key(topic_type, full, group) == key
+
+
+@given(st.sampled_from(TopicType), names)
+def test_each_kind_reads_what_it_writes(topic_type: TopicType, name: str) -> None:
+    for kind in KINDS[topic_type]:
+        key = kind.key("" if kind.is_whole_key else name)
+        parsed = parse(topic_type, key)
+        assert parsed is not None
+        assert (parsed.kind, parsed.original, kind.key(parsed.rest)) == (kind, key, key)
+
+
+@given(st.sampled_from(TopicType), st.binary(max_size=40))
+def test_an_unknown_key_is_taken_for_none_that_is_known(topic_type: TopicType, key: bytes) -> None:
+    begins = [kind for kind in KINDS[topic_type] if key == kind.prefix or key.startswith(kind.prefix)]
+    expected = [kind for kind in begins if not kind.is_whole_key or key == kind.prefix]
+    parsed = parse(topic_type, key)
+    assert ([] if parsed is None else [parsed.kind]) == expected
+
+
+@given(
+    st.sampled_from(NAMES) | st.text(st.characters(exclude_categories=["Cs"]), max_size=20),
+    st.integers(0, (1 << 31) - 1),
+    st.sampled_from(["t", "a.b", ""]),
+)
+def test_keys_tell_their_connector_task_and_topic(name: str, number: int, topic: str) -> None:
+    subjects = {
+        ConfigKey.TASK.key(ConnectorTaskId(name, number)): (TopicType.CONFIG, (name, ConfigKey.TASK, number)),
+        StatusKey.TASK.key(ConnectorTaskId(name, number)): (TopicType.STATUS, (name, StatusKey.TASK, number)),
+        StatusKey.topic_key(topic, name): (TopicType.STATUS, (name, StatusKey.TOPIC, topic)),
+        ConfigKey.COMMIT.key(name): (TopicType.CONFIG, (name, ConfigKey.COMMIT, None)),
+        offset_key(name, None): (TopicType.OFFSET, (name, OffsetKey.OFFSET, None)),
+        ConfigKey.SESSION_KEY.key(""): (TopicType.CONFIG, None),
+        ConfigKey.LOGGER_LEVEL.key(name): (TopicType.CONFIG, None),
+    }
+    for key, (topic_type, subject) in subjects.items():
+        parsed = parse(topic_type, key)
+        assert parsed is not None
+        assert parsed.subject == subject
 
 
 @given(legal_ids, legal_ids, original_keys())

@@ -319,7 +319,7 @@ def test_a_failure_is_told_and_its_own_error_comes_out(tmp_path: Path, monkeypat
     def full(*_: object) -> None:
         raise PlanFileError("no room")
 
-    monkeypatch.setattr(evidence_folder, "write_private_file", full)
+    monkeypatch.setattr(evidence_folder, "write_plan_file", full)
     with pytest.raises(CopyError), leaving(a_run(path), None, "apply"):
         raise CopyError("no")
     with pytest.raises(PlanFileError, match="no room"), leaving(a_run(path), None, "apply"):

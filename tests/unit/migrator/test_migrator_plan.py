@@ -23,7 +23,7 @@ from migrator.plan.plan import (
     SourceTopic,
     plan_fingerprint,
 )
-from migrator.private_file import write_private_file
+from migrator.plan_files import write_plan_file
 from migrator.transform.topic_migrator import SkipReason
 
 
@@ -152,13 +152,13 @@ def test_a_missing_plan_is_named(tmp_path: Path) -> None:
 
 def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "plan.json"
-    write_private_file(path, "old")
+    write_plan_file(path, "old")
     with pytest.raises(UnicodeEncodeError):
-        write_private_file(path, "\udc00")
+        write_plan_file(path, "\udc00")
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
     with pytest.raises(PlanFileError, match="cannot be written"):
-        write_private_file(tmp_path / "no" / "such" / "folder.json", "x")
+        write_plan_file(tmp_path / "no" / "such" / "folder.json", "x")
 
 
 def test_a_plan_holds_no_client_setting(tmp_path: Path) -> None:

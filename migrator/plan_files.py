@@ -8,22 +8,21 @@ from connect_share import private_file
 from migrator.errors import PlanFileError
 
 
-def write_private_file(path: Path, text: str) -> None:
+def write_plan_file(path: Path, text: str) -> None:
     """Replace ``path`` by ``text`` as one step, mode 0600: a reader sees the old file or the new one.
 
     Raises:
         PlanFileError: it cannot be written; what was there before is untouched.
     """
-    data = text.encode()
     try:
-        private_file.write_private_file(path, data)
+        private_file.write_private_file(path, text.encode())
     except OSError as error:
         raise PlanFileError(
             f"{path} cannot be written ({error.strerror}): make room or choose another place"
         ) from error
 
 
-def read_private_file(path: Path, what: str) -> str:
+def read_plan_file(path: Path, what: str) -> str:
     """Return the text of a plan or manifest.
 
     Raises:
