@@ -26,9 +26,9 @@ print("held", flush=True)
 sys.stdin.read()
 """
 _KILLED: str = """
-import os, signal, sys
+import os, pkgutil, signal, sys
 from connect_share.cli.__main__ import main
-left, words = int(sys.argv[1]), sys.argv[2:]
+owner, names, left = pkgutil.resolve_name(sys.argv[1]), sys.argv[2].split(), int(sys.argv[3])
 def dying(real):
     def call(*arguments, **named):
         global left
@@ -37,8 +37,9 @@ def dying(real):
             os.kill(os.getpid(), signal.SIGKILL)
         return real(*arguments, **named)
     return call
-os.rename, os.replace = dying(os.rename), dying(os.replace)
-sys.exit(main(words))
+for name in names:
+    setattr(owner, name, dying(getattr(owner, name)))
+sys.exit(main(sys.argv[4:]))
 """
 LOG = "00000000000000000000.log"
 
@@ -110,9 +111,9 @@ def holding(locks: Iterable[Path]) -> Iterator[None]:
             holder.stdin.close()
 
 
-def killed(words: list[str], after: int) -> bool:
-    """Run a command that is killed before its n-th change of a name on disk; return whether it was."""
-    command = [sys.executable, "-c", _KILLED, str(after), *words]
+def killed(words: list[str], after: int, owner: str = "os", names: str = "rename replace") -> bool:
+    """Run a command that is killed before a later call of these functions; return whether it came to that call."""
+    command = [sys.executable, "-c", _KILLED, owner, names, str(after), *words]
     done = subprocess.run(command, capture_output=True, timeout=120, check=False, env={**os.environ, "COLUMNS": "100"})
     assert done.returncode in (0, -signal.SIGKILL), done.stderr
     return done.returncode != 0

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,26 +18,12 @@ from connect_share.topic_ids.cli import repair as repair_command
 from connect_share.topic_ids.repair.backup import checksum
 from connect_share.topic_ids.repair.znode_changes import ZnodeBackup, ZnodeChange
 from connect_share.topic_ids.scan import scanner
-from tests.support.topic_id_brokers import write_scan
+from tests.support.topic_id_brokers import killed, write_scan
 from tests.support.topic_id_trees import Tree
 from tests.support.zookeeper import zookeeper_client
 
 LOST = ("events", "orders", "single")
-KILLED = """
-import os, signal, sys
-from connect_share.cli.__main__ import main
-from connect_share.topic_ids.authority.zookeeper import ZooKeeper
-name, left = sys.argv[1], int(sys.argv[2])
-real = getattr(ZooKeeper, name)
-def dying(*arguments):
-    global left
-    left -= 1
-    if left < 0:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return real(*arguments)
-setattr(ZooKeeper, name, dying)
-main(sys.argv[3:])
-"""
+SESSION = "connect_share.topic_ids.authority.zookeeper:ZooKeeper"
 
 
 class Site:
@@ -110,11 +93,9 @@ def test_written_back_killed_and_taken_back(
     assert (site.texts(), site.controller(), backup.exists()) == (before, controller, False)
 
     # Killed before the first write, between writes, and before the controller changes; each run goes on where it was.
-    for number, moment in enumerate((("set", "0"), ("set", "2"), ("delete", "0"))):
-        command = [sys.executable, "-c", KILLED, *moment, *repair, "--yes"]
-        died = subprocess.run(command, capture_output=True, timeout=120, check=False)
-        assert died.returncode == -signal.SIGKILL, died.stderr
-        assert sum(text != before[topic] for topic, text in site.texts().items()) == (0, 2, 3)[number]
+    for call, calls, written in (("set", 0, 0), ("set", 2, 2), ("delete", 0, 3)):
+        assert killed([*repair, "--yes"], calls, SESSION, call)
+        assert sum(text != before[topic] for topic, text in site.texts().items()) == written
         assert (site.controller(), backup.exists()) == (controller, True)
     assert main([*repair, "--dry-run"]) == 0
     output = capsys.readouterr()
@@ -153,10 +134,7 @@ def test_written_back_killed_and_taken_back(
     assert "is of another cluster than" in capsys.readouterr().err
     site.client.set("/kafka/cluster/id", cluster)
     assert (site.texts(), site.controller()) == (after, old)
-    died = subprocess.run(
-        [sys.executable, "-c", KILLED, "set", "1", *undo, "--yes"], capture_output=True, timeout=120, check=False
-    )
-    assert died.returncode == -signal.SIGKILL, died.stderr
+    assert killed([*undo, "--yes"], 1, SESSION, "set")
     assert (sum(text != after[topic] for topic, text in site.texts().items()), site.controller()) == (1, old)
     assert main([*repair, "--yes"]) == 2
     assert "is of a repair that is undoing" in capsys.readouterr().err
