@@ -1,1 +1,1 @@
-"""What was there before, in a file, and putting it back."""
+"""Backups of a migration, and their restore."""

@@ -51,14 +51,7 @@ Outgoing = tuple[bytes | None, bytes | None, int, Any]
 
 
 class KeptProducer:
-    """A producer and what is known of its connection.
-
-    Args:
-        settings: of the cluster.
-        client_id: shown in the broker's logs.
-        once: no batch is sent a second time when its answer does not come.
-        patience: how many times as long as usual to wait for acknowledgements.
-    """
+    """A producer and the state of its connection; it waits ``patience`` times as long as usual for acknowledgements."""
 
     def __init__(self, settings: ClientSettings, client_id: str, *, once: bool, patience: int) -> None:
         self.once = once

@@ -42,7 +42,7 @@ def local_engine(progress: Progress, producers: Producers | None = None, second:
 
     Args:
         progress: of the copy.
-        producers: made with ``once``; they may have been opened ahead.
+        producers: made with ``once``.
         second: copies half of the slices.
     """
     writers = producers or Producers(once=True)
@@ -110,9 +110,7 @@ def _halves(jobs: Sequence[CopyJob]) -> tuple[list[CopyJob], list[CopyJob]]:
 def copy_one(job: CopyJob, *, resumed: bool = False) -> SliceEvidence:
     """Copy one slice with producers that are kept for the next one.
 
-    Args:
-        job: the slice.
-        resumed: an earlier attempt may have written; what is there is not written again.
+    With ``resumed`` an earlier attempt may have written; what is there is not written again.
 
     Raises:
         ConnectShareError: as :func:`copy_all`.
@@ -126,11 +124,6 @@ def copy_all(jobs: Sequence[CopyJob], producers: Producers, progress: Progress) 
 
     A batch whose answer does not come, as when a broker is killed, is never sent again: a broker may have taken it and
     have forgotten that. Instead the destination is read, as by a resume, and what is missing there is written.
-
-    Args:
-        jobs: the slices.
-        producers: made with ``once``.
-        progress: of records read.
 
     Raises:
         BrokerError: reading or writing was refused, or the destination did not come back in time.

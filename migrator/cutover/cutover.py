@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from migrator.apply.follow import Follower, request_path, require_may_follow
-from migrator.cutover.fence import fence
-from migrator.cutover.moved_source import moved_sources
+from migrator.cutover.moved_source import fence, moved_sources
 from migrator.cutover.seal_records import (
     How,
     SealPreview,
@@ -85,14 +84,13 @@ def cut_over(
     engine: VerifyEngine | None = None,
     progress: Progress | None = None,
 ) -> CutoverResult:
-    """Carry out the cut-over of a plan that was applied; all workers of the sources have to be stopped.
+    """Cut over a plan that was applied; all workers of the sources have to be stopped.
 
-    Ends within ``timeout_s`` (verification apart, which takes as long as reading both sides does), or says what it
-    waits for and may be repeated.
+    May be repeated.
 
     Args:
-        run: the plan, not locked: a process that follows it may hold it.
-        how: to seal the source; ``None`` removes originals that lie beside their copies and stops connectors otherwise.
+        run: the plan, not locked: a process that follows it may have locked it.
+        how: to seal the source; ``None``: as :func:`default_how`.
         timeout_s: limit for taking over from a run that follows, and for copying what is left.
         engine: of the verification.
         progress: of all steps.
@@ -182,7 +180,7 @@ def _taken_over(plan_path: Path, deadline_s: float) -> Iterator[None]:
 
 def _catch_up(run: MigrationRun, follower: Follower, deadline_s: float) -> None:
     """Copy until nothing is behind, with no transaction open in front of an end."""
-    # On a shared topic others go on writing; what counts is that a whole round finds nothing of this source.
+    # Other groups keep writing to a shared topic. The source has caught up when a whole round finds nothing of it.
     written = -1
     while (now := follower.round().written) != written:
         written = now

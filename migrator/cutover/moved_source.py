@@ -1,11 +1,14 @@
-"""One source cluster of a plan that was copied: its workers, their transactional ids, and the records of its topics."""
+"""The source clusters of a plan that was copied: their workers, the producers of these, and the records of their topics."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Final
 
+from connect_share import client
 from connect_share.records import OffsetRange, Record, TopicType
 from connect_share.state import ClusterConfigState, TargetState, replay_config
 from connect_share.worker_config import WorkerConfig
@@ -13,8 +16,11 @@ from migrator.facts.inspection import read_facts, require_no_live_workers, requi
 from migrator.facts.migration_run import MigrationRun
 from migrator.facts.readiness import same_members
 from migrator.facts.source_topics import whole_topic
-from migrator.facts.worker_clients import admin_of, read_records
+from migrator.facts.worker_clients import admin_of, client_id_of, read_records
 from migrator.plan.plan import SourceCluster
+from migrator.progress import Progress
+
+_FENCED_AT_ONCE: Final = 8
 
 
 @dataclass(frozen=True)
@@ -116,3 +122,24 @@ class MovedSource:
 def moved_sources(run: MigrationRun) -> list[MovedSource]:
     """Return the sources of a plan, in its order."""
     return [MovedSource(run, index) for index in range(len(run.plan.sources))]
+
+
+def fence(ids: Sequence[tuple[MovedSource, str]], progress: Progress) -> int:
+    """Fence old producers by their transactional ids, several side by side. Returns how many.
+
+    Raises:
+        BrokerError: the cluster refused one; others may be fenced. Fencing again is harmless.
+    """
+    progress.phase("fencing the old producers", len(ids))
+
+    def fence_one(entry: tuple[MovedSource, str]) -> None:
+        worker = entry[0].worker
+        client.fence(worker.producer_settings(), entry[1], client_id=client_id_of(worker))
+
+    pool = ThreadPoolExecutor(_FENCED_AT_ONCE, thread_name_prefix="fence")
+    try:
+        for _ in pool.map(fence_one, ids):
+            progress.advance(1)
+    finally:
+        pool.shutdown(cancel_futures=True)
+    return len(ids)

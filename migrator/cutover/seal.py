@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from migrator.cutover.cutover import CutoverPreview, CutoverResult
-from migrator.cutover.fence import fence
-from migrator.cutover.moved_source import MovedSource, moved_sources
+from migrator.cutover.moved_source import MovedSource, fence, moved_sources
 from migrator.cutover.seal_records import (
     Way,
     default_how,
@@ -47,8 +46,8 @@ def seal_plan(run: MigrationRun, how: Way | None = None, progress: Progress | No
 
     Args:
         run: the plan, locked.
-        how: to seal; ``None`` as the cut-over would.
-        progress: of the checks, the fencing and the seal.
+        how: to seal; ``None``: as before, else as :func:`default_how`.
+        progress: of all steps.
 
     Raises:
         LiveMembersError: workers of a source are alive, where Kafka can tell them from new ones.

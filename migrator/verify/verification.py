@@ -172,7 +172,7 @@ def verify_plan(
     Args:
         run: the plan; it need not be locked.
         engine: runs the comparisons; in this process by default.
-        progress: reports how far it is.
+        progress: of the reads.
         two_processes: let a fork of this process read a large source; no client may live in this process.
 
     Raises:
