@@ -11,14 +11,13 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
 from connect_share.client import Message, headers_of, to_record
 from connect_share.errors import RecordFileError
-from connect_share.keys import MARKER, connector_of, split_key
+from connect_share.keys import split_key
 from connect_share.log.ranges import read_batches
 from connect_share.record_file import RecordFile, RecordFileWriter
 from connect_share.records import OffsetRange, TopicType
@@ -27,7 +26,7 @@ from connect_share.worker_config.client_settings import Isolation
 from migrator.backup.contents import BackedUpTopic, BackupContents, Origin
 from migrator.copy.copy_job import IDLE_TIMEOUT_S
 from migrator.errors import AlreadyAppliedError
-from migrator.facts.live_keys import Wanted
+from migrator.facts.bystanders import KeyOwners
 from migrator.facts.manifest import BackupFile, Manifest, backup_path, mirrored_backup_path
 from migrator.facts.migration_run import MigrationRun
 from migrator.facts.readiness import Opened, wanted_of
@@ -185,7 +184,7 @@ def _lay_out(run: MigrationRun, opened: Opened) -> _Layout:
         if created:
             continue
         known = layout.ends(cluster, facts.topic)
-        will_be_written = partial(_will_be_written, topic_type, wanted)
+        will_be_written = _written_keys(KeyOwners(topic_type, wanted))
         replaced[topic_type] = layout.add(
             side="destination",
             cluster=cluster,
@@ -205,6 +204,10 @@ def _lay_out(run: MigrationRun, opened: Opened) -> _Layout:
     return layout
 
 
+def _written_keys(owners: KeyOwners) -> KeyTest:
+    return lambda key: owners.owner(key) is None
+
+
 def _moved_keys(transform: KeyTransform) -> KeyTest:
     return lambda key: isinstance(transform.original_key(key), bytes)
 
@@ -221,18 +224,6 @@ def _own_keys(source: SourceCluster, topic_type: TopicType) -> KeyTest:
         return (None if parts is None else parts[0]) == group
 
     return is_own
-
-
-def _will_be_written(topic_type: TopicType, wanted: Wanted, key: bytes | None) -> bool:
-    """Return whether a record at the destination lies under a key that the plan may write."""
-    parts = None if key is None else split_key(topic_type, key)
-    if parts is None:
-        return False
-    space, original = None if parts[0] is None else str(parts[0]), parts[1]
-    if space not in wanted:
-        return False
-    connectors = wanted[space]
-    return connectors is None or original == MARKER[0] or connector_of(topic_type, original) in connectors
 
 
 def back_up(run: MigrationRun, opened: Opened, progress: Progress) -> BackupFile:

@@ -140,16 +140,13 @@ class Tally:
     def evidence(self, slice_: CopySlice, *, marker: bool, spans: dict[int, tuple[int, int]]) -> SliceEvidence:
         """Return the figures of a slice that was copied to its end."""
         self.flush()
-        offset_range, transform = slice_.offset_range, slice_.transform
+        transform = slice_.transform
         return SliceEvidence(
             slice_name=slice_.name,
             source_index=slice_.source_index,
             cluster_group_id=None if transform.destination is None else str(transform.destination),
             topic_type=slice_.topic_type,
-            topic=offset_range.topic,
-            partition=offset_range.partition,
-            start=offset_range.start,
-            end=offset_range.end,
+            **slice_.offset_range._asdict(),
             destination_topic=slice_.destination_topic,
             first_offset=self.first_offset,
             last_offset=self.last_offset,

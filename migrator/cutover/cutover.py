@@ -115,7 +115,7 @@ def cut_over(
             _catch_up(run, Follower(run), deadline_s)
             verification = verify_plan(run, engine=engine, progress=progress)
             if not verification.equal:
-                again = ", apply --follow goes on" if run.plan.follow else ""
+                again = "; apply --follow continues" if run.plan.follow else ""
                 raise CutoverError(
                     f"{len(verification.differences)} difference(s) between both sides: connect-share-migrate verify "
                     f"{run.plan_path} shows them; nothing was fenced or sealed, the old workers may be started "
