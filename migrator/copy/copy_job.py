@@ -7,18 +7,19 @@ producer. A key lives in one source partition, so order per key holds at the des
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from connect_share import client
 from connect_share.admin import Admin
 from connect_share.client import headers_of, to_record, to_whole_record
-from connect_share.keys import MARKER
+from connect_share.keys import MARKER, StatusKey
 from connect_share.log.ranges import RangeReader, read_ranges
 from connect_share.records import Record, TopicType
+from connect_share.state import offset_key
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
-from migrator.copy.barrier import write_barrier
-from migrator.copy.checked_writer import PROCESS_PRODUCERS, CheckedWriter, Outgoing, Producers
+from migrator.copy.checked_writer import PROCESS_PRODUCERS, PRODUCER_OVERRIDES, CheckedWriter, Outgoing, Producers
 from migrator.copy.evidence import SliceEvidence, Tally
 from migrator.copy.existing_records import ExistingRecords, ranges_since
 from migrator.plan.plan import CopySlice
@@ -26,6 +27,13 @@ from migrator.transform.canonical import fold_state
 from migrator.transform.rules import Skipped, SkipReason
 
 IDLE_TIMEOUT_S: Final = 60.0
+BARRIER_RECORDS: Final[Mapping[TopicType, tuple[bytes, bytes | None]]] = {
+    TopicType.CONFIG: MARKER,  # the marker that closes a config topic anyway
+    # Removals for a connector " ", a name that Connect refuses: no worker has anything to remove.
+    TopicType.STATUS: (StatusKey.CONNECTOR.key(" "), None),
+    TopicType.OFFSET: (offset_key(" ", {}), None),
+}
+"""By topic type, original key and value of the record that :meth:`CopyJob.write_barrier` writes."""
 
 
 def read_slice(slice_: CopySlice, settings: ClientSettings, *, client_id: str) -> Iterator[Record]:
@@ -183,20 +191,33 @@ class CopyJob:
         return ExistingRecords.read(records, slice_.transform)
 
     def write_barrier(self) -> None:
-        """Make visible what an interrupted copy may have written to the destination topic.
+        """Make visible what an interrupted copy has written: write one record to each partition of the destination.
+
+        A record that was not acknowledged may be in its partition all the same. It lies behind the high watermark while
+        replicas are missing, and becomes visible when they are back. A resume that reads before that would write it once
+        more. When all replicas have acknowledged a record behind it, everything before that record is visible.
 
         Raises:
-            BrokerError: replicas are missing.
+            BrokerError: a record was not acknowledged, such as while replicas are missing.
         """
-        slice_ = self.slice_
-        write_barrier(
-            self.producer_settings,
-            slice_.topic_type,
-            slice_.destination_topic,
-            [partition for partition, _ in self.destination_starts],
-            prefix=slice_.transform.prefix,
-            client_id=self.client_id,
+        topic, (key, value) = self.slice_.destination_topic, BARRIER_RECORDS[self.slice_.topic_type]
+        producer = client.producer(
+            self.producer_settings, client_id=self.client_id, overrides=PRODUCER_OVERRIDES, idempotent=True
         )
+        failures: list[client.KafkaError] = []
+
+        @client.callback
+        def delivered(error: client.KafkaError | None, _: client.Message) -> None:
+            if error is not None:
+                failures.append(error)
+
+        for partition, _ in self.destination_starts:
+            whole_key = self.slice_.transform.prefix + key
+            producer.produce(topic, key=whole_key, value=value, partition=partition, on_delivery=delivered)
+        while len(producer):  # each record has a time-out of its own
+            producer.flush(0.5)
+        if failures:
+            raise client.translate(failures[0], doing=f"writing to {topic}", needs=client.TopicRight.WRITE)
 
 
 def _records(reader: RangeReader) -> Iterator[Record]:

@@ -20,7 +20,7 @@ from connect_share.keys import connector_of, split_key
 from connect_share.records import OffsetRange, TopicType
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import Isolation
-from migrator.copy.barrier import BARRIER_RECORDS
+from migrator.copy.copy_job import BARRIER_RECORDS
 from migrator.facts.inspection import ExistingTopic
 from migrator.facts.live_keys import Wanted
 from migrator.facts.worker_clients import admin_of, read_messages

@@ -1,16 +1,17 @@
-"""The quick half of verifying: which connectors *may* differ, found without parsing a single value.
+"""The quick half of a verification: finds the connectors that *may* differ without parsing a single value.
 
-What Connect believes of a connector follows from the connector's own records alone: on the config topic from all of
-them in their order, on the status topic from those of each item in theirs, on the offset topic from the newest of each
-key. So where both sides have seen the same bytes, they believe the same. The others, the suspects, are read again and
-folded by Connect's own rules (:mod:`migrator.verify.equality`), which alone say what is a difference: after a
-compaction of one side a suspect is mostly equal.
+What Connect believes of a connector follows from the connector's own records alone. On the config topic these are all of
+them in their order, on the status topic those of each item in theirs, on the offset topic the newest of each key. So
+where both sides have the same bytes, workers believe the same. The other connectors, the suspects, are read again and
+folded by Connect's own rules (:mod:`migrator.verify.equality`). Only these decide what is a difference: after a
+compaction of one side most suspects are equal.
 
 Pure.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol, Self, TypeVar
 
@@ -18,37 +19,37 @@ from connect_share.keys import BEFORE_ORIGINAL, MARKER, ClusterGroupId, Subject,
 from connect_share.records import TopicType
 from migrator.transform.rules import prefixes_of
 
-_BELIEVED: Final = {each: prefixes_of(each, lambda rule: rule.is_state) for each in TopicType}
+_STATE_PREFIXES: Final = {each: prefixes_of(each, lambda rule: rule.is_state) for each in TopicType}
 
 
 class RawMessage(Protocol):
-    """What is asked of the client's message: key and value as bytes or ``None``, timestamp as type and milliseconds."""
+    """The client's message: key and value as bytes or ``None``, timestamp as type and milliseconds."""
 
     def key(self) -> Any: ...  # noqa: D102
     def value(self) -> Any: ...  # noqa: D102
     def timestamp(self) -> tuple[int, int]: ...  # noqa: D102
 
 
-class Seen(Protocol):
-    """What was seen of one key space in one topic."""
+class KeySpaceDigest(ABC):
+    """A digest of the records of one key space in one topic."""
 
-    def take(self, original: bytes, message: RawMessage) -> None:
-        """Take the next record of its partition; ``original`` is its plain key."""
+    @abstractmethod
+    def add(self, original: bytes, message: RawMessage) -> None:
+        """Add the next record of its partition; ``original`` is its plain key."""
 
-    def settle(self) -> None:
-        """Everything was taken: let go of what is not needed to compare."""
+    def finish(self) -> None:  # noqa: B027 - only one of the three has something to free
+        """Free what is not needed to compare; every record was added."""
 
-    def beside(self) -> Self:
-        """Give an empty one for the other side."""
-
+    @abstractmethod
     def suspects(self, other: Self) -> set[str | None] | None:
-        """Give the connectors of which the settled sides have not seen the same.
+        """Return the connectors whose records differ between two finished digests.
 
-        ``None`` among them stands for keys that name no connector; ``None`` alone for: which ones is not known any more.
+        ``None`` among them stands for keys that name no connector. ``None`` instead of a set: the digests differ, and the
+        connectors are not known any more.
         """
 
 
-class SeenOffsets:
+class OffsetDigest(KeySpaceDigest):
     """The newest value of each original key, in the end as one number.
 
     Args:
@@ -58,14 +59,13 @@ class SeenOffsets:
     def __init__(self, *, keep: bool = False) -> None:
         self._keep = keep
         self._values: dict[bytes, bytes] = {}
-        self._told = (0, 0)
+        self._digest = (0, 0)
 
-    def take(self, original: bytes, message: RawMessage) -> None:
-        """See :class:`Seen`."""
-        self.take_all((message,), (message.key(),), len(message.key()) - len(original))
+    def add(self, original: bytes, message: RawMessage) -> None:  # noqa: D102
+        self.add_all((message,), (message.key(),), len(message.key()) - len(original))
 
-    def take_all(self, messages: Iterable[RawMessage], beginnings: tuple[bytes, ...], cut: int) -> None:
-        """Take the next records of their partitions whose keys begin so; a million times, hence in one loop.
+    def add_all(self, messages: Iterable[RawMessage], beginnings: tuple[bytes, ...], cut: int) -> None:
+        """Add the messages whose keys have one of these beginnings, in one loop: there may be millions.
 
         Args:
             messages: of any keys.
@@ -82,84 +82,59 @@ class SeenOffsets:
                 else:
                     values[key[cut:]] = value
 
-    def settle(self) -> None:
-        """See :class:`Seen`."""
-        self._told = (len(self._values), sum(map(hash, self._values.items())))
+    def finish(self) -> None:  # noqa: D102
+        self._digest = (len(self._values), sum(map(hash, self._values.items())))
         if not self._keep:
             self._values = {}
 
-    def beside(self) -> SeenOffsets:
-        """See :class:`Seen`."""
-        return SeenOffsets(keep=self._keep)
-
-    def suspects(self, other: SeenOffsets) -> set[str | None] | None:
-        """See :class:`Seen`."""
-        if self._told == other._told:
+    def suspects(self, other: OffsetDigest) -> set[str | None] | None:  # noqa: D102
+        if self._digest == other._digest:
             return set()
         if not self._keep:
             return None
         return {connector_of(TopicType.OFFSET, key) for key in _unlike(self._values, other._values)}
 
 
-class SeenStatuses:
-    """What each status has been, as one number: which bytes and timestamps, in which order."""
+class StatusDigest(KeySpaceDigest):
+    """The bytes and timestamps of each status in their order, as one number."""
 
     def __init__(self) -> None:
         self._items: dict[bytes, Subject | None] = {}
-        self.histories: dict[Subject, int] = {}
+        self._digests: dict[Subject, int] = {}
 
-    def take(self, original: bytes, message: RawMessage) -> None:
-        """See :class:`Seen`."""
+    def add(self, original: bytes, message: RawMessage) -> None:  # noqa: D102
         if original not in self._items:
             key = parse(TopicType.STATUS, original)
             self._items[original] = None if key is None else key.subject
         item = self._items[original]
-        if item is not None:  # else nobody believes it
-            told = (self.histories.get(item), message.value(), message.timestamp()[1])
-            self.histories[item] = hash(told)
+        if item is not None:  # Connect ignores other keys
+            self._digests[item] = hash((self._digests.get(item), message.value(), message.timestamp()[1]))
 
-    def settle(self) -> None:
-        """See :class:`Seen`."""
-
-    def beside(self) -> SeenStatuses:
-        """See :class:`Seen`."""
-        return SeenStatuses()
-
-    def suspects(self, other: SeenStatuses) -> set[str | None]:
-        """See :class:`Seen`."""
-        return {item.connector for item in _unlike(self.histories, other.histories)}
+    def suspects(self, other: StatusDigest) -> set[str | None]:  # noqa: D102
+        return {item.connector for item in _unlike(self._digests, other._digests)}
 
 
-class SeenConfigs:
-    """What each connector's records have been, as one number."""
+class ConfigDigest(KeySpaceDigest):
+    """The records of each connector in their order, as one number."""
 
     def __init__(self) -> None:
         self._connectors: dict[bytes, str | None] = {}
-        self.histories: dict[str | None, int] = {}
-        self.marked = False
+        self._digests: dict[str | None, int] = {}
+        self._marked = False
 
-    def take(self, original: bytes, message: RawMessage) -> None:
-        """See :class:`Seen`."""
-        if (original, message.value()) == MARKER:  # which says nothing of any connector
-            self.marked = True
+    def add(self, original: bytes, message: RawMessage) -> None:  # noqa: D102
+        if (original, message.value()) == MARKER:  # of no connector
+            self._marked = True
             return
         if original not in self._connectors:
             self._connectors[original] = connector_of(TopicType.CONFIG, original)
         connector = self._connectors[original]
         if connector is not None:
-            self.histories[connector] = hash((self.histories.get(connector), original, message.value()))
+            self._digests[connector] = hash((self._digests.get(connector), original, message.value()))
 
-    def settle(self) -> None:
-        """See :class:`Seen`."""
-
-    def beside(self) -> SeenConfigs:
-        """See :class:`Seen`."""
-        return SeenConfigs()
-
-    def suspects(self, other: SeenConfigs) -> set[str | None]:
-        """See :class:`Seen`."""
-        unlike = _unlike(self.histories, other.histories)
-        if (self.marked or other.marked) and ("" in self.histories or "" in other.histories):
+    def suspects(self, other: ConfigDigest) -> set[str | None]:  # noqa: D102
+        unlike = _unlike(self._digests, other._digests)
+        if (self._marked or other._marked) and ("" in self._digests or "" in other._digests):
             unlike.add("")  # a connector without a name, and the marker is one of its records
         return unlike
 
@@ -171,53 +146,52 @@ def _unlike(one: Mapping[_K, object], other: Mapping[_K, object]) -> set[_K]:
     return {name for name in one.keys() | other.keys() if one.get(name) != other.get(name)}
 
 
-def seen_of(topic_type: TopicType, *, keep: bool = False) -> Seen:
-    """Give an empty one for a topic; with ``keep`` one that always knows its suspects."""
+def digest_of(topic_type: TopicType, *, keep: bool = False) -> KeySpaceDigest:
+    """Return an empty digest; with ``keep`` one that always knows its suspects."""
     if topic_type is TopicType.OFFSET:
-        return SeenOffsets(keep=keep)
-    return SeenStatuses() if topic_type is TopicType.STATUS else SeenConfigs()
+        return OffsetDigest(keep=keep)
+    return StatusDigest() if topic_type is TopicType.STATUS else ConfigDigest()
 
 
-class Spaces:
-    """Tells which of some key spaces of one topic a record belongs to.
+class KeySpaces:
+    """The digests of some key spaces of one topic, to which each record is added by its key.
 
-    Agrees with :func:`connect_share.keys.own_key`, which is asked for one space at a time.
+    Agrees with :func:`connect_share.keys.own_key`, which decides on one space at a time.
 
     Args:
         topic_type: of the topic.
-        spaces: by cluster group; ``None`` has the plain keys.
+        digests: by cluster group; ``None`` has the plain keys.
     """
 
-    def __init__(self, topic_type: TopicType, spaces: Mapping[str | None, Seen]) -> None:
-        self._believed = _BELIEVED[topic_type]
-        self._by_prefix = {
-            b"" if group is None else ClusterGroupId(group).prefix: space for group, space in spaces.items()
+    def __init__(self, topic_type: TopicType, digests: Mapping[str | None, KeySpaceDigest]) -> None:
+        self._prefixes = _STATE_PREFIXES[topic_type]
+        self._digests = {
+            b"" if group is None else ClusterGroupId(group).prefix: digest for group, digest in digests.items()
         }
-        self._begin = BEFORE_ORIGINAL[topic_type]
+        self._before_original = BEFORE_ORIGINAL[topic_type]
 
-    def take(self, messages: Sequence[RawMessage]) -> None:
-        """Give the records of a batch to their spaces; those of others are passed over."""
-        if len(self._by_prefix) > 1:
-            self._deal_out(messages)
+    def add(self, messages: Sequence[RawMessage]) -> None:
+        """Add the messages of a batch to their digests; those of other key spaces are left out."""
+        if len(self._digests) > 1:
+            self._add_to_many(messages)
             return
-        ((prefix, space),) = self._by_prefix.items()
-        beginnings = tuple(prefix + each for each in self._believed)
-        if isinstance(space, SeenOffsets):
-            space.take_all(messages, beginnings, len(prefix))
+        ((prefix, digest),) = self._digests.items()
+        beginnings, cut = tuple(prefix + each for each in self._prefixes), len(prefix)
+        if isinstance(digest, OffsetDigest):
+            digest.add_all(messages, beginnings, cut)
             return
-        cut, take = len(prefix), space.take
         for message in messages:
             key = message.key()
             if key is not None and key.startswith(beginnings):
-                take(key[cut:], message)
+                digest.add(key[cut:], message)
 
-    def _deal_out(self, messages: Iterable[RawMessage]) -> None:
+    def _add_to_many(self, messages: Iterable[RawMessage]) -> None:
         for message in messages:
             key = message.key() or b""
-            found = self._begin.match(key)
+            found = self._before_original.match(key)
             if found is None:
                 continue
             cut = found.end()
-            space = self._by_prefix.get(key[:cut])
-            if space is not None and key.startswith(self._believed, cut):
-                space.take(key[cut:], message)
+            digest = self._digests.get(key[:cut])
+            if digest is not None and key.startswith(self._prefixes, cut):
+                digest.add(key[cut:], message)

@@ -17,7 +17,7 @@ from migrator.second_process import SecondProcess
 from migrator.transform.canonical import canonical_config
 from migrator.transform.rules import KeyTransform
 from migrator.verify.equality import StateDifference, compare_config_states, compare_states
-from migrator.verify.quick_compare import Seen, Spaces, seen_of
+from migrator.verify.quick_compare import KeySpaceDigest, KeySpaces, digest_of
 
 
 @dataclass(frozen=True)
@@ -201,27 +201,27 @@ def _suspects(
     """Return the suspects of each job by the bytes of both sides; the one destination of all jobs is read once."""
     topic_type = jobs[0].topic_type
     if second is not None:
-        second.begin(_see_sources, jobs)
-    there = [] if second is not None else list(_see_sources(jobs, on_progress, keep=keep))
-    here = {job.cluster_group_id: seen_of(topic_type, keep=keep) for job in jobs}
-    spaces = Spaces(topic_type, here)
+        second.begin(_digest_sources, jobs)
+    there = [] if second is not None else list(_digest_sources(jobs, on_progress, keep=keep))
+    here = {job.cluster_group_id: digest_of(topic_type, keep=keep) for job in jobs}
+    spaces = KeySpaces(topic_type, here)
     for batch in jobs[0].destination.batches(on_progress):
-        spaces.take(batch)
-    for seen in here.values():
-        seen.settle()
+        spaces.add(batch)
+    for digest in here.values():
+        digest.finish()
     if second is not None:
         there = list(second.answers(wait=True))
-    return [seen.suspects(here[job.cluster_group_id]) for job, seen in zip(jobs, there, strict=True)]
+    return [digest.suspects(here[job.cluster_group_id]) for job, digest in zip(jobs, there, strict=True)]
 
 
-def _see_sources(
+def _digest_sources(
     jobs: Sequence[VerifyJob], on_progress: Callable[[int], None] | None = None, *, keep: bool = False
-) -> Iterator[Seen]:
+) -> Iterator[KeySpaceDigest]:
     """Read the source of each job; a fork has the hash function of its parent process, so both sides compare."""
     for job in jobs:
-        seen = seen_of(job.topic_type, keep=keep)
-        space = Spaces(job.topic_type, {job.source_group_id: seen})
+        digest = digest_of(job.topic_type, keep=keep)
+        space = KeySpaces(job.topic_type, {job.source_group_id: digest})
         for batch in job.source.batches(on_progress):
-            space.take(batch)
-        seen.settle()
-        yield seen
+            space.add(batch)
+        digest.finish()
+        yield digest

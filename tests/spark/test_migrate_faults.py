@@ -167,7 +167,7 @@ def test_the_destination_is_out_of_replicas(
         patched.setattr("migrator.copy.checked_writer.ONCE_OVERRIDES", {**ONCE_OVERRIDES, "request.timeout.ms": "3000"})
         patched.setattr("migrator.copy.checked_writer._QUIET_S", 3.0)
         patched.setattr(
-            "migrator.copy.barrier.PRODUCER_OVERRIDES", {**PRODUCER_OVERRIDES, "message.timeout.ms": "6000"}
+            "migrator.copy.copy_job.PRODUCER_OVERRIDES", {**PRODUCER_OVERRIDES, "message.timeout.ms": "6000"}
         )
         cell, plan = busy_pair.in_time("replicas", starved)
     assert Manifest.load(manifest_path(plan)).status is MigrationStatus.PLANNED

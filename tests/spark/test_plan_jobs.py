@@ -17,8 +17,7 @@ from connect_share.murmur2 import partition_for
 from connect_share.records import OffsetRange, Record, TopicType
 from connect_share.state import replay_config, replay_offsets, replay_status
 from connect_share.worker_config import SHARING_PROPERTY, Isolation, WorkerConfig
-from migrator.copy.barrier import BARRIER_RECORDS
-from migrator.copy.copy_job import CopyJob
+from migrator.copy.copy_job import BARRIER_RECORDS, CopyJob
 from migrator.copy.engine import copy_one
 from migrator.copy.evidence import SliceEvidence
 from migrator.facts.manifest import Manifest, MigrationStatus, manifest_path

@@ -35,7 +35,7 @@ from migrator.survey.topic_count import TopicCount
 from migrator.transform.canonical import fold_state
 from migrator.transform.rules import KeyTransform, Skipped
 from migrator.verify.equality import compare_states
-from migrator.verify.quick_compare import Spaces, seen_of
+from migrator.verify.quick_compare import KeySpaces, digest_of
 from tests.support.hostile_records import SECRET, HostileRecords
 from tests.unit.state.test_stores_scripted import WORKER
 
@@ -97,7 +97,7 @@ def readers(topic_type: TopicType) -> dict[str, Callable[[Record], object]]:
     plain, own = FOLDS[topic_type](None), FOLDS[topic_type](GROUP)
     counting = RecordCounter(transform_of(topic_type, GROUP), 10**9, lambda _: None)
     survey = TopicCount(topic_type)
-    spaces = Spaces(topic_type, {None: seen_of(topic_type), str(GROUP): seen_of(topic_type)})
+    spaces = KeySpaces(topic_type, {None: digest_of(topic_type), str(GROUP): digest_of(topic_type)})
 
     def parse(record: Record) -> None:
         for data in (record.key, record.value):
@@ -115,7 +115,7 @@ def readers(topic_type: TopicType) -> dict[str, Callable[[Record], object]]:
         "json": parse,
         "plan": counting.count,
         "survey": lambda record: survey.read([record]),
-        "verify": lambda record: spaces.take([RawMessage(record)]),
+        "verify": lambda record: spaces.add([RawMessage(record)]),
     }
 
 

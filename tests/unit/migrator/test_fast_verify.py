@@ -15,7 +15,7 @@ from connect_share.records import Record, TopicType
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
 from migrator.transform.rules import KeyTransform
 from migrator.verify.equality import compare_states
-from migrator.verify.quick_compare import Spaces
+from migrator.verify.quick_compare import KeySpaceDigest, KeySpaces
 from migrator.verify.verify_job import VerifyJob, run_together
 from tests.support.sides import Held, Message
 
@@ -143,20 +143,14 @@ def test_several_groups_at_once(drawn: tuple[TopicType, list[Record], list[Recor
     assert sorted(map(str, run_together(jobs)[1])) == sorted(map(str, expected))
 
 
-class Taken:
+class Taken(KeySpaceDigest):
     """Remembers which plain keys it was given."""
 
     def __init__(self) -> None:
         self.keys: list[bytes] = []
 
-    def take(self, original: bytes, message: Any) -> None:
+    def add(self, original: bytes, message: Any) -> None:
         self.keys.append(original)
-
-    def settle(self) -> None:
-        raise NotImplementedError
-
-    def beside(self) -> Taken:
-        raise NotImplementedError
 
     def suspects(self, other: Taken) -> set[str | None]:
         raise NotImplementedError
@@ -171,13 +165,13 @@ def test_records_go_where_their_key_says(topic_type: TopicType, words: list[str]
     key = "".join(words).encode() + more
     left_out = (b"restart-connector-", b"session-key", b"logger-cluster-")
     spaces: dict[str | None, Taken] = {group: Taken() for group in (None, "big", "big.team")}
-    Spaces(topic_type, spaces).take([Message(Record("t", 0, 0, 0, key, b""))])
+    KeySpaces(topic_type, spaces).add([Message(Record("t", 0, 0, 0, key, b""))])
     for group, taken in spaces.items():
         original = own_key(topic_type, key, None if group is None else ClusterGroupId(group))
         expected = [] if original is None or original.startswith(left_out) else [original]
         assert taken.keys == expected
         alone = Taken()
-        Spaces(topic_type, {group: alone}).take([Message(Record("t", 0, 0, 0, key, b""))])
+        KeySpaces(topic_type, {group: alone}).add([Message(Record("t", 0, 0, 0, key, b""))])
         assert alone.keys == expected
 
 
