@@ -36,8 +36,8 @@ SECRET = "hunter2-canary"
 HOLDS_DATA = ("bytes", "Any", "object")
 # What has such a type and is none of it: ids, hashes, functions, figures of machines.
 HARMLESS = {
-    *("Authority.removed", "AuthorityTopic.topic_id", "PartitionDirectory.topic_id", "_Decision.target"),
-    *("_Fold.names", "_Fold.partitions", "_Fold.removed"),
+    *("Authority.removed", "AuthorityTopic.topic_id", "PartitionDirectory.topic_id", "_TopicDecision.target"),
+    *("_MetadataFold.names", "_MetadataFold.partitions", "_MetadataFold.removed"),
     *(
         "PartitionProfile.digests",
         "ExistingRecords.found",
@@ -49,10 +49,9 @@ HARMLESS = {
     *(
         "FittedModel.machine",
         "StartupResult.machine",
-        "Table.rows",
         "_Run.appended",
-        "_Setting.plain",
-        "_Setting.value",
+        "_Setting.of",
+        "_Setting.usual",
     ),
     "Rollback.removals",
 }
