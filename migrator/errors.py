@@ -1,20 +1,4 @@
-"""Errors of a migration: the branch ``MigrationError`` of the tree in ``connect_share.errors``.
-
-::
-
-    ConnectShareError
-    └─ MigrationError
-       ├─ PlanRejectedError              the plan cannot be carried out safely; nothing was written
-       │  ├─ DestinationNotEmptyError    the destination already holds records of the group
-       │  └─ SourceChangedError          the source is no longer what was planned
-       ├─ RestoreRejectedError           it is not clear what is to be restored; nothing was written
-       ├─ PlanFileError                  a plan or manifest cannot be read or written
-       ├─ AlreadyAppliedError            an earlier ``apply`` of this plan wrote to the destination
-       ├─ CopyError                      what was written is not what was read
-       │  └─ UnacknowledgedError         acknowledgements stay away: what was written is not known
-       └─ CutoverError                   the cut-over stopped before the source was fenced and sealed
-          └─ DestinationUsedError        new workers have written at the destination since the copy
-"""
+"""Errors of a migration: the branch ``MigrationError`` of the tree in ``connect_share.errors``."""
 
 from __future__ import annotations
 
@@ -22,7 +6,7 @@ from connect_share.errors import ConnectShareError
 
 
 class MigrationError(ConnectShareError):
-    """A migration cannot go on."""
+    """A migration cannot continue."""
 
 
 class PlanRejectedError(MigrationError):
@@ -38,7 +22,7 @@ class SourceChangedError(PlanRejectedError):
 
 
 class RestoreRejectedError(MigrationError):
-    """What is to be restored is not clear, or not there; nothing was written."""
+    """The request does not say clearly what is to be restored, or it is not there; nothing was written."""
 
 
 class PlanFileError(MigrationError):
@@ -54,12 +38,12 @@ class CopyError(MigrationError):
 
 
 class UnacknowledgedError(CopyError):
-    """Acknowledgements stay away, so what the destination has is not known; engines ask it and go on."""
+    """Acknowledgements are missing. Engines ask the destination what it has, and continue from there."""
 
 
 class CutoverError(MigrationError):
-    """Both sides are not equal, or the source does not stand still; nothing was fenced or sealed."""
+    """Both sides are not equal, or the source still grows; nothing was fenced or sealed."""
 
 
 class DestinationUsedError(CutoverError):
-    """New workers have written at the destination since the copy: the old ones must not be started, nothing was copied."""
+    """New workers have written at the destination since the copy: the old ones must not be started."""

@@ -1,4 +1,4 @@
-"""What long steps tell whoever waits for them."""
+"""Progress of long steps."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Final, Protocol, TypeVar
 
 T = TypeVar("T")
 
-_EVERY: Final = 1_000
-"""Records between two words: one for each would take longer than the work."""
+_REPORT_EVERY: Final = 1_000
+"""Records between two reports: one for each record would take longer than the work."""
 
 
 class Progress(Protocol):
-    """Told what is being done, and how far it is."""
+    """Where a long step reports how far it is."""
 
     def phase(self, what: str, total: int) -> None:
         """Begin a phase of ``total`` offsets; fewer records may come."""
@@ -22,21 +22,23 @@ class Progress(Protocol):
 
 
 class Silent:
-    """Progress that nobody looks at."""
+    """Progress that is not shown."""
 
     def phase(self, what: str, total: int) -> None:
-        """Say nothing."""
+        """Ignore the phase."""
 
     def advance(self, records: int) -> None:
-        """Say nothing."""
+        """Ignore the records."""
 
 
 def counted(items: Iterable[T], advance: Callable[[int], None] | None) -> Iterator[T]:
-    """Pass items on and report how many, now and then and at the end."""
+    """Yield the items and report their number in steps."""
+    if advance is None:
+        yield from items
+        return
     seen = 0
     for seen, item in enumerate(items, 1):
-        if advance is not None and seen % _EVERY == 0:
-            advance(_EVERY)
+        if seen % _REPORT_EVERY == 0:
+            advance(_REPORT_EVERY)
         yield item
-    if advance is not None:
-        advance(seen % _EVERY)
+    advance(seen % _REPORT_EVERY)

@@ -1,7 +1,7 @@
-"""A second process for a part of the work: Python runs one thread at a time, and a large move has two sides.
+"""A second process for a part of the work, since Python runs one thread at a time.
 
-It is a fork, made while no client lives, for the threads of a client do not live on in a fork. It ends with this
-process, however that ends.
+It is a fork. It has to be made before any client is opened, because the threads of a client do not exist in a fork. It
+ends with this process, however that ends.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from typing import Any, Final
 from migrator.errors import CopyError
 
 WORTH_IT: Final = 200_000
-"""Records from which on a second process pays: it costs some hundredths of a second."""
-_ENDED: Final = "the second process was ended: resume goes on with what it left"
+"""Fewer records are handled faster by one process: a fork costs some hundredths of a second."""
+_ENDED: Final = "the second process was ended: connect-share-migrate resume continues from there"
 
 
 def is_worth_it(records: int) -> bool:
-    """Tell whether so many records are to be handled by two processes here."""
+    """Return whether two processes handle so many records faster on this machine."""
     return records >= WORTH_IT and (os.cpu_count() or 1) > 1 and sys.platform == "linux"
 
 
 class SecondProcess:
-    """Runs generator functions in the fork, one after the other, and hands out what they yield.
+    """The fork: it runs generator functions one after the other and sends back what they yield.
 
     Args:
         pipe: to the fork.
@@ -42,14 +42,14 @@ class SecondProcess:
         self._failed: BaseException | None = None
 
     def begin(self, function: Callable[..., Iterable[Any]], *arguments: Any) -> None:
-        """Have a function run there behind those that were begun before.
+        """Run a function there after those that were begun before.
 
         Args:
             function: importable by name; what it yields is pickled, as are its arguments.
             arguments: of the function.
 
         Raises:
-            CopyError: the process is gone.
+            CopyError: the process has ended.
         """
         try:
             self._pipe.send((function, arguments))
@@ -58,11 +58,11 @@ class SecondProcess:
         self._running += 1
 
     def answers(self, *, wait: bool) -> Iterator[Any]:
-        """Give what was yielded since, with ``wait`` until all functions have ended.
+        """Yield what the functions have yielded since, with ``wait`` until all have ended.
 
         Raises:
-            CopyError: the process is gone.
-            BaseException: what a function has raised, as often as this is called.
+            CopyError: the process has ended.
+            BaseException: a function raised it; it is raised again at each call.
         """
         if self._failed is not None:
             raise self._failed
@@ -82,7 +82,7 @@ class SecondProcess:
 
 @contextmanager
 def second_process(*, wanted: bool) -> Iterator[SecondProcess | None]:
-    """Fork while the block runs; gives ``None`` when it is not wanted."""
+    """Yield a fork that lives as long as the block, or ``None`` if it is not wanted."""
     if not wanted:
         yield None
         return
@@ -93,7 +93,7 @@ def second_process(*, wanted: bool) -> Iterator[SecondProcess | None]:
         stack.callback(mine.close)
         stack.callback(os.close, write)
         process = context.Process(target=_serve, args=(theirs, read, mine, write), daemon=True)
-        # The fork begins with a copy of this process's handlers, and Ctrl-C is for the first process alone.
+        # The fork starts with this process's handlers, but Ctrl-C is for the first process alone.
         masked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             process.start()
@@ -106,11 +106,10 @@ def second_process(*, wanted: bool) -> Iterator[SecondProcess | None]:
         yield SecondProcess(mine)
 
 
-def _serve(pipe: Connection, alive: int, not_mine: Connection, not_mine_either: int) -> None:
-    """Be the second process."""
-    gc.freeze()  # what was made before the fork is not collected here: it may be a client
-    not_mine.close()
-    os.close(not_mine_either)
+def _serve(pipe: Connection, alive: int, other_pipe: Connection, other_alive: int) -> None:
+    gc.freeze()  # objects from before the fork are not collected here: one may be a client
+    other_pipe.close()
+    os.close(other_alive)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the first process, which ends this one
     threading.Thread(target=_end_with, args=(alive,), daemon=True).start()
     while True:
@@ -124,6 +123,5 @@ def _serve(pipe: Connection, alive: int, not_mine: Connection, not_mine_either: 
 
 
 def _end_with(alive: int) -> None:
-    """Wait for the end of the first process, which alone can write here and never does."""
-    os.read(alive, 1)
+    os.read(alive, 1)  # returns when the first process ends: it holds the other end and never writes
     os.kill(os.getpid(), signal.SIGKILL)

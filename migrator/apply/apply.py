@@ -28,13 +28,13 @@ from migrator.progress import Progress, Silent
 from migrator.second_process import SecondProcess, is_worth_it, second_process
 
 SAVE_EVERY_S: Final = 0.5
-"""Time between two versions of the manifest: thousands of slices would else write it thousands of times."""
+"""Seconds between two versions of the manifest: thousands of slices would write it thousands of times."""
 
 _logger = logging.getLogger(__name__)
 
 
 def now_ms() -> int:
-    """Milliseconds since the epoch."""
+    """Return the milliseconds since the epoch."""
     return int(time.time() * 1000)
 
 
@@ -83,7 +83,7 @@ def apply_plan(
     with _second_process(run.plan, wanted=two_processes and engine is None) as second:
         if engine is None:
             engine = local_engine(progress, producers, second)
-            # They get their ids while the plan is checked.
+            # Producers get their ids while the plan is checked.
             settings, client_id = run.destination.producer_settings(), client_id_of(run.destination)
             if second is not None:
                 second.begin(open_ahead, settings, client_id)
@@ -178,7 +178,7 @@ def _copy(run: MigrationRun, engine: Engine, progress: Progress, *, resumed: boo
 
 
 def _require_still_there(run: MigrationRun, manifest: Manifest) -> None:
-    """Look at the destination for the last record of every slice that the manifest calls copied.
+    """Check that the destination has the last record of every slice that the manifest calls copied.
 
     Raises:
         CopyError: one is gone: a broker has lost acknowledged records.
@@ -202,7 +202,7 @@ def _require_still_there(run: MigrationRun, manifest: Manifest) -> None:
 
 
 def _require_whole(plan: MigrationPlan, manifest: Manifest) -> None:
-    """Compare what engines report with what was asked of them."""
+    """Check that the engine has copied every slice, and no more records than planned."""
     done = sorted(evidence.slice_name for evidence in manifest.evidence)
     asked = sorted(slice_.name for slice_ in plan.slices())
     if done != asked:

@@ -1,7 +1,7 @@
 """Mirroring behind a live source: rounds of small copies, each written down, until the cut-over.
 
-A round copies what lies between the position and the source's end, with the very code of ``apply``, and then writes the
-positions down. A round that was killed is found at the destination by the next run and left out.
+A round copies what lies between the positions and the source's ends, with the code of ``apply``, and then writes the
+positions down. If a round was killed, the next run finds its records at the destination and does not write them again.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _MAY_FOLLOW: Final = (MigrationStatus.COPIED, MigrationStatus.VERIFIED)
 
 
 def request_path(plan_path: Path) -> Path:
-    """Where a cut-over asks whoever follows this plan to end."""
+    """Return the file by which a cut-over asks the process that follows a plan to end."""
     return plan_path.with_name(f"{plan_path.stem}{REQUEST_ENDING}")
 
 
 @dataclass(frozen=True)
 class Lag:
-    """How far the mirror is behind.
+    """The distance of the mirror from its source.
 
     Attributes:
         offsets: between the positions and the ends of the source; compaction and markers leave fewer records.
@@ -50,7 +50,7 @@ class Lag:
 
 
 class Follower:
-    """Copies what a source has behind the positions of a manifest; not thread-safe.
+    """A mirror that copies what a source has behind the positions of a manifest; not thread-safe.
 
     Args:
         run: the plan, locked and checked; its apply has ended.
@@ -67,7 +67,7 @@ class Follower:
             run.update(followed=Followed(destination_ends=_ends(manifest)))
 
     def round(self) -> Lag:
-        """Copy what is there now; gives how far it was behind when the round began.
+        """Copy what is there now. Returns the lag at the beginning of the round.
 
         Raises:
             TopicError: a source topic was recreated.
@@ -90,7 +90,7 @@ class Follower:
                 destination_ends=_ends(manifest, evidence),
                 written=followed.written + sum(each.written for each in evidence),
             )
-            # What is behind the positions now was not compared yet.
+            # The new records were not compared yet, hence no longer "verified".
             self._run.update(followed=followed, status=MigrationStatus.COPIED)
         self._killed_before = False
         return Lag(lag, followed.written)

@@ -19,7 +19,7 @@ from migrator.cli.engines import copy_engine
 from migrator.cli.text import NEEDS_YES, plan_lines
 from migrator.facts.manifest import MigrationStatus
 from migrator.facts.migration_run import MigrationRun, locked_run
-from migrator.report.evidence_folder import leaving
+from migrator.report.evidence_folder import evidence_of
 
 _REPORT_EVERY_S: Final = 2.0
 _REPORT_EVERY_ON_TERMINAL_S: Final = 0.2
@@ -37,7 +37,7 @@ def apply_command(arguments: argparse.Namespace) -> int:
             Output("apply", stdout=sys.stderr).lines(*plan_lines(run.plan))
             if not confirmed("apply this plan?", otherwise=NEEDS_YES):
                 return 1
-        with leaving(run, arguments.evidence, "apply --follow" if arguments.follow else "apply"):
+        with evidence_of(run, arguments.evidence, "apply --follow" if arguments.follow else "apply"):
             if not (arguments.follow and _is_copied(run)):
                 with ProgressLine(sys.stderr) as progress:
                     apply_plan(
@@ -58,7 +58,7 @@ def apply_command(arguments: argparse.Namespace) -> int:
 
 def resume_command(arguments: argparse.Namespace) -> int:
     """Continue an apply that did not end."""
-    with locked_run(arguments.plan) as run, leaving(run, arguments.evidence, "resume"):
+    with locked_run(arguments.plan) as run, evidence_of(run, arguments.evidence, "resume"):
         with ProgressLine(sys.stderr) as progress:
             resume_plan(
                 run,

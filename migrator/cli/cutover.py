@@ -10,7 +10,7 @@ from migrator.cli.text import cutover_lines, preview_json, result_json, rollback
 from migrator.cutover.cutover import cut_over, preview_cutover
 from migrator.cutover.rollback import Rollback, roll_back, used_since
 from migrator.facts.migration_run import MigrationRun, locked_run
-from migrator.report.evidence_folder import leaving
+from migrator.report.evidence_folder import evidence_of
 
 
 def cutover_command(arguments: argparse.Namespace) -> int:
@@ -22,7 +22,7 @@ def cutover_command(arguments: argparse.Namespace) -> int:
     code = show_preview(arguments, output, cutover_lines(shown), preview_json(shown), "cut over?")
     if code is not None:
         return code
-    with leaving(run, arguments.evidence, "cutover") as evidence, ProgressLine(sys.stderr) as progress:
+    with evidence_of(run, arguments.evidence, "cutover") as evidence, ProgressLine(sys.stderr) as progress:
         result = cut_over(run, how=arguments.seal, timeout_s=arguments.timeout, progress=progress)
         evidence.verification = result.verification
     if output.is_json:
@@ -49,7 +49,7 @@ def rollback_command(arguments: argparse.Namespace) -> int:
         )
         if code is not None:
             return code
-        with leaving(run, arguments.evidence, "rollback"), ProgressLine(sys.stderr) as progress:
+        with evidence_of(run, arguments.evidence, "rollback"), ProgressLine(sys.stderr) as progress:
             found = roll_back(run, although_used=arguments.although_used, progress=progress)
     if output.is_json:
         output.json({"dry_run": False, **_rollback_json(found)})

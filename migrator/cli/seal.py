@@ -9,7 +9,7 @@ from connect_share.console import Output, ProgressLine
 from migrator.cli.text import cutover_lines, preview_json, result_json, show_preview
 from migrator.cutover.seal import preview_seal, seal_plan, unseal_plan
 from migrator.facts.migration_run import locked_run
-from migrator.report.evidence_folder import leaving
+from migrator.report.evidence_folder import evidence_of
 
 
 def seal_command(arguments: argparse.Namespace) -> int:
@@ -21,7 +21,7 @@ def seal_command(arguments: argparse.Namespace) -> int:
         code = show_preview(arguments, output, cutover_lines(shown), preview_json(shown), "seal?")
         if code is not None:
             return code
-        with leaving(run, arguments.evidence, "seal"), ProgressLine(sys.stderr) as progress:
+        with evidence_of(run, arguments.evidence, "seal"), ProgressLine(sys.stderr) as progress:
             result = seal_plan(run, arguments.seal, progress)
     if output.is_json:
         output.json(result_json(run, result))
@@ -48,7 +48,7 @@ def unseal_command(arguments: argparse.Namespace) -> int:
         code = show_preview(arguments, output, lines, members, "unseal?")
         if code is not None:
             return code
-        with leaving(run, arguments.evidence, "unseal"), ProgressLine(sys.stderr) as progress:
+        with evidence_of(run, arguments.evidence, "unseal"), ProgressLine(sys.stderr) as progress:
             unseal_plan(run, although_used=arguments.although_used, progress=progress)
     if output.is_json:
         output.json({"dry_run": False, **members})

@@ -11,7 +11,7 @@ from migrator.apply.bystander_check import BystanderGroup, BystanderReport, Byst
 from migrator.cli.engines import verify_engine
 from migrator.cli.text import verification_lines
 from migrator.facts.migration_run import MigrationRun
-from migrator.report.evidence_folder import leaving
+from migrator.report.evidence_folder import evidence_of
 from migrator.verify.verification import verify_plan
 
 SHOWN_DIFFERENCES: Final = 50
@@ -31,7 +31,7 @@ def verify_command(arguments: argparse.Namespace) -> int:
     output = Output("verify", arguments.output)
     if arguments.isolation:
         return _verify_isolation(run, output)
-    with leaving(run, arguments.evidence, "verify") as evidence:
+    with evidence_of(run, arguments.evidence, "verify") as evidence:
         with ProgressLine(sys.stderr) as progress:
             engine = verify_engine(arguments.engine, progress)
             verification = verify_plan(run, engine=engine, progress=progress, two_processes=True)

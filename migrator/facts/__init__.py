@@ -1,1 +1,1 @@
-"""What the clusters say, what was done with a plan so far, and whether everything is still as planned."""
+"""The state of the clusters, the state of a plan, and the checks that both still agree."""

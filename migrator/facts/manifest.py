@@ -1,4 +1,4 @@
-"""What was done with a plan: a file beside it, written before the first record and as slices are done."""
+"""The manifest of a plan: what was done with it. Written before the first record and while slices end."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ MANIFEST_FORMAT: Final = "connect-share/migration-manifest/2"
 
 
 class MigrationStatus(enum.Enum):
-    """How far a plan has come.
+    """The progress of a plan.
 
     ``PLANNED``: writing was allowed to begin and has not ended; the destination holds nothing or a part.
-    ``COPIED``: every slice is there. ``VERIFIED``: and both sides were found equal. ``CUT_OVER``: and the source was
-    fenced and sealed; new workers may run. ``ROLLED_BACK``: what was written was removed again.
+    ``COPIED``: every slice is there. ``VERIFIED``: both sides were found equal too. ``CUT_OVER``: the source was fenced
+    and sealed too; new workers may run. ``ROLLED_BACK``: what was written was removed again.
     """
 
     PLANNED = "planned"
@@ -50,12 +50,12 @@ class WrittenTopic(BaseModel):
 
 
 class Followed(BaseModel):
-    """How far a live source was mirrored behind the planned ends.
+    """The mirroring of a live source behind the planned ends.
 
     Attributes:
         positions: per source topic partition (``Manifest.place``) the next offset to be read.
-        destination_ends: per topic type and partition the end of what the plan has written at the destination: what a run
-            that was killed has left lies behind it, and what new workers have written.
+        destination_ends: per topic type and partition the end of what the plan wrote at the destination. Behind it lies
+            what a killed run has left, and what new workers have written.
         written: records written while following.
     """
 
@@ -67,7 +67,7 @@ class Followed(BaseModel):
 
 
 class Sealed(BaseModel):
-    """What was written to the source so that a worker started there by mistake runs nothing.
+    """The records written to the source so that a worker started there by mistake runs nothing.
 
     Attributes:
         how: ``stop`` wrote the target state STOPPED, ``remove`` removed the records that were moved.
@@ -111,13 +111,13 @@ class Manifest(BaseModel):
     Attributes:
         plan_sha256: of the plan file's bytes.
         destination: the topics written to, as they were before.
-        resumed: how often an interrupted run was gone on with.
+        resumed: how often an interrupted run was continued.
         evidence: of the slices that were copied to their end.
         followed: how far the source was mirrored afterwards.
         sealed: what was done to the source after the cut-over.
-        isolation: what the destination held of others before the first write, if that was asked for.
-        backup: the file that holds what was read and replaced; ``None``: none was wanted.
-        mirrored_backup: the one that holds what was mirrored behind it, made before originals are removed.
+        isolation: the records of other groups at the destination before the first write, with ``--isolation-proof``.
+        backup: the file that holds what was read and replaced; ``None``: no backup was wanted.
+        mirrored_backup: the file with what was mirrored behind it, made before originals are removed.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -147,11 +147,11 @@ class Manifest(BaseModel):
 
     @staticmethod
     def place(source_index: int, topic: str, partition: int) -> str:
-        """Name a source partition inside :class:`Followed`."""
+        """Return the name of a source partition inside :class:`Followed`."""
         return f"{source_index}/{topic}[{partition}]"
 
     def read_ranges_of(self, source_index: int, planned: Iterable[OffsetRange]) -> tuple[OffsetRange, ...]:
-        """Give the source ranges that were copied: the planned ones, and what was mirrored behind them."""
+        """Return the source ranges that were copied: the planned ones, and what was mirrored behind them."""
         positions = {} if self.followed is None else self.followed.positions
         return tuple(
             each._replace(end=positions.get(self.place(source_index, each.topic, each.partition), each.end))
@@ -190,7 +190,7 @@ class Manifest(BaseModel):
 
 
 def manifest_path(plan_path: Path) -> Path:
-    """Where the manifest of a plan is: ``move.json`` has ``move.manifest.json``."""
+    """Return where the manifest of a plan is: ``move.json`` has ``move.manifest.json``."""
     return plan_path.with_name(f"{plan_path.stem}.manifest.json")
 
 

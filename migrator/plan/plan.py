@@ -1,13 +1,12 @@
 """The plan of a migration: a JSON file that a person can read before anything is written.
 
-It names topics by id and records by exact offset ranges, so what is applied is what was planned. It holds
-no secret: worker files are named, and read again when the plan is applied.
+It names topics by id and records by exact offset ranges, so what is applied is what was planned. It holds no secret:
+the worker files are read again when the plan is applied.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final, Literal, TypeVar
@@ -34,7 +33,7 @@ class _Part(BaseModel):
 
 
 class PlannedPartition(_Part):
-    """The records of one source partition that are to be read: ``[start, end)``.
+    """The records of one source partition that are read: ``[start, end)``.
 
     Attributes:
         start: first offset of the log when the plan was made.
@@ -55,7 +54,7 @@ class PlannedPartition(_Part):
 
 
 class RecordCounts(_Part):
-    """What the transform makes of the records that were read while planning.
+    """The counts of the records that were read while planning.
 
     Attributes:
         read: records visible in the ranges; compaction and markers leave fewer than offsets.
@@ -73,7 +72,7 @@ class RecordCounts(_Part):
 
 
 class SourceTopic(_Part):
-    """One topic of a source: what it is, how its own worker reads it, and what is to be read."""
+    """One topic of a source: its id, the isolation of its own worker, and the ranges that are read."""
 
     topic: str
     topic_id: str | None
@@ -82,12 +81,12 @@ class SourceTopic(_Part):
     counts: RecordCounts = RecordCounts()
 
     def ranges(self) -> tuple[OffsetRange, ...]:
-        """The planned ranges, one per partition."""
+        """Return the planned ranges, one per partition."""
         return tuple(OffsetRange(self.topic, part.partition, part.start, part.end) for part in self.partitions)
 
 
 class SourceCluster(_Part):
-    """One Connect cluster, and where it goes.
+    """One Connect cluster and its destination.
 
     Attributes:
         worker_config_file: path of its worker file, absolute or from the plan's folder.
@@ -112,11 +111,11 @@ class SourceCluster(_Part):
 
     @property
     def becomes(self) -> str:
-        """Where it goes, for people."""
+        """The key space it gets, for people."""
         return PLAIN_KEYS if self.cluster_group_id is None else self.cluster_group_id
 
     def transform(self, topic_type: TopicType) -> KeyTransform:
-        """The transform for the records of one of its topics.
+        """Return the transform for the records of one of its topics.
 
         Raises:
             InvalidClusterGroupIdError: ``cluster_group_id`` was edited into an illegal one.
@@ -159,7 +158,7 @@ class CopySlice:
 
     Attributes:
         source_index: place of the source cluster in the plan.
-        transform: gives the new keys.
+        transform: from old keys to new ones.
         fold: re-emit the state (``--mode state``) instead of every record.
     """
 
@@ -174,7 +173,7 @@ class CopySlice:
 
     @property
     def name(self) -> str:
-        """Text that tells it apart inside its plan: ``0/config/connect-configs[0]``."""
+        """Its name, unique inside the plan: ``0/config/connect-configs[0]``."""
         where = f"{self.offset_range.topic}[{self.offset_range.partition}]"
         return f"{self.source_index}/{self.topic_type.value}/{where}"
 
@@ -256,14 +255,14 @@ class MigrationPlan(_Part):
         write_plan_file(Path(path), self.model_dump_json(indent=2) + "\n")
 
     def in_place(self, source: SourceCluster, topic_type: TopicType) -> bool:
-        """Tell whether a source's topic is the destination's at once: originals and copies side by side."""
+        """Return whether a source's topic is the destination's too: originals and copies lie side by side."""
         return (
             source.kafka_cluster_id == self.destination.kafka_cluster_id
             and source.topics[topic_type].topic == self.destination.topics[topic_type].topic
         )
 
     def slices(self) -> list[CopySlice]:
-        """One slice for each source partition, config topics first, in the order of the plan."""
+        """Return one slice for each source partition, config topics first, in the order of the plan."""
         return [
             CopySlice(
                 source_index=index,
@@ -282,14 +281,14 @@ class MigrationPlan(_Part):
 
 
 def _found(file: str, folder: Path) -> str:
-    """Give where a worker file is: a plan may be carried to another machine together with its files."""
+    """Return the path of a worker file: where it was, or beside a plan that was carried to another machine."""
     planned = folder / file
     beside = folder / planned.name
     return str(beside if not planned.exists() and beside.exists() else planned)
 
 
 def plan_fingerprint(sources: tuple[SourceCluster, ...], mode: str) -> str:
-    """Hash of all transforms of a plan, in order.
+    """Return the hash of all transforms of a plan, in order.
 
     Raises:
         ValueError: a ``cluster_group_id`` is illegal.
@@ -322,7 +321,6 @@ def parse_model(model: type[Model], text: str, path: Path, what: str) -> Model:
     try:
         return model.model_validate_json(text)
     except ValidationError as error:
-        first: Mapping[str, object] = dict(error.errors(include_url=False, include_input=False)[0])
-        location = first.get("loc")
-        where = ".".join(str(part) for part in location) if isinstance(location, tuple) else ""
-        raise PlanFileError(f"{what} {path} is not usable, at {where or 'the top'}: {first.get('msg')}") from error
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"])) or "the top"
+        raise PlanFileError(f"{what} {path} is not usable, at {where}: {first['msg']}") from error

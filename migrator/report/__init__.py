@@ -1,1 +1,1 @@
-"""What a run leaves for people: a folder with a page."""
+"""The evidence of a run: a folder with a page."""

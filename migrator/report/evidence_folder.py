@@ -1,4 +1,4 @@
-"""The folder that each run leaves: plan, manifest and verification as JSON, who ran what, and a page for the ticket.
+"""The evidence folder of a plan: plan, manifest and verification as JSON, the commands that were run, an HTML page.
 
 It holds names and figures, no record and no value.
 """
@@ -35,18 +35,18 @@ _PACKAGES: Final = ("connect-share", "confluent-kafka", "fastavro")
 
 
 @dataclass
-class Leaving:
-    """What a command has to say for the evidence, filled in while it runs."""
+class CommandEvidence:
+    """The result of a command, filled in while it runs."""
 
     verification: Verification | None = None
 
 
 def folder_of(plan_path: Path) -> Path:
-    """Where the evidence of a plan is left: ``move.json`` has ``move.evidence``."""
+    """Return the default folder of a plan: ``move.json`` has ``move.evidence``."""
     return plan_path.with_name(f"{plan_path.stem}.evidence")
 
 
-def leave(
+def write_evidence(
     run: MigrationRun,
     folder: Path | None = None,
     verification: Verification | None = None,
@@ -55,7 +55,7 @@ def leave(
     outcome: str = DONE,
     began_ms: int | None = None,
 ) -> Path:
-    """Write the evidence of a plan as things stand; files that are there are brought up to date.
+    """Write the evidence of a plan; existing files are brought up to date.
 
     Args:
         run: the plan.
@@ -106,29 +106,29 @@ def leave(
 
 
 @contextlib.contextmanager
-def leaving(run: MigrationRun, folder: Path | None, command: str) -> Iterator[Leaving]:
-    """Leave the evidence of a command when it ends, failures included.
+def evidence_of(run: MigrationRun, folder: Path | None, command: str) -> Iterator[CommandEvidence]:
+    """Write the evidence of a command when it ends, failures included.
 
-    A command that was refused before anything was done leaves none. Where the command failed, its own error is what is
-    told, even if the evidence cannot be written.
+    A command that was refused before anything was done leaves none. If the command failed, its own error is raised, even
+    if the evidence cannot be written.
 
     Raises:
-        PlanFileError: as :func:`leave`; refused before the command begins where that can be seen.
+        PlanFileError: as :func:`write_evidence`; refused before the command begins where that can be seen.
     """
     began_ms = int(time.time() * 1000)
     if folder is not None:
         _refuse_another(Path(folder), run.plan.run_id)
-    told = Leaving()
+    evidence = CommandEvidence()
     try:
-        yield told
+        yield evidence
     except BaseException as error:
         outcome = type(error).__name__ if isinstance(error, Exception) else INTERRUPTED
         if run.manifest is not None:
             with contextlib.suppress(ConnectShareError, OSError):
-                leave(run, folder, told.verification, command=command, outcome=outcome, began_ms=began_ms)
+                write_evidence(run, folder, evidence.verification, command=command, outcome=outcome, began_ms=began_ms)
         raise
-    outcome = DONE if told.verification is None or told.verification.equal else DIFFERENT
-    leave(run, folder, told.verification, command=command, outcome=outcome, began_ms=began_ms)
+    outcome = DONE if evidence.verification is None or evidence.verification.equal else DIFFERENT
+    write_evidence(run, folder, evidence.verification, command=command, outcome=outcome, began_ms=began_ms)
 
 
 def _make(folder: Path, run_id: str) -> None:

@@ -1,4 +1,4 @@
-"""Facts before a plan: what is in the topics of some worker files, asked of the clusters; nothing is written.
+"""The facts before a plan: the contents of the topics that worker files name; nothing is written.
 
 Each topic is read once. Memory holds the records of the config topics and, per connector, counts of the others.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -15,14 +15,11 @@ from typing import Final
 from connect_share.admin import Admin
 from connect_share.errors import ConnectShareError, InvalidClusterGroupIdError
 from connect_share.keys import ClusterGroupId
-from connect_share.log.ranges import read_ranges
-from connect_share.records import OffsetRange, Record, TopicType
-from connect_share.state import ClusterConfigState
+from connect_share.records import OffsetRange, TopicType
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import Isolation
 from connect_share.worker_config.secret_values import clear_text_secrets
-from migrator.copy.copy_job import IDLE_TIMEOUT_S
-from migrator.facts.worker_clients import client_id_of
+from migrator.facts.worker_clients import client_id_of, read_records
 from migrator.planner.advice import OWN_OFFSETS_TOPIC
 from migrator.planner.make_plan import DEFAULT_MAX_MESSAGE_BYTES
 from migrator.planner.record_counter import RECORD_OVERHEAD_BYTES
@@ -48,12 +45,12 @@ DESTINATION: Final = "destination"
 ANSWER_TIMEOUT_S: Final = 30.0
 Group = ClusterGroupId | None
 Place = tuple[str | None, str]
-"""A topic: id of its Kafka cluster, its name."""
+"""A topic: the id of its Kafka cluster, its name."""
 
 
 @dataclass
-class _File:
-    """One worker file, and what its cluster said of itself."""
+class _WorkerFile:
+    """One worker file, and the answers of its cluster."""
 
     path: Path
     side: str
@@ -70,9 +67,9 @@ class _File:
 
 @dataclass
 class _Surveyor:
-    """Collects; what cannot be asked is noted, and the rest goes on."""
+    """The facts collected so far. A question that fails is noted, and the survey continues."""
 
-    files: list[_File]
+    files: list[_WorkerFile]
     progress: Progress
     timeout_s: float
     unanswered: list[str] = field(default_factory=list)
@@ -80,57 +77,48 @@ class _Surveyor:
     counts: dict[Place, TopicCount] = field(default_factory=dict)
     groups: list[GroupSurvey] = field(default_factory=list)
 
-    def ask(self) -> None:
-        """Ask each cluster for its topics and workers, and read each topic once."""
-        with ExitStack() as stack:
-            for file in self.files:
-                worker = file.worker
-                admin = stack.enter_context(
-                    Admin(worker.admin_settings(), client_id=client_id_of(worker), timeout_s=self.timeout_s)
-                )
-                try:
-                    file.cluster = admin.cluster_id()
-                except ConnectShareError as error:
-                    self.unanswered.append(f"{file.path}: {error}")
-                    continue
-                try:
-                    file.members = admin.connect_groups()
-                except ConnectShareError as error:
-                    self.unanswered.append(f"{file.path}: workers alive: {error}")
-                for topic_type in TopicType:
-                    place = file.place(topic_type)
-                    if place in self.topics:
-                        continue
-                    try:
-                        self._topic(admin, file, topic_type)
-                    except ConnectShareError as error:
-                        self.unanswered.append(f"{place[1]}: {error}")
+    @contextmanager
+    def _asking(self, where: str) -> Iterator[None]:
+        try:
+            yield
+        except ConnectShareError as error:
+            self.unanswered.append(f"{where}: {error}")
 
-    def _topic(self, admin: Admin, file: _File, topic_type: TopicType) -> None:
+    def read_clusters(self) -> None:
+        """Ask each cluster for its topics and workers, and read each topic once."""
+        for file in self.files:
+            worker = file.worker
+            with (
+                Admin(worker.admin_settings(), client_id=client_id_of(worker), timeout_s=self.timeout_s) as admin,
+                self._asking(str(file.path)),
+            ):
+                file.cluster = admin.cluster_id()
+                with self._asking(f"{file.path}: workers alive"):
+                    file.members = admin.connect_groups()
+                for topic_type in TopicType:
+                    if file.place(topic_type) not in self.topics:
+                        with self._asking(worker.topic(topic_type)):
+                            self._read_topic(admin, file, topic_type)
+
+    def _read_topic(self, admin: Admin, file: _WorkerFile, topic_type: TopicType) -> None:
         cluster, topic = place = file.place(topic_type)
         described = admin.describe_topics([topic]).get(topic)
-        named_by = tuple(str(other.path) for other in self.files if other.worker.topic(topic_type) == topic)
         facts = TopicSurvey(
             kafka_cluster_id=cluster,
             topic=topic,
             topic_type=topic_type,
-            named_by=named_by,
+            named_by=tuple(str(other.path) for other in self.files if other.worker.topic(topic_type) == topic),
             exists=described is not None,
         )
         self.topics[place] = facts
         if described is None:
             return
         configs = admin.topic_configs(topic)
-        numbers = [(topic, part.id) for part in described.partitions]
-        starts = admin.start_offsets(numbers)
-        ends = admin.end_offsets(numbers)
-        # Asked for after the ends: what is committed meanwhile only raises it.
-        stable = admin.end_offsets(numbers, Isolation.READ_COMMITTED)
-        isolation = file.worker.isolation(topic_type)
-        readable = ends
-        if isolation is Isolation.READ_COMMITTED:
-            readable = {at: min(end, stable[at]) for at, end in ends.items()}
-        ranges = [OffsetRange(topic, number, starts[topic, number], readable[topic, number]) for _, number in numbers]
+        partitions = [(topic, part.id) for part in described.partitions]
+        starts = admin.start_offsets(partitions)
+        ends = admin.end_offsets(partitions)
+        # The ends were read before: what is committed meanwhile can only raise the last stable offset.
+        stable = admin.end_offsets(partitions, Isolation.READ_COMMITTED)
         facts = facts.model_copy(
             update={
                 "topic_id": described.topic_id,
@@ -138,99 +126,82 @@ class _Surveyor:
                 "configs": {name: configs[name] for name in TOPIC_CONFIGS if name in configs},
                 "partitions": tuple(
                     PartitionFacts(
-                        partition=number,
-                        start=starts[at],
-                        end=ends[at],
-                        last_stable_offset=stable[at],
-                        transaction_open=stable[at] < ends[at],
+                        partition=key[1],
+                        start=starts[key],
+                        end=ends[key],
+                        last_stable_offset=stable[key],
+                        transaction_open=stable[key] < ends[key],
                     )
-                    for at in numbers
-                    for number in [at[1]]
+                    for key in partitions
                 ),
             }
         )
         self.topics[place] = facts
+        isolation = file.worker.isolation(topic_type)
+        committed = isolation is Isolation.READ_COMMITTED
+        ranges = [
+            OffsetRange(*key, starts[key], min(ends[key], stable[key]) if committed else ends[key])
+            for key in partitions
+        ]
+        self.progress.phase(f"reading {topic}", sum(part.end - part.start for part in ranges))
         count = TopicCount(topic_type)
-        count.read(self._records(file.worker, ranges, isolation))
+        records = read_records(file.worker, ranges, isolation, with_headers=True)
+        count.read(counted(records, self.progress.advance))
         self.counts[place] = count
-        self.topics[place] = facts.model_copy(
-            update={
-                "illegal_keys": count.illegal_keys,
-                "groups": tuple(
-                    each.facts(None if group is None else str(group))
-                    for group, each in sorted(
-                        count.groups.items(), key=lambda item: (item[0] is not None, item[0] or "")
-                    )
-                ),
-            }
-        )
+        groups = tuple(count.groups[group].figures(group) for group in sorted(count.groups, key=_plain_first))
+        self.topics[place] = facts.model_copy(update={"illegal_keys": count.illegal_keys, "groups": groups})
 
-    def _records(self, worker: WorkerConfig, ranges: Sequence[OffsetRange], isolation: Isolation) -> Iterator[Record]:
-        self.progress.phase(f"reading {ranges[0].topic}", sum(part.end - part.start for part in ranges))
-        records = read_ranges(
-            worker.consumer_settings(),
-            ranges,
-            isolation=isolation,
-            client_id=client_id_of(worker),
-            idle_timeout_s=IDLE_TIMEOUT_S,
-            with_headers=True,
-        )
-        yield from counted(records, self.progress.advance)
-
-    def gather_groups(self) -> None:
-        """Fold the groups of each set of topics; a set that several files name is told once."""
-        told: set[tuple[Place, ...]] = set()
+    def fold_groups(self) -> None:
+        """Fold the groups of each set of topics once, also if several files name the set."""
+        seen: set[tuple[Place, ...]] = set()
         for file in self.files:
             places = file.places()
-            if places in told or not any(place in self.counts for place in places):
+            counts = [self.counts[place] for place in places if place in self.counts]
+            if places in seen or not counts:
                 continue
-            told.add(places)
-            found: set[Group] = set()
-            for place in places:
-                found |= self.counts[place].groups.keys() if place in self.counts else set()
-            for group in sorted(found, key=lambda each: (each is not None, each or "")):
-                self.groups.append(self._group(file, group))
+            seen.add(places)
+            groups = {group for count in counts for group in count.groups}
+            self.groups += [self._group(file, group) for group in sorted(groups, key=_plain_first)]
 
-    def _group(self, file: _File, group: Group) -> GroupSurvey:
+    def _group(self, file: _WorkerFile, group: Group) -> GroupSurvey:
         counts = {
             topic_type: self.counts[place].groups.get(group, GroupCount())
             for topic_type in TopicType
             if (place := file.place(topic_type)) in self.counts
         }
-        same = [other for other in self.files if other.places() == file.places()]
-        of_it = [
+        same_topics = [other for other in self.files if other.places() == file.places()]
+        own_files = [
             other
-            for other in same
+            for other in same_topics
             if other.worker.sharing_enabled is (group is not None) and group in {None, other.worker.group_id}
         ]
-        ids = (str(group),) if group is not None else tuple(dict.fromkeys(other.worker.group_id for other in of_it))
+        ids = (str(group),) if group is not None else tuple(dict.fromkeys(other.worker.group_id for other in own_files))
         known = file.members is not None and bool(ids)
         members = sum((file.members or {}).get(name, 0) for name in ids) if known else None
         connectors, secrets, in_tasks = _connectors(group, counts)
-        total = list(counts.values())
+        two_clusters = counts.get(TopicType.STATUS, GroupCount()).clusters.found
         return GroupSurvey(
             kafka_cluster_id=file.cluster,
             topics={topic_type: file.worker.topic(topic_type) for topic_type in TopicType},
             group=None if group is None else str(group),
-            side=" and ".join(dict.fromkeys(other.side for other in same)),
+            side=" and ".join(dict.fromkeys(other.side for other in same_topics)),
             group_ids=ids,
             members=members,
             alive=members is None or members > 0,
-            exactly_once=of_it[0].worker.exactly_once_source_support if of_it else None,
+            exactly_once=own_files[0].worker.exactly_once_source_support if own_files else None,
             connectors=connectors,
             tasks=sum(connector.tasks for connector in connectors),
-            records=sum(count.records for count in total),
-            bytes=sum(count.bytes for count in total),
-            unparseable=sum(count.unparseable for count in total),
+            records=sum(count.records for count in counts.values()),
+            bytes=sum(count.bytes for count in counts.values()),
+            unparseable=sum(count.unparseable for count in counts.values()),
             secrets=secrets,
             secrets_in_tasks=in_tasks,
-            two_clusters=_two_clusters(counts, file),
+            two_clusters=None if two_clusters is None else two_clusters.told(file.worker.topic(TopicType.STATUS)),
         )
 
 
-def _two_clusters(counts: dict[TopicType, GroupCount], file: _File) -> str | None:
-    found = counts.get(TopicType.STATUS, GroupCount()).clusters.found
-    return None if found is None else found.told(file.worker.topic(TopicType.STATUS))
+def _plain_first(group: Group) -> tuple[bool, str]:
+    return group is not None, group or ""
 
 
 def _connectors(
@@ -248,7 +219,7 @@ def _connectors(
     for name in sorted(state.connectors()):
         properties = state.connector_config(name) or {}
         secrets += [SecretPlace(connector=name, property=each) for each in clear_text_secrets(properties)]
-        in_tasks += _secrets_in_tasks(state, name)
+        in_tasks += sum(len(clear_text_secrets(state.task_config(task) or {})) for task in state.tasks(name))
         connectors.append(
             ConnectorSurvey(
                 name=name,
@@ -269,10 +240,6 @@ def _connectors(
     return tuple(connectors), tuple(secrets), in_tasks
 
 
-def _secrets_in_tasks(state: ClusterConfigState, name: str) -> int:
-    return sum(len(clear_text_secrets(state.task_config(task) or {})) for task in state.tasks(name))
-
-
 def _moves(surveyor: _Surveyor) -> list[MoveSurvey]:
     sources = [file for file in surveyor.files if file.side == SOURCE]
     destinations = [file for file in surveyor.files if file.side == DESTINATION]
@@ -283,7 +250,7 @@ def _moves(surveyor: _Surveyor) -> list[MoveSurvey]:
     ]
 
 
-def _move(surveyor: _Surveyor, source: _File, destination: _File, *, paired: bool) -> MoveSurvey:
+def _move(surveyor: _Surveyor, source: _WorkerFile, destination: _WorkerFile, *, paired: bool) -> MoveSurvey:
     sharing = destination.worker.sharing_enabled
     becomes = (destination if paired else source).worker.group_id if sharing else None
     illegal = False
@@ -319,8 +286,8 @@ def _move(surveyor: _Surveyor, source: _File, destination: _File, *, paired: boo
     )
 
 
-def _limit(surveyor: _Surveyor, destination: _File, topic_type: TopicType) -> int:
-    """Give what the destination's topic takes, or would take once it is created."""
+def _limit(surveyor: _Surveyor, destination: _WorkerFile, topic_type: TopicType) -> int:
+    """Return the largest record that the destination's topic takes, or will take once it is created."""
     found = surveyor.topics.get(destination.place(topic_type))
     settings = destination.worker.topic_settings(topic_type) if found is None or not found.exists else found.configs
     return int(settings.get("max.message.bytes", DEFAULT_MAX_MESSAGE_BYTES))
@@ -351,22 +318,25 @@ def survey(
     progress: Progress | None = None,
     timeout_s: float = ANSWER_TIMEOUT_S,
 ) -> Survey:
-    """Look at everything that a move between these files would touch; a missing topic is a fact.
+    """Read everything that a move between these files would touch; a missing topic is a fact.
 
     Args:
         source_files: worker files of the clusters that may be moved.
-        destination_files: one for all sources, or one for each; none: no move is looked at.
-        progress: told how far the reading is.
+        destination_files: one for all sources, or one for each; none: no move is judged.
+        progress: reports the reading.
         timeout_s: longest wait for each answer of a cluster.
 
     Raises:
         ConfigError: a worker file is wrong.
     """
-    files = [_File(Path(path).resolve(), SOURCE, WorkerConfig.from_file(path)) for path in source_files]
-    files += [_File(Path(path).resolve(), DESTINATION, WorkerConfig.from_file(path)) for path in destination_files]
+    files = [
+        _WorkerFile(Path(path).resolve(), side, WorkerConfig.from_file(path))
+        for side, paths in ((SOURCE, source_files), (DESTINATION, destination_files))
+        for path in paths
+    ]
     surveyor = _Surveyor(files, progress or Silent(), timeout_s)
-    surveyor.ask()
-    surveyor.gather_groups()
+    surveyor.read_clusters()
+    surveyor.fold_groups()
     return Survey(
         topics=tuple(surveyor.topics.values()),
         groups=tuple(surveyor.groups),

@@ -1,4 +1,4 @@
-"""One pass over one topic: counted by group; only config records are kept, until their group was folded."""
+"""The counts of one topic by group, from one pass. Only config records are kept, until their group was folded."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from connect_share.state.plain_clusters import PlainClusterWatch
 from migrator.survey.found import GroupInTopic
 
 MOST_WORKER_IDS: Final = 20
-"""Workers kept for each connector: a history of restarts must not fill the memory."""
+"""Worker ids kept for each connector: a long history of restarts must not fill the memory."""
 
 
 @dataclass
 class GroupCount:
-    """Figures of one group in one topic.
+    """The figures of one group in one topic.
 
     Attributes:
         config: its records of the config topic, in order.
@@ -41,18 +41,10 @@ class GroupCount:
     workers: dict[str, set[str]] = field(default_factory=dict)
     clusters: PlainClusterWatch = field(default_factory=PlainClusterWatch)
 
-    def facts(self, group: str | None) -> GroupInTopic:
-        """Give the figures."""
-        return GroupInTopic(
-            group=group,
-            records=self.records,
-            tombstones=self.tombstones,
-            bytes=self.bytes,
-            largest_bytes=self.largest_bytes,
-            unparseable=self.unparseable,
-            unreadable_headers=self.unreadable_headers,
-            first_unreadable=self.first_unreadable,
-        )
+    def figures(self, group: ClusterGroupId | None) -> GroupInTopic:
+        """Return the figures as data."""
+        figures = {name: getattr(self, name) for name in GroupInTopic.model_fields if name != "group"}
+        return GroupInTopic(group=None if group is None else str(group), **figures)
 
 
 @dataclass
@@ -64,7 +56,7 @@ class TopicCount:
     groups: dict[ClusterGroupId | None, GroupCount] = field(default_factory=dict)
 
     def read(self, records: Iterable[Record]) -> None:
-        """Take all records of the topic, in order within each partition."""
+        """Count all records of the topic, in order within each partition."""
         for record in records:
             parts = None if record.key is None else split_key(self.topic_type, record.key)
             if parts is None:
@@ -92,7 +84,7 @@ class TopicCount:
         parsed = None
         try:
             parsed = connect_json.loads(value)
-            # Keys of the config topic that belong to no connector, such as the session key, are read all the same.
+            # On the config topic a key without a connector, such as the session key, can be read too.
             count.unparseable += connector is None and self.topic_type is not TopicType.CONFIG
         except ValueFormatError:
             count.unparseable += 1

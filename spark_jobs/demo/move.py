@@ -14,7 +14,7 @@ from migrator.copy.evidence import SliceEvidence
 from migrator.facts.migration_run import MigrationRun, locked_run
 from migrator.plan.plan import MigrationPlan
 from migrator.planner import make_plan as planner
-from migrator.report.evidence_folder import leaving
+from migrator.report.evidence_folder import evidence_of
 from migrator.verify import verification
 from spark_jobs.apply_plan import SPARK_ENGINE, copy_engine
 from spark_jobs.demo.result import Move, MovedTopic
@@ -41,7 +41,7 @@ def apply_plan(plan_file: Path) -> None:
     Raises:
         ConnectShareError: the plan was refused, or the copy failed.
     """
-    with locked_run(plan_file) as run, leaving(run, None, "apply"), ProgressLine(sys.stderr) as progress:
+    with locked_run(plan_file) as run, evidence_of(run, None, "apply"), ProgressLine(sys.stderr) as progress:
         apply.apply_plan(run, engine=copy_engine(progress), engine_name=SPARK_ENGINE, progress=progress)
 
 
@@ -52,7 +52,7 @@ def verify_plan(plan_file: Path) -> tuple[Move, verification.Verification]:
         ConnectShareError: the comparison could not be made.
     """
     run = MigrationRun.load(plan_file)
-    with leaving(run, None, "verify") as evidence, ProgressLine(sys.stderr) as progress:
+    with evidence_of(run, None, "verify") as evidence, ProgressLine(sys.stderr) as progress:
         evidence.verification = found = verification.verify_plan(run, engine=verify_engine(progress), progress=progress)
     parts: dict[tuple[int, str], list[SliceEvidence]] = {}
     for each in run.applied().evidence:

@@ -31,7 +31,7 @@ from migrator.plan.plan import (
     plan_fingerprint,
 )
 from migrator.report import evidence_folder
-from migrator.report.evidence_folder import folder_of, leave, leaving
+from migrator.report.evidence_folder import evidence_of, folder_of, write_evidence
 from migrator.transform.rules import SkipReason
 from migrator.verify.equality import Mismatch, StateDifference
 from migrator.verify.verification import Verification
@@ -195,20 +195,20 @@ def left(folder: Path, name: str, verification: Verification | None = None, **ch
     folder.mkdir()
     path = folder / "move.json"
     a_manifest(path, a_plan(path, name), name, **changes)
-    with leaving(a_run(path), None, "apply"):
+    with evidence_of(a_run(path), None, "apply"):
         pass
-    return (leave(a_run(path), None, verification, command="verify") / "report.html").read_text()
+    return (write_evidence(a_run(path), None, verification, command="verify") / "report.html").read_text()
 
 
 def test_everything_is_there_and_private(tmp_path: Path) -> None:
     path = tmp_path / "move.json"
     plan = a_plan(path)
     manifest = a_manifest(path, plan)
-    with leaving(a_run(path), None, "apply"):
+    with evidence_of(a_run(path), None, "apply"):
         pass
-    with leaving(a_run(path), None, "verify") as evidence:
+    with evidence_of(a_run(path), None, "verify") as evidence:
         evidence.verification = a_verification()
-    with leaving(a_run(path), None, "resume"):  # brings the folder up to date, and keeps the verification
+    with evidence_of(a_run(path), None, "resume"):  # brings the folder up to date, and keeps the verification
         pass
     folder = folder_of(path)
     assert folder.name == "move.evidence"
@@ -288,7 +288,7 @@ def test_the_verdict_is_the_results(tmp_path: Path) -> None:
     assert "None was made: nothing can be restored" in back
     (tmp_path / "d").mkdir()
     a_plan(tmp_path / "d" / "move.json")
-    page = (leave(a_run(tmp_path / "d" / "move.json")) / "report.html").read_text()
+    page = (write_evidence(a_run(tmp_path / "d" / "move.json")) / "report.html").read_text()
     assert "not applied" in page
     assert not (tmp_path / "d" / "move.evidence" / "manifest.json").exists()
 
@@ -296,7 +296,7 @@ def test_the_verdict_is_the_results(tmp_path: Path) -> None:
 def test_a_page_stays_one_that_opens(tmp_path: Path) -> None:
     path = tmp_path / "move.json"
     a_manifest(path, a_plan(path, sources=1_000))
-    page = (leave(a_run(path), None, a_verification(count=20_000)) / "report.html").read_text()
+    page = (write_evidence(a_run(path), None, a_verification(count=20_000)) / "report.html").read_text()
     assert "and 19,700 more" in page
     assert len(page) < 1_000_000
 
@@ -304,12 +304,12 @@ def test_a_page_stays_one_that_opens(tmp_path: Path) -> None:
 def test_a_failure_is_told_and_its_own_error_comes_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "move.json"
     plan = a_plan(path)
-    with pytest.raises(CopyError), leaving(a_run(path), None, "apply"):  # refused before there was a manifest
+    with pytest.raises(CopyError), evidence_of(a_run(path), None, "apply"):  # refused before there was a manifest
         raise CopyError("no")
     assert not folder_of(path).exists()
     a_manifest(path, plan)
     for error in (CopyError("no"), KeyboardInterrupt()):
-        with pytest.raises(type(error)), leaving(a_run(path), None, "apply"):
+        with pytest.raises(type(error)), evidence_of(a_run(path), None, "apply"):
             raise error
     assert [run["outcome"] for run in json.loads((folder_of(path) / "runs.json").read_text())["runs"]] == [
         "CopyError",
@@ -320,9 +320,9 @@ def test_a_failure_is_told_and_its_own_error_comes_out(tmp_path: Path, monkeypat
         raise PlanFileError("no room")
 
     monkeypatch.setattr(evidence_folder, "write_plan_file", full)
-    with pytest.raises(CopyError), leaving(a_run(path), None, "apply"):
+    with pytest.raises(CopyError), evidence_of(a_run(path), None, "apply"):
         raise CopyError("no")
-    with pytest.raises(PlanFileError, match="no room"), leaving(a_run(path), None, "apply"):
+    with pytest.raises(PlanFileError, match="no room"), evidence_of(a_run(path), None, "apply"):
         pass
 
 
@@ -331,13 +331,13 @@ def test_another_folder_but_not_that_of_another_plan(tmp_path: Path) -> None:
     a_plan(path)
     a_plan(second, run_id="r2")
     mine = tmp_path / "deep" / "evidence"
-    assert leave(a_run(path), mine) == mine
+    assert write_evidence(a_run(path), mine) == mine
     before = (mine / "plan.json").read_bytes()
     began = []
-    with pytest.raises(PlanFileError, match="another plan"), leaving(a_run(second), mine, "apply"):
+    with pytest.raises(PlanFileError, match="another plan"), evidence_of(a_run(second), mine, "apply"):
         began.append(1)
     assert began == []
     assert (mine / "plan.json").read_bytes() == before
     (tmp_path / "file").write_text("")
     with pytest.raises(PlanFileError, match="cannot be made"):
-        leave(a_run(path), tmp_path / "file" / "x")
+        write_evidence(a_run(path), tmp_path / "file" / "x")

@@ -78,8 +78,8 @@ def test_it_answers_fails_and_ends_with_the_first_one() -> None:
         "[1, 2, 3] [1, 2] True",
         "['PlanFileError', 'what, where']",
         "['PlanFileError', 'what, where']",  # again, and nobody waits for more
-        "['CopyError', 'the second process was ended: resume goes on with what it left']",
-        "CopyError the second process was ended: resume goes on with what it left",
+        "['CopyError', 'the second process was ended: connect-share-migrate resume continues from there']",
+        "CopyError the second process was ended: connect-share-migrate resume continues from there",
         "['CopyError', 'what, where']",  # the first process must not take it for its own, and go on
     ]
 
