@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from functools import partial
+from typing import Final
 
 from connect_share.client import (
     Consumer,
@@ -22,13 +22,10 @@ from connect_share.client import (
     TopicPartition,
     TopicRight,
     consumer,
-    is_end_of_partition,
-    to_record,
     translate,
 )
 from connect_share.errors import BrokerError, ReadToEndTimeoutError
-from connect_share.log.protocol import RecordSink
-from connect_share.records import Record
+from connect_share.log.record_feed import RecordFeed
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
 
 _log = logging.getLogger(__name__)
@@ -54,49 +51,44 @@ _FIRST: Final = 20_000
 """While the client takes its first, large answer apart, it and whoever frees records get into each other's way: small
 batches of these many records gave a start on the KIP's workload a tenth less time, and cost large ones seven percent."""
 _IDLE_S: Final = 0.005
-_SEPARATOR: Final = b"\n"
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class CatchUp:
     """What a read to the end found in one topic.
 
     Attributes:
         positions: next offset of each partition.
-        records: all records, own and foreign.
-        own: those whose key has the sink's prefix.
+        own: records whose key has the sink's prefix.
+        foreign: all others.
         first_record_s: seconds from the start until the first record was there; 0 if there was none.
         wait_s: seconds in which the client was asked for records; of all topics that are read together.
-        apply_s: seconds in which the sink took records.
-        seconds: seconds altogether, until the last of the topics that are read together was done.
-        ends_seen: offsets at which the client met the end of a partition.
+        apply_s: seconds in which the sink applied records.
     """
 
-    positions: dict[int, int]
-    records: int = 0
-    own: int = 0
-    first_record_s: float = 0.0
-    wait_s: float = 0.0
-    apply_s: float = 0.0
-    seconds: float = 0.0
-    ends_seen: dict[int, int] = field(default_factory=dict)
+    positions: Mapping[int, int]
+    own: int
+    foreign: int
+    first_record_s: float
+    wait_s: float
+    apply_s: float
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class TopicRead:
     """One topic's part of a read.
 
     Attributes:
         end_offsets: of all partitions.
         starts: where to begin, for partitions that do not begin at 0.
-        go_on: called once a round, also while no record comes; what it raises ends the read.
+        check: called once a round, also while no record comes; what it raises ends the read.
     """
 
     topic: str
     end_offsets: Mapping[int, int]
-    sink: RecordSink
+    feed: RecordFeed
     starts: Mapping[int, int] = field(default_factory=dict)
-    go_on: Callable[[], None] = lambda: None
+    check: Callable[[], None] = lambda: None
 
 
 def catch_up_consumer(
@@ -116,7 +108,7 @@ def catch_up_consumer(
 
 
 def catch_up(
-    reader: Consumer, readings: Sequence[Reading], *, timeout_s: float, isolation: Isolation, assigned: bool = False
+    reader: Consumer, reads: Sequence[TopicRead], *, timeout_s: float, isolation: Isolation
 ) -> dict[str, CatchUp]:
     """Feed sinks with everything before the ends given (and what a batch holds beyond), all topics by one client.
 
@@ -124,11 +116,10 @@ def catch_up(
     empty partition, and one of which everything was compacted away, is done at once.
 
     Args:
-        reader: made by :func:`catch_up_consumer`.
-        readings: different topics, whose sinks have the same ``key_prefix``.
+        reader: made by :func:`catch_up_consumer`; fetches all partitions from the starts already.
+        reads: of different topics.
         timeout_s: limit of the whole.
         isolation: the reader's, for the message of a time-out.
-        assigned: the reader fetches from these starts already.
 
     Returns:
         What was found, by topic.
@@ -137,166 +128,105 @@ def catch_up(
         ReadToEndTimeoutError: an end was not reached in time, with read_committed perhaps because a transaction is open.
         BrokerError: a partition cannot be read.
     """
-    return _CatchingUp(reader, readings, assigned=assigned).run(timeout_s, isolation)
+    return _CatchUpLoop(reader, reads).run(timeout_s, isolation)
 
 
-class _CatchingUp:
-    def __init__(self, reader: Consumer, readings: Sequence[Reading], *, assigned: bool) -> None:
+class _CatchUpLoop:
+    def __init__(self, reader: Consumer, reads: Sequence[TopicRead]) -> None:
         self._reader = reader
-        self._begun = assigned
-        self._readings = {reading.topic: reading for reading in readings}
-        self._topics = [reading.topic for reading in readings]
-        (self._prefix,) = {reading.sink.key_prefix for reading in readings}
-        self._found = {
-            each.topic: CatchUp({partition: each.starts.get(partition, 0) for partition in each.end_offsets})
-            for each in readings
+        self._reads = {read.topic: read for read in reads}
+        self._topics = list(self._reads)
+        self._positions = {
+            (read.topic, partition): read.starts.get(partition, 0) for read in reads for partition in read.end_offsets
         }
         self._waiting = {
-            (each.topic, partition): end
-            for each in readings
-            for partition, end in each.end_offsets.items()
-            if end > each.starts.get(partition, 0)
+            (read.topic, partition): end
+            for read in reads
+            for partition, end in read.end_offsets.items()
+            if end > read.starts.get(partition, 0)
         }
-        # One that fetches already does so from all partitions, also from those that had nothing new a moment ago.
-        everywhere = [(each.topic, partition) for each in readings for partition in each.end_offsets]
-        self._assigned = [TopicPartition(*at) for at in sorted(everywhere if assigned else self._waiting)]
         self._wait_s = 0.0
 
     def run(self, timeout_s: float, isolation: Isolation) -> dict[str, CatchUp]:
         began = time.monotonic()
-        starts = {at: self._found[at[0]].positions[at[1]] for at in sorted(self._waiting)}
-        if starts and not self._begun:
-            # Offset 0, and "earliest" where that is gone: asking for the beginning by name costs librdkafka half a second.
-            self._reader.assign([TopicPartition(topic, partition, at) for (topic, partition), at in starts.items()])
-        budget = sum(end - starts[at] for at, end in self._waiting.items())
+        budget = sum(end - self._positions[at] for at, end in self._waiting.items())
         small_until = budget - _FIRST
         while self._waiting:
-            for reading in self._readings.values():
-                reading.go_on()
+            for read in self._reads.values():
+                read.check()
             wanted = max(1, min(_FIRST_BATCH if budget > small_until else _BATCH, budget))
             asked_s = time.monotonic()
             try:
                 messages = self._reader.consume(wanted, _IDLE_S)
             except KafkaException as exc:
                 raise translate(exc, f"reading topic {', '.join(self._topics)}", TopicRight.READ) from exc
-            came_s = time.monotonic()
-            self._wait_s += came_s - asked_s
+            self._wait_s += time.monotonic() - asked_s
             got = len(messages)
             if messages:
-                budget -= self._take(messages, came_s - began)
+                self._deliver(messages)
                 messages.clear()
+            budget -= got
             if got < wanted or budget <= 0:
                 budget = self._advance()
                 if self._waiting and time.monotonic() - began > timeout_s:
                     self._give_up(timeout_s, isolation)
-        # A partition that was done early has gone on meanwhile, and its records are in the sink already.
-        self._note_positions(self._assigned)
-        for found in self._found.values():
-            found.seconds = time.monotonic() - began
-            found.wait_s = self._wait_s
-        return self._found
+        # The client fetches on from a partition that was done early, and its records are in the sink already.
+        self._note_positions([TopicPartition(*at) for at in self._positions])
+        return {topic: self._found(topic, began) for topic in self._topics}
 
-    def _take(self, messages: list[Message], now_s: float) -> int:
-        """Hand a batch to the sinks; give the number of records in it."""
-        keys: list[Any] = [message.key() for message in messages]
-        try:
-            together: bytes = _SEPARATOR.join(keys)
-        except TypeError:
-            # There is a null: only now can there be events among the records; a null key itself is rare.
-            messages = [message for message in messages if not self._is_event(message)]
-            keys = [message.key() for message in messages]
-            together = _SEPARATOR.join(key for key in keys if key is not None)
-        own: list[Message] = messages
-        if self._prefix:
-            # One look at all keys at once: most batches of a large topic hold nothing of one's own.
-            if self._prefix in together:
-                prefix = self._prefix
-                pairs = zip(messages, keys, strict=True)
-                own = [message for message, key in pairs if key is not None and key.startswith(prefix)]
-            else:
-                own = []
-        counts = self._by_topic(messages)
-        for topic, count in counts.items():
-            found = self._found[topic]
-            if count and not found.records:
-                found.first_record_s = now_s
-            found.records += count
-        if own:
-            self._apply(own)
-        if len(own) < len(messages):
-            self._skip(Counter(counts), messages, keys, own)
-        return len(messages)
+    def _deliver(self, messages: list[Message]) -> None:
+        for topic, batch in self._by_topic(messages).items():
+            self._reads[topic].feed.deliver(batch, partial(raise_unless_passing, topic=topic))
 
-    def _by_topic(self, messages: list[Message]) -> Mapping[Any, int]:
-        if len(self._topics) == 1 or not messages:
-            return {self._topics[0]: len(messages)}
-        topics = [message.topic() for message in messages]
-        # Counting one name in a list takes half the time of counting all of them, and most batches are of one topic.
+    def _by_topic(self, messages: list[Message]) -> Mapping[str, list[Message]]:
+        only = self._topics[0]
+        if len(self._topics) == 1:
+            return {only: messages}
+        topics = [message.topic() or only for message in messages]
+        # Counting one name in a list takes half the time of splitting it, and most batches are of one topic.
         first = topics[0]
-        return {first: len(topics)} if topics.count(first) == len(topics) else Counter(topics)
-
-    def _apply(self, own: list[Message]) -> None:
-        records: dict[str, list[Record]] = {}
-        for message in own:
-            record = to_record(message)
-            records.setdefault(record.topic, []).append(record)
-        for topic, theirs in records.items():
-            found = self._found[topic]
-            began = time.monotonic()
-            self._readings[topic].sink.apply(theirs)
-            found.apply_s += time.monotonic() - began
-            found.own += len(theirs)
-
-    def _skip(self, counts: Counter[Any], messages: list[Message], keys: list[Any], own: list[Message]) -> None:
-        if own:
-            counts.subtract(self._by_topic(own))
-        for topic, count in counts.items():
-            sink = self._readings[topic].sink
-            if not count:
-                continue
-            told: list[Any] = []
-            if sink.wants_foreign_keys:
-                pairs = zip(messages, keys, strict=True)
-                theirs = [key for message, key in pairs if message.topic() == topic]
-                told = [key for key in theirs if key is None or not key.startswith(self._prefix)]
-            sink.skip(count, told)
-
-    def _is_event(self, message: Message) -> bool:
-        error = message.error()
-        if error is None:
-            return False
-        topic = message.topic() or self._topics[0]
-        if is_end_of_partition(error):
-            self._found[topic].ends_seen[message.partition() or 0] = message.offset() or 0
-            return True
-        raise_unless_passing(error, topic)
-        return True
+        if topics.count(first) == len(topics):
+            return {first: messages}
+        split: dict[str, list[Message]] = {}
+        for topic, message in zip(topics, messages, strict=True):
+            split.setdefault(topic, []).append(message)
+        return split
 
     def _advance(self) -> int:
-        """Note how far each partition is, and which have reached their end; give the most records that may be left.
+        """Note which partitions have reached their end; return the most records that may be left.
 
         Records beyond the known ends have come as well, of partitions that were done before others.
         """
         self._note_positions([TopicPartition(*at) for at in self._waiting])
-        left = {at: end - self._found[at[0]].positions[at[1]] for at, end in self._waiting.items()}
+        left = {at: end - self._positions[at] for at, end in self._waiting.items()}
         self._waiting = {at: end for at, end in self._waiting.items() if left[at] > 0}
         return sum(left[at] for at in self._waiting)
 
     def _note_positions(self, partitions: list[TopicPartition]) -> None:
-        if not partitions:
-            return
         for at in self._reader.position(partitions):
-            found, number = self._found[at.topic], at.partition
-            found.positions[number] = max(at.offset, found.ends_seen.get(number, 0), found.positions[number])
+            place = (at.topic, at.partition)
+            self._positions[place] = max(self._reads[at.topic].feed.position(at), self._positions[place])
+
+    def _found(self, topic: str, began: float) -> CatchUp:
+        feed = self._reads[topic].feed
+        return CatchUp(
+            positions={partition: offset for (name, partition), offset in self._positions.items() if name == topic},
+            own=feed.own,
+            foreign=feed.foreign,
+            first_record_s=0.0 if feed.first_at_s is None else feed.first_at_s - began,
+            wait_s=self._wait_s,
+            apply_s=feed.apply_s,
+        )
 
     def _give_up(self, timeout_s: float, isolation: Isolation) -> None:
         topic = min(self._waiting)[0]
         waiting = {partition: end for (name, partition), end in self._waiting.items() if name == topic}
-        raise not_at_end(topic, waiting, self._found[topic].positions, timeout_s, isolation)
+        positions = {partition: offset for (name, partition), offset in self._positions.items() if name == topic}
+        raise not_at_end(topic, waiting, positions, timeout_s, isolation)
 
 
 def raise_unless_passing(error: KafkaError, topic: str) -> None:
-    """Raise what ends a reader; log what passes by itself.
+    """Log an error that passes by itself.
 
     Raises:
         BrokerError: the topic is gone, may not be read, or has lost the records at this offset.
@@ -326,7 +256,7 @@ def not_at_end(
     *,
     trouble: BrokerError | None = None,
 ) -> ReadToEndTimeoutError:
-    """Say which partition is behind and why that may be; ``trouble``: what the reader met since it moved last."""
+    """Return the error that names the partition that is behind; ``trouble``: what the reader met since it moved last."""
     partition = min(waiting)
     position, end = positions.get(partition, 0), waiting[partition]
     why = (

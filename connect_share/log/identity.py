@@ -1,4 +1,4 @@
-"""Noticing that a topic was deleted and created again (KIP-516): neither readers nor producers are told.
+"""Noticing that a topic was deleted and created again (KIP-516): neither readers nor producers hear of it.
 
 A reader goes on at its offset in the new topic, a producer writes into it, both without an error. So the id is asked for
 again and again, and an acknowledgement counts only once it is known to be of the topic that was read.
@@ -45,14 +45,14 @@ class TopicIdentity:
         self.topic_id: str | None = None
         self.seen_s = 0.0
 
-    def learnt(self, topic_id: str | None, at_s: float) -> None:
-        """Take the id of the topic that is read from now on; ``at_s``: of the monotonic clock, when it was asked for."""
+    def begin(self, topic_id: str | None, at_s: float) -> None:
+        """Set the id of the topic that is read from now on; ``at_s``: of the monotonic clock, when it was asked for."""
         self.topic_id, self.seen_s = topic_id, at_s
         if topic_id is None:
             _log.info("The brokers give no id of topic %s: that it is created again would not be noticed", self._topic)
 
     def is_fresh(self) -> bool:
-        """Tell whether the id was seen a moment ago, or cannot be asked for."""
+        """Return whether the id was seen a moment ago, or cannot be asked for."""
         return self.topic_id is None or time.monotonic() - self.seen_s <= FRESH_S
 
     def confirm(self, timeout_s: float, *, at_once: bool = False) -> None:
@@ -101,16 +101,10 @@ class IdentityWatch:
     Args:
         topic: its name.
         identity: of the topic.
-        fail: told of the error that ends the log.
+        fail: called with the error that ends the log.
     """
 
-    def __init__(
-        self,
-        topic: str,
-        identity: TopicIdentity,
-        *,
-        fail: Callable[[ConnectShareError], None],
-    ) -> None:
+    def __init__(self, topic: str, identity: TopicIdentity, *, fail: Callable[[ConnectShareError], None]) -> None:
         self._topic = topic
         self._identity = identity
         self._fail = fail
@@ -130,7 +124,7 @@ class IdentityWatch:
         return self._thread
 
     def look_now(self) -> bool:
-        """Ask soon: there is a sign that the topic is gone. Give whether that can be known."""
+        """Ask soon: there is a sign that the topic is gone. Return whether that can be known."""
         with self._changed:
             self._due = True
             self._changed.notify_all()
@@ -181,7 +175,7 @@ class IdentityWatch:
             future.set_exception(error)
 
     def flush(self, timeout_s: float) -> bool:
-        """Wait until nothing waits to be handed out; tell whether that is so."""
+        """Wait until nothing waits to be handed out; return whether that is so."""
         deadline_s = time.monotonic() + timeout_s
         with self._changed:
             return self._changed.wait_for(lambda: not self._waiting and not self._busy, remaining_s(deadline_s))
@@ -228,7 +222,7 @@ class IdentityWatch:
                     return
 
     def _ask(self, somebody_waits: bool) -> ConnectShareError | None:
-        """Ask until there is an answer if somebody waits for it; give what is wrong."""
+        """Ask until there is an answer if somebody waits for it; return what is wrong."""
         while True:
             with self._changed:
                 passed = list(self._passed)
@@ -250,7 +244,7 @@ class IdentityWatch:
 
 
 def _with_names(error: TopicRecreatedError, passed: list[RecordMetadata]) -> TopicRecreatedError:
-    """Name what was acknowledged since the topic was seen last: it may lie in the new one."""
+    """Add what was acknowledged since the topic was seen last: it may lie in the new one."""
     if not passed:
         return error
     named = ", ".join(f"[{record.partition}]@{record.offset}" for record in passed[:_NAMED])

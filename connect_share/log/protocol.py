@@ -25,25 +25,18 @@ class RecordMetadata:
 
 
 class RecordSink(Protocol):
-    """The receiving side of a log: one backing store.
-
-    Both methods are called from one thread at a time, in log order per partition. They must not raise for
-    a bad record (it is counted instead); what they do raise ends the log with ``LogFailedError``.
-    """
+    """The receiving side of a log: one backing store."""
 
     @property
     def key_prefix(self) -> bytes:
         """Keys that do not start with these bytes are foreign; ``b""`` lets every record through."""
 
-    @property
-    def wants_foreign_keys(self) -> bool:
-        """Whether :meth:`skip` has to be told the keys, which takes time; may change at any moment."""
-
     def apply(self, records: Sequence[Record]) -> None:
-        """Take the next records whose key starts with ``key_prefix`` (``b""``: null keys too)."""
+        """Apply the next records whose key starts with ``key_prefix`` (``b""``: null keys too).
 
-    def skip(self, count: int, keys: Sequence[bytes | None]) -> None:
-        """Take notice of ``count`` foreign records; ``keys`` are theirs if they are wanted, else none."""
+        Called from one thread at a time, in log order per partition. It must not raise for a bad record (it is counted
+        instead); what it does raise ends the log with ``LogFailedError``.
+        """
 
 
 class CompactedLog(Protocol):
@@ -56,6 +49,10 @@ class CompactedLog(Protocol):
     @property
     def partition_count(self) -> int:
         """Number of partitions seen at start."""
+
+    @property
+    def foreign_records(self) -> int:
+        """Number of records read whose key does not have the sink's prefix."""
 
     def start(self) -> None:
         """Make sure of the topic, read it to the end known now, then follow it in a thread.
@@ -70,11 +67,7 @@ class CompactedLog(Protocol):
         """Send what is under way, within ``timeout_s``, then end the thread and close the clients; may be called twice."""
 
     def check_may_wait(self) -> None:
-        """Refuse a wait by a thread that it would wait for, such as one that tells a listener.
-
-        Raises:
-            UsageError: it is one.
-        """
+        """Raise ``UsageError`` in a thread that a wait would wait for, such as the one that calls a listener."""
 
     def read_to_end(self, timeout_s: float) -> None:
         """Return once every record that is in the topic at the time of the call was applied.
@@ -84,6 +77,13 @@ class CompactedLog(Protocol):
             LogFailedError: the thread died earlier.
         """
 
+    def read_past(self, written: RecordMetadata, timeout_s: float) -> None:
+        """Return once an acknowledged record, and everything before it in its partition, was applied.
+
+        Raises:
+            ReadToEndTimeoutError, LogFailedError: as :meth:`read_to_end`.
+        """
+
     def send(self, key: bytes, value: bytes | None) -> Future[RecordMetadata]:
         """Write one record; the future ends with the acknowledgement or a ``ConnectShareError``."""
 
@@ -91,21 +91,20 @@ class CompactedLog(Protocol):
         """Wait until every record sent so far is acknowledged or failed."""
 
     def check_topic(self) -> None:
-        """Refuse to believe what was read if the topic is gone, or is not followed any more.
+        """Raise if what was read must not be believed any more.
 
         Raises:
-            TopicRecreatedError: it was deleted, or created again.
+            TopicRecreatedError: the topic was deleted, or created again.
             LogFailedError: the thread that follows it died.
             StoreClosedError: it is followed by another process, from which this one was forked.
         """
 
     def positions(self) -> Mapping[int, int]:
-        """Next offset to be read of each partition: the consumer's progress, foreign records included."""
+        """Return the next offset to be read of each partition: the consumer's progress, foreign records included."""
 
     def between_batches(self, look: Callable[[Mapping[int, int]], T], timeout_s: float) -> T:
-        """Read to the end, then give what ``look`` says of the positions while nothing is being applied.
+        """Read to the end, then return the result of ``look``, called with the positions while nothing is being applied.
 
         Raises:
-            ReadToEndTimeoutError: as :meth:`read_to_end`.
-            LogFailedError: the thread died.
+            ReadToEndTimeoutError, LogFailedError: as :meth:`read_to_end`.
         """

@@ -1,4 +1,4 @@
-"""Small questions for the thread that applies records, answered between two batches."""
+"""Small tasks for the thread that applies records, run between two batches."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ _LOOK_S: Final = 0.1
 
 
 class TailTasks:
-    """Questions that wait; thread-safe."""
+    """Tasks that wait to be run; thread-safe."""
 
     def __init__(self, topic: str) -> None:
         self._topic = topic
         self._lock = threading.Lock()
         self._waiting: list[Callable[[Mapping[int, int]], None]] = []
 
-    def ask(self, look: Callable[[Mapping[int, int]], T], deadline_s: float, *, go_on: Callable[[], None]) -> T:
-        """Give what ``look`` says of the positions while nothing is being applied.
+    def call(self, look: Callable[[Mapping[int, int]], T], deadline_s: float, *, check: Callable[[], None]) -> T:
+        """Return the result of ``look``, called with the positions while nothing is being applied.
 
         Args:
             look: called by the thread that applies records, so it has to be quick.
             deadline_s: by the monotonic clock.
-            go_on: called now and then; what it raises ends the wait.
+            check: called now and then; what it raises ends the wait.
 
         Raises:
             BrokerTimeoutError: there was no such moment in time.
@@ -39,7 +39,7 @@ class TailTasks:
 
         def run(positions: Mapping[int, int]) -> None:
             try:
-                answer.set_result(look(dict(positions)))
+                answer.set_result(look(positions))
             except BaseException as error:  # noqa: BLE001 - raised where it is awaited
                 answer.set_exception(error)
 
@@ -49,16 +49,16 @@ class TailTasks:
             try:
                 return answer.result(_LOOK_S)
             except FutureTimeoutError:
-                go_on()
+                check()
                 if time.monotonic() > deadline_s + _LOOK_S:
                     raise BrokerTimeoutError(
                         f"the log of topic {self._topic} had no moment to spare in time", retriable=True
                     ) from None
 
-    def run(self, positions: Mapping[int, int]) -> None:
-        """Answer all that wait."""
+    def run(self, positions: Callable[[], Mapping[int, int]]) -> None:
+        """Run all that wait."""
         if self._waiting:
             with self._lock:
                 waiting, self._waiting = self._waiting, []
             for each in waiting:
-                each(positions)
+                each(positions())

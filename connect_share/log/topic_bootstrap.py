@@ -1,56 +1,99 @@
-"""Finding a topic at the start of its log, or making it: not every broker has heard of a new topic at once."""
+"""What has to be known of topics before they are read; a topic that is missing is created."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from connect_share.admin import Admin, TopicDescription
 from connect_share.client import is_unknown_topic
 from connect_share.errors import BrokerError, TopicMissingError
-from connect_share.log.end_offsets import EndOffsets
-from connect_share.log.facts import TopicFacts
-from connect_share.log.writer import remaining_s
 from connect_share.topics import TopicSpec, ensure_topic
 
-_ENDS_S: Final = 30.0  # the caller's limit is one for reading
-_SPREAD_S: Final = 10.0  # until every broker has heard of a topic
+_SPREAD_S: Final = 30.0  # until every broker has heard of a new topic
 _RETRY_S: Final = 0.1
 
 
+@dataclass(frozen=True, slots=True)
+class TopicFacts:
+    """A topic as it was found.
+
+    Attributes:
+        end_offsets: high watermark of each partition, open transactions included.
+        leader_epochs: of the leaders that said so, -1 where they do not say.
+        starts: where to begin to read, for partitions of which what lies before is known already.
+        asked_s: when the brokers were asked, by the monotonic clock.
+    """
+
+    description: TopicDescription
+    end_offsets: Mapping[int, int]
+    leader_epochs: Mapping[int, int] = field(default_factory=dict)
+    starts: Mapping[int, int] = field(default_factory=dict)
+    asked_s: float = 0.0
+
+
+def gather_facts(admin: Admin, topics: Iterable[str]) -> dict[str, TopicFacts]:
+    """Return ids, partitions and ends of all topics, asked for at once; topics that do not exist are absent.
+
+    Raises:
+        BrokerError: not reachable, or not allowed to describe a topic.
+    """
+    asked_s = time.monotonic()
+    return with_ends(admin, admin.describe_topics(topics), asked_s)
+
+
+def with_ends(admin: Admin, descriptions: Mapping[str, TopicDescription], asked_s: float) -> dict[str, TopicFacts]:
+    """Return the facts of topics that were described; ``asked_s`` is when that was asked for.
+
+    Raises:
+        BrokerError: not reachable, or a topic is gone meanwhile.
+    """
+    ends = admin.log_ends(
+        (name, partition.id) for name, description in descriptions.items() for partition in description.partitions
+    )
+    found = {}
+    for name, description in descriptions.items():
+        here = {partition.id: ends[name, partition.id] for partition in description.partitions}
+        found[name] = TopicFacts(
+            description,
+            {number: end.offset for number, end in here.items()},
+            {number: end.leader_epoch for number, end in here.items()},
+            asked_s=asked_s,
+        )
+    return found
+
+
 class TopicBootstrap:
-    """What a log asks about its topic before it reads.
+    """Finds the topic of a log, or creates it.
 
     Args:
         spec: the topic, and what to create if it is missing.
         admin: of the cluster.
-        end_offsets: tells the ends.
         create_timeout_s: limit of creating the topic.
         stopping: set when the log is being stopped.
-        go_on: called between two questions; raises when the log was stopped.
+        check: called between two questions; raises when the log was stopped.
     """
 
     def __init__(
         self,
         spec: TopicSpec,
         admin: Admin,
-        end_offsets: EndOffsets,
         *,
         create_timeout_s: float,
         stopping: threading.Event,
-        go_on: Callable[[], None],
+        check: Callable[[], None],
     ) -> None:
         self._spec = spec
         self._admin = admin
-        self._end_offsets = end_offsets
         self._create_timeout_s = create_timeout_s
         self._stopping = stopping
-        self._go_on = go_on
+        self._check = check
 
-    def find(self) -> TopicFacts:
-        """Make sure of the topic, and give its facts.
+    def run(self) -> TopicFacts:
+        """Make sure of the topic, and return its facts.
 
         Raises:
             TopicError: missing and not to be created, or not as Connect demands.
@@ -59,37 +102,32 @@ class TopicBootstrap:
         topic = self._spec.topic
         asked_s = time.monotonic()
         # With a deadline of one's own: brokers may be away just now, as Connect's start allows for.
-        known = self._admin.describe_topics([topic], timeout_s=self._create_timeout_s).get(topic)
+        known = self._admin.describe_topics([topic], timeout_s=self._create_timeout_s)
         made = ensure_topic(
-            self._admin, self._spec, timeout_s=self._create_timeout_s, known=known, stopping=self._stopping
+            self._admin,
+            self._spec,
+            timeout_s=self._create_timeout_s,
+            known=known.get(topic),
+            stopping=self._stopping,
         )
-        description = known or self._described(_ENDS_S if made else 0.0)
-        if description is None:
-            raise TopicMissingError(
-                f"topic {topic!r} of {self._spec.property_name} does not exist and was not created; create it first",
-                topic=topic,
-            )
-        return TopicFacts(description, self._first_ends(description), asked_s=asked_s)
-
-    def _described(self, timeout_s: float) -> TopicDescription | None:
-        """Describe the topic; the broker that is asked may not have heard of a new one yet."""
-        deadline_s = time.monotonic() + timeout_s
+        deadline_s = time.monotonic() + _SPREAD_S
         while True:
-            found = self._admin.describe_topics([self._spec.topic]).get(self._spec.topic)
-            if found is not None or time.monotonic() > deadline_s:
-                return found
-            self._stopping.wait(_RETRY_S)
-            self._go_on()
-
-    def _first_ends(self, description: TopicDescription) -> dict[int, int]:
-        """Ask for the ends; a leader of a topic that has just been made may not have heard of it yet."""
-        deadline_s = time.monotonic() + _ENDS_S
-        while True:
+            late = time.monotonic() + _RETRY_S > deadline_s
             try:
-                return self._end_offsets.ask([each.id for each in description.partitions], remaining_s(deadline_s))
-            except BrokerError as exc:
-                late = time.monotonic() + _RETRY_S > deadline_s
-                if late or not is_unknown_topic(exc) or self._described(_SPREAD_S) is None:
+                facts = with_ends(self._admin, known, asked_s) if known else gather_facts(self._admin, [topic])
+            except BrokerError as error:
+                # A leader of a topic that has just been made may not have heard of it yet.
+                if late or not is_unknown_topic(error):
                     raise
-                self._stopping.wait(_RETRY_S)
-                self._go_on()
+            else:
+                if topic in facts:
+                    return facts[topic]
+                if late or not made:
+                    raise TopicMissingError(
+                        f"topic {topic!r} of {self._spec.property_name} does not exist and was not created; "
+                        "create it first",
+                        topic=topic,
+                    )
+            known = {}
+            self._stopping.wait(_RETRY_S)
+            self._check()

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from connect_share.errors import ConnectShareError, NotStartedError, StoreClosedError
-from connect_share.log.health import OnFailed
+from connect_share.log.log_state import OnFailed, OwnerProcess
 from connect_share.log.protocol import STOP_TIMEOUT_S
 from connect_share.log.writer import remaining_s
 
@@ -26,7 +25,7 @@ class StorageLife:
 
     def __init__(self, on_failed: OnFailed | None) -> None:
         self._on_failed = on_failed
-        self._process = os.getpid()
+        self._process = OwnerProcess("this ConnectStorage")
         self._lock = threading.Lock()
         self._starter: int | None = None
         self._start_ended = threading.Event()
@@ -82,14 +81,11 @@ class StorageLife:
 
     def check_process(self) -> None:
         """Raise ``StoreClosedError`` in a process that was forked from the one that made the storage."""
-        if os.getpid() != self._process:
-            raise StoreClosedError(
-                f"this ConnectStorage is of process {self._process}, from which this one was forked: make one here"
-            )
+        self._process.check()
 
     def close(self, timeout_s: float) -> bool:
-        """Begin to close, and end a start that is under way. Give whether there is anything to be closed here."""
-        if os.getpid() != self._process:
+        """Begin to close, and end a start that is under way. Return whether there is anything to be closed here."""
+        if self._process.forked:
             return False  # threads and clients are the other process's
         with self._lock:
             if self._starter is None:

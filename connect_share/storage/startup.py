@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from connect_share.log import KafkaBasedLog
-from connect_share.storage.counting import CountingSink
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,19 +53,20 @@ class StorageStartup:
     full_read_reason: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the numbers as plain values, for JSON."""
+        """Return the numbers as plain values, for JSON."""
         return asdict(self)
 
 
-def store_startup(log: KafkaBasedLog, seconds: float, counted: CountingSink) -> StoreStartup:
-    """Say what the start of a store has taken, by its log and what was counted before it."""
-    caught_up = log.caught_up
+def store_startup(log: KafkaBasedLog, seconds: float) -> StoreStartup:
+    """Return what the start of a store took, by what the first read of its log found."""
+    found = log.caught_up
+    assert found is not None  # noqa: S101 - the log has started
     return StoreStartup(
         topic=log.topic,
         partitions=log.partition_count,
         seconds=seconds,
-        own_records=counted.own,
-        foreign_records=counted.foreign,
-        first_record_seconds=0.0 if caught_up is None else caught_up.first_record_s,
-        apply_seconds=0.0 if caught_up is None else caught_up.apply_s,
+        own_records=found.own,
+        foreign_records=found.foreign,
+        first_record_seconds=found.first_record_s,
+        apply_seconds=found.apply_s,
     )

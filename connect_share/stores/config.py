@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import TimeoutError as FutureTimeoutError
+from contextlib import contextmanager
 from typing import Final
 
 from connect_share.admin import Admin
@@ -18,7 +19,6 @@ from connect_share.errors import (
     LogFailedError,
     NotStartedError,
     PartitionCountError,
-    ReadToEndTimeoutError,
     StoreClosedError,
     TopicError,
     UsageError,
@@ -155,13 +155,13 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
             super().stop(remaining_s(deadline_s))
 
     def snapshot(self) -> ClusterConfigState:
-        """Give what the cluster is configured to be, as read so far; never changes afterwards."""
+        """Return what the cluster is configured to be, as read so far; never changes afterwards."""
         self._check_topic()
         with self._state_lock:
             return self._fold.snapshot()
 
     def contains(self, connector: str) -> bool:
-        """Tell whether a connector of this name is configured."""
+        """Return whether a connector of this name is configured."""
         self._check_topic()
         with self._state_lock:
             return self._fold.contains(connector)
@@ -209,11 +209,12 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
         tasks = wire.task_config_records(connector, configs)
         what = f"the task configurations of connector {connector!r}"
         budget = self._begin_write(what, reads_back=True)
-        self._read_back(what, budget, written=None)
+        with _as_write_error(f"{what} was not written within {WRITE_BUDGET_S:g} s"):
+            self._log.read_to_end(budget.remaining_s())
         if tasks:
-            self._read_back(what, budget, self._write_privileged(what, tasks, budget))
+            self._read_back(what, self._write_privileged(what, tasks, budget), budget)
         commit = [wire.task_commit_record(connector, len(tasks))]
-        self._read_back(what, budget, self._write_privileged(what, commit, budget))
+        self._read_back(what, self._write_privileged(what, commit, budget), budget)
 
     def remove_task_configs(self, connector: str) -> None:
         """Refuse: Connect's store does not support it either.
@@ -304,7 +305,7 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
         what = "the marker behind a tombstone"
         try:
             budget = self._begin_write(what, reads_back=True)
-            self._read_back(what, budget, self._send_all(what, [MARKER], budget))
+            self._read_back(what, self._send_all(what, [MARKER], budget), budget)
         except LiveMembersError:
             _logger.warning(
                 "The newest record of cluster group %s on %s is a tombstone, which may be cleaned away, but "
@@ -325,57 +326,35 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
 
     def _write_and_read_back(self, what: str, records: Sequence[_Write]) -> None:
         budget = self._begin_write(what, reads_back=True)
-        self._read_back(what, budget, self._write_privileged(what, records, budget))
+        self._read_back(what, self._write_privileged(what, records, budget), budget)
 
     def _write_ordinary(self, what: str, records: Sequence[_Write]) -> None:
         self._send_all(what, records, self._begin_write(what, reads_back=False))
 
-    def _write_privileged(self, what: str, records: Sequence[_Write], budget: _Budget) -> int:
-        """Write through the transactional leader in exactly-once mode; give the last offset written."""
+    def _write_privileged(self, what: str, records: Sequence[_Write], budget: _Budget) -> RecordMetadata:
+        """Write through the transactional leader in exactly-once mode; return where the last record went."""
         if self._leader is None:
             return self._send_all(what, records, budget)
         _ = self._log  # a stopped or not started store says so itself
         pairs = [(self._wire_key(key), value) for key, value in records]
-        written = self._leader.write(pairs, timeout_s=budget.remaining_s())
-        return _last_offset(written)
+        return _last(self._leader.write(pairs, timeout_s=budget.remaining_s()))
 
-    def _send_all(self, what: str, records: Sequence[_Write], budget: _Budget) -> int:
-        """Send without waiting in between, then wait for each acknowledgement."""
+    def _send_all(self, what: str, records: Sequence[_Write], budget: _Budget) -> RecordMetadata:
+        """Send without waiting in between, then wait for each acknowledgement; return where the last record went."""
         sent = [self._send(self._wire_key(key), value) for key, value in records]
-        written: list[RecordMetadata] = []
-        for future in sent:
-            try:
-                written.append(future.result(budget.remaining_s()))
-            except FutureTimeoutError as error:
-                raise WriteError(
-                    f"{what} was sent to {self.topic} but not acknowledged within {WRITE_BUDGET_S:g} s; "
-                    "whether it was written shows when the topic is read again"
-                ) from error
-            except (NotStartedError, StoreClosedError, LogFailedError, TopicError):
-                raise
-            except ConnectShareError as error:
-                raise WriteError(f"{what} was not written to {self.topic}: {error}") from error
-        return _last_offset(written)
-
-    def _read_back(self, what: str, budget: _Budget, written: int | None) -> None:
-        """Wait until the log has passed what was written; ``None``: until its end."""
-        log = self._log
         try:
-            log.read_to_end(budget.remaining_s())
-        except ReadToEndTimeoutError as error:
-            # Others may keep the end away (an open transaction of another group); ours is what counts.
-            if written is not None and written >= 0 and log.positions().get(0, -1) > written:
-                return
-            raise self._not_read_back(what, written, error) from error
-        except (NotStartedError, StoreClosedError, LogFailedError, TopicError):
-            raise
-        except ConnectShareError as error:
-            raise self._not_read_back(what, written, error) from error
+            with _as_write_error(f"{what} was not written to {self.topic}"):
+                return _last([future.result(budget.remaining_s()) for future in sent])
+        except FutureTimeoutError as error:
+            raise WriteError(
+                f"{what} was sent to {self.topic} but not acknowledged within {WRITE_BUDGET_S:g} s; "
+                "whether it was written shows when the topic is read again"
+            ) from error
 
-    @staticmethod
-    def _not_read_back(what: str, written: int | None, error: ConnectShareError) -> WriteError:
-        state = "was not written" if written is None else "was written but not read back"
-        return WriteError(f"{what} {state} within {WRITE_BUDGET_S:g} s: {error}")
+    def _read_back(self, what: str, written: RecordMetadata, budget: _Budget) -> None:
+        """Wait until the log has passed what was written; what others have written behind it is not waited for."""
+        with _as_write_error(f"{what} was written but not read back within {WRITE_BUDGET_S:g} s"):
+            self._log.read_past(written, budget.remaining_s())
 
     def _apply(self, records: Sequence[Record]) -> None:
         for record in records:
@@ -397,5 +376,16 @@ class _Budget:
         return max(0.0, self._deadline - self._clock())
 
 
-def _last_offset(written: Sequence[RecordMetadata]) -> int:
-    return max((metadata.offset for metadata in written), default=-1)
+def _last(written: Sequence[RecordMetadata]) -> RecordMetadata:
+    return max(written, key=lambda record: record.offset)
+
+
+@contextmanager
+def _as_write_error(failure: str) -> Iterator[None]:
+    """Raise errors of the cluster as ``WriteError``; those of the store itself stay what they are."""
+    try:
+        yield
+    except (NotStartedError, StoreClosedError, LogFailedError, TopicError):
+        raise
+    except ConnectShareError as error:
+        raise WriteError(f"{failure}: {error}") from error

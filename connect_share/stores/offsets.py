@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -23,8 +22,6 @@ from connect_share.stores.topic_based import (
 )
 from connect_share.stores.transactional_writer import TransactionalWriter
 from connect_share.worker_config import WorkerConfig
-
-_logger = logging.getLogger(__name__)
 
 # A read waits for transactions that others hold open; the broker ends them after 15 minutes at the latest.
 GET_TIMEOUT_S: Final = 900.0
@@ -64,18 +61,6 @@ class KafkaOffsetBackingStore(KafkaTopicBasedBackingStore):
         self._state_lock = threading.Lock()
         self._fold: OffsetFold = OffsetFold(self._group)
         self._readers: ThreadPoolExecutor | None = None
-
-    def start(self) -> None:
-        """Make sure of the topic and read it to its end.
-
-        Raises:
-            TopicError: the topic is missing or not compacted.
-            ReadToEndTimeoutError: the end was not reached in time.
-            BrokerError: the cluster refused.
-        """
-        _logger.info("Starting offset store on %s", self.topic)
-        self._start_log()
-        _logger.info("Started offset store on %s", self.topic)
 
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
         """Send what is under way, within ``timeout_s``, end threads and clients; waiting reads fail. May be called twice."""

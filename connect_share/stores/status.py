@@ -87,18 +87,6 @@ class KafkaStatusBackingStore(KafkaTopicBasedBackingStore):
         self._told_of_clocks = False
         self._retries = _RetryThread()
 
-    def start(self) -> None:
-        """Make sure of the topic and read it to its end.
-
-        Raises:
-            TopicError: the topic is missing or not compacted.
-            ReadToEndTimeoutError: the end was not reached in time.
-            BrokerError: the cluster refused.
-        """
-        _logger.info("Starting status store on %s", self.topic)
-        self._start_log()
-        _logger.info("Started status store on %s", self.topic)
-
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
         """Send what was put, again where that failed, within ``timeout_s``; then end log and retries. May be called twice."""
         deadline_s = time.monotonic() + timeout_s

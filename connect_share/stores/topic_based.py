@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -9,20 +10,23 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from connect_share.admin import Admin
 from connect_share.errors import ConnectShareError, NotStartedError, StoreClosedError
 from connect_share.keys import ClusterGroupId, prefix_of
-from connect_share.log import KafkaBasedLog, SharedReader, TopicFacts
-from connect_share.log.health import OnFailed
-from connect_share.log.protocol import STOP_TIMEOUT_S, CompactedLog, RecordMetadata, RecordSink
+from connect_share.log import CompactedLog, KafkaBasedLog, OnFailed, RecordMetadata, RecordSink, StartContext
+from connect_share.log.protocol import STOP_TIMEOUT_S
+from connect_share.log.record_feed import KeyWatch
 from connect_share.log.writer import remaining_s
 from connect_share.records import Record, TopicType
 from connect_share.state import SkipKind
 from connect_share.stores.offset_backing_store import wire_key
 from connect_share.topics import topic_spec
 from connect_share.worker_config import ClientSettings, WorkerConfig
+
+_logger = logging.getLogger(__name__)
 
 LogFactory = Callable[[RecordSink], CompactedLog]
 
@@ -53,15 +57,13 @@ def kafka_based_log(
     *,
     sink: RecordSink,
     admin: Admin,
-    facts: TopicFacts | None = None,
-    common: SharedReader | None = None,
-    hold_tail: threading.Event | None = None,
+    context: StartContext | None = None,
+    key_watch: KeyWatch | None = None,
     on_failed: OnFailed | None = None,
 ) -> KafkaBasedLog:
     """Make the log of one of the three topics, with the client settings Connect gives it.
 
-    ``facts`` is what a common admin round found out about the topic; its policy is checked by whoever asked.
-    ``common`` reads it together with others, ``hold_tail`` keeps the log from following until others have been read, too.
+    The policy of a topic whose facts are in ``context`` is checked by the caller.
     """
     producer = worker_config.producer_settings()
     ordinary = {name: value for name, value in producer.properties.items() if name not in _NEVER_ORDINARY}
@@ -74,9 +76,8 @@ def kafka_based_log(
         producer_settings=ClientSettings({**_SMALL_BATCHES, **ordinary, **delivery}),
         isolation=worker_config.isolation(topic_type),
         client_id=worker_config.client_id(_CLIENT_SUFFIXES[topic_type]),
-        facts=facts,
-        common=common,
-        hold_tail=hold_tail,
+        context=context,
+        key_watch=key_watch,
         on_failed=on_failed,
     )
 
@@ -99,7 +100,7 @@ class Fold(Protocol):
     skipped: Counter[SkipKind]
 
     def saved(self) -> Any:
-        """Give all that is believed as plain values for JSON."""
+        """Return all that is believed as plain values for JSON."""
 
     def restore(self, saved: Any) -> None:
         """Believe what was saved."""
@@ -142,7 +143,6 @@ class KafkaTopicBasedBackingStore(ABC):
         self._compacted_log: CompactedLog | None = None
         self._stopped = False
         self._lifecycle = threading.Lock()
-        self._foreign_records = 0
 
     @property
     def topic(self) -> str:
@@ -155,18 +155,29 @@ class KafkaTopicBasedBackingStore(ABC):
         return self._group
 
     def positions(self) -> Mapping[int, int]:
-        """Next offset to be read of each partition: the consumer's progress, foreign records included."""
+        """Return the next offset to be read of each partition: the consumer's progress, foreign records included."""
         return self._log.positions()
 
     def skipped(self) -> dict[SkipKind, int]:
         """Count the records that changed nothing, by reason; those of other groups are ``SkipKind.FOREIGN``."""
         self._check_topic()
-        counts = {SkipKind.FOREIGN: self._foreign_records}
         with self._state_lock:
-            of_the_fold = dict(self._fold.skipped)
-        for kind, count in of_the_fold.items():
-            counts[kind] = counts.get(kind, 0) + count
+            counts = Counter(self._fold.skipped)
+        if self._compacted_log is not None:
+            counts[SkipKind.FOREIGN] += self._compacted_log.foreign_records
         return {kind: count for kind, count in counts.items() if count}
+
+    def start(self) -> None:
+        """Make sure of the topic and read it to its end.
+
+        Raises:
+            TopicError: the topic is missing or not as Connect demands.
+            ReadToEndTimeoutError: the end was not reached in time.
+            BrokerError: the cluster refused.
+        """
+        _logger.info("Starting %s store on %s", self._topic_type.value, self.topic)
+        self._start_log()
+        _logger.info("Started %s store on %s", self._topic_type.value, self.topic)
 
     def refresh(self, timeout_s: float = REFRESH_TIMEOUT_S) -> None:
         """Return once everything that is in the topic now was applied.
@@ -192,7 +203,7 @@ class KafkaTopicBasedBackingStore(ABC):
             self._fold.restore(saved)
 
     def save(self, timeout_s: float) -> tuple[dict[int, int], Any]:
-        """Give positions and what is believed there, of one moment: all that was written before was applied.
+        """Return positions and what is believed there, of one moment: all that was written before was applied.
 
         Raises:
             ReadToEndTimeoutError: not within ``timeout_s``.
@@ -244,10 +255,7 @@ class KafkaTopicBasedBackingStore(ABC):
 
     @abstractmethod
     def _apply(self, records: Sequence[Record]) -> None:
-        """Take the next records; called by the log, from one thread at a time."""
-
-    def _skip(self, count: int, _keys: Sequence[bytes | None]) -> None:
-        self._foreign_records += count
+        """Apply the next records; called by the log, from one thread at a time."""
 
     def _start_log(self) -> CompactedLog:
         with self._lifecycle:
@@ -255,7 +263,7 @@ class KafkaTopicBasedBackingStore(ABC):
                 raise StoreClosedError(
                     f"the {self._topic_type.value} store on {self.topic} was started before; make a new one"
                 )
-            compacted_log = self._compacted_log = self._log_factory(_Sink(self._group, self._apply, self._skip))
+            compacted_log = self._compacted_log = self._log_factory(_Sink(prefix_of(self._group), self._apply))
         try:
             compacted_log.start()
         except BaseException:
@@ -293,16 +301,9 @@ class KafkaTopicBasedBackingStore(ABC):
             return future
 
 
+@dataclass(frozen=True, slots=True)
 class _Sink:
     """A store's receiving half."""
 
-    def __init__(
-        self,
-        cluster_group_id: ClusterGroupId | None,
-        apply: Callable[[Sequence[Record]], None],
-        skip: Callable[[int, Sequence[bytes | None]], None],
-    ) -> None:
-        self.wants_foreign_keys = False
-        self.key_prefix = prefix_of(cluster_group_id)
-        self.apply = apply
-        self.skip = skip
+    key_prefix: bytes = field(repr=False)
+    apply: Callable[[Sequence[Record]], None]

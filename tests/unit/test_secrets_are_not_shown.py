@@ -27,7 +27,6 @@ from connect_share.state.config_events import SessionKeyUpdated
 from connect_share.state.config_fold import ConfigFold
 from connect_share.state.offset_fold import OffsetFold
 from connect_share.state.status_fold import StatusFold
-from connect_share.storage.start_context import StartContext
 from connect_share.worker_config import ClientSettings, Isolation, TopicSet, WorkerConfig
 from migrator.copy.copy_job import CopyJob
 from migrator.verify.verify_job import Side, VerifyJob
@@ -121,7 +120,7 @@ def holders() -> Iterator[object]:
         topic="c", topic_id="i", isolation="x", log_starts={}, positions={}, leader_epochs={}, state={SECRET: SECRET}
     )
     whole = Checkpoint(cluster_group_id="g", taken_at_ms=1, config=part, status=part, offset=part)
-    yield from (part, whole, StartContext(0.0, checkpoint=whole))
+    yield from (part, whole)
 
 
 PROPERTIES = {

@@ -28,7 +28,6 @@ class Collected:
         self._prefix = key_prefix
         self._lock = threading.Lock()
         self._records: list[Record] = []
-        self._skipped: list[bytes | None] = []
 
     @property
     def key_prefix(self) -> bytes:
@@ -38,22 +37,10 @@ class Collected:
         with self._lock:
             self._records.extend(records)
 
-    wants_foreign_keys = True
-
-    def skip(self, count: int, keys: Sequence[bytes | None]) -> None:
-        assert count == len(keys)
-        with self._lock:
-            self._skipped.extend(keys)
-
     @property
     def records(self) -> list[Record]:
         with self._lock:
             return list(self._records)
-
-    @property
-    def skipped(self) -> list[bytes | None]:
-        with self._lock:
-            return list(self._skipped)
 
     @property
     def values(self) -> list[bytes | None]:

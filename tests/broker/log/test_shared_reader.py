@@ -11,8 +11,9 @@ import pytest
 
 from connect_share.client import TopicPartition
 from connect_share.errors import PartitionCountError, ReadToEndTimeoutError, StoreClosedError
-from connect_share.log import SharedReader, TopicFacts, gather_facts
-from connect_share.log.catch_up import Reading, catch_up, catch_up_consumer
+from connect_share.log import SharedReader, StartContext, TopicFacts, gather_facts
+from connect_share.log.catch_up import TopicRead, catch_up, catch_up_consumer
+from connect_share.log.record_feed import RecordFeed
 from connect_share.records import TopicType
 from connect_share.worker_config.client_settings import Isolation
 from tests.support.waiting import await_that
@@ -60,7 +61,7 @@ def test_each_log_gets_its_own_records_in_order_and_follows(bench: Any, collecte
     sinks = [collected(b"g.") for _ in topics]
     with closing(reader(bench, beginning(facts))) as common:
         logs = [
-            bench.log(sink, spec=bench.spec(topic=topic, partitions=2), facts=facts[topic], common=common)
+            bench.log(sink, spec=bench.spec(topic=topic, partitions=2), context=StartContext(facts, common))
             for topic, sink in zip(topics, sinks, strict=True)
         ]
         for done in start_all(*logs):
@@ -69,8 +70,7 @@ def test_each_log_gets_its_own_records_in_order_and_follows(bench: Any, collecte
         assert {record.topic for record in sink.records} == {topic}
         for key in {key for key, _ in pairs}:
             assert [r.value for r in sink.records if r.key == key] == [value for own, value in pairs if own == key]
-        assert sorted(map(repr, sink.skipped)) == sorted(repr(key) for key, _ in foreign)
-        assert (log.caught_up.own, log.caught_up.records) == (1_200, 1_200 + len(foreign))
+        assert (log.caught_up.own, log.caught_up.foreign) == (1_200, len(foreign))
         assert dict(log.positions()) == dict(facts[topic].end_offsets)
     assert not sinks[2].records
     bench.write([(b"g.late", b"1")], topic=topics[2])
@@ -90,8 +90,7 @@ def test_what_ends_the_read_ends_it_for_all(bench: Any, collected: Any) -> None:
                 bench.log(
                     collected(),
                     spec=bench.spec(topic=topic),
-                    facts=facts[topic],
-                    common=common,
+                    context=StartContext(facts, common),
                     isolation=Isolation.READ_COMMITTED,
                     start_timeout_s=1.0,
                 )
@@ -106,7 +105,7 @@ def test_a_log_that_is_stopped_while_it_waits_for_the_others(bench: Any, collect
     bench.create()
     facts = gather_facts(bench.admin, [bench.topic])
     with closing(reader(bench, beginning(facts) | {"never-asks": {}})) as common, ThreadPoolExecutor(1) as threads:
-        log = bench.log(collected(), facts=facts[bench.topic], common=common)
+        log = bench.log(collected(), context=StartContext(facts, common))
         starting = threads.submit(log.start)
         await_that(lambda: common._asked, what="waiting")
         log.stop()
@@ -120,7 +119,7 @@ def test_a_log_that_is_read_otherwise_is_not_covered(bench: Any, collected: Any)
     facts = gather_facts(bench.admin, [bench.topic])
     sink = collected()
     with closing(reader(bench, beginning(facts), isolation=Isolation.READ_COMMITTED)) as common:
-        bench.started(sink, facts=facts[bench.topic], common=common)
+        bench.started(sink, context=StartContext(facts, common))
     assert sink.values == [b"v"]
 
 
@@ -131,7 +130,7 @@ def test_a_partition_with_nothing_new_that_gets_a_record_meanwhile_is_read_once(
     sinks = {topic: collected() for topic in (quiet, busy)}
     with closing(reader(bench, beginning(facts))) as common:
         logs = [
-            bench.log(sinks[topic], spec=bench.spec(topic=topic), facts=facts[topic], common=common)
+            bench.log(sinks[topic], spec=bench.spec(topic=topic), context=StartContext(facts, common))
             for topic in (quiet, busy)
         ]
         for done in start_all(*logs):
@@ -152,8 +151,10 @@ def test_one_that_cannot_start_holds_nobody_up_and_reaches_nobody(bench: Any, co
     facts = gather_facts(bench.admin, [bench.topic, other])
     sink, nothing = collected(), collected()
     with closing(reader(bench, beginning(facts))) as common:
-        good = bench.log(sink, facts=facts[bench.topic], common=common)
-        bad = bench.log(nothing, spec=bench.spec(topic=other, kind=TopicType.CONFIG), facts=facts[other], common=common)
+        good = bench.log(sink, context=StartContext(facts, common))
+        bad = bench.log(
+            nothing, spec=bench.spec(topic=other, kind=TopicType.CONFIG), context=StartContext(facts, common)
+        )
         good_start, bad_start = start_all(good, bad)
     good_start.result()
     assert sink.values == numbers(500)
@@ -181,12 +182,12 @@ def test_records_beyond_the_ends_do_not_make_the_rest_come_one_by_one(bench: Any
     quiet, busy = f"{bench.topic}-a", f"{bench.topic}-b"
     facts = facts_before_more(bench, quiet, busy, late=300, known=300)
     sinks = {topic: collected() for topic in (quiet, busy)}
-    readings = [Reading(topic, facts[topic].end_offsets, sinks[topic]) for topic in (quiet, busy)]
+    reads = [TopicRead(topic, facts[topic].end_offsets, RecordFeed(sinks[topic])) for topic in (quiet, busy)]
     isolation = Isolation.READ_UNCOMMITTED
     with closing(catch_up_consumer(bench.settings, client_id=bench.unique, isolation=isolation)) as client:
         client.assign([TopicPartition(quiet, 0, 0), TopicPartition(busy, 0, 0)])
         asking: Any = Asked(client)
-        found = catch_up(asking, readings, timeout_s=60, isolation=isolation, assigned=True)
+        found = catch_up(asking, reads, timeout_s=60, isolation=isolation)
     assert sinks[busy].values == numbers(300)
-    assert found[quiet].positions[0] == found[quiet].records
+    assert found[quiet].positions[0] == found[quiet].own
     assert asking.asked.count(1) < 20

@@ -14,7 +14,7 @@ from connect_share.errors import (
     TopicMissingError,
     TopicNotCompactedError,
 )
-from connect_share.log import TopicFacts, gather_facts
+from connect_share.log import StartContext, TopicFacts, gather_facts
 from connect_share.records import TopicType
 from connect_share.worker_config.client_settings import Isolation
 from tests.support.deadlines import error_at_deadline
@@ -115,7 +115,7 @@ def test_start_of_the_log_was_deleted(
         future.result()
     assert bench.admin.start_offsets([(bench.topic, 0)]) == {(bench.topic, 0): 7}
     sink = collected()
-    log = bench.started(sink, facts=facts_of(bench))
+    log = bench.started(sink, context=context_of(bench))
     assert sink.records == []
     assert log.positions()[0] == 7
     bench.write([(b"k", b"new")])
@@ -208,23 +208,23 @@ def test_foreign_garbage_null_and_empty_keys(bench: Any, collected: Any) -> None
     ]
     bench.write(pairs)
     sink = collected(b"g.")
-    log = bench.started(sink, facts=facts_of(bench))
+    log = bench.started(sink, context=context_of(bench))
     assert [(record.key, record.value) for record in sink.records] == [
         (b"g.own-1", b"1"),
         (b"g.own-2", None),
         (b"g.own-3", b""),
     ]
-    assert sink.skipped == [key for key, _ in pairs if key is None or not key.startswith(b"g.")]
+    assert log.foreign_records == 7
     assert log.positions()[0] == len(pairs)
     # The same through the thread.
     bench.write(pairs)
     log.read_to_end(60)
     assert [record.offset for record in sink.records] == [0, 5, 9, 10, 15, 19]
-    assert len(sink.skipped) == 14
+    assert log.foreign_records == 14
     everything = collected()
-    bench.started(everything, facts=facts_of(bench))
+    unprefixed = bench.started(everything, context=context_of(bench))
     assert [(record.key, record.value) for record in everything.records] == pairs * 2
-    assert everything.skipped == []
+    assert unprefixed.foreign_records == 0
 
 
 def test_large_values(bench: Any, collected: Any) -> None:
@@ -275,7 +275,7 @@ def test_ends_handed_in_may_be_old(bench: Any, collected: Any) -> None:
     known = facts_of(bench)
     for ends in ({0: 1, 1: 3000}, {0: 3000, 1: 1}, {0: 1, 1: 0}, {0: 0, 1: 2500}):
         sink = collected()
-        log = bench.started(sink, facts=TopicFacts(known.description, ends))
+        log = bench.started(sink, context=StartContext({bench.topic: TopicFacts(known.description, ends)}))
         log.read_to_end(30)
         for partition in (0, 1):
             assert [r.offset for r in sink.records if r.partition == partition] == list(range(3000)), ends
@@ -295,9 +295,9 @@ def test_wrong_cleanup_policy_is_refused(bench: Any, collected: Any) -> None:  #
 def test_config_topic_with_three_partitions_is_refused(bench: Any, collected: Any) -> None:
     bench.create(3)
     spec = bench.spec(kind=TopicType.CONFIG)
-    for known in (None, facts_of(bench)):
+    for known in (None, context_of(bench)):
         with pytest.raises(PartitionCountError, match="3 partitions") as caught:
-            bench.log(collected(), spec=spec, facts=known).start()
+            bench.log(collected(), spec=spec, context=known).start()
         assert bench.topic in str(caught.value)
         assert "config.storage.topic" in str(caught.value)
 
@@ -381,6 +381,10 @@ def test_facts_of_missing_topics_are_absent(bench: Any) -> None:
 def test_topic_that_vanishes_is_missing(bench: Any, collected: Any) -> None:
     with pytest.raises(TopicMissingError, match=r"status\.storage\.topic"):
         bench.log(collected(), admin=_Blind(bench.admin)).start()
+
+
+def context_of(bench: Any) -> StartContext:
+    return StartContext({bench.topic: facts_of(bench)})
 
 
 def facts_of(bench: Any) -> TopicFacts:

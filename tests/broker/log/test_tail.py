@@ -18,7 +18,6 @@ from connect_share.errors import (
     LogFailedError,
     NotStartedError,
     StoreClosedError,
-    StoreError,
     TopicRecreatedError,
     WriteError,
 )
@@ -85,7 +84,7 @@ def test_others_writes_are_followed_without_asking(bench: Any, collected: Any) -
     bench.write([(b"g.a", b"1"), (b"h.a", b"2")])
     await_that(lambda: log.positions()[0] == 2, what="the tail")
     assert sink.values == [b"1"]
-    assert sink.skipped == [b"h.a"]
+    assert log.foreign_records == 1
 
 
 @pytest.mark.parametrize("isolation", BOTH)
@@ -206,7 +205,7 @@ def test_stop_ends_a_read_to_end_that_waits(bench: Any, collected: Any) -> None:
     log = bench.started(collected(), isolation=Isolation.READ_COMMITTED)
     with bench.transaction([(b"a", b"1")]), ThreadPoolExecutor(1) as thread:
         waiting = thread.submit(log.read_to_end, 120)
-        await_that(lambda: log._awaited, what="somebody who waits")
+        await_that(lambda: log._state.awaited, what="somebody who waits")
         log.stop()
         with pytest.raises(StoreClosedError):
             waiting.result(60)
@@ -244,10 +243,6 @@ class _Failing:
     def apply(self, records: Any) -> None:
         if any(record.key == b"bomb" for record in records):
             raise self.error
-
-    wants_foreign_keys = False
-
-    def skip(self, count: int, keys: Any) -> None: ...
 
 
 @pytest.mark.parametrize("kind", [RuntimeError, SystemExit])
@@ -292,7 +287,7 @@ def test_failure_wakes_those_who_wait(bench: Any) -> None:
     with ThreadPoolExecutor(1) as thread:
         with bench.transaction([(b"bomb", b"1")]):
             waiting = thread.submit(log.read_to_end, 120)
-            await_that(lambda: log._awaited, what="somebody who waits")
+            await_that(lambda: log._state.awaited, what="somebody who waits")
         with pytest.raises(LogFailedError):
             waiting.result(60)
 
@@ -342,33 +337,6 @@ def test_topic_created_again_is_noticed(bench: Any, collected: Any) -> None:
         log.read_to_end(1)
 
 
-class _OldBroker:
-    """The admin client of a broker that cannot list offsets; everything else is real."""
-
-    def __init__(self, admin: Any) -> None:
-        self._admin = admin
-        self.asked = 0
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._admin, name)
-
-    def end_offsets(self, *_args: Any, **_options: Any) -> Any:
-        self.asked += 1
-        raise BrokerError("old", name="UNSUPPORTED_VERSION", code=35)
-
-
-def test_broker_that_cannot_list_offsets(bench: Any, collected: Any) -> None:  # case 57
-    sink = collected()
-    admin = _OldBroker(bench.admin)
-    log = bench.started(sink, admin=admin, spec=bench.spec(partitions=2))
-    log.send(b"k", b"1").result(30)
-    log.read_to_end(30)
-    assert sink.values == [b"1"]
-    assert admin.asked == 1  # it is not asked again
-    with pytest.raises(StoreError, match="read_committed"):
-        bench.log(collected(), admin=admin, isolation=Isolation.READ_COMMITTED).start()
-
-
 def test_ends_that_cannot_be_learnt_fail_one_call_only(bench: Any, collected: Any) -> None:  # case 58
     class Moody:
         def __init__(self) -> None:
@@ -404,7 +372,8 @@ def test_collector_is_left_as_found(bench: Any, collected: Any) -> None:
 
 
 def test_passing_errors_are_survived(bench: Any, collected: Any, caplog: pytest.LogCaptureFixture) -> None:  # case 56
-    from connect_share.log.catch_up import Reading, catch_up
+    from connect_share.log.catch_up import TopicRead, catch_up
+    from connect_share.log.record_feed import RecordFeed
 
     class Event:
         def __init__(self, error: client.KafkaError) -> None:
@@ -441,10 +410,11 @@ def test_passing_errors_are_survived(bench: Any, collected: Any, caplog: pytest.
     def read(code: int) -> Any:
         sink = collected()
         real = client.consumer(bench.settings, client_id="t", isolation=Isolation.READ_UNCOMMITTED)
+        real.assign([client.TopicPartition(bench.topic, 0, 0)])
         try:
             catch_up(
                 Interrupted([client.KafkaError(code)], real),  # type: ignore[arg-type]
-                [Reading(bench.topic, {0: 1}, sink)],
+                [TopicRead(bench.topic, {0: 1}, RecordFeed(sink))],
                 timeout_s=30,
                 isolation=Isolation.READ_UNCOMMITTED,
             )

@@ -225,18 +225,17 @@ def test_everything_put_while_the_broker_is_away_arrives(
 
 
 class Held:
-    """Stops the first call of something in its thread, once it has begun or has ended, until the broker is dead."""
+    """Stops the first call of something in its thread until the broker is dead."""
 
-    def __init__(self, owner: Any, name: str, *, first: bool) -> None:
+    def __init__(self, owner: Any, name: str) -> None:
         call = getattr(owner, name)
         self.reached, self.go_on = threading.Event(), threading.Event()
 
         def held(*arguments: Any, **named: Any) -> Any:
-            answer = None if first else call(*arguments, **named)
             if not self.reached.is_set():
                 self.reached.set()
                 assert self.go_on.wait(60)
-            return call(*arguments, **named) if first else answer
+            return call(*arguments, **named)
 
         setattr(owner, name, held)
 
@@ -245,9 +244,9 @@ def hold(phase: str, log: Any) -> Held | None:
     """Stop what is done with a log in a phase of a write or of a read."""
     match phase:
         case "acknowledged":  # by the broker; nobody has heard of it
-            return Held(log._writer, "_acknowledged", first=True)
-        case "to be read back":  # up to ends that the broker gave
-            return Held(log._end_offsets, "ask", first=False)
+            return Held(log._writer, "_acknowledged")
+        case "to be read back":  # past what was acknowledged, or up to ends that the broker gave
+            return Held(log._state, "wait_for")
     return None
 
 

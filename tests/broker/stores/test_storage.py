@@ -231,7 +231,7 @@ def test_other_groups_members_do_not_matter(shared: Any) -> None:
 
 
 def test_not_a_broker(shared: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr("connect_share.storage.connect_storage.Admin", partial(Admin, timeout_s=2.0))
+    monkeypatch.setattr("connect_share.storage.storage_start.Admin", partial(Admin, timeout_s=2.0))
     with socket.create_server(("127.0.0.1", 0)) as nobody:  # takes connections and never answers
         for address in ("127.0.0.1:1", f"127.0.0.1:{nobody.getsockname()[1]}"):
             with pytest.raises(BrokerError, match=re.escape(address)):

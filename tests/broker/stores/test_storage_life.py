@@ -26,7 +26,8 @@ from connect_share.errors import (
 from connect_share.log import with_ends
 from connect_share.records import ConnectorTaskId
 from connect_share.state import ConnectorStatus, State, TargetState, TaskStatus
-from connect_share.storage import ConnectStorage, start_context
+from connect_share.storage import ConnectStorage, storage_start
+from connect_share.storage.plain_topics import PlainTopicsCheck
 from connect_share.stores.offsets import KafkaOffsetBackingStore
 from tests.broker.stores.conftest import Listener
 from tests.broker.stores.test_storage import fill, worker
@@ -65,7 +66,7 @@ def test_a_log_that_has_failed_is_told_and_believed_no_more(shared: Any) -> None
         stores = (storage.config, storage.status, storage.offsets)
         answers = reads(storage)
         for store in stores:
-            store._compacted_log._fail(MemoryError())  # type: ignore[union-attr]
+            store._compacted_log._state.fail(MemoryError())  # type: ignore[union-attr]
         for answer in [*answers, *(store.refresh for store in stores)]:
             with pytest.raises((LogFailedError, StoreClosedError), match=r"has failed|stopped"):
                 answer()
@@ -102,11 +103,11 @@ def test_closed_while_it_starts(shared: Any, monkeypatch: pytest.MonkeyPatch, wh
         return wait_and_call
 
     if where == "facts":
-        monkeypatch.setattr(start_context, "with_ends", held(with_ends))
+        monkeypatch.setattr(storage_start, "with_ends", held(with_ends))
     elif where == "reading":
         monkeypatch.setattr(KafkaOffsetBackingStore, "start", held(KafkaOffsetBackingStore.start))
     else:
-        monkeypatch.setattr(ConnectStorage, "_refuse_plain_topics", held(ConnectStorage._refuse_plain_topics))
+        monkeypatch.setattr(PlainTopicsCheck, "refuse", held(PlainTopicsCheck.refuse))
     storage = ConnectStorage(worker(shared))
     with ThreadPoolExecutor(2) as threads:
         starting = threads.submit(storage.__enter__)

@@ -36,6 +36,7 @@ class ScriptedLog:
 
     topic = "scripted"
     partition_count = 1
+    foreign_records = 0
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -43,7 +44,7 @@ class ScriptedLog:
         self.waits: list[float] = []
         self.outcomes: list[BrokerError | None] = []
         self.ack_seconds: list[float] = []
-        self.position = 0
+        self.position: int | None = None  # everything that was sent is read at once
         self.sink: RecordSink | None = None
         self.sent_event = threading.Condition()
 
@@ -71,11 +72,16 @@ class ScriptedLog:
         return look(self.positions())
 
     def positions(self) -> Mapping[int, int]:
-        return {0: self.position}
+        return {0: len(self.sent) if self.position is None else self.position}
 
     def read_to_end(self, timeout_s: float) -> None:
         self.waits.append(timeout_s)
         if timeout_s <= 0:
+            raise ReadToEndTimeoutError("no time", topic="scripted", partition=0, position=0, end_offset=1)
+
+    def read_past(self, written: RecordMetadata, timeout_s: float) -> None:
+        self.waits.append(timeout_s)
+        if self.positions()[0] <= written.offset:
             raise ReadToEndTimeoutError("no time", topic="scripted", partition=0, position=0, end_offset=1)
 
     def send(self, key: bytes, value: bytes | None) -> Future[RecordMetadata]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from connect_share.storage.side_by_side import side_by_side
+from connect_share.storage.storage_start import run_together
 
 
 def test_interrupted_before_all_have_begun(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,5 +29,5 @@ def test_interrupted_before_all_have_begun(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(ThreadPoolExecutor, "submit", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        side_by_side([first, second], stop=stopped.set)
+        run_together([first, second], stop=stopped.set)
     assert stopped_in_time == [True]

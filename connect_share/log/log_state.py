@@ -1,0 +1,142 @@
+"""How far a log has come, and whether it is still followed."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+from connect_share.errors import ConnectShareError, LogFailedError, StoreClosedError, TopicRecreatedError
+
+OnFailed = Callable[[ConnectShareError], None]
+
+
+class OwnerProcess:
+    """The process whose threads and clients something uses; one that is forked from it has only a copy.
+
+    Args:
+        what: named in the error, such as ``the log of topic t``.
+    """
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._process = os.getpid()
+
+    @property
+    def forked(self) -> bool:
+        """Whether this is another process."""
+        return os.getpid() != self._process
+
+    def check(self) -> None:
+        """Raise ``StoreClosedError`` in a process that was forked from the owner."""
+        if self.forked:
+            raise StoreClosedError(
+                f"{self._what} belongs to process {self._process}, from which this one was forked: start one of its own here"
+            )
+
+
+class LogState:
+    """Positions, failure and stop of a log, shared by its threads; asking for a failure takes no lock.
+
+    Args:
+        topic: of the log.
+        on_failed: called once with what every later call raises, by the thread that noticed.
+
+    Attributes:
+        stopping: set when the log is being stopped.
+        failure: what ended the log.
+        awaited: how many threads wait for the log to come further.
+    """
+
+    def __init__(self, topic: str, on_failed: OnFailed | None = None) -> None:
+        self._topic = topic
+        self._on_failed = on_failed
+        self._process = OwnerProcess(f"the log of topic {topic}")
+        self._changed = threading.Condition()
+        self._positions: dict[int, int] = {}
+        self.stopping = threading.Event()
+        self.failure: BaseException | None = None
+        self.awaited = 0
+
+    @property
+    def forked(self) -> bool:
+        """Whether this process has only a copy of the log, as it was when the process was forked."""
+        return self._process.forked
+
+    def positions(self) -> dict[int, int]:
+        """Return the next offset to be read of each partition."""
+        with self._changed:
+            return dict(self._positions)
+
+    def advance(self, reached: Mapping[int, int]) -> bool:
+        """Take note of positions, which never fall; return whether one of them has moved."""
+        with self._changed:
+            moved = {part: at for part, at in reached.items() if at > self._positions.get(part, -1)}
+            self._positions.update(moved)
+            self._changed.notify_all()
+        return bool(moved)
+
+    @contextmanager
+    def awaiting(self) -> Iterator[None]:
+        """Let the thread that follows hurry meanwhile."""
+        with self._changed:
+            self.awaited += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self.awaited -= 1
+
+    def wait_for(self, ends: Mapping[int, int], timeout_s: float) -> dict[int, int]:
+        """Wait until these ends are reached, or the log has failed or stops; return the ends that are not."""
+
+        def behind() -> dict[int, int]:
+            return {partition: end for partition, end in ends.items() if self._positions.get(partition, 0) < end}
+
+        with self.awaiting(), self._changed:
+            self._changed.wait_for(
+                lambda: self.failure is not None or self.stopping.is_set() or not behind(), timeout_s
+            )
+            return behind()
+
+    def stop(self) -> None:
+        """Wake all who wait: the log is being stopped."""
+        self.stopping.set()
+        with self._changed:
+            self._changed.notify_all()
+
+    def check(self) -> None:
+        """Raise if what was read must not be believed any more.
+
+        Raises:
+            TopicRecreatedError: the topic was deleted, or created again.
+            LogFailedError: the thread that follows it died.
+            StoreClosedError: it is followed by another process, from which this one was forked.
+        """
+        self._process.check()
+        if self.failure is not None:
+            raise self._raised(self.failure)
+
+    def fail(self, error: BaseException) -> None:
+        """Take note of what ended the log; what is known of the topic itself explains everything else."""
+        with self._changed:
+            first = self.failure is None
+            if first or isinstance(error, TopicRecreatedError):
+                self.failure = error
+            self._changed.notify_all()
+        if first and self._on_failed is not None:
+            self._on_failed(self._raised(error))
+
+    def _raised(self, failure: BaseException) -> ConnectShareError:
+        if isinstance(failure, TopicRecreatedError):
+            return failure
+        text = f"the log of topic {self._topic} has failed and must be started again: {safe_text(failure)}"
+        error = LogFailedError(text)
+        error.__cause__ = failure
+        return error
+
+
+def safe_text(error: BaseException) -> str:
+    """Return an error's message if it is ours, and so free of record contents; else only its type."""
+    return str(error) if isinstance(error, ConnectShareError) else type(error).__name__

@@ -1,0 +1,153 @@
+"""The thread that follows a topic after its first read."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Mapping
+from typing import Final
+
+from connect_share.client import (
+    Consumer,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+    TopicRight,
+    consumer,
+    is_unknown_topic,
+    translate,
+)
+from connect_share.errors import BrokerError, TopicRecreatedError
+from connect_share.log.catch_up import is_about_groups
+from connect_share.log.identity import IdentityWatch, TopicIdentity
+from connect_share.log.log_state import LogState, safe_text
+from connect_share.log.record_feed import RecordFeed
+from connect_share.log.tail_tasks import TailTasks
+from connect_share.worker_config.client_settings import ClientSettings, Isolation
+
+_log = logging.getLogger(__name__)
+
+_SETTINGS: Final[Mapping[str, str]] = {
+    "enable.partition.eof": "true",
+    "fetch.queue.backoff.ms": "100",
+    "queued.max.messages.kbytes": "16384",
+}
+_IDLE_S: Final = 0.2  # how late a marker that nobody waits for is noticed
+_AWAITED_S: Final = 0.002
+_BATCH: Final = 500
+_HELD_S: Final = 0.005
+_EXPLAIN_S: Final = 3.0
+_LOGGED_EVERY_S: Final = 30.0
+_RECORDS_GONE: Final = ("_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE")
+
+
+class Tail:
+    """Follows a topic from the positions of its log on, until the log stops or has failed.
+
+    Args:
+        topic: its name.
+        state: of the log.
+        feed: takes the records.
+        settings: how to read.
+        client_id: shown in the broker's logs.
+        isolation: which records of transactions are seen.
+        identity: of the topic.
+        watch: of the identity.
+        may_start: until it is set, or somebody waits for the end, nothing is followed.
+
+    Attributes:
+        tasks: run between two batches.
+        trouble: the newest error that the client reported since it moved on last.
+    """
+
+    def __init__(
+        self,
+        topic: str,
+        state: LogState,
+        feed: RecordFeed,
+        settings: ClientSettings,
+        *,
+        client_id: str,
+        isolation: Isolation,
+        identity: TopicIdentity,
+        watch: IdentityWatch,
+        may_start: threading.Event,
+    ) -> None:
+        self._topic = topic
+        self._state = state
+        self._feed = feed
+        self._settings = settings
+        self._client_id = client_id
+        self._isolation = isolation
+        self._identity = identity
+        self._watch = watch
+        self._may_start = may_start
+        self._logged_s = -_LOGGED_EVERY_S
+        self.tasks = TailTasks(topic)
+        self.trouble: BrokerError | None = None
+        self.thread = threading.Thread(target=self._run, name=f"log-{topic}", daemon=True)
+
+    def _run(self) -> None:
+        reader: Consumer | None = None
+        try:
+            while not self._state.awaited and not self._state.stopping.is_set():
+                if self._may_start.wait(_HELD_S):
+                    break
+            reader = consumer(self._settings, client_id=self._client_id, isolation=self._isolation, overrides=_SETTINGS)
+            positions = self._state.positions()
+            reader.assign([TopicPartition(self._topic, partition, at) for partition, at in positions.items()])
+            while not self._state.stopping.is_set():
+                self._take_next(reader, [TopicPartition(self._topic, partition) for partition in positions])
+                self.tasks.run(self._state.positions)
+        except (KafkaException, BrokerError) as error:
+            self._fail(self._explained(error))
+        except BaseException as error:  # noqa: BLE001 - whatever ends this thread has to reach every later caller
+            self._fail(error)
+        finally:
+            if reader is not None:
+                reader.close()
+
+    def _take_next(self, reader: Consumer, partitions: list[TopicPartition]) -> None:
+        first = reader.poll(_AWAITED_S if self._state.awaited else _IDLE_S)
+        if first is not None:
+            self._feed.deliver([first, *reader.consume(_BATCH, 0)], self._survive)
+        # Markers and aborted records move the consumer's position without being delivered.
+        if self._state.advance({at.partition: self._feed.position(at) for at in reader.position(partitions)}):
+            self.trouble = None
+
+    def _survive(self, error: KafkaError) -> None:
+        """Note and log an error that passes: the library goes on once the topic, or the right to read it, is back.
+
+        Raises:
+            BrokerError: the records at this offset are gone, or nothing would notice another topic of the same name.
+
+        Source: ``KafkaBasedLog.poll``, ``FetchCollector.handleInitializeErrors``.
+        """
+        trouble = translate(error, f"reading topic {self._topic}", TopicRight.READ)
+        if is_about_groups(trouble):
+            return
+        if trouble.name in _RECORDS_GONE or error.fatal():
+            raise trouble
+        if is_unknown_topic(trouble) and not self._watch.look_now():
+            raise trouble
+        self.trouble = trouble
+        if time.monotonic() - self._logged_s >= _LOGGED_EVERY_S:
+            self._logged_s = time.monotonic()
+            _log.warning("%s; it is followed again when that has passed", trouble)
+
+    def _explained(self, error: KafkaException | BrokerError) -> BaseException:
+        """Return why the reader's offset is not there any more: it may be in another topic."""
+        try:
+            self._identity.confirm(_EXPLAIN_S, at_once=True)
+        except TopicRecreatedError as recreated:
+            return recreated
+        except BrokerError:
+            pass
+        if isinstance(error, BrokerError):
+            return error
+        return translate(error, f"reading topic {self._topic}", TopicRight.READ)
+
+    def _fail(self, error: BaseException) -> None:
+        _log.error("The log of topic %s has failed: %s", self._topic, safe_text(error))
+        self._state.fail(error)

@@ -1,0 +1,341 @@
+"""The start of the three stores of one worker: one admin round, one client that reads, each store in a thread."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from connect_share.admin import Admin
+from connect_share.checkpoint import Checkpoint, CheckpointRejected
+from connect_share.errors import BrokerError
+from connect_share.log import KafkaBasedLog, RecordSink, SharedReader, StartContext, TopicFacts, gather_facts, with_ends
+from connect_share.records import TopicType
+from connect_share.storage.checkpoint_writer import CheckpointWriter, own_checkpoint, proven
+from connect_share.storage.connector_offset_stores import ConnectorOffsetStores
+from connect_share.storage.life import StorageLife
+from connect_share.storage.live_members import LiveMembersGuard
+from connect_share.storage.plain_topics import PlainTopicsCheck
+from connect_share.storage.startup import StorageStartup, store_startup
+from connect_share.stores.config import KafkaConfigBackingStore
+from connect_share.stores.config_listener import ConfigUpdateListener
+from connect_share.stores.offsets import KafkaOffsetBackingStore
+from connect_share.stores.status import KafkaStatusBackingStore
+from connect_share.stores.topic_based import KafkaTopicBasedBackingStore, LogFactory, kafka_based_log
+from connect_share.topics import check_known_policy, topic_spec
+from connect_share.worker_config import Isolation, WorkerConfig
+
+_logger = logging.getLogger(__name__)
+
+_Settings = Mapping[str, Mapping[str, str] | BrokerError]
+"""Settings of topics, or why they may not be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class StorageOptions:
+    """What a ``ConnectStorage`` was made with; see there."""
+
+    worker: WorkerConfig
+    allow_empty: bool
+    allow_live_members: bool
+    update_listener: ConfigUpdateListener | None
+    checkpoint: Path | None
+    checkpoint_every_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class RunningStorage:
+    """What is there while a storage runs."""
+
+    config: KafkaConfigBackingStore
+    status: KafkaStatusBackingStore
+    offsets: KafkaOffsetBackingStore
+    connector_offsets: ConnectorOffsetStores
+    checkpoint_writer: CheckpointWriter | None
+    startup: StorageStartup
+
+
+def start_storage(options: StorageOptions, life: StorageLife, stack: ExitStack) -> RunningStorage:
+    """Start the three stores, from a checkpoint where that is as good as reading everything; ``stack`` closes them.
+
+    Raises:
+        ConnectShareError: as entering a ``ConnectStorage``.
+    """
+    began, worker = time.monotonic(), options.worker
+    admin = stack.enter_context(Admin(worker.admin_settings(), client_id=worker.client_id("shared-admin")))
+    life.on_abort(admin.close)
+    full_read_reason = None
+    if options.checkpoint is not None:
+        try:
+            with ExitStack() as attempt:
+                start = StorageStart(options, life, attempt, admin, began)
+                running = start.from_checkpoint(options.checkpoint)
+                stack.enter_context(attempt.pop_all())
+                return running
+        except CheckpointRejected as rejected:
+            full_read_reason = str(rejected)
+            _logger.info(
+                "Reading everything instead of going on from checkpoint %s: %s", options.checkpoint, full_read_reason
+            )
+    return StorageStart(options, life, stack, admin, began).from_the_beginning(full_read_reason)
+
+
+class StorageStart:
+    """One try to start the stores.
+
+    Args:
+        options: of the storage.
+        life: of the storage.
+        stack: closes what is started here.
+        admin: of the cluster.
+        began: when the storage was entered, on the monotonic clock.
+    """
+
+    def __init__(
+        self, options: StorageOptions, life: StorageLife, stack: ExitStack, admin: Admin, began: float
+    ) -> None:
+        self._options = options
+        self._worker = options.worker
+        self._life = life
+        self._stack = stack
+        self._admin = admin
+        self._began = began
+        self._policies: Future[None] = Future()
+        self._all_read = threading.Event()
+        self._plain_topics: PlainTopicsCheck | None = None
+        self._live_members: LiveMembersGuard | None = None
+        self._logs: dict[TopicType, KafkaBasedLog] = {}
+        self._seconds: dict[TopicType, float] = {}
+        self._context = StartContext()
+
+    def from_the_beginning(self, full_read_reason: str | None) -> RunningStorage:
+        """Find the topics and begin to fetch them; their ends are asked for meanwhile.
+
+        First it is learnt which topic it is, by its id, then fetching begins: the other way round, records of one that is
+        deleted at that moment could be taken for those of its successor.
+
+        Args:
+            full_read_reason: why a checkpoint is not used.
+        """
+        worker, asked_s = self._worker, time.monotonic()
+        descriptions = self._admin.describe_topics(worker.topic(topic_type) for topic_type in TopicType)
+        starts = {
+            topic: {partition.id: 0 for partition in description.partitions}
+            for topic, description in descriptions.items()
+        }
+        reader = self._shared_reader(starts, from_the_beginning=True)
+        facts = with_ends(self._admin, descriptions, asked_s)
+        if worker.cluster_group_id is not None and not self._options.allow_empty:
+            self._plain_topics = PlainTopicsCheck()
+        return self._run(facts, reader, full_read_reason=full_read_reason)
+
+    def from_checkpoint(self, path: Path) -> RunningStorage:
+        """Begin to fetch what is new since a checkpoint, while it is proven that this is as good as reading everything.
+
+        Nothing that comes is looked at until that is known. A checkpoint comes from a start that was not refused, so keys
+        are not looked at again.
+
+        Raises:
+            CheckpointRejected: it is not, or going on from it failed: reading everything does without it, or says why not.
+            BrokerError: not reachable, or not allowed to describe a topic.
+        """
+        checkpoint = own_checkpoint(path, self._worker)
+        starts = {self._worker.topic(topic_type): checkpoint.of(topic_type).positions for topic_type in TopicType}
+        reader = self._shared_reader(starts, from_the_beginning=False)
+        facts, settings = proven(checkpoint, self._worker, self._admin, gather_facts(self._admin, starts))
+        try:
+            return self._run(facts, reader, settings=settings, checkpoint=checkpoint)
+        except (BrokerError, LookupError, TypeError, ValueError, AttributeError) as error:
+            reason = error if isinstance(error, BrokerError) else type(error).__name__
+            _logger.warning("Reading everything, going on from checkpoint %s failed: %s", path, reason)
+            raise CheckpointRejected("going on from it failed") from error
+
+    def _shared_reader(
+        self, starts: Mapping[str, Mapping[int, int]], *, from_the_beginning: bool
+    ) -> SharedReader | None:
+        """Make a reader of those topics that exist and are read with the same isolation; the others are read alone."""
+        worker = self._worker
+        alike: dict[Isolation, dict[str, Mapping[int, int]]] = {}
+        for topic_type in TopicType:
+            topic = worker.topic(topic_type)
+            if topic in starts:
+                alike.setdefault(worker.isolation(topic_type), {})[topic] = starts[topic]
+        if not alike:
+            return None
+        isolation, most = max(alike.items(), key=lambda item: len(item[1]))
+        reader = SharedReader(
+            most,
+            worker.consumer_settings(),
+            client_id=worker.client_id("shared-start"),
+            isolation=isolation,
+            from_the_beginning=from_the_beginning,
+        )
+        self._stack.callback(reader.close)
+        return reader
+
+    def _run(
+        self,
+        facts: Mapping[str, TopicFacts],
+        reader: SharedReader | None,
+        *,
+        settings: _Settings | None = None,
+        checkpoint: Checkpoint | None = None,
+        full_read_reason: str | None = None,
+    ) -> RunningStorage:
+        connect_s = 0.0 if reader is None else reader.connect_s
+        admin_s = time.monotonic() - self._began - connect_s
+        self._context = StartContext(facts, reader, self._all_read)
+        self._stack.callback(self._all_read.set)
+        if not self._options.allow_live_members:
+            self._live_members = LiveMembersGuard(self._admin, self._worker.group_id)
+            self._stack.callback(self._live_members.stop)
+        config, status, offsets = self._stores()
+        stores: dict[TopicType, KafkaTopicBasedBackingStore] = {
+            TopicType.CONFIG: config,
+            TopicType.STATUS: status,
+            TopicType.OFFSET: offsets,
+        }
+        for topic_type, store in stores.items():
+            self._stack.callback(lambda store: store.stop(self._life.left_s()), store)
+            if checkpoint is not None:
+                store.restore(checkpoint.of(topic_type).state)
+        self._start_all(stores, settings)
+        if self._plain_topics is not None:
+            self._plain_topics.refuse(self._worker)
+        startup = self._startup(admin_s, connect_s, checkpoint is not None, full_read_reason)
+        checkpoint_writer = self._checkpoint_writer(stores)
+        connector_offsets = ConnectorOffsetStores(
+            self._worker,
+            config=config,
+            offsets=offsets,
+            write_guard=self._check_write,
+            stack=self._stack.enter_context(ExitStack()),
+            left_s=self._life.left_s,
+        )
+        if reader is not None:
+            reader.release()
+        # Last: those who follow make their clients now, and each keeps this thread waiting for a millisecond or two.
+        self._all_read.set()
+        return RunningStorage(config, status, offsets, connector_offsets, checkpoint_writer, startup)
+
+    def _stores(self) -> tuple[KafkaConfigBackingStore, KafkaStatusBackingStore, KafkaOffsetBackingStore]:
+        worker, admin, guard = self._worker, self._admin, self._check_write
+        group = worker.cluster_group_id
+        return (
+            KafkaConfigBackingStore(
+                worker,
+                cluster_group_id=group,
+                update_listener=self._options.update_listener,
+                log=self._log_of(TopicType.CONFIG),
+                admin=admin,
+                write_guard=guard,
+            ),
+            KafkaStatusBackingStore(
+                worker, cluster_group_id=group, log=self._log_of(TopicType.STATUS), admin=admin, write_guard=guard
+            ),
+            KafkaOffsetBackingStore(
+                worker, cluster_group_id=group, log=self._log_of(TopicType.OFFSET), admin=admin, write_guard=guard
+            ),
+        )
+
+    def _log_of(self, topic_type: TopicType) -> LogFactory:
+        def make(sink: RecordSink) -> KafkaBasedLog:
+            log = self._logs[topic_type] = kafka_based_log(
+                self._worker,
+                topic_type,
+                sink=sink,
+                admin=self._admin,
+                context=self._context,
+                key_watch=None if self._plain_topics is None else self._plain_topics.watch(topic_type),
+                on_failed=self._life.fail,
+            )
+            return log
+
+        return make
+
+    def _start_all(self, stores: Mapping[TopicType, KafkaTopicBasedBackingStore], settings: _Settings | None) -> None:
+        def stop_all() -> None:
+            """Also when one of them is interrupted: the others would read on, and be waited for."""
+            with ExitStack() as each:
+                for store in stores.values():
+                    each.callback(store.stop)
+                if self._live_members is not None:
+                    each.callback(self._live_members.stop)
+
+        def start(topic_type: TopicType) -> None:
+            stores[topic_type].start()
+            self._seconds[topic_type] = time.monotonic() - self._began
+
+        self._life.on_abort(stop_all)
+        # The check first: a store may wait for it, and whether all of them begin is not certain.
+        tasks: list[Callable[[], None]] = [partial(self._check_policies, settings)]
+        tasks += [partial(start, topic_type) for topic_type in stores]
+        if self._live_members is not None:
+            tasks.append(self._live_members.start)
+        run_together(tasks, stop=stop_all)
+
+    def _check_policies(self, settings: _Settings | None) -> None:
+        """Runs beside the reads; a topic that is made now needs no look."""
+        found = self._context.facts
+        try:
+            known = self._admin.settings_of_topics(found) if settings is None else settings
+            for spec in [topic_spec(self._worker, topic_type) for topic_type in TopicType]:
+                if spec.topic in found:
+                    check_known_policy(spec, known[spec.topic], self._admin.bootstrap_servers)
+        except BaseException as error:
+            self._policies.set_exception(error)
+            raise
+        self._policies.set_result(None)
+
+    def _check_write(self, within_s: float = 0.0, *, at_once: bool = False) -> None:
+        self._policies.result()  # nothing is written to a topic that will be refused
+        if self._live_members is not None:
+            self._live_members(within_s, at_once=at_once)
+
+    def _startup(
+        self, admin_s: float, connect_s: float, from_checkpoint: bool, full_read_reason: str | None
+    ) -> StorageStartup:
+        found = [log.caught_up for log in self._logs.values() if log.caught_up is not None]
+        of = {topic_type: store_startup(log, self._seconds[topic_type]) for topic_type, log in self._logs.items()}
+        return StorageStartup(
+            seconds=time.monotonic() - self._began,
+            admin_seconds=admin_s,
+            config=of[TopicType.CONFIG],
+            status=of[TopicType.STATUS],
+            offsets=of[TopicType.OFFSET],
+            connect_seconds=connect_s,
+            read_seconds=max(each.wait_s for each in found),
+            from_checkpoint=from_checkpoint,
+            full_read_reason=full_read_reason,
+        )
+
+    def _checkpoint_writer(self, stores: Mapping[TopicType, KafkaTopicBasedBackingStore]) -> CheckpointWriter | None:
+        path = self._options.checkpoint
+        if path is None:
+            return None
+        ids = {topic_type: log.topic_id for topic_type, log in self._logs.items()}
+        writer = CheckpointWriter(
+            path, self._worker, self._admin, stores, ids, every_s=self._options.checkpoint_every_s
+        )
+        self._stack.callback(lambda: writer.stop(self._life.left_s()))
+        writer.start()
+        return writer
+
+
+def run_together(tasks: Sequence[Callable[[], None]], stop: Callable[[], object]) -> None:
+    """Run all tasks at once; the first failure stops the others and is raised."""
+    with ThreadPoolExecutor(len(tasks), thread_name_prefix="connect-storage-start") as threads:
+        try:
+            running = [threads.submit(task) for task in tasks]
+            done, _ = wait(running, return_when=FIRST_EXCEPTION)
+            for ended in done:
+                ended.result()
+        except BaseException:
+            stop()
+            raise
