@@ -86,7 +86,7 @@ _log = logging.getLogger(__name__)
 
 
 class _LibraryLog:
-    """Takes the C library's own lines at DEBUG: what matters comes back as an error, and a dead broker is repeated."""
+    """Logs the C library's own lines at DEBUG: what matters comes back as an error, and a dead broker is repeated."""
 
     _log = logging.getLogger(__name__ + ".librdkafka")
 
@@ -325,17 +325,17 @@ def _made(
 
 
 def is_end_of_partition(error: KafkaError) -> bool:
-    """Tell whether a message error only says that the partition's end was reached."""
+    """Return whether a message error only says that the partition's end was reached."""
     return bool(error.code() == KafkaError._PARTITION_EOF)  # noqa: SLF001
 
 
 def is_unsupported(error: BrokerError) -> bool:
-    """Tell whether the broker is too old for what was asked."""
+    """Return whether the broker is too old for what was asked."""
     return error.name in ("UNSUPPORTED_VERSION", "_UNSUPPORTED_FEATURE")
 
 
 def is_unknown_topic(error: BrokerError) -> bool:
-    """Tell whether the broker, or the client library, does not know the topic."""
+    """Return whether the broker, or the client library, does not know the topic."""
     return error.name in ("UNKNOWN_TOPIC_OR_PART", "UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID", "_UNKNOWN_TOPIC")
 
 
@@ -354,12 +354,12 @@ def headers_of(message: Message) -> Headers | None:
 
 
 def to_whole_record(message: Message) -> Record:
-    """Take the C library's message as a record with its headers: for whoever carries, compares or measures it."""
+    """Return the C library's message as a record with its headers, for code that carries, compares or measures it."""
     return to_record(message, headers_of(message))
 
 
 def to_record(message: Message, headers: Headers | None = ()) -> Record:
-    """Take the C library's message as a record, by default without headers: Connect has none. It must not be an error."""
+    """Return the C library's message as a record, by default without headers: Connect has none. It must not be an error."""
     return Record(
         message.topic() or "",
         message.partition() or 0,

@@ -64,4 +64,4 @@ def _open_transaction(
         found = find_open_transactions(admin, settings, topic, [partition], client_id=CLIENT_ID)
     except (BrokerError, ReadToEndTimeoutError) as exc:
         return [note, f"its owner is not known: {exc}"]
-    return [note, *(each.told(settings.bootstrap_servers) for each in found)]
+    return [note, *(each.text(settings.bootstrap_servers) for each in found)]

@@ -72,11 +72,11 @@ class AdminBase:
         return client
 
     def _note_trouble(self, error: KafkaError) -> None:
-        if error.name() != "_ALL_BROKERS_DOWN":  # that one only says that all others were told before
+        if error.name() != "_ALL_BROKERS_DOWN":  # all others were reported before that one
             self._troubles.append(error)
 
     def _no_answer(self, error: BrokerError) -> BrokerError:
-        """Say why there was no answer: the operation only knows that time is up, the connections know the reason."""
+        """Return why there was no answer: the operation only knows that time is up, the connections know the reason."""
         self._troubles.clear()
         self._client.poll(0)
         troubles = tuple(self._troubles)  # another thread may begin to ask for the reason at any moment
@@ -95,7 +95,7 @@ class AdminBase:
         )
 
     def _wrong_protocol(self, limit_s: float) -> str | None:
-        """Say how ``security.protocol`` is wrong for who listens, if it is; asked beside, for names may take their time."""
+        """Return how ``security.protocol`` is wrong, if it is; asked in a thread, for names may take their time."""
         found: list[str | None] = []
         asking = threading.Thread(target=lambda: found.append(wrong_protocol(self._settings)), daemon=True)
         asking.start()

@@ -34,14 +34,17 @@ _ISOLATION: Final = {
 }
 _STALE_LEADER: Final = ("FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH", "NOT_LEADER_FOR_PARTITION")
 
+_Entries = Mapping[str, Any]
+
 
 class Admin(AdminBase):
-    """Admin client of one cluster; thread-safe, made as :class:`~connect_share.admin.base.AdminBase`."""
+    """Admin client of one cluster; thread-safe, made as :class:`~connect_share.admin.base.AdminBase`.
+
+    ``timeout_s`` of a call may be given where the caller has a deadline of its own.
+    """
 
     def describe_topics(self, names: Iterable[str], *, timeout_s: float | None = None) -> dict[str, TopicDescription]:
         """Describe topics; those that do not exist are absent.
-
-        ``timeout_s`` may be given where a caller has a deadline of its own.
 
         Raises:
             BrokerError: not reachable, or not allowed to describe one of them.
@@ -70,9 +73,7 @@ class Admin(AdminBase):
         *,
         timeout_s: float | None = None,
     ) -> dict[tuple[str, int], int]:
-        """Give the end of each partition: the high watermark, or with read_committed the last stable offset.
-
-        ``timeout_s`` may be given where a caller has a deadline of its own.
+        """Return the end of each partition: the high watermark, or with read_committed the last stable offset.
 
         Raises:
             BrokerError: not reachable, a topic is missing, or not allowed.
@@ -86,7 +87,7 @@ class Admin(AdminBase):
         *,
         timeout_s: float | None = None,
     ) -> dict[tuple[str, int], LogEnd]:
-        """Give what :meth:`end_offsets` gives, with the epochs of the leaders.
+        """Return what :meth:`end_offsets` returns, with the epochs of the leaders.
 
         Raises:
             BrokerError: as :meth:`end_offsets`.
@@ -95,7 +96,7 @@ class Admin(AdminBase):
         return self._offsets(partitions, latest, isolation, "end", timeout_s)
 
     def start_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
-        """Give the first offset kept of each partition.
+        """Return the first offset kept of each partition.
 
         Raises:
             BrokerError: not reachable, a topic is missing, or not allowed.
@@ -127,9 +128,9 @@ class Admin(AdminBase):
                 found = {}
                 for at, future in futures.items():
                     doing = f"asking for the {what} offset of {at.topic}[{at.partition}]"
-                    told = result_of(future, doing, TopicRight.DESCRIBE, timeout_s=timeout_s)
-                    epoch = told.leader_epoch
-                    found[at.topic, at.partition] = LogEnd(told.offset, -1 if epoch is None else epoch)
+                    end = result_of(future, doing, TopicRight.DESCRIBE, timeout_s=timeout_s)
+                    epoch = end.leader_epoch
+                    found[at.topic, at.partition] = LogEnd(end.offset, -1 if epoch is None else epoch)
             except BrokerError as exc:
                 raise self._explained(exc, wanted, max(0.1, deadline_s - time.monotonic())) from exc
             return found
@@ -137,7 +138,7 @@ class Admin(AdminBase):
         return self._retried(ask, timeout_s)
 
     def _explained(self, error: BrokerError, partitions: Sequence[tuple[str, int]], timeout_s: float) -> BrokerError:
-        """Say why no leader was found, which the client library calls ``_NOENT`` whatever the reason."""
+        """Return why no leader was found, which the client library calls ``_NOENT`` whatever the reason."""
         if error.name in _STALE_LEADER:
             # The library would keep the leader, and the epoch, it knows for half a minute.
             self._refresh_leaders({topic for topic, _ in partitions}, timeout_s)
@@ -155,33 +156,51 @@ class Admin(AdminBase):
                 self._client.list_topics(topic, timeout=timeout_s)
 
     def topic_configs(self, topic: str) -> dict[str, str]:
-        """Give the effective settings of a topic.
+        """Return the effective settings of a topic.
 
         Raises:
             BrokerError: not reachable, missing, or not allowed.
         """
-        told = self.settings_of_topics([topic])[topic]
-        if isinstance(told, BrokerError):
-            raise told
-        return told
+        return _values(self._entries_of_topic(topic))
+
+    def own_topic_configs(self, topic: str) -> dict[str, str]:
+        """Return the settings that were made for this topic; all others are the brokers' defaults.
+
+        Raises:
+            BrokerError: not reachable, missing, or not allowed.
+        """
+        own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+        return _values({name: entry for name, entry in self._entries_of_topic(topic).items() if entry.source == own})
 
     def settings_of_topics(self, topics: Iterable[str]) -> dict[str, dict[str, str] | BrokerError]:
-        """Give the effective settings of several topics, asked for at once; for each that may not be told, why.
+        """Return the effective settings of several topics, asked for at once; for each that may not be read, why.
 
         Raises:
             BrokerError: not reachable.
         """
+        found = self._entries_of_topics(topics)
+        return {
+            topic: entries if isinstance(entries, BrokerError) else _values(entries) for topic, entries in found.items()
+        }
+
+    def _entries_of_topic(self, topic: str) -> _Entries:
+        entries = self._entries_of_topics([topic])[topic]
+        if isinstance(entries, BrokerError):
+            raise entries
+        return entries
+
+    def _entries_of_topics(self, topics: Iterable[str]) -> dict[str, _Entries | BrokerError]:
         wanted = [ConfigResource(ResourceType.TOPIC, topic) for topic in sorted(set(topics))]
         if not wanted:
             return {}
 
-        def ask(timeout_s: float) -> dict[str, dict[str, str] | BrokerError]:
-            found: dict[str, dict[str, str] | BrokerError] = {}
+        def ask(timeout_s: float) -> dict[str, _Entries | BrokerError]:
+            found: dict[str, _Entries | BrokerError] = {}
             for resource, future in self._client.describe_configs(wanted, request_timeout=timeout_s).items():
                 topic = str(resource.name)
                 try:
                     doing = f"reading the settings of topic {topic}"
-                    found[topic] = _values(result_of(future, doing, TopicRight.DESCRIBE_CONFIGS, timeout_s=timeout_s))
+                    found[topic] = result_of(future, doing, TopicRight.DESCRIBE_CONFIGS, timeout_s=timeout_s)
                 except BrokerError as error:
                     if error.retriable:
                         raise
@@ -191,7 +210,7 @@ class Admin(AdminBase):
         return self._retried(ask)
 
     def broker_settings(self) -> dict[int, dict[str, str]]:
-        """Give the effective settings of each broker that answers, by its id; secret ones are absent.
+        """Return the effective settings of each broker that answers, by its id; secret ones are absent.
 
         Raises:
             BrokerError: not reachable, or not allowed.
@@ -202,7 +221,7 @@ class Admin(AdminBase):
             try:
                 found[broker.id] = self._settings_of_broker(broker.id)
             except (BrokerTimeoutError, BrokerUnavailableError) as exc:
-                silent = exc  # only this broker can tell, and it may have died a moment ago
+                silent = exc  # only this broker knows, and it may have died a moment ago
         if silent is not None and not found:
             raise silent
         return found
@@ -210,36 +229,15 @@ class Admin(AdminBase):
     def _settings_of_broker(self, broker: int) -> dict[str, str]:
         def ask(timeout_s: float) -> dict[str, str]:
             resource = ConfigResource(ResourceType.BROKER, str(broker))
-            futures = self._client.describe_configs([resource], request_timeout=timeout_s)
-            doing = f"describing the settings of broker {broker}"
-            return _values(result_of(next(iter(futures.values())), doing, timeout_s=timeout_s))
+            (future,) = self._client.describe_configs([resource], request_timeout=timeout_s).values()
+            return _values(result_of(future, f"describing the settings of broker {broker}", timeout_s=timeout_s))
 
         return self._retried(ask, FIRST_TRY_S)
-
-    def own_topic_configs(self, topic: str) -> dict[str, str]:
-        """Give the settings that were made for this topic; all others are the brokers' defaults.
-
-        Raises:
-            BrokerError: not reachable, missing, or not allowed.
-        """
-
-        def ask(timeout_s: float) -> dict[str, str]:
-            futures = self._client.describe_configs(
-                [ConfigResource(ResourceType.TOPIC, topic)], request_timeout=timeout_s
-            )
-            doing = f"reading the settings of topic {topic}"
-            entries = result_of(next(iter(futures.values())), doing, TopicRight.DESCRIBE_CONFIGS, timeout_s=timeout_s)
-            own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
-            return {
-                name: entry.value for name, entry in entries.items() if entry.source == own and entry.value is not None
-            }
-
-        return self._retried(ask)
 
     def alter_topic_configs(self, topic: str, changes: Mapping[str, str | None]) -> None:
         """Change settings of a topic, all of them or none; ``None`` takes a setting back to the brokers' default.
 
-        What is not named stays as it is. Brokers may need a moment before they tell the new values.
+        What is not named stays as it is. Brokers may need a moment before they return the new values.
 
         Raises:
             BrokerError: not reachable, missing, not allowed, or a value that the broker does not take.
@@ -255,9 +253,9 @@ class Admin(AdminBase):
         resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
 
         def ask(timeout_s: float) -> None:
-            futures = self._client.incremental_alter_configs([resource], request_timeout=timeout_s)
+            (future,) = self._client.incremental_alter_configs([resource], request_timeout=timeout_s).values()
             doing = f"changing the settings of topic {topic}"
-            result_of(next(iter(futures.values())), doing, TopicRight.ALTER_CONFIGS, timeout_s=timeout_s)
+            result_of(future, doing, TopicRight.ALTER_CONFIGS, timeout_s=timeout_s)
 
         if changes:
             self._retried(ask)
@@ -304,17 +302,16 @@ class Admin(AdminBase):
                 )
 
     def topic_names(self) -> frozenset[str]:
-        """Names of all topics one may see, Kafka's own included."""
+        """Return the names of all topics one may see, Kafka's own included."""
         return frozenset(self._metadata().topics)
 
     def connect_groups(self, group_id: str | None = None, *, timeout_s: float | None = None) -> dict[str, int]:
-        """Give the Connect groups the cluster knows, or just this one, with the number of their live members.
+        """Return the Connect groups the cluster knows, or just this one, with the number of their live members.
 
         Java workers form groups of protocol type ``connect``; calls about *consumer* groups hide them.
-        ``timeout_s`` may be given where a caller has a deadline of its own.
 
         Raises:
-            BrokerError: not reachable, or a coordinator did not answer: then nobody can be said to be dead.
+            BrokerError: not reachable, or a coordinator did not answer: then no member is known to be dead.
         """
 
         def ask(timeout_s: float) -> list[Any]:
@@ -342,11 +339,11 @@ class Admin(AdminBase):
                 return self._client.list_groups(**arguments)
 
     def broker_count(self) -> int:
-        """Number of brokers that are up."""
+        """Return the number of brokers that are up."""
         return len(self._metadata().brokers)
 
     def brokers(self) -> tuple[BrokerDescription, ...]:
-        """Brokers that are up, by id; one that died counts until its session with the controller has ended.
+        """Return the brokers that are up, by id; one that died counts until its session with the controller has ended.
 
         Raises:
             BrokerError: not reachable.
@@ -355,7 +352,7 @@ class Admin(AdminBase):
         return tuple(BrokerDescription(node.id, node.rack or None, (node.host, node.port)) for node in nodes)
 
     def cluster_id(self) -> str:
-        """Id of the cluster.
+        """Return the id of the cluster.
 
         Raises:
             BrokerError: not reachable.
@@ -379,6 +376,5 @@ class Admin(AdminBase):
         return self._retried(ask)
 
 
-def _values(entries: Mapping[str, ConfigEntry]) -> dict[str, str]:
-    """Take the values out of what was described; what has none is absent."""
+def _values(entries: _Entries) -> dict[str, str]:
     return {name: entry.value for name, entry in entries.items() if entry.value is not None}

@@ -47,7 +47,7 @@ class TopicDescription:
 
 @dataclass(frozen=True, slots=True)
 class LogEnd:
-    """End of a partition: next offset, and the epoch of the leader that says so (-1 if it does not tell)."""
+    """End of a partition: next offset, and the epoch of the leader that says so (-1 if it does not say)."""
 
     offset: int
     leader_epoch: int
@@ -74,7 +74,7 @@ def topic_id_text(uuid: Any) -> str | None:
 
 
 def described(description: Any) -> TopicDescription:
-    """Take over what the client library says of a topic."""
+    """Return what the client library says of a topic."""
     partitions = tuple(
         PartitionDescription(
             partition.id,

@@ -16,7 +16,7 @@ _AGAIN_S: Final = 0.3
 
 
 def wrong_protocol(settings: ClientSettings) -> str | None:
-    """Say how ``security.protocol`` has to be changed; ``None``: it may be right, or nobody listens.
+    """Return how ``security.protocol`` has to be changed; ``None``: it may be right, or nobody listens.
 
     One TLS handshake, with the first address that takes a connection; nothing is sent, and nothing believed.
     """

@@ -1,6 +1,6 @@
 """The file: one line that says what follows and its hash, then JSON. Holds secrets, hence mode 0600.
 
-A file that is damaged, of another format or somebody else's is told from a good one before anything in it is used.
+A file that is damaged, of another format or somebody else's is recognised before anything in it is used.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class TopicCheckpoint(BaseModel):
         isolation: with which it was read, as the client's setting: aborted records may be in the state without it.
         log_starts: first offset of each partition.
         positions: next offset to be read of each partition.
-        leader_epochs: of the leaders when the positions were the ends; -1 where they do not tell.
+        leader_epochs: of the leaders when the positions were the ends; -1 where they do not say.
         state: what the store's fold gives as saved; never shown, it holds secrets.
     """
 
@@ -68,7 +68,7 @@ class Checkpoint(BaseModel):
     offset: TopicCheckpoint
 
     def of(self, topic_type: TopicType) -> TopicCheckpoint:
-        """Give the part of one topic."""
+        """Return the part of one topic."""
         return {TopicType.CONFIG: self.config, TopicType.STATUS: self.status, TopicType.OFFSET: self.offset}[topic_type]
 
 
@@ -97,7 +97,7 @@ def read_checkpoint(path: Path) -> Checkpoint | None:
         # A named pipe would hold the start up for ever.
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             found = os.fstat(file.fileno())
-            # Whoever can write it decides what is believed.
+            # The user who can write it decides what is believed.
             if not stat.S_ISREG(found.st_mode) or found.st_uid not in (0, os.geteuid()):
                 raise CheckpointRejected("it is no file of the user that runs this")
             if found.st_mode & stat.S_IWOTH:

@@ -16,7 +16,7 @@ class TopicNow:
         topic_id: ``None`` if the brokers are too old to give one.
         isolation: with which it will be read.
         log_starts, end_offsets: by partition.
-        leader_epochs: by partition, -1 where the broker does not tell.
+        leader_epochs: by partition, -1 where the broker does not say.
         delete_retention_ms: for how long tombstones stay at least; ``None`` if that could not be learnt.
     """
 
@@ -30,7 +30,7 @@ class TopicNow:
 
 
 def why_not_usable(saved: TopicCheckpoint, now: TopicNow, *, age_ms: int) -> str | None:
-    """Say why a full read is needed, or nothing.
+    """Return why a full read is needed, or nothing.
 
     Four things make a checkpoint as good as a full read: it is the same topic; nothing before the positions went away
     other than by compaction, which keeps what a fold needs; no tombstone behind the positions can have been cleaned

@@ -48,7 +48,7 @@ _BATCH: Final = 500
 of the time of a million records."""
 _FIRST_BATCH: Final = 120
 _FIRST: Final = 20_000
-"""While the client takes its first, large answer apart, it and whoever frees records get into each other's way: small
+"""While the client takes its first, large answer apart, it and the thread that frees records get into each other's way: small
 batches of these many records gave a start on the KIP's workload a tenth less time, and cost large ones seven percent."""
 _IDLE_S: Final = 0.005
 

@@ -143,13 +143,7 @@ class KafkaBasedLog:
         return self._state.positions()
 
     def start(self) -> None:
-        """Make sure of the topic, read it to the end known now, then follow it in a thread.
-
-        Raises:
-            TopicError: missing, or not as Connect demands.
-            ReadToEndTimeoutError: the end was not reached in time.
-            BrokerError: the cluster refused.
-        """
+        """Make sure of the topic, read it to the end known now, then follow it, as :meth:`CompactedLog.start`."""
         if self._tail is not None or self._state.stopping.is_set():
             raise StoreClosedError(f"the log of topic {self.topic} was started before; make a new one")
         began = time.monotonic()
@@ -219,7 +213,7 @@ class KafkaBasedLog:
         tail.thread.start()
         self._tail = tail
         if self._state.stopping.is_set():
-            # Whoever stopped this log meanwhile saw no thread to wait for.
+            # A stop() meanwhile saw no thread to wait for.
             tail.thread.join(_JOIN_S)
             self._check_not_stopped()
 
@@ -240,13 +234,7 @@ class KafkaBasedLog:
                 self._reader.join()
 
     def check_topic(self) -> None:
-        """Raise if what was read must not be believed any more.
-
-        Raises:
-            TopicRecreatedError: the topic was deleted, or created again.
-            LogFailedError: the thread that follows it died.
-            StoreClosedError: it is followed by another process, from which this one was forked.
-        """
+        """Raise if what was read must not be believed any more, as :meth:`CompactedLog.check_topic`."""
         self._state.check()
 
     def check_may_wait(self) -> None:

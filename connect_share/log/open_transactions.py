@@ -20,7 +20,7 @@ from connect_share.worker_config.client_settings import ClientSettings, Isolatio
 _log = logging.getLogger(__name__)
 
 ASK_S: Final = 3.0
-TELL_AFTER_S: Final = 5.0
+LOG_AFTER_S: Final = 5.0
 """A start that takes longer than this says what it waits for."""
 
 
@@ -35,7 +35,7 @@ class OpenTransaction:
         start_offset: of its first record, the last stable offset.
         cluster_group_id: who claims to have written that record; ``None`` if the key is plain or not one of Connect's.
         plain: the key is one of Connect's, without a prefix.
-        transactional_id: what Connect gives the producer of such a record; ``None`` if the key does not tell, as on the
+        transactional_id: what Connect gives the producer of such a record; ``None`` if the key does not say, as on the
             offset topic, where tasks write too.
         connector: whose offsets these are, on an offset topic.
     """
@@ -48,8 +48,8 @@ class OpenTransaction:
     transactional_id: str | None
     connector: str | None = None
 
-    def told(self, bootstrap_servers: str) -> str:
-        """Say whose it claims to be and what to do."""
+    def text(self, bootstrap_servers: str) -> str:
+        """Return whose it claims to be and what to do."""
         tool = f"kafka-transactions.sh --bootstrap-server {bootstrap_servers}"
         place = f"--topic {self.topic} --partition {self.partition}"
         return (
@@ -61,7 +61,7 @@ class OpenTransaction:
         )
 
     def _claim(self) -> str:
-        """Say what the key of the first record says; anybody who may write to the topic can choose it."""
+        """Return what the key of the first record says; anybody who may write to the topic can choose it."""
         if self.plain:
             return (
                 "By the key of its first record it claims to be of a cluster with plain keys, transactional id unknown"
@@ -149,20 +149,20 @@ class OpenTransactions:
         self._settings = settings
         self._client_id = client_id
         self._committed_only = isolation is Isolation.READ_COMMITTED
-        self._tell_at_s: float | None = None
-        self._told = False
+        self._log_at_s: float | None = None
+        self._logged = False
 
     def look(self, partitions: Collection[int]) -> None:
         """Called again and again during the first read: after a while, log once what is open in the topic."""
-        if not self._committed_only or self._told:
+        if not self._committed_only or self._logged:
             return
-        if self._tell_at_s is None:
-            self._tell_at_s = time.monotonic() + TELL_AFTER_S
-        if time.monotonic() < self._tell_at_s:
+        if self._log_at_s is None:
+            self._log_at_s = time.monotonic() + LOG_AFTER_S
+        if time.monotonic() < self._log_at_s:
             return
-        self._told = True
+        self._logged = True
         for found in self._find(self._topic, partitions):
-            _log.warning("Reading topic %s waits: %s", self._topic, found.told(self._settings.bootstrap_servers))
+            _log.warning("Reading topic %s waits: %s", self._topic, found.text(self._settings.bootstrap_servers))
 
     def explained(self, error: ReadToEndTimeoutError) -> ReadToEndTimeoutError:
         """Add whose transaction it is, if one is open where a read to the end got stuck."""
@@ -170,7 +170,7 @@ class OpenTransactions:
             return error
         for found in self._find(error.topic, [error.partition]):
             return ReadToEndTimeoutError(
-                f"{str(error).split(';', 1)[0]}; {found.told(self._settings.bootstrap_servers)}",
+                f"{str(error).split(';', 1)[0]}; {found.text(self._settings.bootstrap_servers)}",
                 topic=error.topic,
                 partition=error.partition,
                 position=error.position,

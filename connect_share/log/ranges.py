@@ -26,12 +26,12 @@ from connect_share.worker_config.client_settings import ClientSettings, Isolatio
 
 IDLE_TIMEOUT_S: Final = 30.0
 _BATCH: Final = 300
-"""As in the catch-up: Python's collector looks at what is young after 700 new objects, and whoever looks at each record
-makes one or two more of it. With 2,000 at a time it was a fifth of a copy, and two fifths of a comparison."""
+"""As in the catch-up: Python's collector looks at what is young after 700 new objects, and a caller that looks at each
+record makes one or two more of it. With 2,000 at a time it was a fifth of a copy, and two fifths of a comparison."""
 _POLL_S: Final = 0.02
 _BULK_SETTINGS: Final[Mapping[str, str]] = {
     **CATCH_UP_SETTINGS,
-    # Whoever looks at each record is slower than the client: what is fetched far ahead only costs memory, and the
+    # A caller that looks at each record is slower than the client: what is fetched far ahead only costs memory, and the
     # kernel's time to hand it out (a quarter of the read of a million records).
     "max.partition.fetch.bytes": "524288",
     "fetch.max.bytes": "8388608",
@@ -58,7 +58,7 @@ def read_ranges(
         isolation: which records of transactions are seen.
         client_id: shown in the broker's logs.
         idle_timeout_s: longest time without any progress.
-        with_headers: of each record; whoever only looks at keys and values does without.
+        with_headers: of each record; a caller that only looks at keys and values does without.
 
     Raises:
         ReadToEndTimeoutError: no progress for so long; a range may go past the log's end, or an open transaction holds.
@@ -102,15 +102,22 @@ class RangeReader:
     def __init__(
         self, settings: ClientSettings, ranges: Sequence[OffsetRange], *, isolation: Isolation, client_id: str
     ) -> None:
-        waiting = {(r.topic, r.partition): r.end for r in ranges if r.end > r.start}
-        if len(waiting) < sum(r.end > r.start for r in ranges):
+        wanted = [each for each in ranges if each.end > each.start]
+        self._ends = {(each.topic, each.partition): each.end for each in wanted}
+        if len(self._ends) < len(wanted):
             raise ValueError("a partition may have one range only")
+        self._waiting = dict(self._ends)
+        self._positions = {(each.topic, each.partition): each.start for each in wanted}
+        self._partitions = [TopicPartition(*at) for at in self._ends]
+        self._what = ", ".join(sorted({each.topic for each in wanted}))
+        self._overrun = False
         self._client: Consumer | None = None
-        self._reading: _Reading | None = None
-        if waiting:
+        if wanted:
             # A client of its own each time: one that is given another topic needs up to a second to find its leaders.
             self._client = consumer(settings, client_id=client_id, isolation=isolation, overrides=_BULK_SETTINGS)
-            self._reading = _Reading(self._client, ranges, waiting)
+            self._client.assign(
+                [TopicPartition(topic, part, start) for (topic, part), start in self._positions.items()]
+            )
 
     def __enter__(self) -> Self:
         return self
@@ -132,37 +139,20 @@ class RangeReader:
         Raises:
             ReadToEndTimeoutError, BrokerError: as :func:`read_ranges`.
         """
-        if self._reading is not None:
-            yield from self._reading.batches(idle_timeout_s)
-
-
-class _Reading:
-    """One read of some ranges."""
-
-    def __init__(self, reader: Consumer, ranges: Sequence[OffsetRange], waiting: dict[tuple[str, int], int]) -> None:
-        self._reader = reader
-        self._waiting = waiting
-        self._ends = dict(waiting)
-        self._positions = {(r.topic, r.partition): r.start for r in ranges if r.end > r.start}
-        self._partitions = [TopicPartition(*at) for at in waiting]
-        self._what = ", ".join(sorted({topic for topic, _ in waiting}))
-        self._overrun = False
-        reader.assign([TopicPartition(topic, part, start) for (topic, part), start in self._positions.items()])
-
-    def batches(self, idle_timeout_s: float) -> Iterator[list[Message]]:
         budget = sum(self._ends[at] - start for at, start in self._positions.items())
         quiet_since = time.monotonic()
+        client = self._client
         while self._waiting:
-            wanted = max(1, min(_BATCH, budget))
+            assert client is not None  # noqa: S101 - closed before its time: a read must not end early without a word
             try:
-                messages = self._reader.consume(wanted, _POLL_S)
+                messages = client.consume(max(1, min(_BATCH, budget)), _POLL_S)
             except KafkaException as exc:
                 raise translate(exc, f"reading {self._what}", TopicRight.READ) from exc
             eof: dict[tuple[str, int], int] = {}
             batch = [message for message in messages if message.error() is None]
             if len(batch) < len(messages):
                 self._note_errors(messages, eof)
-            moved = self._advance(eof)
+            moved = self._advance(client, eof)
             if self._overrun:
                 batch = [message for message in batch if self._is_inside(message)]
             budget -= len(batch)
@@ -189,10 +179,10 @@ class _Reading:
     def _is_inside(self, message: Message) -> bool:
         return (message.offset() or 0) < self._ends.get((message.topic() or "", message.partition() or 0), 0)
 
-    def _advance(self, eof: dict[tuple[str, int], int]) -> bool:
+    def _advance(self, client: Consumer, eof: dict[tuple[str, int], int]) -> bool:
         """Ask for all positions at once, which costs less than a look at the place of every record."""
         moved = False
-        for partition in self._reader.position(self._partitions):
+        for partition in client.position(self._partitions):
             at = (partition.topic, partition.partition)
             position = max(partition.offset, eof.get(at, 0))
             # From now on records behind the end of a range may be among those that come.

@@ -114,7 +114,7 @@ class SharedReader:
         try:
             if client is not None:
                 if self._asked.keys() != self._starts.keys():
-                    # What one that withdrew would have read is fetched as well, until the client is told anew.
+                    # What one that withdrew would have read is fetched as well, until the client is assigned anew.
                     self._assign(client, {topic: self._starts[topic] for topic in self._asked})
                 self._found = catch_up(
                     client, list(self._asked.values()), timeout_s=timeout_s, isolation=self._isolation

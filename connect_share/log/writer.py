@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 
 _POLL_S: Final = 0.1
 _QUEUE_FULL_S: Final = 0.05
-_PURGED_S: Final = 5.0  # returns at once; but nobody else tells the futures, however slow the machine is
+_PURGED_S: Final = 5.0  # returns at once; but nobody else ends the futures, however slow the machine is
 
 
 class LogWriter:
@@ -97,7 +97,7 @@ class LogWriter:
         return self._thread
 
     def close(self, timeout_s: float) -> None:
-        """Give what is under way so much time, then let go; futures that are still open fail."""
+        """Wait so long for what is under way, then let go; futures that are still open fail."""
         self._stopping.set()
         with self._lock:
             sender, self._producer = self._producer, None
@@ -123,7 +123,7 @@ class LogWriter:
                     raise WriteError(f"no producer for topic {self._topic}: {translate(exc, 'creating it')}") from exc
                 name = f"log-writer-{self._topic}"
                 thread = threading.Thread(target=self._serve, args=(sender,), name=name, daemon=True)
-                thread.start()  # there may be no more threads: nobody would hand out what this producer is told
+                thread.start()  # there may be no more threads: nobody would hand out its acknowledgements
                 self._producer, self._thread = sender, thread
             return self._producer
 

@@ -44,7 +44,7 @@ class SavingStore(Protocol):
     """What is asked of a store."""
 
     def save(self, timeout_s: float) -> tuple[dict[int, int], Any]:
-        """Give positions and state of one moment."""
+        """Return positions and state of one moment."""
 
 
 def own_checkpoint(path: Path, worker: WorkerConfig) -> Checkpoint:
@@ -67,7 +67,8 @@ def proven(
 ) -> tuple[dict[str, TopicFacts], Mapping[str, Mapping[str, str] | BrokerError]]:
     """Prove that going on from a checkpoint gives what a full read would.
 
-    Gives the facts with where to begin, and the settings of the topics, or why they may not be told.
+    Returns:
+        The facts with where to begin, and the settings of the topics, or why they may not be read.
 
     Raises:
         CheckpointRejected: it does not, or it cannot be known.
@@ -111,8 +112,8 @@ def _delete_retention_ms(settings: Mapping[str, str] | BrokerError) -> int | Non
         return None
     if isinstance(settings, BrokerError):
         raise settings
-    told = settings.get(_RETENTION, "")
-    return int(told) if told.isdigit() else None
+    retention_ms = settings.get(_RETENTION, "")
+    return int(retention_ms) if retention_ms.isdigit() else None
 
 
 def _now_ms() -> int:

@@ -39,7 +39,7 @@ class ConnectStorage:
             refused: the group was never moved onto these topics, and would look empty.
         allow_live_members: write although Java workers of the same Connect group are alive. By default that
             is refused: two writers would overwrite each other.
-        update_listener: told of changes on the config topic after the start.
+        update_listener: called with changes on the config topic after the start.
         on_failed: called once with :attr:`failed`, on a thread of its own; it may close this storage.
         checkpoint: file to go on from, where that is provably as good as reading everything (see
             ``docs/start-up.md``), and to write while this runs and on leaving. Holds secrets, mode 0600.
@@ -174,7 +174,7 @@ class ConnectStorage:
     def alter_offsets(self, connector: str, offsets: Iterable[OffsetPair], *, force: bool = False) -> int:
         """Set offsets of a connector that is stopped, ``None`` to forget one, wherever it keeps them.
 
-        With exactly-once in one transaction of its first task; all its tasks are fenced first, whoever runs them.
+        With exactly-once in one transaction of its first task; all its tasks are fenced first, wherever they run.
 
         Args:
             connector: the connector's name.

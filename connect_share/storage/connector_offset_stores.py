@@ -179,7 +179,7 @@ class ConnectorOffsetStores:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._let_go, name="connector-offset-stores", daemon=True)
                 self._thread.start()
-        # Whoever closes this meanwhile stops the store, and the start ends.
+        # A close() meanwhile stops the store, and the start ends.
         weakref.finalize(store, self._unused.put, primary).atexit = False
         primary.start()
         return store
@@ -202,7 +202,7 @@ class ConnectorOffsetStores:
         try:
             state = self._config.snapshot()
         except ConnectShareError:
-            return  # whoever uses the config store hears of it
+            return  # callers of the config store hear of it
         with self._lock:
             for connector, own in list(self._own.items()):
                 now = own_offsets_properties(self._worker_config, state.connector_config(connector) or {})

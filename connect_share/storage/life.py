@@ -104,15 +104,17 @@ class StorageLife:
         return STOP_TIMEOUT_S if self._close_by_s is None else remaining_s(self._close_by_s)
 
     def fail(self, error: ConnectShareError) -> None:
-        """Take what ended a log; called by the thread that noticed, which is not kept waiting."""
+        """Note what ended a log; called by the thread that noticed, which is not kept waiting."""
         with self._lock:
             if self._failure is not None or self._close_by_s is not None:
                 return
             self._failure = error
         if self._on_failed is not None:
-            threading.Thread(target=self._tell, args=(error,), name="connect-storage-failed", daemon=True).start()
+            threading.Thread(
+                target=self._call_on_failed, args=(error,), name="connect-storage-failed", daemon=True
+            ).start()
 
-    def _tell(self, error: ConnectShareError) -> None:
+    def _call_on_failed(self, error: ConnectShareError) -> None:
         try:
             if self._on_failed is not None:
                 self._on_failed(error)

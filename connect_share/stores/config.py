@@ -36,7 +36,7 @@ from connect_share.state import (
     TargetState,
 )
 from connect_share.state import writable as wire
-from connect_share.stores.config_listener import ConfigUpdateListener, tell
+from connect_share.stores.config_listener import ConfigUpdateListener, notify
 from connect_share.stores.topic_based import (
     FENCE_GUARD_S,
     KafkaTopicBasedBackingStore,
@@ -65,7 +65,7 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
     Args:
         worker_config: names the topic (``config.storage.topic``) and how to reach it.
         cluster_group_id: only keys with this prefix are read, and written; ``None``: plain keys.
-        update_listener: told of changes after the start.
+        update_listener: called with changes after the start.
         log: makes the log around the store's sink; by default a ``KafkaBasedLog``.
         admin: shared with others and left open; by default one of the store's own.
         write_guard: called before anything is written; what it raises is raised by the write.
@@ -112,7 +112,7 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
             )
 
     def start(self) -> None:
-        """Make sure of the topic and read it to its end; then changes are told to the listener.
+        """Make sure of the topic and read it to its end; then the listener hears of changes.
 
         Where sharing is on and the group's newest record is a tombstone, the marker
         (``<group>.target-state-`` = JSON null) is written, once: it can never be cleaned away.
@@ -147,7 +147,7 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
         """Give up write privileges, send what is under way, within ``timeout_s``, and end; may be called twice."""
         deadline_s = time.monotonic() + timeout_s
         with self._lifecycle:
-            self._stopped = True  # whoever claims at this moment sees it, or is seen
+            self._stopped = True  # a claim at this moment sees it, or is seen
         try:
             if self._leader is not None:
                 self._leader.close(min(remaining_s(deadline_s), ABORT_TIMEOUT_S))
@@ -187,9 +187,7 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
         Task, commit and fencing records stay, as with Connect.
 
         Raises:
-            ValueFormatError: Java could not read it back; nothing was sent.
-            WriteError: not acknowledged, or not read back, within 30 s.
-            PrivilegedWriteError: exactly-once mode, and write privileges are not held.
+            ConnectShareError: as :meth:`put_connector_config`.
         """
         removal = None if self._group is None else JSON_NULL
         records = [(key, removal) for key in wire.removal_keys(connector)]
@@ -202,9 +200,7 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
         commit whose tasks are missing. No configurations: only the commit.
 
         Raises:
-            ValueFormatError: Java could not read it back; nothing was sent.
-            WriteError: not acknowledged, or not read back, within 30 s.
-            PrivilegedWriteError: exactly-once mode, and write privileges are not held.
+            ConnectShareError: as :meth:`put_connector_config`.
         """
         tasks = wire.task_config_records(connector, configs)
         what = f"the task configurations of connector {connector!r}"
@@ -217,11 +213,7 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
         self._read_back(what, self._write_privileged(what, commit, budget), budget)
 
     def remove_task_configs(self, connector: str) -> None:
-        """Refuse: Connect's store does not support it either.
-
-        Raises:
-            UsageError: always.
-        """
+        """Raise ``UsageError``: Connect's store does not support it either."""
         raise UsageError(
             f"task configurations of connector {connector!r} cannot be removed on their own; "
             "put_task_configs() with an empty list, or remove the connector"
@@ -244,9 +236,7 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
         """Write how many tasks the next generation may have started (for fencing), and read it back.
 
         Raises:
-            ValueFormatError: Java could not read it back; nothing was sent.
-            WriteError: not acknowledged, or not read back, within 30 s.
-            PrivilegedWriteError: exactly-once mode, and write privileges are not held.
+            ConnectShareError: as :meth:`put_connector_config`.
         """
         self._write_and_read_back(
             f"the task count of connector {connector!r}", [wire.task_count_record(connector, task_count)]
@@ -256,9 +246,7 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
         """Write the key that workers sign internal requests with, and read it back.
 
         Raises:
-            ValueFormatError: Java could not read it back; nothing was sent.
-            WriteError: not acknowledged, or not read back, within 30 s.
-            PrivilegedWriteError: exactly-once mode, and write privileges are not held.
+            ConnectShareError: as :meth:`put_connector_config`.
         """
         self._write_and_read_back("the session key", [wire.session_key_record(session_key)])
 
@@ -266,9 +254,7 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
         """Write a request to restart a connector, and read it back.
 
         Raises:
-            ValueFormatError: Java could not read it back; nothing was sent.
-            WriteError: not acknowledged, or not read back, within 30 s.
-            PrivilegedWriteError: exactly-once mode, and write privileges are not held.
+            ConnectShareError: as :meth:`put_connector_config`.
         """
         self._write_and_read_back("a restart request", [wire.restart_request_record(request)])
 
@@ -297,7 +283,7 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
             self._check_not_stopped()
             self._check_write_allowed(FENCE_GUARD_S, at_once=True)
             self._leader.claim()
-            if self._stopped:  # meanwhile: whoever did that saw nothing to give up
+            if self._stopped:  # meanwhile: the stop saw nothing to give up
                 self._leader.close()
             self._check_not_stopped()
 
@@ -362,7 +348,7 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
                 events = self._fold.apply(record, started=self._started)
             if self._listener is not None:
                 for event in events:
-                    self.listener_failures += not tell(self._listener, event)
+                    self.listener_failures += not notify(self._listener, event)
 
 
 class _Budget:

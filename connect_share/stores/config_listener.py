@@ -1,4 +1,4 @@
-"""Who hears of changes on the config topic, and how."""
+"""The listener of changes on the config topic."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _logger = logging.getLogger(__name__)
 
 
 class ConfigUpdateListener(Protocol):
-    """Who wants to know of changes. Source: ``ConfigBackingStore.UpdateListener``.
+    """The receiver of changes. Source: ``ConfigBackingStore.UpdateListener``.
 
     Called on the thread that follows the topic, never before the store has started. A refresh of the store from here, or
     a write that is read back, raises at once: it would wait for the thread it blocks.
@@ -51,8 +51,8 @@ class ConfigUpdateListener(Protocol):
         """The level of a logger changes in the whole cluster."""
 
 
-def tell(listener: ConfigUpdateListener, event: ConfigEvent) -> bool:
-    """Call the method that belongs to an event; give whether it went well: what the listener raises is logged, no more."""
+def notify(listener: ConfigUpdateListener, event: ConfigEvent) -> bool:
+    """Call the method of an event; return whether it succeeded: what the listener raises is logged, no more."""
     try:
         _call(listener, event)
     except BaseException:  # also sys.exit(): one mistake in a listener must not stop the log for everybody

@@ -21,6 +21,8 @@ from connect_share.stores.transactional_writer import TransactionalWriter
 
 _logger = logging.getLogger(__name__)
 
+_Values = Mapping[bytes, bytes | None]
+
 # Connect's limit for one alter or reset request.
 TOMBSTONES_TIMEOUT_S: Final = 90.0
 
@@ -44,8 +46,6 @@ class ConnectorOffsetBackingStore:
         primary: the connector's own store, or the worker's store when there is no other.
         secondary: the worker's store behind an own topic, else ``None``.
         cluster_group_id: prefix of the keys this store is asked with.
-        owns_primary: whether start and stop reach the primary. The worker's store is never started or
-            stopped here.
 
     Source: ``ConnectorOffsetBackingStore``.
     """
@@ -56,11 +56,9 @@ class ConnectorOffsetBackingStore:
         secondary: OffsetBackingStore | None = None,
         *,
         cluster_group_id: str | None = None,
-        owns_primary: bool = True,
     ) -> None:
         self._primary = primary
         self._secondary = secondary
-        self._owns_primary = owns_primary
         self._group = None if cluster_group_id is None else ClusterGroupId(cluster_group_id)
 
     @property
@@ -75,13 +73,11 @@ class ConnectorOffsetBackingStore:
 
     def start(self) -> None:
         """Start the connector's own store: its whole topic is read."""
-        if self._owns_primary:
-            self._primary.start()
+        self._primary.start()
 
     def stop(self) -> None:
-        """Stop the connector's own store; the worker's goes on."""
-        if self._owns_primary:
-            self._primary.stop()
+        """Stop the connector's own store; the worker's stays."""
+        self._primary.stop()
 
     def get(self, keys: Collection[bytes]) -> Future[dict[bytes, bytes | None]]:
         """Look the keys up in both stores; the future fails if either store fails."""
@@ -93,18 +89,15 @@ class ConnectorOffsetBackingStore:
             answers.append((known, store.get(tuple(known.values()))))
         return _joined(wanted, answers)
 
-    def set(self, values: Mapping[bytes, bytes | None], callback: SetCallback | None = None) -> Future[None]:
+    def set(self, values: _Values, callback: SetCallback | None = None) -> Future[None]:
         """Write to both stores in the order described at the class.
 
         The third step, values to the worker's topic, is not waited for.
         """
         try:
-            for_primary = self._translated(self._primary, values)
-            for_secondary = {} if self._secondary is None else self._translated(self._secondary, values)
+            for_primary, tombstones, regular = self._split(values)
         except KeyFormatError as error:
             return failed(error, callback)
-        tombstones = {key: None for key, value in for_secondary.items() if value is None}
-        regular = {key: value for key, value in for_secondary.items() if value is not None}
         outcome = _Outcome(callback)
 
         def write_secondary() -> None:
@@ -131,7 +124,7 @@ class ConnectorOffsetBackingStore:
         return outcome.future
 
     def claim(self, writer: TransactionalWriter) -> None:
-        """Fence whoever wrote with the transactional ids of a writer to the connector's own topic.
+        """Fence all producers with the transactional ids of a writer to the connector's own topic.
 
         Raises:
             LiveMembersError: Java workers of the group are alive; nothing was fenced.
@@ -139,7 +132,7 @@ class ConnectorOffsetBackingStore:
         """
         self._primary.claim(writer)
 
-    def set_in_transaction(self, values: Mapping[bytes, bytes | None], writer: TransactionalWriter) -> None:
+    def set_in_transaction(self, values: _Values, writer: TransactionalWriter) -> None:
         """Write to both stores in the order described at the class, to the primary in one transaction.
 
         The worker's topic is written without one, as its copies always are.
@@ -149,10 +142,7 @@ class ConnectorOffsetBackingStore:
             LiveMembersError: Java workers of the group are alive; the same.
             StoreError: a write failed, or was not acknowledged in time.
         """
-        for_primary = self._translated(self._primary, values)
-        for_secondary = {} if self._secondary is None else self._translated(self._secondary, values)
-        tombstones = {key: None for key, value in for_secondary.items() if value is None}
-        regular = {key: value for key, value in for_secondary.items() if value is not None}
+        for_primary, tombstones, regular = self._split(values)
         if self._secondary is not None and tombstones:
             try:
                 self._secondary.set(tombstones).result(TOMBSTONES_TIMEOUT_S)
@@ -178,7 +168,7 @@ class ConnectorOffsetBackingStore:
         return found
 
     def wire_keys(self, connector: str, partition: Mapping[str, Any] | None) -> tuple[bytes, ...]:
-        """Give the keys of a source partition in either store, with this store's prefix."""
+        """Return the keys of a source partition in either store, with this store's prefix."""
         keys: dict[bytes, None] = {}
         for store in filter(None, (self._primary, self._secondary)):
             for theirs in store.wire_keys(connector, partition):
@@ -190,7 +180,14 @@ class ConnectorOffsetBackingStore:
     def _key_for(self, store: OffsetBackingStore, key: bytes) -> bytes | None:
         return translated_key(key, self._group, store.cluster_group_id)
 
-    def _translated(self, store: OffsetBackingStore, values: Mapping[bytes, bytes | None]) -> dict[bytes, bytes | None]:
+    def _split(self, values: _Values) -> tuple[_Values, _Values, _Values]:
+        """Return what goes to the primary, and the tombstones and the other values that go to the secondary."""
+        for_secondary = {} if self._secondary is None else self._translated(self._secondary, values)
+        tombstones = {key: None for key, value in for_secondary.items() if value is None}
+        regular = {key: value for key, value in for_secondary.items() if value is not None}
+        return self._translated(self._primary, values), tombstones, regular
+
+    def _translated(self, store: OffsetBackingStore, values: _Values) -> dict[bytes, bytes | None]:
         translated: dict[bytes, bytes | None] = {}
         for key, value in values.items():
             theirs = self._key_for(store, key)

@@ -43,7 +43,7 @@ class OffsetBackingStore(Protocol):
         """Write all values (``None``: tombstone); ``callback`` is called once, before the future ends."""
 
     def claim(self, writer: TransactionalWriter) -> None:
-        """Fence whoever wrote with the transactional ids of a writer to :attr:`topic`; the caller closes it."""
+        """Fence all producers with the transactional ids of a writer to :attr:`topic`; the caller closes it."""
 
     def set_in_transaction(self, values: Mapping[bytes, bytes | None], writer: TransactionalWriter) -> None:
         """Write all values in one transaction, with a writer that was claimed."""
@@ -52,11 +52,11 @@ class OffsetBackingStore(Protocol):
         """List the source partitions for which the connector has offsets."""
 
     def wire_keys(self, connector: str, partition: Mapping[str, Any] | None) -> tuple[bytes, ...]:
-        """Give the keys, as written, under which offsets of this source partition lie; may be several."""
+        """Return the keys, as written, under which offsets of this source partition lie; may be several."""
 
 
 def wire_key(key: bytes, cluster_group_id: ClusterGroupId | None) -> bytes:
-    """Give the key as it goes to the topic."""
+    """Return the key as it goes to the topic."""
     return key if cluster_group_id is None else prefix_key(cluster_group_id, key)
 
 
@@ -71,7 +71,7 @@ def translated_key(key: bytes, from_group: ClusterGroupId | None, to_group: Clus
 
 
 def failed(error: ConnectShareError, callback: SetCallback | None = None) -> Future[None]:
-    """Give a write that has failed before anything was sent."""
+    """Return a write that has failed before anything was sent."""
     if callback is not None:
         callback(error)
     future: Future[None] = Future()

@@ -59,12 +59,12 @@ class OffsetStorageWriter:
             self._data[identity] = kept
 
     def will_flush(self) -> bool:
-        """Tell whether a flush would have anything to write."""
+        """Return whether a flush would have anything to write."""
         with self._lock:
             return bool(self._data)
 
     def begin_flush(self, timeout_s: float = 0.0) -> bool:
-        """Take the offsets collected so far for writing.
+        """Begin to write the offsets collected so far.
 
         Args:
             timeout_s: how long to wait for an earlier flush to end.
@@ -141,7 +141,7 @@ class OffsetStorageWriter:
         self._permit.release()
 
     def _finish(self, flush_number: int, error: ConnectShareError | None) -> bool:
-        """End the flush unless it was cancelled meanwhile; tell whether it was still the current one."""
+        """End the flush unless it was cancelled meanwhile; return whether it was still the current one."""
         with self._lock:
             if flush_number != self._flush_number or self._to_flush is None:
                 return False
@@ -161,7 +161,7 @@ class OffsetStorageWriter:
 
 
 def _identity(value: object) -> object:
-    """Give something hashable that is equal where Java's maps are, also for what cannot be serialised."""
+    """Return something hashable that is equal where Java's maps are, also for what cannot be serialised."""
     if isinstance(value, Mapping):
         return ("map", frozenset((_identity(key), _identity(member)) for key, member in value.items()))
     if isinstance(value, list | tuple):

@@ -118,7 +118,7 @@ class KafkaOffsetBackingStore(KafkaTopicBasedBackingStore):
         return write.future
 
     def claim(self, writer: TransactionalWriter) -> None:
-        """Fence whoever wrote with the transactional ids of ``writer``, where this store may be written.
+        """Fence all producers with the transactional ids of ``writer``, where this store may be written.
 
         Raises:
             LiveMembersError: Java workers of the group are alive; nothing was fenced.
@@ -148,14 +148,14 @@ class KafkaOffsetBackingStore(KafkaTopicBasedBackingStore):
             return self._fold.partitions(connector)
 
     def wire_keys(self, connector: str, partition: Mapping[str, Any] | None) -> tuple[bytes, ...]:
-        """Give the keys, as written, of a source partition: the same map may lie under several member orders."""
+        """Return the keys, as written, of a source partition: the same map may lie under several member orders."""
         self._check_topic()
         with self._state_lock:
             originals = self._fold.original_keys(connector, partition)
         return tuple(self._wire_key(key) for key in originals)
 
     def snapshot(self) -> OffsetSnapshot:
-        """Give what was read so far, immutable."""
+        """Return what was read so far, immutable."""
         self._check_topic()
         with self._state_lock:
             return self._fold.snapshot()
@@ -201,7 +201,7 @@ class _SetWrite:
         self._end(error)
 
     def _end(self, error: ConnectShareError | None) -> None:
-        # Whoever still holds an acknowledgement does not hold on to the store of whom it was for.
+        # An acknowledgement that is still held does not keep its store alive.
         callback, self._callback = self._callback, None
         try:
             if callback is not None:

@@ -39,7 +39,7 @@ _logger = logging.getLogger(__name__)
 FLUSH_TIMEOUT_S: Final = 30.0
 # Connect resends at once; a broker that is away would be asked thousands of times a second.
 RETRY_BACKOFF_S: Final = 0.1
-SAID_EVERY_S: Final = 30.0
+LOGGED_EVERY_S: Final = 30.0
 AHEAD_MS: Final = 60_000
 
 
@@ -81,10 +81,10 @@ class KafkaStatusBackingStore(KafkaTopicBasedBackingStore):
         self._entries: dict[bytes, _Entry] = {}
         self._unwritten: dict[bytes, object] = {}
         self._writes_ended = threading.Condition(self._state_lock)
-        self._refusal_said_s = -SAID_EVERY_S
+        self._refusal_logged_s = -LOGGED_EVERY_S
         self._last_generation_sent: int | None = None
-        self._told_of_two_clusters = False
-        self._told_of_clocks = False
+        self._logged_two_clusters = False
+        self._logged_clocks = False
         self._retries = _RetryThread()
 
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
@@ -139,7 +139,7 @@ class KafkaStatusBackingStore(KafkaTopicBasedBackingStore):
     def get(self, subject: ConnectorTaskId) -> TaskStatus | None: ...
 
     def get(self, subject: str | ConnectorTaskId) -> ConnectorStatus | TaskStatus | None:
-        """Give the status of a connector (its name) or of a task, as last read."""
+        """Return the status of a connector (its name) or of a task, as last read."""
         self._check_topic()
         with self._state_lock:
             return self._known(subject)
@@ -150,19 +150,19 @@ class KafkaStatusBackingStore(KafkaTopicBasedBackingStore):
         return self._fold.connector_status(subject)
 
     def get_all(self, connector: str) -> list[TaskStatus]:
-        """Give the statuses of all tasks of a connector, as last read."""
+        """Return the statuses of all tasks of a connector, as last read."""
         self._check_topic()
         with self._state_lock:
             return self._fold.task_statuses(connector)
 
     def get_topic(self, connector: str, topic: str) -> TopicStatus | None:
-        """Give what is known of a connector's use of a topic, as last read."""
+        """Return what is known of a connector's use of a topic, as last read."""
         self._check_topic()
         with self._state_lock:
             return self._fold.topic_status(connector, topic)
 
     def get_all_topics(self, connector: str) -> list[TopicStatus]:
-        """Give all topics a connector uses, as last read."""
+        """Return all topics a connector uses, as last read."""
         self._check_topic()
         with self._state_lock:
             return self._fold.topic_statuses(connector)
@@ -175,7 +175,7 @@ class KafkaStatusBackingStore(KafkaTopicBasedBackingStore):
             return self._fold.connectors() | pending
 
     def snapshot(self) -> StatusSnapshot:
-        """Give what was read so far, immutable."""
+        """Return what was read so far, immutable."""
         self._check_topic()
         with self._state_lock:
             return self._fold.snapshot()
@@ -249,8 +249,8 @@ class KafkaStatusBackingStore(KafkaTopicBasedBackingStore):
                 self._writes_ended.notify_all()
 
     def _note_retry(self, error: BaseException) -> None:
-        if isinstance(error, AuthorizationError) and time.monotonic() - self._refusal_said_s > SAID_EVERY_S:
-            self._refusal_said_s = time.monotonic()
+        if isinstance(error, AuthorizationError) and time.monotonic() - self._refusal_logged_s > LOGGED_EVERY_S:
+            self._refusal_logged_s = time.monotonic()
             _logger.warning("Statuses wait, and are sent again: %s", error)
 
     def _finish_writes(self, timeout_s: float) -> None:
@@ -269,18 +269,18 @@ class KafkaStatusBackingStore(KafkaTopicBasedBackingStore):
                     if self._entries:
                         self._forget(record.key)
             found = self._fold.clusters.found
-        if found is not None and not self._told_of_two_clusters:
-            self._told_of_two_clusters = True
+        if found is not None and not self._logged_two_clusters:
+            self._logged_two_clusters = True
             _logger.warning("%s", found.told(self.topic))
 
     def _look_at_clock(self, record: Record) -> None:
         """A removal takes task statuses that are not later than itself: one of the future would take new ones, too."""
         ahead_ms = record.timestamp_ms - int(time.time() * 1000)
-        if ahead_ms < AHEAD_MS or self._told_of_clocks:
+        if ahead_ms < AHEAD_MS or self._logged_clocks:
             return
         key = self._own_key(record.key or b"")
         if key is not None and key.kind is StatusKey.CONNECTOR:
-            self._told_of_clocks = True
+            self._logged_clocks = True
             _logger.warning(
                 "The removal at %s[%d]@%d is dated %d s ahead of the clock here: until then, task statuses of a new "
                 "connector of that name do not show. Set the clocks of the workers",
@@ -310,7 +310,7 @@ class KafkaStatusBackingStore(KafkaTopicBasedBackingStore):
 
 
 def _may_pass(error: BaseException) -> bool:
-    """Tell whether it may help to send again: Java's retriable errors, and a right that was taken away for a while."""
+    """Return whether it may help to send again: Java's retriable errors, and a right that was taken away for a while."""
     if not isinstance(error, BrokerError):
         return isinstance(error, ConnectShareError) and error.retriable
     return (

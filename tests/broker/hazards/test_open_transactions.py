@@ -67,7 +67,7 @@ def test_whose_it_is_is_told_at_the_deadline(
 def test_a_start_says_what_it_waits_for_and_the_remedy_is_one(
     shared: Shared, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(open_transactions, "TELL_AFTER_S", 0.2)
+    monkeypatch.setattr(open_transactions, "LOG_AFTER_S", 0.2)
     worker = shared.worker(**EXACTLY_ONCE)
     with ConnectStorage(worker, allow_live_members=True):
         pass  # makes the topics

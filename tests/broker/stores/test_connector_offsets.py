@@ -249,9 +249,8 @@ def test_keys_without_the_groups_prefix_are_refused(shared: Any) -> None:
 @GROUPS
 def test_only_the_workers_store(shared: Any, group: Any) -> None:
     worker = shared.offset_store(group)
-    only = ConnectorOffsetBackingStore(worker, cluster_group_id=group, owns_primary=False)
+    only = ConnectorOffsetBackingStore(worker, cluster_group_id=group)
     flush(OffsetStorageWriter(only, "foo", cluster_group_id=group), (FILE, {"position": 1})).result(30)
-    only.stop()
     assert OffsetStorageReader(worker, "foo", cluster_group_id=group).offset(FILE) == {"position": 1}
 
 
