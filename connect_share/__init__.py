@@ -5,7 +5,7 @@ Everything a user of the library needs is importable from here; see ``docs/embed
 
 from typing import TYPE_CHECKING
 
-from connect_share import _starting  # noqa: F401 - comes first, for it counts while the others are imported
+from connect_share import _import_interruption  # noqa: F401 - first, for it acts while the others are imported
 from connect_share.errors import (
     AuthorizationError,
     BrokerError,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import logging
 import threading
 import time
@@ -69,10 +68,8 @@ def ensure_topic(
     created = False
     if description is None:
         attempt = _Attempt(admin, spec, timeout_s, stopping or threading.Event())
-        outcome = attempt.create()
-        created = outcome is _Creation.CREATED
-        if outcome is _Creation.EXISTS:
-            description = attempt.await_visible()
+        created = attempt.create()
+        description = attempt.existing
     if not created:
         description = description or admin.describe_topics([spec.topic]).get(spec.topic)
         check_cleanup_policy(admin, spec)
@@ -171,12 +168,6 @@ def await_in_sync(
         pause_s = min(pause_s * 2, _LAST_RETRY_S)
 
 
-class _Creation(enum.Enum):
-    CREATED = enum.auto()
-    EXISTS = enum.auto()  # another client was faster; the broker that is asked may not know it yet
-    NOT_OURS = enum.auto()
-
-
 class _Attempt:
     """One topic that is to be created before a deadline."""
 
@@ -187,16 +178,18 @@ class _Attempt:
         self._deadline_s = time.monotonic() + timeout_s
         self._stopping = stopping
         self._wanted: int | None = None
-        self._told = False
+        self._is_logged = False
+        self.existing: TopicDescription | None = None
 
-    def create(self) -> _Creation:
+    def create(self) -> bool:
+        """Return whether this created the topic; one that exists is in :attr:`existing` once the brokers know it."""
         pause_s, unsure = _FIRST_RETRY_S, False
         while True:
             try:
                 self._ask()
             except AuthorizationError as exc:
-                if self._admin.describe_topics([self._spec.topic]):
-                    return _Creation.NOT_OURS
+                if self._describe() is not None:
+                    return False
                 raise TopicMissingError(
                     f"topic {self._spec.topic!r} of {self._spec.property_name} does not exist and may not be created: "
                     f"{exc}",
@@ -204,34 +197,35 @@ class _Attempt:
                 ) from exc
             except BrokerError as exc:
                 if exc.name == "TOPIC_ALREADY_EXISTS":
-                    if unsure:  # it may have been us, in a try whose answer did not come in time
-                        await_in_sync(
-                            self._admin,
-                            self._spec.topic,
-                            replicas=None,
-                            deadline_s=self._deadline_s,
-                            stopping=self._stopping,
-                        )
-                    return _Creation.EXISTS
+                    if unsure:  # perhaps by our own request, whose answer did not arrive in time
+                        self._await_in_sync(replicas=None, partitions=-1)
+                    self._await_visible()
+                    return False
                 if is_unsupported(exc):
-                    # As Connect does: hope that the topic is there already; if not, what follows says so.
-                    return _Creation.NOT_OURS
+                    # As Connect does: the topic may exist already; if not, the checks that follow fail.
+                    return False
                 self._check_passing(exc, pause_s)
                 unsure = unsure or exc.name != _TOO_FEW
                 if self._stopping.wait(pause_s):
                     raise StoreClosedError(f"stopped before topic {self._spec.topic} could be created") from exc
                 pause_s = min(pause_s * 2, _LAST_RETRY_S)
             else:
-                await_in_sync(
-                    self._admin,
-                    self._spec.topic,
-                    replicas=self._wanted,
-                    partitions=self._spec.partitions,
-                    deadline_s=self._deadline_s,
-                    stopping=self._stopping,
-                )
+                self._await_in_sync(self._wanted, self._spec.partitions)
                 _log.info("Created topic %s with %d partitions", self._spec.topic, self._spec.partitions)
-                return _Creation.CREATED
+                return True
+
+    def _await_in_sync(self, replicas: int | None, partitions: int) -> None:
+        await_in_sync(
+            self._admin,
+            self._spec.topic,
+            replicas=replicas,
+            partitions=partitions,
+            deadline_s=self._deadline_s,
+            stopping=self._stopping,
+        )
+
+    def _describe(self) -> TopicDescription | None:
+        return self._admin.describe_topics([self._spec.topic]).get(self._spec.topic)
 
     def _ask(self) -> None:
         """Ask for the topic unless brokers are missing: KRaft would count dead ones, and grant it."""
@@ -242,7 +236,7 @@ class _Attempt:
             raise BrokerError(
                 f"{self._wanted} replicas need as many brokers, {up} are up", name=_TOO_FEW, retriable=True
             )
-        # Not all of the time left: what is asked of a broker that has just died is never answered.
+        # Not all of the time left: a broker that has just died never answers.
         left_s = min(_LONGEST_TRY_S, self._deadline_s - time.monotonic())
         self._admin.create_topic(creation_request(self._spec), timeout_s=left_s)
 
@@ -254,8 +248,8 @@ class _Attempt:
         if error.name not in _TRY_AGAIN:
             raise error
         remaining_s = self._deadline_s - time.monotonic()
-        if error.name == _TOO_FEW and not self._told:
-            self._told = True
+        if error.name == _TOO_FEW and not self._is_logged:
+            self._is_logged = True
             _log.info(
                 "Topic %s needs %s brokers, %s up; trying again for %.0f s",
                 self._spec.topic,
@@ -278,12 +272,12 @@ class _Attempt:
             topic=self._spec.topic,
         )
 
-    def await_visible(self) -> TopicDescription | None:
-        """Wait until the brokers describe a topic which the controller says exists."""
+    def _await_visible(self) -> None:
+        """Wait until the brokers describe a topic which the controller says exists, or the deadline is over."""
         pause_s = 0.01
         while True:
-            description = self._admin.describe_topics([self._spec.topic]).get(self._spec.topic)
-            if description is not None or time.monotonic() + pause_s > self._deadline_s:
-                return description
+            self.existing = self._describe()
+            if self.existing is not None or time.monotonic() + pause_s > self._deadline_s:
+                return
             time.sleep(pause_s)
             pause_s = min(pause_s * 2, _LAST_RETRY_S)

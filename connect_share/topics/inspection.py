@@ -20,7 +20,7 @@ _OWN: Final = (
     (
         "__consumer_offsets",
         "offsets.topic.replication.factor",
-        "every consumer group waits without a word, those of sink connectors too",
+        "all consumer groups wait without an error, those of sink connectors included",
     ),
     (
         "__transaction_state",
@@ -28,7 +28,7 @@ _OWN: Final = (
         "no transaction can begin, those of exactly-once workers included",
     ),
 )
-"""Kafka's own topics: name, the brokers' setting for the replicas, what stops without it."""
+"""Kafka's own topics: name, the brokers' setting for the replicas, the effect if it is missing."""
 
 
 @dataclass(frozen=True)

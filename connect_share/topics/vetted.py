@@ -54,7 +54,7 @@ _SAME_FOR_ALL: Final = (
         "compacted once a tenth is superseded: a start reads little more than what is valid; Kafka waits for half",
     ),
     VettedSetting("delete.retention.ms", "86400000", "removals stay readable for a day, for readers that paused"),
-    VettedSetting(UNCLEAN_ELECTION, "false", "better no leader for a while than one that never had the last records"),
+    VettedSetting(UNCLEAN_ELECTION, "false", "no leader for a while is better than one without the last records"),
 )
 
 

@@ -1,6 +1,6 @@
-"""Do a group's connectors bypass the interceptor? Pure: connector configurations in, findings out.
+"""Checks whether a group's connectors bypass the interceptor. Pure: connector configurations in, findings out.
 
-Which clients of connectors come near the worker's offset topic, in all versions:
+These clients of connectors use the worker's offset topic, in all versions:
 
 - with exactly-once, the producer and the offset consumer of each source connector without an offsets topic of its own;
 - those of a connector whose ``offsets.storage.topic`` names the worker's offset topic.
@@ -112,7 +112,7 @@ class _Connector:
             if f"{kind}.override.{other}" in self._properties:
                 yield self._finding(
                     f"{kind}.override.{other}",
-                    "makes the interceptor take this client for one of the worker's own; remove it",
+                    "makes the interceptor treat this client as one of the worker's own; remove it",
                 )
 
     def _finding(self, property_name: str, text: str, *, add: tuple[str, ...] = (), sure: bool = True) -> WorkerFinding:

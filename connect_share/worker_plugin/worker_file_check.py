@@ -195,19 +195,17 @@ def _invalid(name: str, message: str, properties: Mapping[str, str]) -> WorkerFi
 def _interceptors(raw: Mapping[str, str], given: Mapping[str, str], exactly_once: str) -> Iterable[WorkerFinding]:
     yield from _one_list(INTERCEPTORS, raw, given, Severity.ERROR, "keys would be written without the group's prefix")
     yield from _neighbours(given)
-    for kind in CLIENT_KINDS:
-        name = f"{kind}.{INTERCEPTORS}"
-        if has_policy_of_jar(given):
-            yield from _one_list(name, raw, given, None, "")
-        elif exactly_once == "enabled":
-            does = "write" if kind == "producer" else "read"
+    for kind, does in (("producer", "write"), ("consumer", "read")):
+        missing, why = None, ""
+        if exactly_once == "enabled":
+            missing = Severity.ERROR
             why = f"with {EXACTLY_ONCE}=enabled the {kind}s of connectors {does} offsets in the worker's topic"
-            yield from _one_list(name, raw, given, Severity.ERROR, why)
         elif exactly_once == "preparing":
+            missing = Severity.WARNING
             why = f"it has to be there before {EXACTLY_ONCE} becomes enabled"
-            yield from _one_list(name, raw, given, Severity.WARNING, why)
-        else:
-            yield from _one_list(name, raw, given, None, "")
+        if has_policy_of_jar(given):
+            missing = None
+        yield from _one_list(f"{kind}.{INTERCEPTORS}", raw, given, missing, why)
 
 
 def _one_list(
@@ -242,14 +240,14 @@ def _neighbours(given: Mapping[str, str]) -> Iterable[WorkerFinding]:
     parts = []
     if place:
         parts.append(
-            f"the {place} in front of it see{'' if place > 1 else 's'} plain keys of what is sent, and when reading "
-            f"the records of all groups with their prefixes"
+            f"the {place} before it see{'' if place > 1 else 's'} plain keys when sending, and the prefixed keys of all "
+            f"groups when reading"
         )
     behind = len(names) - place - 1
     if behind:
         parts.append(
-            f"the {behind} behind it see{'' if behind > 1 else 's'} prefixed keys of what is sent, and when reading "
-            f"this group's records alone with plain keys"
+            f"the {behind} after it see{'' if behind > 1 else 's'} prefixed keys when sending, and only the plain keys of "
+            f"this group when reading"
         )
     yield WorkerFinding(
         Severity.NOTE,
@@ -266,7 +264,7 @@ def _worker_only_lines(given: Mapping[str, str]) -> Iterable[WorkerFinding]:
                     yield WorkerFinding(
                         Severity.ERROR,
                         f"{kind}.{name}",
-                        f"{kind}.{name} makes the interceptor take the clients of connectors for the worker's own; "
+                        f"{kind}.{name} makes the interceptor treat the clients of connectors as the worker's own; "
                         f"remove this line",
                     )
 

@@ -206,9 +206,9 @@ def test_no_value_is_shown() -> None:
 @pytest.mark.parametrize(
     ("names", "words"),
     [
-        ([OTHER, INTERCEPTOR_CLASS], ["the 1 in front of it sees plain keys"]),
-        ([INTERCEPTOR_CLASS, OTHER], ["the 1 behind it sees prefixed keys"]),
-        ([OTHER, INTERCEPTOR_CLASS, "a.B", "a.C"], ["the 1 in front of it sees", "the 2 behind it see prefixed"]),
+        ([OTHER, INTERCEPTOR_CLASS], ["the 1 before it sees plain keys"]),
+        ([INTERCEPTOR_CLASS, OTHER], ["the 1 after it sees prefixed keys"]),
+        ([OTHER, INTERCEPTOR_CLASS, "a.B", "a.C"], ["the 1 before it sees", "the 2 after it see prefixed"]),
     ],
 )
 def test_what_other_interceptors_see_is_shown(names: list[str], words: list[str]) -> None:

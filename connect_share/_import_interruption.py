@@ -1,4 +1,4 @@
-"""Lets Ctrl-C end our own programs with a sentence while they are still being imported; nothing in any other process."""
+"""Ctrl-C while one of our programs is still being imported: a sentence and the exit code; no effect in other processes."""
 
 import os
 import signal
@@ -9,7 +9,7 @@ _MODULES = ("connect_share", "connect_share.cli", "migrator", "migrator.cli")
 
 
 def _is_ours() -> bool:
-    if sys.argv[:1] != ["-m"]:  # what Python says while it imports a package that is to be run
+    if sys.argv[:1] != ["-m"]:  # Python's value while it imports a package that is to be run
         return bool(sys.argv) and os.path.basename(sys.argv[0]) in _PROGRAMS  # noqa: PTH119 - pathlib is an import more
     given = sys.orig_argv
     return "-m" in given[:-1] and given[given.index("-m") + 1] in _MODULES
