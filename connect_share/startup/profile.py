@@ -11,7 +11,7 @@ a fixed number of chunks along each partition.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from hashlib import blake2b
 from typing import Any, Final
 
@@ -97,30 +97,18 @@ class Count:
         """Return the figures for JSON; the place of the largest record is ``partition@offset``."""
         place = self.largest_record_at
         return {
-            **{name: getattr(self, name) for name in _SUMS},
+            **asdict(self),
             "live_keys": self.live_keys,
             "live_tombstones": self.live_tombstones,
             "live_json_nulls": self.live_json_nulls,
-            "largest_key_bytes": self.largest_key_bytes,
-            "largest_record_bytes": self.largest_record_bytes,
             "largest_record_at": None if place is None else f"{place[0]}@{place[1]}",
-            "oldest_ms": self.oldest_ms,
-            "newest_ms": self.newest_ms,
         }
 
 
-_SUMS: Final = (
-    "records",
-    "bytes",
-    "superseded_records",
-    "superseded_bytes",
-    "tombstones",
-    "tombstone_bytes",
-    "superseded_tombstones",
-    "superseded_tombstone_bytes",
-    "json_nulls",
-    "superseded_json_nulls",
-)
+# The figures that are added up; the others have merge rules of their own.
+_SUMS: Final = [
+    each.name for each in fields(Count) if each.default is not None and not each.name.startswith("largest_")
+]
 
 
 def total(counts: Iterable[Count]) -> Count:

@@ -31,7 +31,6 @@ def reassigned(
     partitions: Sequence[PartitionReplicas],
     wanted: Mapping[str, int],
     brokers: Sequence[BrokerDescription],
-    others: Sequence[PartitionReplicas] = (),
 ) -> tuple[PartitionReplicas, ...]:
     """Plan the partitions that have too few replicas, or all of them in one rack.
 
@@ -43,13 +42,12 @@ def reassigned(
         partitions: as they are, of the topics concerned.
         wanted: number of replicas by topic.
         brokers: that are up; only these get new replicas.
-        others: further partitions that count for how busy a broker is.
 
     Returns:
         Only partitions that change, by topic and partition.
     """
     racks = {broker.id: broker.rack for broker in brokers}
-    busy = Counter(broker for partition in (*partitions, *others) for broker in partition.replicas)
+    busy = Counter(broker for partition in partitions for broker in partition.replicas)
     planned = []
     for partition in sorted(partitions, key=lambda partition: (partition.topic, partition.partition)):
         replicas = _placed(partition.replicas, wanted.get(partition.topic, 0), racks, busy)

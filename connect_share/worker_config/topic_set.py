@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from connect_share.errors import ConfigError, InvalidClusterGroupIdError
 from connect_share.keys import ClusterGroupId
 from connect_share.records import TopicType
 from connect_share.worker_config.client_settings import ClientSettings, Isolation, refusal
@@ -98,12 +97,7 @@ class TopicSet:
             properties["bootstrap.servers"] = bootstrap_servers
         for topic_type, topic in (topics or {}).items():
             properties[TOPIC_PROPERTIES[topic_type]] = topic
-        try:
-            config = WorkerConfig.from_properties(properties)
-        except ConfigError as exc:
-            raise ConfigError(f"{path}: {exc}", property_name=exc.property_name) from exc
-        except InvalidClusterGroupIdError as exc:
-            raise InvalidClusterGroupIdError(f"{path}: {exc}") from exc
+        config = WorkerConfig.from_file_properties(path, properties)
         return cls(
             {topic_type: config.topic(topic_type) for topic_type in TopicType},
             config.client_settings().overlaid(own),

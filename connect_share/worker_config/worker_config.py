@@ -140,11 +140,18 @@ class WorkerConfig(BaseModel):
             ConfigError: the file or a property cannot be read, is missing or is wrong; names the property.
             InvalidClusterGroupIdError: sharing is on and ``group.id`` cannot be a cluster group id.
         """
+        return cls.from_file_properties(path, load_properties(path))
+
+    @classmethod
+    def from_file_properties(cls, path: str | Path, properties: Mapping[str, str]) -> WorkerConfig:
+        """Return the configuration in properties that come from a file; errors name it.
+
+        Raises:
+            ConfigError, InvalidClusterGroupIdError: as :meth:`from_file`.
+        """
         try:
-            return cls.from_properties(load_properties(path))
+            return cls.from_properties(properties)
         except ConfigError as exc:
-            if exc.property_name is None:
-                raise
             raise ConfigError(f"{path}: {exc}", property_name=exc.property_name) from exc
         except InvalidClusterGroupIdError as exc:
             raise InvalidClusterGroupIdError(f"{path}: {exc}") from exc
