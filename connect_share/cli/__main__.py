@@ -41,8 +41,8 @@ precedence, highest first:
   flag, -X, worker file, default
 """
 
-# Each verb with its help and what adds its nouns, in the order of --help. A noun's parser names its function with
-# set_defaults(run=...).
+# Each verb with its help and the functions that add its nouns, in the order of --help. Each noun's parser names the
+# function that runs with set_defaults(run=...).
 _VERBS: Final[dict[str, tuple[str, tuple[Callable[[Nouns], None], ...]]]] = {
     "get": ("list groups, connectors, tasks, offsets or statuses", (get.add_to,)),
     "describe": ("show one connector", (describe_connector.add_to,)),
@@ -90,7 +90,7 @@ def _run(arguments: argparse.Namespace, out: Output) -> int:
 
 
 def _after_interruption(arguments: argparse.Namespace) -> str:
-    # What can change something has --dry-run; a check changes something with --apply only.
+    # Commands that change something have --dry-run; a check changes something only with --apply.
     changes = getattr(arguments, "dry_run", None) is False and getattr(arguments, "apply", True)
     if changes:
         return "what was done by then stays; run the same command again to continue"

@@ -130,7 +130,7 @@ def _apply(arguments: argparse.Namespace, found: StartupProfile, admin: Admin, o
     changes: dict[str, list[SettingChange]] = {}
     for change in found.advice.changes:
         changes.setdefault(change.topic, []).append(change)
-    # What each setting was before: None where the topic had none of its own.
+    # The old values; None where the topic had no value of its own.
     own = {topic: admin.own_topic_configs(topic) for topic in changes}
     before = {topic: {each.setting: own[topic].get(each.setting) for each in changes[topic]} for topic in changes}
     undo_commands = [_undo_command(admin.bootstrap_servers, topic, settings) for topic, settings in before.items()]
@@ -140,7 +140,7 @@ def _apply(arguments: argparse.Namespace, found: StartupProfile, admin: Admin, o
         show_text(found, out)
         out.lines("")
     if not (dry_run and out.is_json):
-        # The question and the way back are shown on the terminal, wherever stdout goes.
+        # The preview and the undo commands appear on the terminal also if stdout is redirected.
         preview = out if dry_run else Output(out.command, stdout=sys.stderr)
         preview.lines("to be changed:", *(f"  {change_line(change)}" for change in found.advice.changes))
         preview.lines("to undo it:", *undo_lines)

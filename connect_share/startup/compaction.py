@@ -203,11 +203,11 @@ def _remains(partition: PartitionProfile, settings: CleanerSettings, now_ms: int
     ratio = settings.min_cleanable_dirty_ratio
     tolerated = cleanable
     if ratio < 1 and cleanable.bytes:
-        # Dirty bytes are at most ratio * (clean + dirty) when the cleaner lets a partition be.
+        # The cleaner skips a partition while its dirty bytes are at most ratio * (clean + dirty).
         share = min(1.0, ratio / (1 - ratio) * clean.bytes / cleanable.bytes)
         tolerated = Amount(cleanable.records * share, cleanable.bytes * share)
     if settings.max_compaction_lag_ms > 0:
-        # Older than that, and it is cleaned whatever the ratio.
+        # Older records are cleaned at any ratio.
         late = [
             s for s in chunks[:first] if s.newest_ms is None or now_ms - s.newest_ms < settings.max_compaction_lag_ms
         ]

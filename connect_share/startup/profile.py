@@ -27,7 +27,7 @@ _CHUNK_BYTES: Final = 65_536
 _DIGEST_BYTES: Final = 8
 
 _VALUE, _TOMBSTONE, _NULL = 0, 1, 2
-# What is remembered of the newest record of a key: its size, and in the lowest bits which of these it is.
+# The newest record of a key is kept as its size, with one of these kinds in the lowest bits.
 _KIND_BITS: Final = 2
 _KIND_MASK: Final = 3
 
@@ -187,7 +187,7 @@ class PartitionCounter:
     def __init__(self, topic_type: TopicType, partition: int) -> None:
         self._profile = PartitionProfile(topic_type, partition)
         self._newest: dict[bytes, int] = {}
-        self._tombstones: dict[bytes, int] = {}  # those that are the newest of their key: where they begin
+        self._tombstones: dict[bytes, int] = {}  # the byte position of each that is the newest record of its key
         self._last_is_tombstone: dict[Group, bool] = {}
         self._bytes = 0
         self._chunk_bytes = _CHUNK_BYTES
@@ -291,7 +291,7 @@ class PartitionCounter:
         chunks = iter(self._profile.chunks)
         chunk, end = None, 0
         for begin, size in live:
-            # Records of no bytes at all have no place of their own: the last chunk takes them.
+            # Records without any bytes have no position of their own: they count for the last chunk.
             while chunk is None or begin >= end:
                 following = next(chunks, None)
                 if following is None:

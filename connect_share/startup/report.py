@@ -107,7 +107,7 @@ def startup_profile(
         if groups is None or group in groups
     ]
     starts.sort(key=lambda start: (-start.count.bytes, start.group is not None, start.group or ""))
-    # All groups set the scale of what a worthwhile gain is, also where only some are shown.
+    # A worthwhile gain is measured against all groups, even if only some are shown.
     most_own = max((sum(count.records for count in kinds.values()) for kinds in by_group.values()), default=0)
     advice = advise(
         [(topic.profile, topic.configs) for topic in topics.values()],
@@ -189,7 +189,7 @@ def estimated(topic: ProfiledTopic, now_ms: int) -> tuple[Hidden, float | None] 
 
 def _group_members(start: PredictedStart) -> dict[str, Any]:
     counted = start.count.members()
-    # A place without its topic says nothing; the kinds have it.
+    # The position is useless without its topic; the kinds have it.
     del counted["largest_record_at"]
     return {
         "group": start.group,

@@ -28,7 +28,7 @@ _FIRST_RETRY_S: Final = 0.1
 _LAST_RETRY_S: Final = 1.0
 _LONGEST_TRY_S: Final = 10.0
 _TOO_FEW: Final = "INVALID_REPLICATION_FACTOR"
-# The broker may become able to do it: a replica's broker is starting, a controller is being elected.
+# These errors can pass: a replica's broker is starting, or a controller is being elected.
 _TRY_AGAIN: Final = frozenset({_TOO_FEW, "REQUEST_TIMED_OUT", "_TIMED_OUT", "NOT_CONTROLLER"})
 
 

@@ -86,7 +86,7 @@ def _differences(
         if spec.topic in facts.configs:
             has = min((len(partition.replicas) for partition in facts.topics[spec.topic].partitions), default=0)
             for difference in setting_differences(spec, wanted.get(spec.topic), facts.configs[spec.topic], has=has):
-                if not difference.matters:  # what does is among the findings
+                if not difference.matters:  # those that matter are among the findings
                     yield spec.topic, difference
 
 
@@ -127,7 +127,7 @@ def _granted_anyway(admin: Admin, facts: ClusterFacts, watched: WatchedTopic, no
         return False
     try:
         admin.create_topic(NewTopicRequest(watched.topic, 1, watched.replicas or -1), validate_only=True)
-    except BrokerError:  # it would not, or it may not be asked
+    except BrokerError:  # Kafka would not, or the request is not allowed
         return False
     notes.append(f"{watched.topic} does not exist; if it is needed now it gets replicas on brokers that are down")
     return True

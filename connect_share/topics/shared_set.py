@@ -182,7 +182,7 @@ def _validate(admin: Admin, spec: TopicSpec) -> None:
             if refused is not None and not (tried is not spec and exc.name == "POLICY_VIOLATION"):
                 raise refused from exc
             if exc.name == _TOO_FEW:
-                continue  # the count of replicas is looked at first; the settings may be wrong besides
+                continue  # brokers check the number of replicas first; the settings may be wrong too
             if refused is None and exc.name != "TOPIC_ALREADY_EXISTS":
                 raise
         return

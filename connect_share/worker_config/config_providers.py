@@ -39,7 +39,7 @@ def references(text: str) -> Iterator[Reference]:
         provider, *rest = text[start + 2 : end].split(":", 2)
         if rest:
             yield Reference(start, end + 1, provider, rest[0] if len(rest) == 2 else "", rest[-1])
-        # What begins further on inside has no colon either.
+        # A reference that begins inside this text has no colon either.
         start = text.find("${", end + 1)
 
 

@@ -89,7 +89,7 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
             first = number
         backslashes = len(line) - len(line.rstrip("\\"))
         if backslashes % 2:
-            # A line of nothing but a backslash has not begun anything: a comment or blank line may follow.
+            # A line of a backslash alone begins no property: a comment or blank line may follow.
             if len(line) > 1:
                 begun.append(line[:-1])
             continue

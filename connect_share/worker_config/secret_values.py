@@ -16,11 +16,11 @@ _WORDS: Final = ("password", "passwd", "passphrase", "secret", "token", "credent
 _KEY_AT_END: Final = re.compile(
     r"(?:^|[._-])(?:api|access|account|shared|auth|encryption|master|license|pem)?[._-]?key$"
 )
-# Names that end with "key" and mean a field, a converter or a rule of placing.
+# Names that end with "key" and mean a field, a converter or a partitioning rule.
 _HARMLESS_KEYS: Final = frozenset(
     {"record", "message", "partition", "routing", "primary", "sort", "foreign", "hash", "range", "document", "unique"}
 )
-# Names that hold one of the words and say where, how or whether, not what.
+# Endings of names that contain one of the words but hold a place or a kind, not a secret.
 _HARMLESS_ENDINGS: Final = (".type", ".class", ".provider", ".location", ".path", ".file", ".filename", ".url", ".uri")
 _HARMLESS_VALUES: Final = frozenset({"", "true", "false", "null", "none", "[hidden]"})
 _IN_A_VALUE: Final = re.compile(

@@ -81,7 +81,7 @@ def _host_name_check(algorithm: str) -> str:
 def _store_kind(name: str, location: str) -> str:
     """Look at the bytes: ``ssl.truststore.type`` is often left at Java's default, JKS, which reads PKCS12 too."""
     try:
-        # A named pipe would hold everything up; a connector's configuration may say where the store is.
+        # Reading a named pipe would block, and a connector's configuration can name one.
         if not stat.S_ISREG(Path(location).stat().st_mode):
             raise refusal(name, f": {location} is no regular file")
         with Path(location).open("rb") as file:
@@ -103,7 +103,7 @@ def _translate_truststore(java: Mapping[str, str], out: dict[str, str]) -> None:
     if certificates:
         out["ssl.ca.pem"] = _pem("ssl.truststore.certificates", certificates)
     elif not location and java.get("ssl.truststore.password", ""):
-        # As in Java: else a misspelled location would mean that all authorities the machine knows are trusted.
+        # As in Java: otherwise a misspelled location would trust all authorities of the machine.
         raise refusal("ssl.truststore.password", "is given without ssl.truststore.location")
     elif location:
         if _store_kind("ssl.truststore.location", location) == "PEM":
@@ -170,7 +170,7 @@ def _certificates_of(location: str, password: str) -> str:
     keytool = _keytool()
     if keytool is None:
         raise refusal(name, f": {location} can only be read with Java's keytool, which was not found; {remedy}")
-    # Headings are in the language of the machine otherwise.
+    # Otherwise headings are in the language of the machine.
     command = [keytool, "-J-Duser.language=en", "-list", "-rfc", "-keystore", location]
     command += ["-storepass:env", "CONNECT_SHARE_STORE_PASSWORD"]
     environment = {**os.environ, "CONNECT_SHARE_STORE_PASSWORD": password or "changeit"}
@@ -180,7 +180,7 @@ def _certificates_of(location: str, password: str) -> str:
         )
     except (OSError, subprocess.TimeoutExpired) as exc:
         raise refusal(name, f": keytool did not run on {location}; {remedy}") from exc
-    # Of a key entry Java trusts the key's own certificate, the first one, and not those that signed it.
+    # Of a key entry Java trusts only the key's own certificate, which is the first one.
     entries = re.split(r"^Alias name: ", done.stdout, flags=re.MULTILINE)[1:]
     found = [block.group() for entry in entries if (block := _CERTIFICATE.search(entry))]
     if done.returncode != 0 or not found:

@@ -259,7 +259,7 @@ class WorkerConfig(BaseModel):
         Raises:
             ConfigError: a setting that matters has no equivalent; names it.
         """
-        # Translating may run Java's keytool: once is enough.
+        # Cached, because the translation may run Java's keytool.
         if self._common is None:
             self._common = client_translation.common_settings(self.originals)
         return self._common

@@ -19,7 +19,7 @@ UNKNOWN_VERSION: Final = "unknown"
 
 _CLASS_ENTRY: Final = INTERCEPTOR_CLASS.replace(".", "/") + ".class"
 _VERSION_ENTRY: Final = "connectshare/version.properties"
-# More than the file has by far; a damaged or hostile archive does not fill the memory.
+# Far more than the file has; a damaged or hostile archive cannot fill the memory.
 _LONGEST_VERSION: Final = 4_096
 _MODE: Final = 0o644
 
@@ -66,7 +66,7 @@ def read_jar(path: Path) -> JarFile | None:
                 return None
             return JarFile(path, hashlib.sha256(path.read_bytes()).hexdigest(), _version_in(archive))
     except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError):
-        # Other people's files: one that cannot be read is none of ours.
+        # A file that cannot be read is not our jar.
         return None
 
 
@@ -152,12 +152,12 @@ def hand_out(folder: Path) -> HandedOut:
 def _there(target: Path) -> JarFile | None:
     if not target.exists():
         return None
-    # Half a copy is no jar, but it is replaced like one.
+    # An incomplete copy is no jar, but it is replaced like one.
     return read_jar(target) or JarFile(target, hashlib.sha256(target.read_bytes()).hexdigest(), UNKNOWN_VERSION)
 
 
 def _write(target: Path, data: bytes) -> None:
-    # Not a name that ends in .jar: a worker that starts meanwhile would load half a file.
+    # The name does not end in .jar: a worker that starts now must not load an incomplete file.
     descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
     part = Path(name)
     try:

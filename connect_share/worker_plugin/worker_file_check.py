@@ -30,7 +30,7 @@ WORKER_ONLY: Final = (*TOPIC_PROPERTIES.values(), SHARING_PROPERTY)
 _SHARING_LINE: Final = f"{SHARING_PROPERTY}=enabled"
 _GROUP_ID: Final = "group.id"
 _BOOTSTRAP: Final = "bootstrap.servers"
-# Without these nothing can be said about sharing; what else cannot be followed here may be right where the worker runs.
+# Sharing depends on these. Any other reference that cannot be resolved here may be right on the worker's machine.
 _DECIDING: Final = frozenset(
     {
         *(_GROUP_ID, _BOOTSTRAP, EXACTLY_ONCE, *WORKER_ONLY),
@@ -235,7 +235,7 @@ def _neighbours(given: Mapping[str, str]) -> Iterable[WorkerFinding]:
     names = class_names(given.get(INTERCEPTORS, ""))
     if names.count(INTERCEPTOR_CLASS) != 1 or len(names) == 1:
         return
-    # Kafka runs the list from its front in both directions: for what is sent and for what is read.
+    # Kafka calls the interceptors in the order of the list, both when sending and when reading.
     place = names.index(INTERCEPTOR_CLASS)
     parts = []
     if place:

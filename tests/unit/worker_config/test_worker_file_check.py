@@ -215,7 +215,7 @@ def test_what_other_interceptors_see_is_shown(names: list[str], words: list[str]
     (note,) = check_properties({**RIGHT, LIST: ",".join(names)}).findings
     assert note.severity is Severity.NOTE
     assert all(word in note.message for word in words)
-    assert ("behind" in note.message) == (names[-1] != INTERCEPTOR_CLASS)
+    assert ("after it" in note.message) == (names[-1] != INTERCEPTOR_CLASS)
 
 
 @pytest.mark.parametrize(
