@@ -11,6 +11,7 @@ from connect_share.topic_ids.authority.authority import AuthorityPartition, Auth
 from connect_share.topic_ids.compare.compare import Comparison, FindingKind, TopicIdFinding
 from connect_share.topic_ids.repair.steps import (
     BACKED_UP,
+    LEFT_ALONE,
     STOPPED,
     LeftAloneError,
     RefusedError,
@@ -30,8 +31,7 @@ from connect_share.topic_ids.repair.steps import (
 from connect_share.topic_ids.scan.scans import STRAY, PartitionDirectory
 
 _LEFT: Final = {
-    FindingKind.DELETE_DIRECTORY: "directories named -delete go away by themselves after file.delete.delay.ms",
-    FindingKind.FUTURE_DIRECTORY: "a move between log dirs is under way, the broker finishes it",
+    **LEFT_ALONE,
     FindingKind.TOPIC_UNKNOWN: "the cluster does not know the topic: at its next start the broker sets the directories aside "
     "as stray; keep a copy if the records are wanted",
 }

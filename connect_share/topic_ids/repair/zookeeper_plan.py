@@ -12,6 +12,7 @@ from connect_share.topic_ids.authority.znodes import with_id
 from connect_share.topic_ids.compare.compare import Comparison, FindingKind
 from connect_share.topic_ids.repair.steps import (
     BACKED_UP,
+    LEFT_ALONE,
     RefusedError,
     RepairMethod,
     RepairPlan,
@@ -29,12 +30,11 @@ from connect_share.topic_ids.repair.steps import (
 from connect_share.topic_ids.scan.scans import PartitionDirectory
 
 _LEFT: Final = {
+    **LEFT_ALONE,
     FindingKind.TOPIC_UNKNOWN: "ZooKeeper does not know the topic; move its directories out of the log dirs before a topic "
     "of this name is created again, which would be crippled by them",
     FindingKind.STRAY_DIRECTORY: "brokers with ZooKeeper leave -stray directories alone; they are from a KRaft broker, or by "
     "hand",
-    FindingKind.DELETE_DIRECTORY: "directories named -delete go away by themselves after file.delete.delay.ms",
-    FindingKind.FUTURE_DIRECTORY: "a move between log dirs is under way, the broker finishes it",
 }
 _CLEANED: Final = " (or, in a compacted topic, were cleaned at another time)"
 
