@@ -300,7 +300,7 @@ class _Plot:
     def bar(self, row: int, begin: float, length: float, colour: int, hint: str) -> None:
         """Draw a part of a bar."""
         (drawn,) = self.axes.barh(
-            row + 0.7, length, left=begin, height=0.38, color=_colour(colour), edgecolor=_CARD, linewidth=0.8
+            row + 0.7, length, left=begin, height=0.38, color=_colour(colour), edgecolor=_CARD, linewidth=0.4
         )
         self.hint(drawn, [hint])
 

@@ -101,19 +101,13 @@ def shared_properties(bootstrap_servers: str, cluster: Cluster) -> dict[str, str
 
 def connector_config(folder: Path, connector: Connector) -> dict[str, str]:
     """Return a connector's configuration; its file is in the cluster's folder."""
-    base = {"tasks.max": "1", **connector.extra}
-    if connector.kind == "source":
-        return {
-            "connector.class": "FileStreamSource",
-            "file": str(data_file(folder, connector)),
-            "topic": connector.topic,
-            **base,
-        }
+    source = connector.kind == "source"
     return {
-        "connector.class": "FileStreamSink",
+        "connector.class": "FileStreamSource" if source else "FileStreamSink",
         "file": str(data_file(folder, connector)),
-        "topics": connector.topic,
-        **base,
+        "topic" if source else "topics": connector.topic,
+        "tasks.max": "1",
+        **connector.extra,
     }
 
 

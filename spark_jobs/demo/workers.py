@@ -72,22 +72,15 @@ def run_clusters(bootstrap_servers: str, admin: Admin, work: Path, say: Callable
             for number, worker in enumerate(workers):
                 worker.kill()
                 (work / f"worker-{CLUSTERS[number].group_id}.log").write_text(worker.log(), encoding="utf-8")
+    captured = []
     for cluster, view in zip(CLUSTERS, views, strict=True):
-        say(f"{cluster.group_id}: {len(view)} connectors, worker killed")
-    return [
-        Captured(
-            cluster=cluster,
-            folder=_folder(work, cluster),
-            worker_file=write_properties(
-                work / f"{cluster.group_id}.properties", dedicated_properties(bootstrap_servers, cluster)
-            ),
-            shared_worker_file=write_properties(
-                work / f"{cluster.group_id}-shared.properties", shared_properties(bootstrap_servers, cluster)
-            ),
-            view=view,
-        )
-        for cluster, view in zip(CLUSTERS, views, strict=True)
-    ]
+        name = cluster.group_id
+        before, after = dedicated_properties(bootstrap_servers, cluster), shared_properties(bootstrap_servers, cluster)
+        worker_file = write_properties(work / f"{name}.properties", before)
+        shared_worker_file = write_properties(work / f"{name}-shared.properties", after)
+        captured.append(Captured(cluster, _folder(work, cluster), worker_file, shared_worker_file, view))
+        say(f"{name}: {len(view)} connectors, worker killed")
+    return captured
 
 
 def await_no_members(admin: Admin, groups: Iterable[str]) -> None:
@@ -134,24 +127,20 @@ def _run_cluster(cluster: Cluster, worker: ConnectWorker, work: Path) -> Cluster
     for connector in connectors:
         rest.put_config(connector.name, connector_config(folder, connector))
     for connector in connectors:
-        _await_started(worker, connector)
+        states = ["FAILED"] if connector.fate == "fails" else ["RUNNING"] * _tasks(connector)
+        _await_states(worker, connector.name, "RUNNING", states)
     for number in range(1, _ROUNDS):
         for connector in connectors:
             if connector.kind == "source":
                 _append_lines(folder, connector, number)
     _await_work_done(worker, folder, connectors)
+    actions = {"is paused": rest.pause, "is stopped": rest.stop, "is deleted": rest.delete}
+    for connector in connectors:
+        if connector.fate in actions:
+            actions[connector.fate](connector.name)
     for connector in connectors:
         if connector.fate == "is paused":
-            rest.pause(connector.name)
-        elif connector.fate == "is stopped":
-            rest.stop(connector.name)
-        elif connector.fate == "is deleted":
-            rest.delete(connector.name)
-    for connector in connectors:
-        if connector.fate == "is paused":
-            _await_states(
-                worker, connector.name, "PAUSED", ["PAUSED"] * int(connector_config(folder, connector)["tasks.max"])
-            )
+            _await_states(worker, connector.name, "PAUSED", ["PAUSED"] * _tasks(connector))
         elif connector.fate == "is stopped":
             _await_states(worker, connector.name, "STOPPED", [])
     return capture(worker, {connector.name for connector in connectors if connector.fate != "is deleted"})
@@ -163,12 +152,8 @@ def _append_lines(folder: Path, connector: Connector, round_number: int) -> None
         file.writelines(f"{connector.topic} round {round_number} line {line}\n" for line in range(_LINES))
 
 
-def _await_started(worker: ConnectWorker, connector: Connector) -> None:
-    if connector.fate == "fails":
-        _await_states(worker, connector.name, "RUNNING", ["FAILED"])
-    else:
-        tasks = int(connector.extra.get("tasks.max", "1"))
-        _await_states(worker, connector.name, "RUNNING", ["RUNNING"] * tasks)
+def _tasks(connector: Connector) -> int:
+    return int(connector.extra.get("tasks.max", "1"))
 
 
 def _await_states(worker: ConnectWorker, name: str, state: str, task_states: list[str]) -> None:

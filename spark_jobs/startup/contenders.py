@@ -14,15 +14,13 @@ kcat            the C program, one topic after another, its process included
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from connect_share.embedded.errors import EmbeddedError
 from connect_share.embedded.java_program import time_java_stores
@@ -32,7 +30,7 @@ from connect_share.worker_config import WorkerConfig
 from connect_share.worker_plugin import jar_path
 from migrator.progress import Progress
 from spark_jobs.startup.filling import Files
-from spark_jobs.startup.result import Starts, Warmth
+from spark_jobs.startup.result import Start, Starts, Warmth
 from spark_jobs.startup.scenarios import CHECKPOINT, COLD_STARTS, Plan
 
 KCAT_MISSING: Final = "kcat is not installed (a system package: apt install kcat)"
@@ -41,60 +39,42 @@ _WARM_UP: Final = 20
 _KCAT: Final = ("-X", "fetch.wait.max.ms=10", "-X", "queued.min.messages=1000000")
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
-    """One start, members as in :class:`spark_jobs.startup.result.Starts`."""
-
-    seconds: float
-    phases: Mapping[str, float] = field(default_factory=dict)
-    topics: Mapping[str, float] = field(default_factory=dict)
-    cpu_seconds: float | None = None
-    peak_bytes: int | None = None
-
-
 def missing_contenders() -> dict[str, str]:
     """Return the contenders that cannot be measured on this machine, and why."""
     return {} if shutil.which("kcat") else {"kcat": KCAT_MISSING}
 
 
-def probe(what: str, worker_file: Path, runs: int, *more: str) -> list[dict[str, Any]]:
-    """Run the probe in a new process; return the objects that it prints.
+def run_python(module: str, *arguments: object, timeout_s: float = _PROBE_S) -> list[str]:
+    """Run a module in a new process; return the lines that it prints.
 
     Raises:
         EmbeddedError: it failed; has the end of its errors.
     """
-    command = [sys.executable, "-m", "spark_jobs.startup.probe", what, str(worker_file), str(runs), *more]
+    command = [sys.executable, "-m", module, *map(str, arguments)]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_PROBE_S, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
     except subprocess.TimeoutExpired as exc:
-        raise EmbeddedError(f"{what} did not end within {_PROBE_S} s") from exc
+        raise EmbeddedError(f"{module} {arguments[0]} did not end within {timeout_s:g} s") from exc
     if done.returncode != 0:
-        raise EmbeddedError(f"the measurement of {what} failed: {done.stderr[-1500:]}")
-    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+        raise EmbeddedError(f"the measurement {module} {arguments[0]} failed: {done.stderr[-1500:]}")
+    return [line for line in done.stdout.splitlines() if line.startswith("{")]
+
+
+def _probed(what: str, worker_file: Path, runs: int, *options: object) -> list[Start]:
+    lines = run_python("spark_jobs.startup.probe", what, worker_file, runs, *options)
+    return [Start.model_validate_json(line) for line in lines]
 
 
 def size_of(worker_file: Path) -> StartSize:
     """Return what a start on these topics has to read."""
-    return StartSize(**probe("size", worker_file, 1)[0])
-
-
-def _probed(what: str, warm_starts: int | None = None) -> Callable[[Files, int], list[Start]]:
-    def run(files: Files, warm: int) -> list[Start]:
-        return [Start(**each) for each in probe(what, files.ours, 1 + (warm if warm_starts is None else warm_starts))]
-
-    return run
-
-
-def _checkpoint(files: Files, warm: int) -> list[Start]:
-    found = probe("stores", files.ours, 1 + warm, "--checkpoint", str(files.checkpoint))
-    return [Start(**each) for each in found]
+    return StartSize.model_validate_json(run_python("spark_jobs.startup.probe", "size", worker_file, 1)[0])
 
 
 def _java(file_of: Callable[[Files], Path], jars: Sequence[Path] = ()) -> Callable[[Files, int], list[Start]]:
     def run(files: Files, warm: int) -> list[Start]:
         return [
             Start(
-                each.total_s,
+                seconds=each.total_s,
                 topics={"config": each.config_s, "status": each.status_s, "offset": each.offsets_s},
                 cpu_seconds=each.cpu_s,
             )
@@ -118,17 +98,17 @@ def _kcat(files: Files, _warm: int) -> list[Start]:
         topics[topic_type.value] = time.perf_counter() - began
         if done.returncode != 0:
             raise EmbeddedError(f"kcat ended with {done.returncode}: {done.stderr[-500:]}")
-    return [Start(sum(topics.values()), topics=topics)]
+    return [Start(seconds=sum(topics.values()), topics=topics)]
 
 
 _RUNS: Final[Mapping[str, Callable[[Files, int], list[Start]]]] = {
-    "python": _probed("stores"),
-    CHECKPOINT: _checkpoint,
+    "python": lambda files, warm: _probed("stores", files.ours, 1 + warm),
+    CHECKPOINT: lambda files, warm: _probed("stores", files.ours, 1 + warm, "--checkpoint", files.checkpoint),
     "java": _java(lambda files: files.plain),
     "java-jar": _java(lambda files: files.jar, [jar_path()]),
     "java-foreign": _java(lambda files: files.foreign),
-    "plain-client": _probed("plain-client", 1),
-    "librdkafka": _probed("librdkafka"),
+    "plain-client": lambda files, _warm: _probed("plain-client", files.ours, 2),
+    "librdkafka": lambda files, warm: _probed("librdkafka", files.ours, 1 + warm),
     "kcat": _kcat,
 }
 
@@ -146,7 +126,7 @@ def measure(plan: Plan, files: Files, contenders: Sequence[str], rounds: int, pr
     progress.phase(f"{name}: warming the brokers up", 0)
     for worker_file in {files.ours, files.plain if "java" in contenders else files.ours}:
         # The first contender must not pay for a cold broker: a broker in use has served these reads before.
-        probe("librdkafka", worker_file, _WARM_UP)
+        _probed("librdkafka", worker_file, _WARM_UP)
     found: dict[tuple[str, Warmth], list[Start]] = {}
     progress.phase(f"{name}: measuring", rounds * len(contenders))
     for _ in range(rounds):

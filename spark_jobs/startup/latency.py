@@ -19,6 +19,7 @@ from connect_share.topics import ensure_topic, topic_spec
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
 from connect_share.worker_plugin import INTERCEPTOR_CLASS, jar_path
 from migrator.progress import Progress
+from spark_jobs.startup.contenders import run_python
 from spark_jobs.startup.result import Latency
 
 PUTS: Final = 200
@@ -116,16 +117,8 @@ def _others(worker_file: Path, groups: int) -> Iterator[None]:
 
 
 def _python_puts(worker_file: Path, count: int, uncounted: int) -> dict[str, list[float]]:
-    command = [sys.executable, "-m", "spark_jobs.startup.latency_probe", "puts", str(worker_file)]
-    try:
-        done = subprocess.run(
-            [*command, str(count), str(uncounted)], capture_output=True, text=True, timeout=_PUTS_S, check=False
-        )
-    except subprocess.TimeoutExpired as exc:
-        raise EmbeddedError(f"{count} puts did not end within {_PUTS_S} s") from exc
-    if done.returncode != 0:
-        raise EmbeddedError(f"the measurement of puts failed: {done.stderr[-1500:]}")
-    found: dict[str, list[float]] = json.loads(done.stdout.splitlines()[-1])
+    lines = run_python("spark_jobs.startup.latency_probe", "puts", worker_file, count, uncounted, timeout_s=_PUTS_S)
+    found: dict[str, list[float]] = json.loads(lines[-1])
     return found
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import gc
-import json
 import resource
 import shutil
 import sys
@@ -20,7 +19,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from connect_share.client import library_versions
 from connect_share.connect_json import loads
@@ -30,31 +29,31 @@ from connect_share.state import replay_config, replay_offsets, replay_status
 from connect_share.storage import ConnectStorage, StorageStartup
 from connect_share.worker_config import WorkerConfig
 from spark_jobs.startup.reads import librdkafka_read, own_records, plain_client_read, start_size
+from spark_jobs.startup.result import Start
 
 _PARSED: Final = (TopicType.CONFIG, TopicType.STATUS)
 _STATUS: Final = Path("/proc/self/status")
 _RESET_PEAK: Final = Path("/proc/self/clear_refs")
 
 
-class Meter:
-    """What the process takes from its making until :meth:`done`: seconds, CPU time of all threads, memory."""
+class Measurement:
+    """Seconds, CPU time of all threads and memory of this process since the beginning of the measurement."""
 
     def __init__(self) -> None:
         gc.collect()
         self._memory = _memory("VmRSS") if _reset_peak() else None
         self._cpu = cpu_seconds()
         self._began = time.perf_counter()
-        self.found: dict[str, Any] = {}
 
-    def done(self) -> None:
-        """Note what was taken so far."""
-        self.found = {"seconds": time.perf_counter() - self._began, "cpu_seconds": cpu_seconds() - self._cpu}
+    def end(self) -> Start:
+        """Return what the process has used so far."""
+        seconds, cpu = time.perf_counter() - self._began, cpu_seconds() - self._cpu
         peak = _memory("VmHWM")
-        if self._memory is not None and peak is not None:
-            self.found["peak_bytes"] = max(0, peak - self._memory)
+        grown = None if self._memory is None or peak is None else max(0, peak - self._memory)
+        return Start(seconds=seconds, cpu_seconds=cpu, peak_bytes=grown)
 
 
-def start_stores(worker: WorkerConfig, checkpoint: Path | None = None) -> dict[str, Any]:
+def start_stores(worker: WorkerConfig, checkpoint: Path | None = None) -> Start:
     """Start and stop the stores once, from a copy of the checkpoint where one is given: they write their own over it.
 
     Raises:
@@ -62,9 +61,9 @@ def start_stores(worker: WorkerConfig, checkpoint: Path | None = None) -> dict[s
     """
     with tempfile.TemporaryDirectory(prefix="checkpoint-") as folder:
         copy = None if checkpoint is None else Path(shutil.copy(checkpoint, folder))
-        meter = Meter()
+        measurement = Measurement()
         with ConnectStorage(worker, allow_live_members=True, checkpoint=copy) as storage:
-            meter.done()
+            start = measurement.end()
             startup = storage.startup
             if copy is not None and not startup.from_checkpoint:
                 raise StoreError(f"the checkpoint was not used: {startup.full_read_reason}")
@@ -73,7 +72,7 @@ def start_stores(worker: WorkerConfig, checkpoint: Path | None = None) -> dict[s
                 "status": startup.status.seconds,
                 "offset": startup.offsets.seconds,
             }
-            return {**meter.found, "topics": topics, "phases": _phases(startup)}
+            return start.model_copy(update={"topics": topics, "phases": _phases(startup)})
 
 
 def _phases(startup: StorageStartup) -> dict[str, float]:
@@ -108,13 +107,12 @@ def _parse_and_fold(own: Mapping[TopicType, list[Record]], group: str | None) ->
     return {"parse": parse, "fold": max(0.0, time.perf_counter() - began - parse)}
 
 
-def _with_parts(start: dict[str, Any], parts: Mapping[str, float]) -> dict[str, Any]:
+def _with_parts(start: Start, parts: Mapping[str, float]) -> Start:
     """Split the time in which own records were taken as it was split when that was done alone."""
-    phases = dict(start["phases"])
+    phases = dict(start.phases)
     taken, alone = phases.pop("apply"), sum(parts.values())
-    for phase, seconds in parts.items():
-        phases[phase] = taken * seconds / alone if alone else 0.0
-    return {**start, "phases": phases}
+    phases |= {phase: taken * seconds / alone if alone else 0.0 for phase, seconds in parts.items()}
+    return start.model_copy(update={"phases": phases})
 
 
 def _memory(name: str) -> int | None:
@@ -142,11 +140,10 @@ def cpu_seconds() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def _timed(read: Callable[[WorkerConfig], object], worker: WorkerConfig) -> dict[str, Any]:
-    meter = Meter()
+def _timed(read: Callable[[WorkerConfig], object], worker: WorkerConfig) -> Start:
+    measurement = Measurement()
     read(worker)
-    meter.done()
-    return meter.found
+    return measurement.end()
 
 
 def main(argv: list[str]) -> int:
@@ -162,7 +159,7 @@ def main(argv: list[str]) -> int:
     if options.what == "size":
         print(start_size(worker).model_dump_json())
         return 0
-    start: Callable[[], dict[str, Any]] = {
+    start: Callable[[], Start] = {
         "stores": lambda: start_stores(worker, options.checkpoint),
         "plain-client": lambda: _timed(plain_client_read, worker),
         "librdkafka": lambda: _timed(librdkafka_read, worker),
@@ -172,7 +169,7 @@ def main(argv: list[str]) -> int:
         parts = _parse_and_fold(own_records(worker), worker.cluster_group_id)
         starts = [_with_parts(each, parts) for each in starts]
     for each in starts:
-        print(json.dumps(each), flush=True)
+        print(each.model_dump_json(), flush=True)
     return 0
 
 

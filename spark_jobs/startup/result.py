@@ -54,6 +54,16 @@ class Scenario(_Part):
     source_partitions: int = 4
 
 
+class Start(_Part):
+    """One start of one contender, as the process that made it prints it; members as in :class:`Starts`."""
+
+    seconds: float
+    phases: dict[str, float] = Field(default_factory=dict)
+    topics: dict[str, float] = Field(default_factory=dict)
+    cpu_seconds: float | None = None
+    peak_bytes: int | None = None
+
+
 class Starts(_Part):
     """Starts of one contender in one scenario, one list entry a start.
 

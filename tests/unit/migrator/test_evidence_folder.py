@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import subprocess
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -35,6 +33,7 @@ from migrator.report.evidence_folder import evidence_of, folder_of, write_eviden
 from migrator.transform.rules import SkipReason
 from migrator.verify.equality import Mismatch, StateDifference
 from migrator.verify.verification import Verification
+from tests.support.html_page import PageReader, check_self_contained
 
 HOSTILE = "<script>document.title='owned'</script><img src=x onerror=alert(1)>\"'&\u202e\x1b[31m"
 PRIVATE = 0o600
@@ -163,34 +162,6 @@ def a_verification(name: str = "orders", *, count: int = 1) -> Verification:
     )
 
 
-class _Reader(HTMLParser):
-    """Checks that tags are closed in order, collects tags and texts."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.tags: list[str] = []
-        self.texts: list[str] = []
-        self.feed(page)
-        self.close()
-        assert self.open == []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(f"{tag} {' '.join(name for name, _ in attrs)}")
-        if tag != "meta":
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.texts.append(data)
-
-    @property
-    def text(self) -> str:
-        return " ".join(self.texts)
-
-
 def left(folder: Path, name: str, verification: Verification | None = None, **changes: object) -> str:
     folder.mkdir()
     path = folder / "move.json"
@@ -227,7 +198,7 @@ def test_everything_is_there_and_private(tmp_path: Path) -> None:
         ("verify", "differences found"),
         ("resume", "done"),
     ]
-    text = _Reader((folder / "report.html").read_text()).text
+    text = PageReader((folder / "report.html").read_text()).text
     for shown in ("1,234", "1,111", "98,765", "369 session_key", "ab" * 32, "move.backup.avro", "3,702", "55,555"):
         assert shown in text, shown
     for shown in (
@@ -244,8 +215,8 @@ def test_everything_is_there_and_private(tmp_path: Path) -> None:
 
 def test_names_of_others_stay_text(tmp_path: Path) -> None:
     """As many tags as with harmless names, and what turns the reading direction is an escape."""
-    hostile = _Reader(left(tmp_path / "a", HOSTILE, a_verification(HOSTILE)))
-    harmless = _Reader(left(tmp_path / "b", "harmless", a_verification("harmless")))
+    hostile = PageReader(left(tmp_path / "a", HOSTILE, a_verification(HOSTILE)))
+    harmless = PageReader(left(tmp_path / "b", "harmless", a_verification("harmless")))
     assert hostile.tags == harmless.tags
     assert not {"script", "img"} & {tag.split()[0] for tag in hostile.tags}
     assert sum("harmless" in text for text in harmless.texts) > 15
@@ -269,13 +240,12 @@ def test_a_browser_runs_nothing_and_fetches_nothing(tmp_path: Path) -> None:
         env={**os.environ, "HOME": str(tmp_path)},
     ).stdout
     assert "<title>Migration r1</title>" in shown
-    assert _Reader(shown).tags == _Reader(page).tags
+    assert PageReader(shown).tags == PageReader(page).tags
 
 
 def test_the_page_needs_nothing_from_elsewhere(tmp_path: Path) -> None:
     page = left(tmp_path / "a", "orders", a_verification())
-    assert not re.search(r"(src|href)\s*=|url\(|@import|://", page)
-    assert "default-src 'none'" in page
+    check_self_contained(page)
 
 
 def test_the_verdict_is_the_results(tmp_path: Path) -> None:
