@@ -1,4 +1,4 @@
-"""The demo's input: what unmodified Java workers of several Connect clusters write while they do real work."""
+"""The demo's input: records that unmodified Java workers of several Connect clusters write while they do real work."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from spark_jobs.demo.clusters import (
 from spark_jobs.demo.views import ClusterView, view_from_rest
 
 DEADLINE_S: Final = 45.0
-"""How long the demo waits for any one thing."""
+"""The longest wait of the demo for any one thing."""
 
 _LINES: Final = 200
 _ROUNDS: Final = 3

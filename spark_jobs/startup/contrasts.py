@@ -20,13 +20,13 @@ class Pair:
 
     @property
     def times(self) -> float:
-        """How many times as long a start takes with the setting."""
+        """The ratio of a start with the setting to one without."""
         return self.having.total.median / self.without.total.median
 
 
 @dataclass(frozen=True, slots=True)
 class Contrast:
-    """What was measured with a setting beside what was measured without it; the title names both sides."""
+    """Two scenarios that differ in one setting; the title names both sides."""
 
     title: str
     without: MeasuredScenario

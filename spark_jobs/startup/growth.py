@@ -1,4 +1,4 @@
-"""How a start grows with groups, records and their size: what was measured, and what the model expects between."""
+"""The growth of a start with groups, records and their size: measured values, and the model's line between them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LARGEST: Final = 1e18
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
-    """What grows along a curve.
+    """A quantity that grows along a curve.
 
     Attributes:
         write: a value on the axis.

@@ -1,4 +1,4 @@
-"""What the start-up benchmark found, in a few plain sentences and figures."""
+"""The findings of the start-up benchmark in a few plain sentences and figures."""
 
 from __future__ import annotations
 

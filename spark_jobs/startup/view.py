@@ -1,4 +1,4 @@
-"""What the start-up benchmark's report shows: medians, spreads and ratios of a result, computed once. Pure.
+"""The view model of the start-up benchmark's report: medians, spreads and ratios, computed once. Pure.
 
 Whatever was not measured is absent, never zero.
 """
@@ -66,7 +66,7 @@ class Spread:
 
     @property
     def n(self) -> int:
-        """How many starts."""
+        """The number of values."""
         return len(self.values)
 
     @property
@@ -124,17 +124,17 @@ class Measured:
 
     @property
     def title(self) -> str:
-        """Name in a table."""
+        """The name in a table."""
         return f"{look_of(self.contender).title}, {self.warmth}"
 
     @property
     def label(self) -> str:
-        """Name in a plot."""
+        """The name in a plot."""
         return f"{look_of(self.contender).label}, {self.warmth}"
 
     @property
     def times(self) -> float | None:
-        """How many times as long as ours it takes, median by median."""
+        """The ratio of its median to ours."""
         return None if self.ours is None else self.total.median / self.ours.total.median
 
     @property
@@ -260,7 +260,7 @@ class MeasuredStorm:
 
     @property
     def label(self) -> str:
-        """How the starts ran."""
+        """The way in which the starts ran."""
         at_once = self.storm.at_once
         if at_once == 1:
             return "one after another"
@@ -296,7 +296,7 @@ def _measured_storm(storm: Storm, group: Sequence[Storm], processors: int | None
 
 @dataclass(frozen=True, slots=True)
 class MeasuredLatency:
-    """Put to read-back of one store.
+    """The times from a put to its read-back in one store.
 
     Attributes:
         beside_java: times of Java's median with as many groups; of ours only.
@@ -316,7 +316,7 @@ class MeasuredLatency:
 
     @property
     def groups(self) -> str:
-        """How many groups wrote."""
+        """The number of groups that wrote."""
         return "1 group" if self.latency.groups == 1 else f"{self.latency.groups:,} groups"
 
 
