@@ -1,0 +1,315 @@
+"""The tables of docs/access-rights.md: with exactly these rights everything works, with a row less it does not."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from connect_share.admin import Admin, NewTopicRequest
+from connect_share.cli.__main__ import main as console
+from connect_share.embedded.worker import ConnectWorker
+from connect_share.errors import ConnectShareError
+from connect_share.records import TopicType
+from connect_share.state import ConnectorStatus, State
+from connect_share.storage import ConnectStorage
+from connect_share.worker_config import SHARING_PROPERTY, TOPIC_PROPERTIES, WorkerConfig
+from connect_share.worker_plugin import INTERCEPTOR_CLASS
+from migrator.cli.__main__ import main as migrate
+from tests.lab.secure_broker import SecureBroker
+from tests.support.java_groups import EXACTLY_ONCE, JAR
+from tests.support.waiting import await_that
+
+PAGE = Path(__file__).parents[2] / "docs" / "access-rights.md"
+GROUP = "orders"
+EVERYTHING = [
+    (kind, "*", ResourcePatternType.LITERAL, AclOperation.ALL)
+    for kind in (ResourceType.TOPIC, ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID)
+]
+LONG = "CONNECT_SHARE_LONG" in os.environ
+_number = itertools.count()
+
+Row = tuple[str, str]  # one right, and what the page says it is on
+Acl = tuple[ResourceType, str, ResourcePatternType, AclOperation]
+
+
+def rows(title: str, table: int = 0) -> list[Row]:
+    """The rows of one table below a heading, one for each right."""
+    section = re.split(r"^## ", PAGE.read_text("utf-8"), flags=re.MULTILINE)
+    text = next(part for part in section if part.startswith(f"{title}\n"))
+    tables = re.findall(r"^\| --- .*\n((?:\|.*\n)+)", text, flags=re.MULTILINE)
+    found = [[cell.strip() for cell in line.strip("|\n").split("|")] for line in tables[table].splitlines()]
+    return [(right, cells[1]) for cells in found for right in cells[0].split(", ")]
+
+
+def acls(row: Row, topics: str, source_topics: str) -> list[Acl]:
+    """What a row means for topics with these prefixes; a text that is not known is a KeyError."""
+    right, where = row
+    literal, prefixed = ResourcePatternType.LITERAL, ResourcePatternType.PREFIXED
+    resources = {
+        "the topics": [(ResourceType.TOPIC, f"{topics}-{kind.value}", literal) for kind in TopicType],
+        "the destination's topics": [(ResourceType.TOPIC, f"{topics}-{kind.value}", literal) for kind in TopicType],
+        "the source's topics": [(ResourceType.TOPIC, f"{source_topics}-{kind.value}", literal) for kind in TopicType],
+        "group `<group.id>`": [(ResourceType.GROUP, GROUP, literal)],
+        "transactional id `connect-cluster-<group.id>`": [
+            (ResourceType.TRANSACTIONAL_ID, f"connect-cluster-{GROUP}", literal)
+        ],
+        "transactional ids that begin with `<group.id>-`": [(ResourceType.TRANSACTIONAL_ID, f"{GROUP}-", prefixed)],
+    }
+    return [(*resource, AclOperation[right]) for resource in resources[where]]
+
+
+def allow(broker: SecureBroker, user: str, wanted: Sequence[Acl]) -> None:
+    """Give ``user`` these rights instead of all that it had."""
+    with closing(broker.admin(timeout_s=20)) as admin:
+        client = admin._client
+        anything: Any = None
+        its_own = AclBindingFilter(
+            ResourceType.ANY,
+            anything,
+            ResourcePatternType.ANY,
+            f"User:{user}",
+            anything,
+            AclOperation.ANY,
+            AclPermissionType.ANY,
+        )
+        for future in client.delete_acls([its_own]).values():
+            future.result(60)
+        bindings = [
+            AclBinding(kind, name, pattern, f"User:{user}", "*", operation, AclPermissionType.ALLOW)
+            for kind, name, pattern, operation in wanted
+        ]
+        for future in client.create_acls(bindings).values() if bindings else ():
+            future.result(60)
+        # The controller answers before the broker knows them.
+        await_that(
+            lambda: set(client.describe_acls(its_own).result(60)), lambda found: found == set(bindings), what="allowed"
+        )
+
+
+@dataclass
+class Scene:
+    """Topics of one try, and the worker files that lead to them."""
+
+    broker: SecureBroker
+    folder: Path
+    source: str = field(default_factory=lambda: f"source-{next(_number)}")
+    shared: str = field(default_factory=lambda: f"shared-{next(_number)}")
+
+    def create(self, prefix: str) -> None:
+        with closing(self.broker.admin(timeout_s=20)) as admin:
+            for kind in TopicType:
+                admin.create_topic(NewTopicRequest(f"{prefix}-{kind.value}", 1, 1, {"cleanup.policy": "compact"}))
+
+    def properties(self, prefix: str, user: str = "user", **more: str) -> dict[str, str]:
+        converter = "org.apache.kafka.connect.storage.StringConverter"
+        login = self.broker.worker_properties(user, mechanism="PLAIN")
+        login.pop("ssl.truststore.password")
+        return {
+            **login,
+            "ssl.truststore.type": "PEM",  # any other takes a keytool for each client
+            "ssl.truststore.location": str(self.broker.certificate),
+            "group.id": GROUP,
+            "key.converter": converter,
+            "value.converter": converter,
+            **{TOPIC_PROPERTIES[kind]: f"{prefix}-{kind.value}" for kind in TopicType},
+            **{f"{kind.value}.storage.replication.factor": "1" for kind in TopicType},
+            **{f"{kind.value}.storage.partitions": "1" for kind in TopicType if kind is not TopicType.CONFIG},
+            **more,
+        }
+
+    def file(self, prefix: str, user: str = "user", **more: str) -> Path:
+        path = self.folder / f"{user}-{prefix}.properties"
+        lines = (f"{name}={value}\n" for name, value in self.properties(prefix, user, **more).items())
+        path.write_text("".join(lines), "ascii")
+        return path
+
+    def shared_file(self, **more: str) -> Path:
+        return self.file(self.shared, **{SHARING_PROPERTY: "enabled", "interceptor.classes": INTERCEPTOR_CLASS}, **more)
+
+    def write_source(self) -> None:
+        """Lay down a small group on topics of its own."""
+        with ConnectStorage(WorkerConfig.from_file(self.file(self.source, user="owner"))) as storage:
+            storage.config.put_connector_config("c", {"name": "c", "connector.class": "X"})
+            storage.config.put_task_configs("c", [{"a": "b"}])
+            flush(storage)
+
+
+def flush(storage: ConnectStorage) -> None:
+    writer = storage.offset_writer("c", transactional=False)
+    writer.offset({"file": "a"}, {"position": 1})
+    assert writer.begin_flush()
+    flushed = writer.do_flush()
+    assert flushed is not None
+    flushed.result(20)
+
+
+def use_stores(scene: Scene, **more: str) -> None:
+    """Write and read back what a runtime writes."""
+    worker = WorkerConfig.from_file(scene.shared_file(**more))
+    with ConnectStorage(worker) as storage:
+        if more:
+            storage.config.claim_write_privileges()
+        storage.config.put_connector_config("c", {"name": "c", "connector.class": "X"})
+        status = ConnectorStatus("c", State.RUNNING, "w:1", 1)
+        storage.status.put(status)
+        flush(storage)
+        storage.status.refresh(20)
+        assert storage.status.get("c") == status
+        assert storage.offset_reader("c").offset({"file": "a"}) == {"position": 1}
+        if more:
+            storage.config.put_task_count_record("c", 1)
+            storage.alter_offsets("c", [({"file": "a"}, {"position": 2})], force=True)
+
+
+def use_stores_exactly_once(scene: Scene) -> None:
+    use_stores(scene, **{"exactly.once.source.support": "enabled"})
+
+
+def run(main: Callable[[Sequence[str]], int], *words: object) -> None:
+    """Run a command; what it says is the error if it fails."""
+    if main([str(word) for word in words]) != 0:
+        raise ConnectShareError(f"{words[0]} failed")
+
+
+def get(scene: Scene) -> None:
+    run(console, "get", "connectors", "-w", scene.shared_file())
+
+
+def check_startup(scene: Scene) -> None:
+    run(console, "check", "startup", "-w", scene.shared_file())
+
+
+def create_topics(scene: Scene) -> None:
+    run(console, "create", "topics", "-w", scene.shared_file(), "--yes")
+
+
+def move(scene: Scene) -> Path:
+    files = [
+        "--source-worker-config",
+        scene.file(scene.source),
+        "--destination-worker-config",
+        scene.shared_file(),
+    ]
+    plan = scene.folder / f"{scene.shared}.json"
+    run(migrate, "survey", *files)
+    run(migrate, "plan", *files, "-o", plan)
+    run(migrate, "apply", plan, "--yes")
+    run(migrate, "verify", plan)
+    return plan
+
+
+def move_and_cut_over(scene: Scene) -> None:
+    plan = move(scene)
+    run(migrate, "cutover", plan, "--yes")
+    run(migrate, "rollback", plan, "--yes", "--although-used")
+
+
+def run_worker(scene: Scene, **more: str) -> None:
+    """Start a Java worker with the jar; it has to write into each topic and read it back."""
+    properties = scene.properties(
+        scene.shared, **{SHARING_PROPERTY: "enabled", "interceptor.classes": INTERCEPTOR_CLASS}, **more
+    )
+    login = {name: value for name, value in properties.items() if name.startswith(("security.", "sasl.", "ssl."))}
+    properties |= {f"{client}.{name}": login[name] for client in ("producer", "consumer", "admin") for name in login}
+    file = scene.folder / f"{scene.shared}.txt"
+    file.write_text("a line\n")
+    with closing(ConnectWorker(properties, class_path=JAR)) as worker:
+        worker.start()
+        source = {"connector.class": "FileStreamSource", "tasks.max": "1", "file": str(file), "topic": "data"}
+        worker.rest.put_config("c", source)
+        worker.rest.await_state("c", "RUNNING", tasks=1, timeout_s=120)
+        await_that(lambda: worker.rest.offsets("c"), lambda found: len(found) == 1, what="committed", timeout_s=120)
+
+
+def run_worker_exactly_once(scene: Scene) -> None:
+    run_worker(scene, **EXACTLY_ONCE)
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[SecureBroker]:
+    with SecureBroker({"user": "pw", "owner": "pw"}) as secure, closing(secure.admin(timeout_s=20)) as admin:
+        allow(secure, "owner", EVERYTHING)
+        admin.create_topic(NewTopicRequest("data", 1, 1, {}))
+        yield secure
+
+
+@pytest.fixture
+def scene(broker: SecureBroker, tmp_path: Path) -> Scene:
+    return Scene(broker, tmp_path)
+
+
+def prepare(scene: Scene, action: Callable[[Scene], None], page_rows: Sequence[Row], *, exists: bool) -> None:
+    """Create what an action finds, and give its user the rights of these rows."""
+    if action in {move, move_and_cut_over}:
+        scene.write_source()
+    if exists:
+        scene.create(scene.shared)
+    if action in {get, check_startup}:
+        with ConnectStorage(WorkerConfig.from_file(scene.file(scene.shared, user="owner"))) as storage:
+            storage.config.put_connector_config("c", {"name": "c", "connector.class": "X"})
+            storage.status.put(ConnectorStatus("c", State.RUNNING, "w:1", 1))
+            flush(storage)
+    wanted = [acl for row in page_rows for acl in acls(row, scene.shared, scene.source)]
+    if action in {run_worker, run_worker_exactly_once}:
+        wanted.append((ResourceType.TOPIC, "data", ResourcePatternType.LITERAL, AclOperation.WRITE))
+    allow(scene.broker, "user", wanted)
+
+
+STORES = rows("Python stores")
+STORES_EXACTLY_ONCE = STORES + rows("Python stores", 1)
+MISSING = rows("Topics that do not exist yet")
+WORKER = rows("Java worker")
+SITUATIONS: list[tuple[Callable[[Scene], None], list[Row], bool]] = [
+    (use_stores, STORES, True),
+    (use_stores_exactly_once, STORES_EXACTLY_ONCE, True),
+    (use_stores, MISSING, False),
+    (get, rows("Console: get, describe, check startup"), True),
+    (check_startup, rows("Console: get, describe, check startup"), True),
+    (create_topics, rows("Console: create topics"), False),
+    (move, rows("Migrator: survey, plan, apply, verify"), True),
+    (move_and_cut_over, rows("Migrator: cutover, seal, rollback"), True),
+]
+
+
+@pytest.mark.parametrize(("action", "page_rows", "exists"), SITUATIONS)
+def test_a_table_is_enough_and_no_row_too_much(
+    broker: SecureBroker, tmp_path: Path, action: Callable[[Scene], None], page_rows: list[Row], exists: bool
+) -> None:
+    enough = Scene(broker, tmp_path)
+    prepare(enough, action, page_rows, exists=exists)
+    action(enough)
+    # A store that may not read waits 30 s for its first write, so each row is tried in the long form only.
+    for row in page_rows if LONG else [row for row in page_rows if row[0] in {"WRITE", "CREATE"}][:1]:
+        fewer = Scene(broker, tmp_path)
+        prepare(fewer, action, [other for other in page_rows if other != row], exists=exists)
+        with pytest.raises(ConnectShareError):
+            action(fewer)
+            pytest.fail(f"{action.__name__} works without {row}")
+
+
+@pytest.mark.worker
+@pytest.mark.parametrize(
+    ("action", "page_rows"),
+    [(run_worker, WORKER), (run_worker_exactly_once, WORKER + rows("Java worker", 1))],
+)
+def test_the_tables_of_java_workers_are_enough(
+    scene: Scene, action: Callable[[Scene], None], page_rows: list[Row]
+) -> None:
+    prepare(scene, action, page_rows, exists=True)
+    action(scene)

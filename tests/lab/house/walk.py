@@ -1,0 +1,141 @@
+"""Four walks through the code, counted while they happen: run by :mod:`tests.lab.house` in a process of its own.
+
+Uses nothing but the public API, so that old revisions can be walked too. Prints one JSON object: for each walk the calls,
+functions, files and threads of the product that took part.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from io import StringIO
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from connect_share import ConnectStorage, Record, WorkerConfig, replay_config
+from migrator.cli.__main__ import main as migrate
+from spark_jobs import benchmark_startup
+
+ROOT = Path(benchmark_startup.__file__).parents[1]
+PACKAGES = tuple(f"{ROOT / package}/" for package in ("connect_share", "migrator", "spark_jobs"))
+
+
+class _Walk:
+    """The calls of one walk, on every thread that was started after :func:`watch_new_threads`."""
+
+    def __init__(self) -> None:
+        self.recording = False
+        self.calls = 0
+        self.functions: set[tuple[str, str, int]] = set()
+        self.threads: set[int] = set()
+
+    def __call__(self, frame: FrameType, event: str, _argument: Any) -> None:
+        if event != "call" or not self.recording:
+            return
+        code = frame.f_code
+        if not code.co_filename.startswith(PACKAGES) or code.co_name.startswith("<"):
+            return
+        self.calls += 1
+        self.functions.add((code.co_filename, code.co_qualname, code.co_firstlineno))
+        self.threads.add(threading.get_ident())
+
+    def result(self) -> dict[str, int]:
+        return {
+            "calls": self.calls,
+            "functions": len(self.functions),
+            "files": len({file for file, _, _ in self.functions}),
+            "threads": len(self.threads),
+        }
+
+
+@contextmanager
+def walking() -> Iterator[_Walk]:
+    """Count on this thread and on those that start meanwhile."""
+    walk = _Walk()
+    threading.setprofile(walk)
+    sys.setprofile(walk)
+    try:
+        yield walk
+    finally:
+        walk.recording = False
+        sys.setprofile(None)
+        threading.setprofile(None)  # type: ignore[arg-type]
+
+
+def record_to_snapshot(_: Path) -> dict[str, int]:
+    """One record of the config topic into a snapshot."""
+    record = Record("configs", 0, 0, 0, b"group.connector-a", b'{"properties":{"name":"a"}}')
+    with walking() as walk:
+        walk.recording = True
+        assert replay_config([record], "group").connectors() == {"a"}
+    return walk.result()
+
+
+def start(worker_file: Path) -> dict[str, int]:
+    """A storage on existing topics, from the constructor until it is ready."""
+    with walking() as walk:
+        walk.recording = True
+        with ConnectStorage(WorkerConfig.from_file(worker_file), allow_empty=True):
+            walk.recording = False
+    return walk.result()
+
+
+def put_connector_config(worker_file: Path) -> dict[str, int]:
+    """One put into a running store, until it was read back."""
+    with walking() as walk, ConnectStorage(WorkerConfig.from_file(worker_file)) as storage:
+        walk.recording = True
+        storage.config.put_connector_config("b", {"name": "b"})
+        walk.recording = False
+    return walk.result()
+
+
+def apply(folder: Path) -> dict[str, int]:
+    """``connect-share-migrate apply PLAN --yes`` with the local engine."""
+    with walking() as walk:
+        walk.recording = True
+        if migrate(["apply", str(folder / "move.json"), "--yes"]) != 0:
+            raise SystemExit("apply failed")
+    return walk.result()
+
+
+def report(folder: Path) -> dict[str, int]:
+    """A result of the start-up benchmark into its report."""
+    with walking() as walk:
+        walk.recording = True
+        if benchmark_startup.main(["--result", str(folder / "result.json"), "--report", str(folder / "report")]) != 0:
+            raise SystemExit("no report")
+    return walk.result()
+
+
+def main() -> None:
+    """Walk; the folder has worker files ``old.properties`` and ``new.properties``, and a benchmark's result."""
+    logging.disable(logging.CRITICAL)
+    folder = Path(sys.argv[1])
+    old, new = folder / "old.properties", folder / "new.properties"
+    walks: dict[str, tuple[Callable[[Path], dict[str, int]], Path]] = {
+        "record -> snapshot": (record_to_snapshot, folder),
+        "start of a storage": (start, old),
+        "put_connector_config": (put_connector_config, old),
+        "apply": (apply, folder),
+    }
+    found = {}
+    said = StringIO()
+    with redirect_stdout(said), redirect_stderr(said):
+        with ConnectStorage(WorkerConfig.from_file(old)) as storage:
+            storage.config.put_connector_config("a", {"name": "a"})
+        for name, (walk, where) in walks.items():
+            if name == "apply":
+                files = ["--source-worker-config", str(old), "--destination-worker-config", str(new)]
+                if migrate(["plan", *files, "-o", str(folder / "move.json")]) != 0:
+                    raise SystemExit(said.getvalue())
+            found[name] = walk(where)
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
