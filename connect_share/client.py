@@ -391,7 +391,8 @@ def translate(
     if code in _AUTHORIZATION:
         kind = AuthorizationError
         remedy = _RIGHTS.get(code, "check user, password and sasl.mechanism")
-        if code == KafkaError.TOPIC_AUTHORIZATION_FAILED and needs is not None:
+        # Brokers give no producer id to who may write to no topic at all, and call it a right on the cluster.
+        if needs is not None and (code == KafkaError.TOPIC_AUTHORIZATION_FAILED or needs is TopicRight.WRITE):
             remedy = f"the principal needs the right {needs.name} on the topic"
     elif code in _FENCED:
         kind, remedy = FencedError, "another producer with the same transactional id has taken over"

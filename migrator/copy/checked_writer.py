@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from connect_share import client
+from connect_share.errors import BrokerError
 from connect_share.records import Record
 from connect_share.worker_config.client_settings import ClientSettings
 from migrator.errors import CopyError, UnacknowledgedError
@@ -57,6 +58,7 @@ class KeptProducer:
         self.once = once
         self.patience = patience
         self.connection_lost = False
+        self.fatal: client.KafkaException | None = None
         overrides = ONCE_OVERRIDES if once else PRODUCER_OVERRIDES
         self.client = client.producer(
             settings, client_id=client_id, overrides=overrides, idempotent=True, on_error=self._note_error
@@ -67,14 +69,21 @@ class KeptProducer:
         if error.name() in _LOST:
             self.connection_lost = True
 
+    def flush(self, timeout_s: float) -> None:
+        """Wait for acknowledgements. A fatal error of the client fails all records, and only here it says why."""
+        try:
+            self.client.flush(timeout_s)
+        except client.KafkaException as error:
+            self.fatal = error
+
     def drop_queued(self) -> None:
         """Drop what was not sent, and wait until nothing that was sent is under way: it may still be accepted."""
         until_s = time.monotonic() + _DRAIN_S
         while len(self.client) and time.monotonic() < until_s:
             self.client.purge(in_flight=False)
-            self.client.flush(0.5)
+            self.flush(0.5)
         self.client.purge()
-        self.client.flush(0.5)
+        self.flush(0.5)
 
 
 class _Wait:
@@ -204,12 +213,13 @@ class CheckedWriter:
                     produce(*arguments)
                 except BufferError:
                     self._produce_when_there_is_room(producer, arguments)
+            self._sent += len(records)
+            if self._sent - self._polled >= POLL_EVERY:
+                producer.client.poll(0)
+                self._polled = self._sent
         except client.KafkaException as error:
-            raise client.translate(error, doing=f"writing to {topic}", needs=client.TopicRight.WRITE) from error
-        self._sent += len(records)
-        if self._sent - self._polled >= POLL_EVERY:
-            producer.client.poll(0)
-            self._polled = self._sent
+            producer.flush(0)
+            raise self._refusal(producer.fatal or error) from error
 
     def _produce_when_there_is_room(self, producer: KeptProducer, arguments: Sequence[Any]) -> None:
         wait = _Wait(producer)
@@ -242,7 +252,7 @@ class CheckedWriter:
             wait = _Wait(self._producer)
             while not self.is_acknowledged and not self.has_failed and len(self._producer.client):
                 self._raise_if_unacknowledged(self._producer, wait)
-                self._producer.client.flush(0.5)
+                self._producer.flush(0.5)
         self._raise_failure()
         if not self.is_acknowledged:
             raise CopyError(
@@ -264,11 +274,15 @@ class CheckedWriter:
         if self._producer is not None:
             self._producers.forget(self._producer)
             self._producer.client.purge()
-            self._producer.client.poll(0)
+            self._producer.flush(0)
 
     def _raise_failure(self) -> None:
         if self._failures:
-            raise client.translate(self._failures[0], doing=f"writing to {self._topic}", needs=client.TopicRight.WRITE)
+            fatal = None if self._producer is None else self._producer.fatal
+            raise self._refusal(fatal or self._failures[0])
+
+    def _refusal(self, error: client.KafkaError | client.KafkaException) -> BrokerError:
+        return client.translate(error, doing=f"writing to {self._topic}", needs=client.TopicRight.WRITE)
 
 
 PROCESS_PRODUCERS: Final = Producers(once=True)

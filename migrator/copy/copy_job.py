@@ -211,11 +211,14 @@ class CopyJob:
             if error is not None:
                 failures.append(error)
 
-        for partition, _ in self.destination_starts:
-            whole_key = self.slice_.transform.prefix + key
-            producer.produce(topic, key=whole_key, value=value, partition=partition, on_delivery=delivered)
-        while len(producer):  # each record has a time-out of its own
-            producer.flush(0.5)
+        try:
+            for partition, _ in self.destination_starts:
+                whole_key = self.slice_.transform.prefix + key
+                producer.produce(topic, key=whole_key, value=value, partition=partition, on_delivery=delivered)
+            while len(producer):  # each record has a time-out of its own
+                producer.flush(0.5)
+        except client.KafkaException as error:  # a fatal one
+            raise client.translate(error, doing=f"writing to {topic}", needs=client.TopicRight.WRITE) from error
         if failures:
             raise client.translate(failures[0], doing=f"writing to {topic}", needs=client.TopicRight.WRITE)
 
