@@ -11,7 +11,7 @@ from connect_share.admin import NewTopicRequest
 from connect_share.cli.__main__ import main
 from connect_share.client import ConfigResource, ResourceType, admin_client
 from connect_share.topic_ids.authority.brokers import authority_of_brokers
-from connect_share.topic_ids.compare.compare import FindingKind, compare
+from connect_share.topic_ids.compare.compare import IdFindingKind, compare
 from connect_share.topic_ids.scan import scanner
 from connect_share.topic_ids.scan.scans import scans_of_records
 from tests.support.kafka import TestBroker
@@ -60,7 +60,7 @@ def test_a_live_kraft_broker(
         assert again is not None
         of_topic = compare(scans_of_records(records, "scan"), authority_of_brokers(admin)).of_topic()
     kinds = [(one.kind, one.id_of_authority) for one in of_topic[topics[0]]]
-    assert kinds == [(FindingKind.ID_DIFFERS, again.topic_id)]
+    assert kinds == [(IdFindingKind.ID_DIFFERS, again.topic_id)]
     scan = tmp_path / "scan"
     scan.write_text("".join(json.dumps(record) + "\n" for record in records))
     words = ["check", "topic-ids", "--scan", str(scan), "-B", broker.bootstrap_servers, "--output", "json"]

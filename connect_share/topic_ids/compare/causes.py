@@ -9,11 +9,11 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from connect_share.topic_ids.authority.authority import NO_ID, AuthorityTopic, MetadataMode, shown_id
-from connect_share.topic_ids.compare.compare import Comparison, FindingKind, TopicIdFinding
+from connect_share.topic_ids.compare.compare import Comparison, IdFindingKind, TopicIdFinding
 from connect_share.topic_ids.scan.scans import STRAY
 
 _ON_REPLICAS: Final = frozenset(
-    {FindingKind.ID_DIFFERS, FindingKind.FILE_MISSING, FindingKind.FILE_UNREADABLE, FindingKind.ZERO_ID}
+    {IdFindingKind.ID_DIFFERS, IdFindingKind.FILE_MISSING, IdFindingKind.FILE_UNREADABLE, IdFindingKind.ZERO_ID}
 )
 
 
@@ -155,26 +155,26 @@ def _report(found: Comparison, topic: str, findings: Sequence[TopicIdFinding]) -
 def _cause(found: Comparison, known: AuthorityTopic | None, topic: str, findings: Sequence[TopicIdFinding]) -> Cause:
     kinds = {finding.kind for finding in findings}
     removed = {shown_id(raw) for raw in found.authority.removed}
-    if FindingKind.AUTHORITY_ID_MISSING in kinds:
+    if IdFindingKind.AUTHORITY_ID_MISSING in kinds:
         # With no id, or one that is all zero, the controller uses the id in its memory.
         stripped = known is None or known.problem in (NO_ID, "the id is all zero")
         return Cause.ID_STRIPPED if stripped else Cause.AUTHORITY_DAMAGED
-    if FindingKind.DUPLICATE_ID in kinds:
+    if IdFindingKind.DUPLICATE_ID in kinds:
         return Cause.ID_SHARED
-    if FindingKind.ID_DIFFERS in kinds:
-        differing = {finding.id_on_disk for finding in findings if finding.kind is FindingKind.ID_DIFFERS}
+    if IdFindingKind.ID_DIFFERS in kinds:
+        differing = {finding.id_on_disk for finding in findings if finding.kind is IdFindingKind.ID_DIFFERS}
         if differing & removed:
             return Cause.RECREATED
         return _cause_of_difference(found, known, topic, differing)
     for kind, cause in (
-        (FindingKind.DUPLICATE_DIRECTORY, Cause.INTERRUPTED_MOVE),
-        (FindingKind.ZERO_ID, Cause.FILE_DAMAGED),
-        (FindingKind.FILE_UNREADABLE, Cause.FILE_DAMAGED),
-        (FindingKind.FILE_MISSING, Cause.FILE_LOST),
-        (FindingKind.TOPIC_UNKNOWN, Cause.LEFT_OVER),
-        (FindingKind.STRAY_DIRECTORY, Cause.SET_ASIDE),
-        (FindingKind.DIRECTORY_MISSING, Cause.REPLICA_LOST),
-        (FindingKind.FUTURE_DIRECTORY, Cause.MOVE),
+        (IdFindingKind.DUPLICATE_DIRECTORY, Cause.INTERRUPTED_MOVE),
+        (IdFindingKind.ZERO_ID, Cause.FILE_DAMAGED),
+        (IdFindingKind.FILE_UNREADABLE, Cause.FILE_DAMAGED),
+        (IdFindingKind.FILE_MISSING, Cause.FILE_LOST),
+        (IdFindingKind.TOPIC_UNKNOWN, Cause.LEFT_OVER),
+        (IdFindingKind.STRAY_DIRECTORY, Cause.SET_ASIDE),
+        (IdFindingKind.DIRECTORY_MISSING, Cause.REPLICA_LOST),
+        (IdFindingKind.FUTURE_DIRECTORY, Cause.MOVE),
     ):
         if kind in kinds:
             return cause
@@ -209,7 +209,7 @@ def _partition(
     damaged = {finding.broker for finding in own if finding.kind in _ON_REPLICAS}
     if found.authority.mode is MetadataMode.ZOOKEEPER:
         # A missing file does no harm there: the broker has the id in memory, or writes the file again.
-        damaged -= {finding.broker for finding in own if finding.kind is FindingKind.FILE_MISSING}
+        damaged -= {finding.broker for finding in own if finding.kind is IdFindingKind.FILE_MISSING}
     replicas = found.current(topic, number)
     aside = [one for one in found.others.get(topic, ()) if one.partition == number and one.state == STRAY]
     if assigned.leader is None or assigned.leader in damaged:

@@ -21,7 +21,7 @@ _LONGEST_NAME: Final = 255
 _UNASSIGNED: Final = frozenset({"AAAAAAAAAAAAAAAAAAAAAA", "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"})
 
 
-class FindingKind(enum.Enum):
+class IdFindingKind(enum.Enum):
     """The kinds of findings; those of directories that are not current are not always wrong."""
 
     ID_DIFFERS = "id-differs"
@@ -40,10 +40,10 @@ class FindingKind(enum.Enum):
 
 
 _METADATA_KINDS: Final = {
-    "missing": FindingKind.FILE_MISSING,
-    "unreadable": FindingKind.FILE_UNREADABLE,
-    "inaccessible": FindingKind.FILE_UNREADABLE,
-    "zero": FindingKind.ZERO_ID,
+    "missing": IdFindingKind.FILE_MISSING,
+    "unreadable": IdFindingKind.FILE_UNREADABLE,
+    "inaccessible": IdFindingKind.FILE_UNREADABLE,
+    "zero": IdFindingKind.ZERO_ID,
 }
 
 
@@ -60,7 +60,7 @@ class TopicIdFinding:
         reason: details for people.
     """
 
-    kind: FindingKind
+    kind: IdFindingKind
     topic: str | None = None
     partition: int | None = None
     broker: int | None = None
@@ -116,7 +116,7 @@ class Comparison:
         """Return the current directories of a partition, of all brokers."""
         return self.replicas.get(topic, {}).get(partition, [])
 
-    def add(self, kind: FindingKind, one: PartitionDirectory, topic: str, reason: str | None = None) -> None:
+    def add(self, kind: IdFindingKind, one: PartitionDirectory, topic: str, reason: str | None = None) -> None:
         """Add a finding of a directory."""
         known = self.authority.topics.get(topic)
         self.findings.append(
@@ -151,7 +151,7 @@ def compare(scans: Scans, authority: Authority) -> Comparison:
                 _compare_current(result, one, topic, duplicate=brokers[one.broker] > 1)
     for topic, others in result.others.items():
         for one in others:
-            result.add(FindingKind(f"{one.state}-directory"), one, topic)
+            result.add(IdFindingKind(f"{one.state}-directory"), one, topic)
     _compare_topics(result)
     _find_missing(result, foreign)
     _note_unread(result)
@@ -167,7 +167,7 @@ def _find_foreign(result: Comparison) -> frozenset[tuple[int, str]]:
     for one in foreign:
         result.findings.append(
             TopicIdFinding(
-                FindingKind.FOREIGN_CLUSTER,
+                IdFindingKind.FOREIGN_CLUSTER,
                 broker=one.broker,
                 log_dir=one.path,
                 id_on_disk=one.cluster_id,
@@ -214,13 +214,13 @@ def _compare_current(result: Comparison, one: PartitionDirectory, topic: str, *,
     known = result.authority.topics.get(topic)
     if duplicate:
         reason = "the same partition lies in two log dirs of this broker, which then does not start"
-        result.add(FindingKind.DUPLICATE_DIRECTORY, one, topic, reason)
+        result.add(IdFindingKind.DUPLICATE_DIRECTORY, one, topic, reason)
     if known is None:
-        result.add(FindingKind.TOPIC_UNKNOWN, one, topic)
+        result.add(IdFindingKind.TOPIC_UNKNOWN, one, topic)
     elif one.metadata != "ok":
         result.add(_METADATA_KINDS[one.metadata], one, topic)
     elif known.topic_id is not None and one.topic_id != known.topic_id:
-        result.add(FindingKind.ID_DIFFERS, one, topic)
+        result.add(IdFindingKind.ID_DIFFERS, one, topic)
     else:
         assigned = known.partitions.get(one.partition)
         if known.partitions and (assigned is None or one.broker not in assigned.replicas):
@@ -236,7 +236,7 @@ def _compare_topics(result: Comparison) -> None:
             on_disk = {one.topic_id for one in replicas} - {None}
             result.findings.append(
                 TopicIdFinding(
-                    FindingKind.AUTHORITY_ID_MISSING,
+                    IdFindingKind.AUTHORITY_ID_MISSING,
                     topic.name,
                     id_on_disk=shown_id(on_disk.pop()) if len(on_disk) == 1 else None,
                     reason=topic.problem,
@@ -245,7 +245,7 @@ def _compare_topics(result: Comparison) -> None:
     for raw, names in result.authority.duplicates().items():
         result.findings.append(
             TopicIdFinding(
-                FindingKind.DUPLICATE_ID,
+                IdFindingKind.DUPLICATE_ID,
                 id_of_authority=shown_id(raw),
                 topics=names,
                 reason="these topics have one id",
@@ -267,7 +267,7 @@ def _find_missing(result: Comparison, foreign: frozenset[tuple[int, str]]) -> No
             for broker in sorted(whole & set(partition.replicas) - have):
                 result.findings.append(
                     TopicIdFinding(
-                        FindingKind.DIRECTORY_MISSING,
+                        IdFindingKind.DIRECTORY_MISSING,
                         topic.name,
                         number,
                         broker,

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from connect_share.topic_ids.authority.authority import AuthorityPartition, AuthorityTopic, shown_id
-from connect_share.topic_ids.compare.compare import Comparison, FindingKind, TopicIdFinding
+from connect_share.topic_ids.compare.compare import Comparison, IdFindingKind, TopicIdFinding
 from connect_share.topic_ids.repair.steps import (
     BACKED_UP,
     LEFT_ALONE,
@@ -32,20 +32,20 @@ from connect_share.topic_ids.scan.scans import STRAY, PartitionDirectory
 
 _LEFT: Final = {
     **LEFT_ALONE,
-    FindingKind.TOPIC_UNKNOWN: "the cluster does not know the topic: at its next start the broker sets the directories aside "
+    IdFindingKind.TOPIC_UNKNOWN: "the cluster does not know the topic: at its next start the broker sets the directories aside "
     "as stray; keep a copy if the records are wanted",
 }
 _REFUSED: Final = {
-    FindingKind.DUPLICATE_DIRECTORY: "a partition lies in two log dirs of one broker: move one of the two out of the log "
+    IdFindingKind.DUPLICATE_DIRECTORY: "a partition lies in two log dirs of one broker: move one of the two out of the log "
     "dirs, the metadata log shows which log dir is right",
-    FindingKind.AUTHORITY_ID_MISSING: "the metadata has no usable id for it, which KRaft does not do: is the dump whole?",
-    FindingKind.DUPLICATE_ID: "several topics have one id, which KRaft does not do: is the dump whole?",
+    IdFindingKind.AUTHORITY_ID_MISSING: "the metadata has no usable id for it, which KRaft does not do: is the dump whole?",
+    IdFindingKind.DUPLICATE_ID: "several topics have one id, which KRaft does not do: is the dump whole?",
 }
 _ASK_THE_LOG: Final = (
     "the directory has another id than the topic. If that was a deleted topic's, its records must not be put into this one; "
     "only the metadata log shows that: use --metadata-dump FILE"
 )
-_BAD_FILE: Final = frozenset({FindingKind.FILE_UNREADABLE, FindingKind.ZERO_ID})
+_BAD_FILE: Final = frozenset({IdFindingKind.FILE_UNREADABLE, IdFindingKind.ZERO_ID})
 
 
 def plan_kraft(found: Comparison, plan: RepairPlan) -> None:
@@ -74,7 +74,7 @@ class _KraftPlanner:
                 elif kind in _REFUSED:
                     self._plan.refuse(name, _REFUSED[kind])
             if topic is None or topic.topic_id is None:
-                if FindingKind.STRAY_DIRECTORY in kinds:
+                if IdFindingKind.STRAY_DIRECTORY in kinds:
                     reason = "the cluster does not know the topic: its stray directories can only be copied elsewhere"
                     self._plan.leave(name, reason)
                 continue
@@ -108,9 +108,9 @@ class _KraftPlanner:
             return
         kinds = {one.kind for one in findings}
         handled = set()
-        if FindingKind.STRAY_DIRECTORY in kinds:
+        if IdFindingKind.STRAY_DIRECTORY in kinds:
             self._accepted(topic.name, self._decide_strays, topic, number, partition)
-            handled = {FindingKind.STRAY_DIRECTORY, FindingKind.DIRECTORY_MISSING}
+            handled = {IdFindingKind.STRAY_DIRECTORY, IdFindingKind.DIRECTORY_MISSING}
         for finding in findings:
             if finding.kind not in handled:
                 self._accepted(topic.name, self._decide_replica, topic, partition, finding)
@@ -118,14 +118,14 @@ class _KraftPlanner:
     def _decide_replica(self, topic: AuthorityTopic, partition: AuthorityPartition, finding: TopicIdFinding) -> None:
         broker, on_disk = finding.broker, finding.id_on_disk
         where = f"partition {finding.partition} on broker {broker}"
-        differs = finding.kind is FindingKind.ID_DIFFERS
+        differs = finding.kind is IdFindingKind.ID_DIFFERS
         others = partition.leader not in (None, broker) and bool(set(partition.isr) - {broker})
         if differs and on_disk in self._removed:
             raise LeftAloneError(
                 f"{where}: the directory is of a deleted topic of this name. Writing the new id into it would mix the "
                 "deleted topic's records into the new one: leave it, the broker sets it aside as stray at its next start"
             )
-        if finding.kind is FindingKind.DIRECTORY_MISSING:
+        if finding.kind is IdFindingKind.DIRECTORY_MISSING:
             if others:
                 raise LeftAloneError(f"{where}: there is no directory; the broker makes one and copies from the leader")
             raise RefusedError(f"{where}: there is no directory, and no other in-sync replica to copy from")

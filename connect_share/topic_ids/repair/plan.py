@@ -6,7 +6,7 @@ The choices follow tests on real brokers; ``docs/topic-ids.md`` describes them.
 from __future__ import annotations
 
 from connect_share.topic_ids.authority.authority import MetadataMode
-from connect_share.topic_ids.compare.compare import Comparison, FindingKind
+from connect_share.topic_ids.compare.compare import Comparison, IdFindingKind
 from connect_share.topic_ids.repair.kraft_plan import plan_kraft
 from connect_share.topic_ids.repair.steps import RepairPlan
 from connect_share.topic_ids.repair.zookeeper_plan import plan_zookeeper
@@ -16,7 +16,7 @@ def plan_repair(found: Comparison) -> RepairPlan:
     """Return the plan for all findings."""
     plan = RepairPlan(found.authority.mode)
     for one in found.findings:
-        if one.kind is FindingKind.FOREIGN_CLUSTER:
+        if one.kind is IdFindingKind.FOREIGN_CLUSTER:
             place = f"broker {one.broker}, {one.log_dir}"
             plan.refuse(None, f"{place}: belongs to another cluster; nothing is repaired before that is cleared up")
     formats = {one.format for one in found.scans.log_dirs}

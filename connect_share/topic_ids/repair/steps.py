@@ -9,15 +9,15 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from connect_share.topic_ids.authority.authority import INTERNAL_TOPICS, Authority, AuthorityTopic, MetadataMode
-from connect_share.topic_ids.compare.compare import Comparison, FindingKind
+from connect_share.topic_ids.compare.compare import Comparison, IdFindingKind
 from connect_share.topic_ids.scan.scanner import METADATA_FILE
 from connect_share.topic_ids.scan.scans import PartitionDirectory
 
 STOPPED: Final = "the broker's process is gone, and nothing holds the lock on .lock in its log dirs"
 BACKED_UP: Final = "the backup is there, with checksums"
 LEFT_ALONE: Final = {
-    FindingKind.DELETE_DIRECTORY: "directories named -delete go away by themselves after file.delete.delay.ms",
-    FindingKind.FUTURE_DIRECTORY: "a move between log dirs is under way, the broker finishes it",
+    IdFindingKind.DELETE_DIRECTORY: "directories named -delete go away by themselves after file.delete.delay.ms",
+    IdFindingKind.FUTURE_DIRECTORY: "a move between log dirs is under way, the broker finishes it",
 }
 
 

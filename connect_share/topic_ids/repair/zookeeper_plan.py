@@ -9,7 +9,7 @@ from typing import Final
 
 from connect_share.topic_ids.authority.authority import NO_ID, AuthorityPartition, AuthorityTopic, shown_id
 from connect_share.topic_ids.authority.znodes import with_id
-from connect_share.topic_ids.compare.compare import Comparison, FindingKind
+from connect_share.topic_ids.compare.compare import Comparison, IdFindingKind
 from connect_share.topic_ids.repair.steps import (
     BACKED_UP,
     LEFT_ALONE,
@@ -31,9 +31,9 @@ from connect_share.topic_ids.scan.scans import PartitionDirectory
 
 _LEFT: Final = {
     **LEFT_ALONE,
-    FindingKind.TOPIC_UNKNOWN: "ZooKeeper does not know the topic; move its directories out of the log dirs before a topic "
+    IdFindingKind.TOPIC_UNKNOWN: "ZooKeeper does not know the topic; move its directories out of the log dirs before a topic "
     "of this name is created again, which would be crippled by them",
-    FindingKind.STRAY_DIRECTORY: "brokers with ZooKeeper leave -stray directories alone; they are from a KRaft broker, or by "
+    IdFindingKind.STRAY_DIRECTORY: "brokers with ZooKeeper leave -stray directories alone; they are from a KRaft broker, or by "
     "hand",
 }
 _CLEANED: Final = " (or, in a compacted topic, were cleaned at another time)"
@@ -88,7 +88,7 @@ def plan_zookeeper(found: Comparison, plan: RepairPlan) -> None:
         _add_steps(found, list(decisions.values()), plan)
 
 
-def _decide(found: Comparison, topic: AuthorityTopic, kinds: set[FindingKind]) -> _TopicDecision:
+def _decide(found: Comparison, topic: AuthorityTopic, kinds: set[IdFindingKind]) -> _TopicDecision:
     _check_preconditions(found, topic, kinds)
     served = {
         number: topic_id
@@ -110,7 +110,7 @@ def _decide(found: Comparison, topic: AuthorityTopic, kinds: set[FindingKind]) -
     return decision
 
 
-def _check_preconditions(found: Comparison, topic: AuthorityTopic, kinds: set[FindingKind]) -> None:
+def _check_preconditions(found: Comparison, topic: AuthorityTopic, kinds: set[IdFindingKind]) -> None:
     refuse_tiered(topic, found)
     if topic.name in found.authority.deleting:
         raise RefusedError("its deletion is under way")
@@ -121,7 +121,7 @@ def _check_preconditions(found: Comparison, topic: AuthorityTopic, kinds: set[Fi
     if not topic.partitions:
         raise RefusedError("its znode cannot be understood: put the partitions back from a backup first")
     refuse_unread(topic, found)
-    if FindingKind.DUPLICATE_DIRECTORY in kinds:
+    if IdFindingKind.DUPLICATE_DIRECTORY in kinds:
         raise RefusedError(
             "a partition lies in two log dirs of one broker: move one of the two out of the log dirs first"
         )
