@@ -1,4 +1,4 @@
-"""How Avro writes the fields of a Kafka record. Pure; :mod:`connect_share.record_file` makes files of it.
+"""The fields of a Kafka record in the bytes of Avro. Pure; :mod:`connect_share.record_file` makes files of it.
 
 Source: Avro specification 1.12, "Binary Encoding".
 """
@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Final
 
 
-def _encode_long_anew(number: int) -> bytes:
+def _zigzag(number: int) -> bytes:
     if not -(1 << 63) <= number < 1 << 63:
         raise OverflowError
     left, out = (number << 1) ^ (number >> 63), bytearray()
@@ -20,20 +20,20 @@ def _encode_long_anew(number: int) -> bytes:
     return bytes(out)
 
 
-_SHORT: Final = [_encode_long_anew(number) for number in range(4096)]
+_SHORT: Final = [_zigzag(number) for number in range(4096)]
 
 
 def encode_long(number: int) -> bytes:
-    """Give an int or a long: zigzag, seven bits a byte.
+    """Return the bytes of an int or a long: zigzag, seven bits a byte.
 
     Raises:
         OverflowError: it has more than 64 bits.
     """
-    return _SHORT[number] if 0 <= number < 4096 else _encode_long_anew(number)
+    return _SHORT[number] if 0 <= number < 4096 else _zigzag(number)
 
 
 def encode_bytes(value: bytes | None) -> bytes:
-    """Give the union of null and bytes.
+    """Return the bytes of the union of null and bytes.
 
     Raises:
         TypeError: it is neither.
@@ -42,7 +42,7 @@ def encode_bytes(value: bytes | None) -> bytes:
 
 
 def encode_text(text: str) -> bytes:
-    """Give a string.
+    """Return the bytes of a string.
 
     Raises:
         UnicodeEncodeError: it holds half a surrogate pair.
@@ -52,7 +52,7 @@ def encode_text(text: str) -> bytes:
 
 
 def encode_place(topic: str, partition: int) -> bytes:
-    """Give a topic and a partition; records of one partition share them.
+    """Return the bytes of a topic and a partition; records of one partition share them.
 
     Raises:
         OverflowError: the partition has more than 32 bits.
@@ -63,6 +63,6 @@ def encode_place(topic: str, partition: int) -> bytes:
 
 
 def encode_headers(headers: Iterable[tuple[str, bytes | None]]) -> bytes:
-    """Give an array of headers, in order."""
+    """Return the bytes of an array of headers, in order."""
     items = [encode_text(name) + encode_bytes(value) for name, value in headers]
     return b"%b%b\x00" % (encode_long(len(items)), b"".join(items)) if items else b"\x00"

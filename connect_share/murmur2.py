@@ -1,4 +1,4 @@
-"""Where a key lives: the partitioner of the Java clients.
+"""The partition of a key: the partitioner of the Java clients.
 
 librdkafka places keys elsewhere by default. A key in two partitions is never merged by compaction, and
 which copy wins after a reload is chance; so every producer here uses ``murmur2_random`` and everything

@@ -32,7 +32,7 @@ def write_private_file(path: Path, data: bytes) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the rename itself survive a crash of the machine."""
+    """Write the folder to disk, so that a rename in it survives a crash of the machine."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -2,7 +2,7 @@
 
 The only module that imports fastavro. Writing and reading take the memory of a block, whatever the file's size. A file
 bears its name only when it is whole; its header says how many records it holds and the hash of the file, header included, so
-that a file that was cut at a block, or changed anywhere, is told from a whole one. Format 1 had no header in its hash.
+that a file that was cut at a block, or changed anywhere, is recognised. Format 1 had no header in its hash.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ _DEFLATE_LEVEL: Final = 1
 _CHUNK_BYTES: Final = 1 << 20
 _NUMBER_ROOM: Final = 10**19 - 1
 _RANDOM: Final = re.compile(r"[a-z0-9_]{8}")
-"""What ``tempfile.mkstemp`` puts behind its prefix; the name of another file may begin with the same prefix."""
+"""The end that ``tempfile.mkstemp`` gives a name; the name of another file may begin with the same prefix."""
 # Stands for the hash while it is computed, as it is part of what is hashed.
 _NO_HASH: Final = "0" * 64
 
@@ -190,7 +190,7 @@ class RecordFileWriter:
         value: bytes | None,
         headers: Iterable[tuple[str, bytes | None]] | None,
     ) -> None:
-        """Append one record given by its fields: for who has a million of them and no :class:`Record`.
+        """Append one record given by its fields, for loops over a million records without a :class:`Record`.
 
         Raises:
             RecordFileError: as :meth:`write`.
@@ -199,7 +199,7 @@ class RecordFileWriter:
             place = self._places.get((topic, partition))
             if place is None:
                 place = self._places[topic, partition] = encode_place(topic, partition)
-            # The library takes three times as long: it looks for the branch of each union anew.
+            # The library takes three times as long: it searches the branch of each union.
             encoded = b"".join(
                 (
                     place,
@@ -300,11 +300,11 @@ class RecordFile:
 
     @property
     def records(self) -> int:
-        """How many records it holds."""
+        """Number of records in the file."""
         return sum(self.sections)
 
     def check(self) -> None:
-        """Read it to the end once: is it what was written?
+        """Check that the file is what was written; reads it to its end.
 
         Raises:
             RecordFileError: bytes are missing, added or changed.
@@ -387,7 +387,7 @@ def _sums(sections: list[int], sha256: str) -> str:
 
 
 class _Block(NamedTuple):
-    """What the library wants to be given for a block that is encoded already."""
+    """An encoded block in the form that the library expects."""
 
     num_records: int
     bytes_: io.BytesIO

@@ -41,7 +41,7 @@ class Record:
     headers: Headers | None = ()
 
     def whole_headers(self) -> Headers:
-        """Return the headers, for whoever writes the record again.
+        """Return the headers for a second write of the record.
 
         Raises:
             UnreadableHeadersError: they cannot be known.

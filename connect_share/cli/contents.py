@@ -154,6 +154,6 @@ def _fold(
     contents.groups = {group: fold.snapshot() for group, fold in folds.items()}
     plain: object = folds.get(None)
     if isinstance(plain, StatusFold) and plain.clusters.found is not None:
-        contents.two_clusters = plain.clusters.found.told(topic)
+        contents.two_clusters = plain.clusters.found.warning(topic)
         contents.notes.append(contents.two_clusters)
     return contents

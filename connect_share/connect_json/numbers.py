@@ -3,38 +3,10 @@
 from __future__ import annotations
 
 import math
-import struct
-
-
-class Float32(float):
-    """A Java ``float``: written with the shortest digits that identify it among 32-bit numbers."""
-
-    __slots__ = ()
-
-    def __new__(cls, value: float) -> Float32:
-        """Round ``value`` to 32 bits."""
-        return super().__new__(cls, _rounded32(value))
-
-
-def _rounded32(value: float) -> float:
-    try:
-        rounded: float = struct.unpack(">f", struct.pack(">f", value))[0]
-    except OverflowError:
-        return math.copysign(math.inf, value)
-    return rounded
-
-
-def _shortest32(value: float) -> str:
-    """Return ``d.ddde±n`` with the fewest digits that round to the 32-bit ``value``."""
-    for digits in range(1, 9):  # Java prints two digits at least
-        text = f"{value:.{digits}e}"
-        if _rounded32(float(text)) == value:
-            return text
-    return f"{value:.8e}"
 
 
 def java_double_text(value: float) -> str | None:
-    """Return what ``Double.toString`` (``Float.toString`` for :class:`Float32`) prints.
+    """Return what ``Double.toString`` prints.
 
     Positional from 1e-3 (inclusive) to 1e7 (exclusive), else ``d.dddE[-]n``; always a fraction digit. ``None`` for NaN
     and infinities, which Connect writes as strings.
@@ -45,7 +17,7 @@ def java_double_text(value: float) -> str | None:
     magnitude = abs(value)
     if magnitude == 0.0:
         return sign + "0.0"
-    text = _shortest32(magnitude) if isinstance(value, Float32) else repr(float(magnitude))
+    text = repr(float(magnitude))
     mantissa, _, exponent = text.partition("e")
     whole, _, fraction = mantissa.partition(".")
     digits = (whole + fraction).lstrip("0")
@@ -53,7 +25,7 @@ def java_double_text(value: float) -> str | None:
     if whole == "0":
         power = int(exponent or "0") - (len(fraction) - len(fraction.lstrip("0")) + 1)
     digits = digits.rstrip("0")
-    if len(digits) == 1 and not isinstance(value, Float32):
+    if len(digits) == 1:
         # Java prints two digits at least and takes the closest two: 4.9E-324, where Python says 5e-324.
         mantissa, _, exponent = f"{magnitude:.1e}".partition("e")
         digits, power = mantissa.replace(".", "").rstrip("0") or "0", int(exponent)

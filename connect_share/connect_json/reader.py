@@ -115,7 +115,7 @@ def _parse(text: str) -> tuple[Any, int]:
 
 
 def _is_shallow(text: str) -> bool:
-    """Tell whether the quick way can neither overflow nor read deeper than Jackson; what is only wide is taken by it."""
+    """Return whether the quick way can neither overflow nor read deeper than Jackson; what is only wide is taken by it."""
     if text.count("[") + text.count("{") < _SHALLOW:
         return True
     steps = map(_STEPS.get, _BRACKET.findall(_STRING.sub("", text)))

@@ -67,7 +67,7 @@ def _scalar(value: Any) -> str:
 
 
 def _write(value: Any, *, in_order_of_names: bool) -> list[str]:
-    """Return the pieces of the text; without recursion, for a stranger decides how deep a value is nested."""
+    """Return the pieces of the text; without recursion, because a value from a topic may be nested to any depth."""
     out: list[str] = []
     open_ones: list[tuple[Iterator[tuple[int, Any]], str]] = []
     while True:
@@ -110,7 +110,7 @@ def _not_finite(value: float) -> str:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Tell whether two values that were read are equal, also where they are nested too deeply for ``==``."""
+    """Return whether two values that were read are equal, also where they are nested too deeply for ``==``."""
     try:
         return bool(one == other)
     except RecursionError:

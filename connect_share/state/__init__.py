@@ -1,4 +1,4 @@
-"""What a worker believes: pure folds over the records of the three topics, and the records themselves."""
+"""The state of a worker: pure folds over the records of the three topics, and the records themselves."""
 
 from connect_share.state.config_events import (
     ConfigEvent,
@@ -32,7 +32,7 @@ from connect_share.state.offset_records import (
 )
 from connect_share.state.replay import replay_config, replay_offsets, replay_status
 from connect_share.state.skips import SkipKind
-from connect_share.state.status_fold import StatusFold, StatusRemoved, StatusSnapshot
+from connect_share.state.status_fold import StatusFold, StatusSnapshot
 from connect_share.state.status_records import (
     ConnectorStatus,
     State,
@@ -60,7 +60,6 @@ __all__ = [
     "SkipKind",
     "State",
     "StatusFold",
-    "StatusRemoved",
     "StatusSnapshot",
     "TargetState",
     "TargetStateChanged",

@@ -1,4 +1,4 @@
-"""What a listener of the config store hears of. Source: ``ConfigBackingStore.UpdateListener``."""
+"""Events for a listener of the config store. Source: ``ConfigBackingStore.UpdateListener``."""
 
 from __future__ import annotations
 

@@ -12,33 +12,33 @@ from connect_share.state.config_state import RestartRequest, SessionKey, TargetS
 
 
 def connector_config_record(connector: str, config: Mapping[str, str | None]) -> tuple[bytes, bytes]:
-    """Key and value of a connector's configuration, properties in the mapping's order."""
+    """Return key and value of a connector's configuration, properties in the mapping's order."""
     return ConfigKey.CONNECTOR.key(connector), dumps({"properties": config})
 
 
 def task_config_record(task: ConnectorTaskId, config: Mapping[str, str | None]) -> tuple[bytes, bytes]:
-    """Key and value of a task's configuration; nobody sees it before the commit."""
+    """Return key and value of a task's configuration; nobody sees it before the commit."""
     return ConfigKey.TASK.key(task), dumps({"properties": config})
 
 
 def task_commit_record(connector: str, tasks: int) -> tuple[bytes, bytes]:
-    """Key and value of the commit of task configurations 0 to ``tasks`` - 1."""
+    """Return key and value of the commit of task configurations 0 to ``tasks`` - 1."""
     return ConfigKey.COMMIT.key(connector), dumps({"tasks": tasks})
 
 
 def target_state_record(connector: str, state: TargetState) -> tuple[bytes, bytes]:
-    """Key and value of a target state; workers that do not know STOPPED read PAUSED."""
+    """Return key and value of a target state; workers that do not know STOPPED read PAUSED."""
     legacy = TargetState.PAUSED if state is TargetState.STOPPED else state
     return ConfigKey.TARGET_STATE.key(connector), dumps({"state": legacy.value, "state.v2": state.value})
 
 
 def task_count_record(connector: str, tasks: int) -> tuple[bytes, bytes]:
-    """Key and value of a task count (fencing of exactly-once source tasks)."""
+    """Return key and value of a task count (fencing of exactly-once source tasks)."""
     return ConfigKey.TASK_COUNT.key(connector), dumps({"task-count": tasks})
 
 
 def session_key_record(session_key: SessionKey) -> tuple[bytes, bytes]:
-    """Key and value of a session key (a secret)."""
+    """Return key and value of a session key (a secret)."""
     value = {
         "key": base64.b64encode(session_key.key).decode("ascii"),
         "algorithm": session_key.algorithm,
@@ -48,11 +48,11 @@ def session_key_record(session_key: SessionKey) -> tuple[bytes, bytes]:
 
 
 def restart_request_record(request: RestartRequest) -> tuple[bytes, bytes]:
-    """Key and value of a restart request."""
+    """Return key and value of a restart request."""
     value = {"include-tasks": request.include_tasks, "only-failed": request.only_failed}
     return ConfigKey.RESTART.key(request.connector), dumps(value)
 
 
 def logger_level_record(namespace: str, level: str) -> tuple[bytes, bytes]:
-    """Key and value of a cluster-wide log level."""
+    """Return key and value of a cluster-wide log level."""
     return ConfigKey.LOGGER_LEVEL.key(namespace), dumps({"level": level})

@@ -1,4 +1,4 @@
-"""What a worker believes after reading the config topic."""
+"""The state a worker has after reading the config topic."""
 
 from __future__ import annotations
 

@@ -15,10 +15,10 @@ def shown(text: str) -> str:
 
 
 def to_int32(number: int) -> int:
-    """Keep the low 32 bits, as Java's ``intValue`` does."""
+    """Return the low 32 bits, as Java's ``intValue`` does."""
     return ((number + (1 << 31)) & 0xFFFFFFFF) - (1 << 31)
 
 
 def is_integer(value: object) -> TypeGuard[int]:
-    """Tell whether a parsed JSON value is an integer in Connect's sense (``1.0`` and ``true`` are not)."""
+    """Return whether a parsed JSON value is an integer in Connect's sense (``1.0`` and ``true`` are not)."""
     return isinstance(value, int) and not isinstance(value, bool)

@@ -36,17 +36,17 @@ def validate_offset_map(value: object, what: str = "offset") -> None:
 
 
 def offset_key(connector: str, partition: Mapping[str, Any] | None) -> bytes:
-    """Key of an offset: the JSON array of connector name and source partition, members in the mapping's order."""
+    """Return the key of an offset: the JSON array of connector name and source partition, members in the mapping's order."""
     return dumps([connector, partition])
 
 
 def offset_value(offset: Mapping[str, Any] | None) -> bytes | None:
-    """Value of an offset; ``None`` is a tombstone and means: forget this partition."""
+    """Return the value of an offset; ``None`` is a tombstone and means: forget this partition."""
     return None if offset is None else dumps(offset)
 
 
 def parse_offset_key(key: bytes) -> tuple[str, dict[str, Any] | None]:
-    """Take connector name and source partition out of an original key.
+    """Return connector name and source partition of an original key.
 
     Raises:
         ValueFormatError: says what is wrong, in the order of Connect's own tests.
@@ -67,7 +67,7 @@ def parse_offset_key(key: bytes) -> tuple[str, dict[str, Any] | None]:
 
 
 def partition_identity(partition: Mapping[str, Any] | None) -> bytes:
-    """Give bytes that are equal for source partitions that Java counts as equal.
+    """Return bytes that are equal for source partitions that Java counts as equal.
 
     Member order does not matter; ``1``, ``1.0`` and ``true`` are three different values.
     """

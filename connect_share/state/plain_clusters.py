@@ -1,4 +1,4 @@
-"""Noticing two clusters with plain keys on one status topic, which run and destroy each other's connectors."""
+"""Detection of two clusters with plain keys on one status topic, which run and destroy each other's connectors."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class TwoClusters:
     first: Writer
     second: Writer
 
-    def told(self, topic: str) -> str:
-        """Say so, and what to do; worker ids come from the topic and are escaped."""
+    def warning(self, topic: str) -> str:
+        """Return a warning and what to do; worker ids come from the topic and are escaped."""
         one, other = (f"{ascii(worker)[1:-1]} (generation {number})" for worker, number in (self.first, self.second))
         return (
             f"two Connect clusters with plain keys seem to share topic {topic}: workers {one} and {other} take turns in it. "
@@ -39,12 +39,12 @@ class TwoClusters:
 
 
 class PlainClusterWatch:
-    """Looks at plain statuses in the order of their partition.
+    """Detects two clusters from plain statuses in the order of their partition.
 
     A worker's generation never goes back, and that of all workers of a cluster is the same but for moments: two writers that
     write alternately, twice each, in generations that are not next to each other, belong to two clusters. A cluster that
-    begins to count anew, a runtime that follows another and a worker that was cut off do not look so. Time stamps are not
-    asked. Two clusters whose generations happen to be next to each other are not noticed until that changes.
+    begins to count anew, a runtime that follows another and a worker that was cut off do not look so. Time stamps are
+    not used. Two clusters whose generations happen to be next to each other are not noticed until that changes.
     """
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class PlainClusterWatch:
         self._turns: dict[int, deque[Writer]] = {}
 
     def look(self, partition: int, worker_id: str | None, generation: int) -> None:
-        """Take notice of one status."""
+        """Consider one status."""
         if worker_id is None or self.found is not None:
             return
         writer = (worker_id[:_LONGEST_ID], generation)
@@ -65,7 +65,7 @@ class PlainClusterWatch:
 
 
 def _in_turns_with(writer: Writer, turns: Iterable[Writer]) -> TwoClusters | None:
-    """Look once through the turns, of which the last is the writer's, for one of another cluster."""
+    """Search the turns once, of which the last is the writer's, for one of another cluster."""
     own = 0
     others: dict[Writer, tuple[int, int]] = {}
     """Of each other writer: how often it and this one changed places, and how often this one had written by then."""

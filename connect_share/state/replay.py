@@ -1,4 +1,4 @@
-"""What a worker of a cluster group would believe after reading these records in order."""
+"""The state a worker of a cluster group has after reading these records in order."""
 
 from __future__ import annotations
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, TypeVar, assert_never
 
 from connect_share.connect_json import loads
@@ -119,14 +118,6 @@ class StatusSnapshot(_Statuses):
         return f"<StatusSnapshot connectors={sorted(self._connectors)} tasks={tasks} topics={topics}>"
 
 
-@dataclass(frozen=True, slots=True)
-class StatusRemoved:
-    """Statuses that are gone: pending writes of them must not be repeated."""
-
-    connector: str | None
-    tasks: tuple[ConnectorTaskId, ...]
-
-
 class StatusFold(_Statuses):
     """Mutable statuses of one cluster group, fed with records in log order per partition.
 
@@ -196,12 +187,12 @@ class StatusFold(_Statuses):
             of = ConnectorTaskId(name, task)
             self._outdone[of] = (timestamp_ms, TaskStatus(of, *_fields(plain)))
 
-    def apply(self, record: Record) -> StatusRemoved | None:
-        """Apply the next record of its partition; return what was removed, if anything was."""
+    def apply(self, record: Record) -> None:
+        """Apply the next record of its partition."""
         key = record.key
         if key is None:
             self.skipped[SkipKind.NULL_KEY if self._group is None else SkipKind.FOREIGN] += 1
-            return None
+            return
         prefix = self._prefix
         kind = status_kind(key, len(prefix)) if key.startswith(prefix) else None
         if kind is None:
@@ -210,25 +201,24 @@ class StatusFold(_Statuses):
             else:
                 self.skipped[SkipKind.BAD_KEY] += 1
                 _log.warning("Discarding record with an unknown key at %s", _where(record))
-            return None
+            return
         try:
-            removed = _HANDLERS[kind](self, key_text(key[len(prefix) + len(kind.prefix) :]), record)
+            _HANDLERS[kind](self, key_text(key[len(prefix) + len(kind.prefix) :]), record)
         except (_BadRecordError, ValueFormatError) as error:
             why = error.kind if isinstance(error, _BadRecordError) else SkipKind.BAD_VALUE
             self.skipped[why] += 1
             _log.warning("Discarding record %s at %s: %s", shown(key_text(key[len(prefix) :])), _where(record), error)
-            return None
+            return
         self.own_records += 1
-        return removed
 
-    def _connector(self, connector: str, record: Record) -> StatusRemoved | None:
+    def _connector(self, connector: str, record: Record) -> None:
         if not connector:
             raise _BadRecordError("the key names no connector", SkipKind.BAD_KEY)
         if record.value is not None:
             state, worker_id, generation, trace, version = _status(loads(record.value))
             self._connectors[connector] = ConnectorStatus(connector, state, worker_id, generation, trace, version)
             self._note_writer(record, worker_id, generation)
-            return None
+            return
         self._connectors.pop(connector, None)
         removed_at_ms = max(record.timestamp_ms, self._removed_at_ms.get(connector, record.timestamp_ms))
         self._removed_at_ms[connector] = removed_at_ms
@@ -240,25 +230,20 @@ class StatusFold(_Statuses):
             outdone = self._outdone.pop(ConnectorTaskId(connector, task), None)
             if outdone is not None:
                 self._take(*outdone)
-        left = self._tasks.get(connector, {})
-        return StatusRemoved(
-            connector, tuple(ConnectorTaskId(connector, task) for task in sorted(gone) if task not in left)
-        )
 
-    def _task(self, rest: str, record: Record) -> StatusRemoved | None:
+    def _task(self, rest: str, record: Record) -> None:
         task = task_id_of(rest)
         if task is None:
             raise _BadRecordError("the key holds no task number", SkipKind.BAD_KEY)
         if record.value is None:
             _drop(self._tasks, task.connector, task.task)
             self._outdone.pop(task, None)
-            return StatusRemoved(None, (task,))
+            return
         state, worker_id, generation, trace, version = _status(loads(record.value))
         status = TaskStatus(task, state, worker_id, generation, trace, version)
         self._note_writer(record, worker_id, generation)
         if not self._take(record.timestamp_ms, status):
             self.skipped[SkipKind.STALE] += 1
-        return None
 
     def _note_writer(self, record: Record, worker_id: str | None, generation: int) -> None:
         if self._group is None:
@@ -283,7 +268,7 @@ class StatusFold(_Statuses):
         self._tasks.setdefault(task.connector, {})[task.task] = (timestamp_ms, status)
         return True
 
-    def _topic(self, rest: str, record: Record) -> StatusRemoved | None:
+    def _topic(self, rest: str, record: Record) -> None:
         connector, topic = connector_and_topic(rest) or ("", "")
         if not topic or not connector:
             raise _BadRecordError("the key does not name a topic and a connector", SkipKind.BAD_KEY)
@@ -291,7 +276,6 @@ class StatusFold(_Statuses):
             _drop(self._topics, connector, topic)
         else:
             self._topics.setdefault(connector, {})[topic] = _topic_status(loads(record.value))
-        return None
 
     @staticmethod
     def handler_of(kind: StatusKey) -> _Handler:
@@ -306,7 +290,7 @@ class StatusFold(_Statuses):
         assert_never(kind)
 
 
-_Handler = Callable[[StatusFold, str, Record], StatusRemoved | None]
+_Handler = Callable[[StatusFold, str, Record], None]
 _HANDLERS: Final[Mapping[StatusKey, _Handler]] = {kind: StatusFold.handler_of(kind) for kind in StatusKey}
 
 

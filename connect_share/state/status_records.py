@@ -85,17 +85,17 @@ def _status_value(status: ConnectorStatus | TaskStatus) -> bytes | None:
 
 
 def connector_status_record(status: ConnectorStatus) -> tuple[bytes, bytes | None]:
-    """Key and value, five members as Kafka 4.1 and later write them; ``DESTROYED`` gives a tombstone."""
+    """Return key and value, five members as Kafka 4.1 and later write them; ``DESTROYED`` gives a tombstone."""
     return StatusKey.CONNECTOR.key(status.connector), _status_value(status)
 
 
 def task_status_record(status: TaskStatus) -> tuple[bytes, bytes | None]:
-    """Key and value, five members as Kafka 4.1 and later write them; ``DESTROYED`` gives a tombstone."""
+    """Return key and value, five members as Kafka 4.1 and later write them; ``DESTROYED`` gives a tombstone."""
     return StatusKey.TASK.key(status.task_id), _status_value(status)
 
 
 def topic_status_record(status: TopicStatus) -> tuple[bytes, bytes]:
-    """Key and value of an active topic."""
+    """Return key and value of an active topic."""
     value = {
         "topic": {
             "name": status.topic,

@@ -1,8 +1,10 @@
 """The records that stores write, made of values that Java can read back; anything else is refused before it is sent.
 
 Connect's own store puts each value into a ``Struct``, which checks it against the record's schema. The records of
-:mod:`connect_share.state.config_records` and ``status_records`` are made of what they are given, for whoever copies what
-lies in a topic already.
+:mod:`connect_share.state.config_records` and ``status_records`` are made of what they are given, for code that copies
+what lies in a topic already.
+
+Each function raises ``ValueFormatError``; it names connector and member, never the value.
 
 Source: the schemas of ``KafkaConfigBackingStore`` and ``KafkaStatusBackingStore``; for names of new connectors
 ``NonEmptyStringWithoutISOControl``.
@@ -30,11 +32,7 @@ _ISO_CONTROL: Final = frozenset(map(chr, (*range(0x20), *range(0x7F, 0xA0))))
 
 
 def connector_config_record(connector: str, properties: Mapping[str, str | None]) -> Pair:
-    """Return key and value of a connector's configuration.
-
-    Raises:
-        ValueFormatError: Java could not read it back; names connector and property.
-    """
+    """Return key and value of a connector's configuration."""
     _require_name(connector)
     if not _ISO_CONTROL.isdisjoint(connector):
         raise ValueFormatError(
@@ -45,11 +43,7 @@ def connector_config_record(connector: str, properties: Mapping[str, str | None]
 
 
 def task_config_records(connector: str, configs: Iterable[Mapping[str, str | None]]) -> list[Pair]:
-    """Return keys and values of the configurations of tasks 0, 1 and so on.
-
-    Raises:
-        ValueFormatError: Java could not read one back; names connector, task and property.
-    """
+    """Return keys and values of the configurations of tasks 0, 1 and so on."""
     _require_name(connector)
     if isinstance(configs, (str, bytes, Mapping)) or not isinstance(configs, Iterable):
         raise ValueFormatError(
@@ -68,43 +62,27 @@ def task_commit_record(connector: str, tasks: int) -> Pair:
 
 
 def target_state_record(connector: str, state: TargetState) -> Pair:
-    """Return key and value of a target state.
-
-    Raises:
-        ValueFormatError: the name is empty, or the state is none.
-    """
+    """Return key and value of a target state."""
     _require_name(connector)
     _require_kind(state, TargetState, f"the target state of connector {shown(connector)}")
     return config_records.target_state_record(connector, state)
 
 
 def removal_keys(connector: str) -> tuple[bytes, bytes]:
-    """Return the keys under which a connector is removed: its configuration and its target state.
-
-    Raises:
-        ValueFormatError: the name is empty.
-    """
+    """Return the keys under which a connector is removed: its configuration and its target state."""
     _require_name(connector)
     return ConfigKey.CONNECTOR.key(connector), ConfigKey.TARGET_STATE.key(connector)
 
 
 def task_count_record(connector: str, tasks: int) -> Pair:
-    """Return key and value of a task count.
-
-    Raises:
-        ValueFormatError: it is no number of tasks.
-    """
+    """Return key and value of a task count."""
     _require_name(connector)
     _require_count(tasks, f"the task count of connector {shown(connector)}")
     return config_records.task_count_record(connector, tasks)
 
 
 def session_key_record(session_key: SessionKey) -> Pair:
-    """Return key and value of a session key.
-
-    Raises:
-        ValueFormatError: a member is missing or of another type; the key is not shown.
-    """
+    """Return key and value of a session key."""
     _require_kind(session_key, SessionKey, "the session key")
     _require_kind(session_key.key, bytes, "'key' of the session key")
     if not session_key.key:
@@ -115,11 +93,7 @@ def session_key_record(session_key: SessionKey) -> Pair:
 
 
 def restart_request_record(request: RestartRequest) -> Pair:
-    """Return key and value of a restart request.
-
-    Raises:
-        ValueFormatError: the name is empty, or a flag is not a boolean.
-    """
+    """Return key and value of a restart request."""
     _require_kind(request, RestartRequest, "a restart request")
     _require_name(request.connector)
     for name, flag in (("only_failed", request.only_failed), ("include_tasks", request.include_tasks)):
@@ -128,22 +102,14 @@ def restart_request_record(request: RestartRequest) -> Pair:
 
 
 def logger_level_record(namespace: str, level: str) -> Pair:
-    """Return key and value of a cluster-wide log level.
-
-    Raises:
-        ValueFormatError: one of them is empty or no text.
-    """
+    """Return key and value of a cluster-wide log level."""
     _require_text(namespace, "the name of a logger")
     _require_text(level, f"the level of logger {shown(namespace)}")
     return config_records.logger_level_record(namespace, level)
 
 
 def status_record(status: ConnectorStatus | TaskStatus | TopicStatus) -> tuple[bytes, bytes | None]:
-    """Return key and value of any status; ``DESTROYED`` gives a tombstone.
-
-    Raises:
-        ValueFormatError: Java could not read it back; names the connector or task and the member.
-    """
+    """Return key and value of any status; ``DESTROYED`` gives a tombstone."""
     if isinstance(status, TopicStatus):
         topic_key(status.connector, status.topic)
         what = f"of topic {shown(status.topic)} of connector {shown(status.connector)}"
@@ -175,11 +141,7 @@ def status_record(status: ConnectorStatus | TaskStatus | TopicStatus) -> tuple[b
 
 
 def topic_key(connector: str, topic: str) -> bytes:
-    """Return the key of an active topic.
-
-    Raises:
-        ValueFormatError: a name is empty, or the topic's has a colon, at which Connect cuts the key.
-    """
+    """Return the key of an active topic."""
     _require_name(connector)
     _require_text(topic, f"a topic of connector {shown(connector)}")
     if ":" in topic:

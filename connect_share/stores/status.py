@@ -271,7 +271,7 @@ class KafkaStatusBackingStore(KafkaTopicBasedBackingStore):
             found = self._fold.clusters.found
         if found is not None and not self._logged_two_clusters:
             self._logged_two_clusters = True
-            _logger.warning("%s", found.told(self.topic))
+            _logger.warning("%s", found.warning(self.topic))
 
     def _look_at_clock(self, record: Record) -> None:
         """A removal takes task statuses that are not later than itself: one of the future would take new ones, too."""

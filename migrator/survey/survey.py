@@ -196,7 +196,7 @@ class _Surveyor:
             unparseable=sum(count.unparseable for count in counts.values()),
             secrets=secrets,
             secrets_in_tasks=in_tasks,
-            two_clusters=None if two_clusters is None else two_clusters.told(file.worker.topic(TopicType.STATUS)),
+            two_clusters=None if two_clusters is None else two_clusters.warning(file.worker.topic(TopicType.STATUS)),
         )
 
 

@@ -41,7 +41,7 @@ class CanonicalConfig:
         believed: what a worker of the source believes today.
         records: what is written instead, keys already those of the destination.
         healed: connectors whose task configurations were all there but in an order that made Connect drop them.
-        left_without_tasks: connectors whose task configurations are not all there; workers make them anew.
+        left_without_tasks: connectors whose task configurations are not all there; workers make new ones.
     """
 
     believed: ClusterConfigState
@@ -119,7 +119,7 @@ def _group_of(transform: KeyTransform) -> ClusterGroupId | None:
 def canonical_config(
     transform: KeyTransform, records: Iterable[Record], skipped: Counter[SkipReason] | None = None
 ) -> CanonicalConfig:
-    """Put a config topic in order; ``records`` are those of its one partition."""
+    """Return a config topic in order; ``records`` are those of its one partition."""
     latest: dict[bytes, Record] = {}
     removed: dict[str, int] = {}
     fold = ConfigFold(_group_of(transform))
@@ -206,7 +206,7 @@ class _Ordering:
             self._emit_made(target_state_record(name, target), ConfigKey.CONNECTOR.key(name))
 
     def _alone(self, record: Record) -> ClusterConfigState:
-        """What one record says, if it is understood at all."""
+        """Return the state that one record alone amounts to."""
         fold = ConfigFold(self._group)
         fold.apply(record, started=False)
         return fold.snapshot()
@@ -232,9 +232,9 @@ class _Ordering:
             self._emit_made(task_commit_record(name, count), ConfigKey.COMMIT.key(name))
 
     def _came_too_early(self, name: str, commit: Record | None) -> bool:
-        """Tell whether Connect ignored a commit only because the connector's record comes after it.
+        """Return whether Connect ignored a commit only because the connector's record comes after it.
 
-        Tasks of an earlier connector of that name are another thing: nobody wants those back.
+        Tasks of an earlier connector of that name are not healed.
         """
         if commit is None or not _count(commit) or self._state.task_count(name):
             return False

@@ -1,4 +1,4 @@
-"""What every direction of a move has in common: which keys are taken, and what they become.
+"""The rules of a move, whatever its direction: which keys are taken, and which keys they become.
 
 Pure. KIP-1173's ``KafkaConnectTopicMigrator`` is one way to ask for a transform, a plan is another; the plan also
 knows directions the KIP forgot, such as the way out of shared topics (prefixed keys become plain ones).
@@ -37,7 +37,7 @@ RULE_VERSION: Final = 2
 """Raised whenever :meth:`KeyTransform.apply` would answer differently for some record."""
 
 PLAIN_KEYS: Final = "plain keys"
-"""How people are told of keys without a prefix."""
+"""How messages name keys without a prefix."""
 
 
 class SkipReason(enum.Enum):
@@ -81,7 +81,7 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class KindRule:
-    """What a move does with the records of one kind.
+    """Rule of a move for the records of one kind.
 
     Attributes:
         left_behind_as: why no move takes them along; ``None``: moves take them.
@@ -120,7 +120,7 @@ def prefixes_of(topic_type: TopicType, wanted: Callable[[KindRule], bool]) -> tu
 
 
 _TAKEN: Final = {each: prefixes_of(each, lambda rule: rule.left_behind_as is None) for each in TopicType}
-"""How the plain keys begin that are taken whatever follows, as long as all connectors are."""
+"""The beginnings of the plain keys that are taken whatever follows, as long as all connectors are."""
 
 
 def is_removal(topic_type: TopicType, value: bytes | None) -> bool:
@@ -148,11 +148,11 @@ class KeyTransform:
 
     @property
     def prefix(self) -> bytes:
-        """What stands before the original key at the destination."""
+        """The bytes before the original key at the destination."""
         return prefix_of(self.destination)
 
     def at_destination(self) -> KeyTransform:
-        """Give the transform that takes what this one has written."""
+        """Return the transform that takes what this one has written."""
         return KeyTransform(
             topic_type=self.topic_type,
             plain=self.destination is None,
@@ -162,25 +162,22 @@ class KeyTransform:
         )
 
     @property
-    def description(self) -> dict[str, object]:
-        """All of it as JSON; equal for transforms that do the same."""
-        return {
+    def fingerprint(self) -> str:
+        """A hash over all of it and the version of the rule: the same means the same transform."""
+        content = {
+            "rule": RULE_VERSION,
             "topic_type": self.topic_type.value,
             "plain": self.plain,
             "groups": None if self.groups is None or self.plain else sorted(self.groups),
             "destination": None if self.destination is None else str(self.destination),
             "connectors": None if self.connectors is None else sorted(self.connectors),
         }
-
-    @property
-    def fingerprint(self) -> str:
-        """A hash over the description and the version of the rule: the same means the same transform."""
-        told = json.dumps({"rule": RULE_VERSION, **self.description}, sort_keys=True)
-        return f"sha256:{hashlib.sha256(told.encode()).hexdigest()}"
+        text = json.dumps(content, sort_keys=True)
+        return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
     @property
     def sure_beginnings(self) -> tuple[tuple[bytes, ...], int]:
-        """How keys begin that are taken in any case, and how many of their bytes come before the original key.
+        """The beginnings of keys that are taken in any case, and the number of their bytes before the original key.
 
         A loop over many records asks :meth:`original_key` for the others only. Ids are so made that a key has one
         reading (:func:`connect_share.keys.own_key`), hence one look at its beginning is enough.
@@ -195,10 +192,12 @@ class KeyTransform:
         return tuple(prefix + begin for begin in _TAKEN[self.topic_type]), len(prefix)
 
     def apply(self, record: Record) -> Record | Skipped:
-        """Give the record its new key; never raises and keeps no memory of earlier records.
+        """Return the record with its new key, or why it is not carried over.
+
+        Never raises and keeps no memory of earlier records.
 
         Everything but the key stays as it is, tombstones, timestamp, headers and ``partition`` included:
-        whoever writes the record places it by murmur2 of the new key.
+        the writer places the record by murmur2 of the new key.
         """
         original = self.original_key(record.key)
         if isinstance(original, SkipReason):
@@ -214,7 +213,7 @@ class KeyTransform:
         )
 
     def original_key(self, key: bytes | None) -> bytes | SkipReason:
-        """Give the plain key inside ``key`` if its record is taken, else why not; never raises."""
+        """Return the plain key inside ``key`` if its record is taken, else why not; never raises."""
         if key is None:
             return SkipReason.NO_KEY
         parts = split_key(self.topic_type, key)
