@@ -220,7 +220,7 @@ def move_and_cut_over(scene: Scene) -> None:
     run(migrate, "rollback", plan, "--yes", "--although-used")
 
 
-def failure(action: Callable[[Scene], None], scene: Scene) -> str | None:
+def failure(action: Callable[[Scene], object], scene: Scene) -> str | None:
     try:
         action(scene)
     except ConnectShareError as error:
@@ -262,7 +262,7 @@ def scene(broker: SecureBroker, tmp_path: Path) -> Scene:
     return Scene(broker, tmp_path)
 
 
-def prepare(scene: Scene, action: Callable[[Scene], None], page_rows: Sequence[Row], *, exists: bool) -> None:
+def prepare(scene: Scene, action: Callable[[Scene], object], page_rows: Sequence[Row], *, exists: bool) -> None:
     """Create what an action finds, and give its user the rights of these rows."""
     if action in {move, move_and_cut_over}:
         scene.write_source()
@@ -283,7 +283,7 @@ STORES = rows("Python stores")
 STORES_EXACTLY_ONCE = STORES + rows("Python stores", 1)
 MISSING = rows("Topics that do not exist yet")
 WORKER = rows("Java worker")
-SITUATIONS: list[tuple[Callable[[Scene], None], list[Row], bool]] = [
+SITUATIONS: list[tuple[Callable[[Scene], object], list[Row], bool]] = [
     (use_stores, STORES, True),
     (use_stores_exactly_once, STORES_EXACTLY_ONCE, True),
     (use_stores, MISSING, False),
@@ -300,7 +300,7 @@ def test_a_table_is_enough_and_no_row_too_much(
     broker: SecureBroker,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
-    action: Callable[[Scene], None],
+    action: Callable[[Scene], object],
     page_rows: list[Row],
     exists: bool,
 ) -> None:
@@ -324,7 +324,7 @@ def test_a_table_is_enough_and_no_row_too_much(
     [(run_worker, WORKER), (run_worker_exactly_once, WORKER + rows("Java worker", 1))],
 )
 def test_the_tables_of_java_workers_are_enough(
-    scene: Scene, action: Callable[[Scene], None], page_rows: list[Row]
+    scene: Scene, action: Callable[[Scene], object], page_rows: list[Row]
 ) -> None:
     prepare(scene, action, page_rows, exists=True)
     action(scene)

@@ -64,7 +64,7 @@ def walking() -> Iterator[_Walk]:
     finally:
         walk.recording = False
         sys.setprofile(None)
-        threading.setprofile(None)  # type: ignore[arg-type]
+        threading.setprofile(None)
 
 
 def record_to_snapshot(_: Path) -> dict[str, int]:
