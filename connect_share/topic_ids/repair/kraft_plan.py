@@ -32,8 +32,8 @@ from connect_share.topic_ids.scan.scans import STRAY, PartitionDirectory
 
 _LEFT: Final = {
     **LEFT_ALONE,
-    IdFindingKind.TOPIC_UNKNOWN: "the cluster does not know the topic: at its next start the broker sets the directories aside "
-    "as stray; keep a copy if the records are wanted",
+    IdFindingKind.TOPIC_UNKNOWN: "the cluster does not know the topic: at its next start the broker sets the directories "
+    "aside as stray; keep a copy if the records are wanted",
 }
 _REFUSED: Final = {
     IdFindingKind.DUPLICATE_DIRECTORY: "a partition lies in two log dirs of one broker: move one of the two out of the log "

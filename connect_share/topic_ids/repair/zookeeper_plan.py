@@ -33,8 +33,8 @@ _LEFT: Final = {
     **LEFT_ALONE,
     IdFindingKind.TOPIC_UNKNOWN: "ZooKeeper does not know the topic; move its directories out of the log dirs before a topic "
     "of this name is created again, which would be crippled by them",
-    IdFindingKind.STRAY_DIRECTORY: "brokers with ZooKeeper leave -stray directories alone; they are from a KRaft broker, or by "
-    "hand",
+    IdFindingKind.STRAY_DIRECTORY: "brokers with ZooKeeper leave -stray directories alone; they are from a KRaft broker, or "
+    "by hand",
 }
 _CLEANED: Final = " (or, in a compacted topic, were cleaned at another time)"
 
