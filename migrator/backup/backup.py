@@ -18,19 +18,17 @@ from typing import Final
 from connect_share.client import Message, headers_of, to_record
 from connect_share.errors import RecordFileError
 from connect_share.keys import split_key
-from connect_share.log.ranges import read_batches
 from connect_share.record_file import RecordFile, RecordFileWriter
 from connect_share.records import OffsetRange, TopicType
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import Isolation
 from migrator.backup.contents import BackedUpTopic, BackupContents, Origin
-from migrator.copy.copy_job import IDLE_TIMEOUT_S
 from migrator.errors import AlreadyAppliedError
 from migrator.facts.bystanders import KeyOwners
 from migrator.facts.manifest import BackupFile, Manifest, backup_path, mirrored_backup_path
 from migrator.facts.migration_run import MigrationRun
 from migrator.facts.readiness import Opened, wanted_of
-from migrator.facts.worker_clients import client_id_of
+from migrator.facts.worker_clients import read_messages
 from migrator.plan.plan import SourceCluster, SourceTopic
 from migrator.progress import Progress
 from migrator.transform.rules import KeyTransform
@@ -70,13 +68,7 @@ class _Section:
     def batches(self) -> Iterator[list[Message]]:
         ranges = sorted(self.ranges.values())
         for first in range(0, len(ranges), PARTITIONS_AT_ONCE):
-            yield from read_batches(
-                self.worker.consumer_settings(),
-                ranges[first : first + PARTITIONS_AT_ONCE],
-                isolation=self.isolation,
-                client_id=client_id_of(self.worker),
-                idle_timeout_s=IDLE_TIMEOUT_S,
-            )
+            yield from read_messages(self.worker, ranges[first : first + PARTITIONS_AT_ONCE], self.isolation)
 
 
 class _Layout:
