@@ -12,9 +12,21 @@ from migrator.verify.verify_job import Side
 
 @dataclass(frozen=True)
 class Message:
-    """A record as the client gives it."""
+    """A record as the client's message."""
 
     record: Record
+
+    def topic(self) -> str:
+        return self.record.topic
+
+    def partition(self) -> int:
+        return self.record.partition
+
+    def offset(self) -> int:
+        return self.record.offset
+
+    def headers(self) -> list[tuple[str, bytes | None]] | None:
+        return [*self.record.whole_headers()] or None
 
     def key(self) -> bytes | None:
         return self.record.key

@@ -37,6 +37,7 @@ from migrator.transform.rules import KeyTransform, Skipped
 from migrator.verify.equality import compare_states
 from migrator.verify.quick_compare import KeySpaces, digest_of
 from tests.support.hostile_records import SECRET, HostileRecords
+from tests.support.sides import Message
 from tests.unit.state.test_stores_scripted import WORKER
 
 GROUP: Final = ClusterGroupId("group-a")
@@ -76,22 +77,6 @@ def transform_of(topic_type: TopicType, group: ClusterGroupId | None) -> KeyTran
     return KeyTransform(topic_type, plain=group is None, groups=groups, destination=destination)
 
 
-class RawMessage:
-    """A record as the client's message."""
-
-    def __init__(self, record: Record) -> None:
-        self._record = record
-
-    def key(self) -> bytes | None:
-        return self._record.key
-
-    def value(self) -> bytes | None:
-        return self._record.value
-
-    def timestamp(self) -> tuple[int, int]:
-        return (1, self._record.timestamp_ms)
-
-
 def readers(topic_type: TopicType) -> dict[str, Callable[[Record], object]]:
     """Everything that looks at one record after the other."""
     plain, own = FOLDS[topic_type](None), FOLDS[topic_type](GROUP)
@@ -115,7 +100,7 @@ def readers(topic_type: TopicType) -> dict[str, Callable[[Record], object]]:
         "json": parse,
         "plan": counting.count,
         "survey": lambda record: survey.read([record]),
-        "verify": lambda record: spaces.add([RawMessage(record)]),
+        "verify": lambda record: spaces.add([Message(record)]),
     }
 
 

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connect_share.client import Message
 from connect_share.keys import KEY_PREFIXES, ClusterGroupId
 from connect_share.records import Record, TopicType
 from migrator.copy.evidence import Tally
 from migrator.errors import PlanRejectedError
 from migrator.planner.record_counter import RecordCounter
 from migrator.transform.rules import KeyTransform
+from tests.support.sides import Message
 
 GROUPS = ("a", "team.one", "team", "one-2")
 WORDS = [*(prefix.decode() for prefix in KEY_PREFIXES), "session-key", "[", '["c",{}]', "x", "-", ":", "c", "0"]
@@ -56,24 +55,14 @@ def test_what_connect_writes_has_a_sure_beginning(topic_type: TopicType, plain: 
     assert there[cut:] == key[topic_type]
 
 
-class Read:
-    """As much of the client's message as is counted."""
-
-    def __init__(self, offset: int) -> None:
-        self._offset = offset
-
-    def offset(self) -> int:
-        return self._offset
-
-
 PAIRS = st.lists(st.tuples(st.binary(max_size=3), st.one_of(st.none(), st.binary(max_size=3))), max_size=12)
 
 
 def tally_of(pairs: Sequence[tuple[bytes, bytes | None]], *cuts: int) -> Tally:
     tally = Tally()
     for start, end in zip((0, *cuts), (*cuts, len(pairs)), strict=True):
-        batch: Any = [Read(offset) for offset in range(start, end)]
-        tally.add_batch(cast("list[Message]", batch), [(key, value, 0, None) for key, value in pairs[start:end]])
+        batch: Any = [Message(Record("t", 0, offset, 0, None, None)) for offset in range(start, end)]
+        tally.add_batch(batch, [(key, value, 0, None) for key, value in pairs[start:end]])
     return tally
 
 
@@ -111,34 +100,6 @@ def test_digests_tell_apart(pairs: list[tuple[bytes, bytes | None]], others: lis
     assert tally_of(pairs).digest != tally_of(others).digest
 
 
-@dataclass(frozen=True)
-class Arrived:
-    """A message of the client's, whole."""
-
-    record: Record
-
-    def topic(self) -> str:
-        return self.record.topic
-
-    def partition(self) -> int:
-        return self.record.partition
-
-    def offset(self) -> int:
-        return self.record.offset
-
-    def key(self) -> bytes | None:
-        return self.record.key
-
-    def value(self) -> bytes | None:
-        return self.record.value
-
-    def timestamp(self) -> tuple[int, int]:
-        return 1, self.record.timestamp_ms
-
-    def headers(self) -> list[tuple[str, bytes | None]] | None:
-        return [*self.record.whole_headers()] or None
-
-
 OFFSET_KEYS = (
     '["a",{}]',
     '["a",{"x":1}]',
@@ -170,7 +131,7 @@ def test_a_batch_is_counted_as_its_records(transform: KeyTransform, records: lis
     for counting, quick in zip(countings, (True, False), strict=True):
         try:
             if quick:
-                batch: Any = [Arrived(record) for record in records]
+                batch: Any = [Message(record) for record in records]
                 counting.count_batch(batch)
             else:
                 for record in records:
