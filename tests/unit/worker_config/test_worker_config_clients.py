@@ -30,6 +30,14 @@ def translated(java: Mapping[str, str]) -> WorkerConfig:
     return WorkerConfig.from_properties({**WORKER, **java})
 
 
+def ssl(**settings: object) -> dict[str, str]:
+    """Settings of a client that uses TLS; a name is that of the property, with underscores."""
+    return {
+        "security.protocol": "SSL",
+        **{f"ssl.{name.replace('_', '.')}": str(text) for name, text in settings.items()},
+    }
+
+
 def construct_all(java: Mapping[str, str]) -> ClientSettings:
     """Make one client of each kind; the library checks all settings against each other then."""
     config = translated(java)
@@ -189,28 +197,28 @@ PLAIN = {
 @pytest.mark.parametrize(
     ("java", "name", "remedy"),
     [
-        ({**PLAIN, "sasl.mechanism": "GSSAPI"}, "sasl.mechanism", "use PLAIN"),
         ({"security.protocol": "SASL_SSL"}, "sasl.mechanism", "Kerberos"),
-        ({**PLAIN, "sasl.mechanism": "AWS_MSK_IAM"}, "sasl.mechanism", "use PLAIN"),
         ({**PLAIN, "sasl.jaas.config": ""}, "sasl.jaas.config", "JAAS file given to the JVM"),
         ({**PLAIN, "sasl.mechanism": "SCRAM-SHA-256"}, "sasl.jaas.config", "ScramLoginModule"),
         ({**PLAIN, "sasl.jaas.config": 'PlainLoginModule required username="u";'}, "sasl.jaas.config", "lacks"),
-        ({**PLAIN, "sasl.login.callback.handler.class": "com.x.H"}, "sasl.login.callback.handler.class", "cannot run"),
-        (
-            {**PLAIN, "sasl.client.callback.handler.class": "com.x.H"},
-            "sasl.client.callback.handler.class",
-            "cannot run",
+        *(
+            ({**PLAIN, name: "com.x.H"}, name, "cannot run")
+            for name in ("sasl.login.callback.handler.class", "sasl.client.callback.handler.class", "sasl.login.class")
         ),
-        ({**PLAIN, "sasl.login.class": "com.x.L"}, "sasl.login.class", "cannot run"),
+        *(
+            ({**PLAIN, name: "TLS_X"}, name, "leave it out")
+            for name in ("ssl.provider", "security.providers", "ssl.cipher.suites", "ssl.trustmanager.algorithm")
+        ),
+        *(
+            ({**PLAIN, "sasl.mechanism": other}, "sasl.mechanism", "use PLAIN")
+            for other in ("GSSAPI", "AWS_MSK_IAM", "scram-sha-512")
+        ),
+        *(({"security.protocol": other}, "security.protocol", "SASL_SSL") for other in ("", "SSLL")),
+        *(
+            ({**PLAIN, "ssl.enabled.protocols": other}, "ssl.enabled.protocols", "TLS 1.2 and 1.3")
+            for other in ("tlsv1.3", "TLSv1.1")
+        ),
         ({**PLAIN, "ssl.engine.factory.class": "com.x.F"}, "ssl.engine.factory.class", "use ssl.truststore"),
-        ({**PLAIN, "ssl.provider": "BC"}, "ssl.provider", "leave it out"),
-        ({**PLAIN, "security.providers": "com.x.P"}, "security.providers", "leave it out"),
-        ({**PLAIN, "ssl.cipher.suites": "TLS_X"}, "ssl.cipher.suites", "leave it out"),
-        ({"security.protocol": ""}, "security.protocol", "SASL_SSL"),
-        ({"security.protocol": "SSLL"}, "security.protocol", "SASL_SSL"),
-        ({**PLAIN, "sasl.mechanism": "scram-sha-512"}, "sasl.mechanism", "use PLAIN"),
-        ({**PLAIN, "ssl.enabled.protocols": "tlsv1.3"}, "ssl.enabled.protocols", "TLS 1.2 and 1.3"),
-        ({**PLAIN, "ssl.trustmanager.algorithm": "Pinned"}, "ssl.trustmanager.algorithm", "leave it out"),
         ({**PLAIN, "ssl.protocol": "SSLv3"}, "ssl.protocol", "TLS 1.2 and 1.3"),
         (
             {**PLAIN, "ssl.truststore.password": "p", "ssl.truststore.locaton": "x"},
@@ -221,7 +229,6 @@ PLAIN = {
             ({**PLAIN, "ssl.endpoint.identification.algorithm": typo}, "ssl.endpoint.identification.algorithm", "https")
             for typo in ("htps", "LDAPS", "https,", "http", "none", "false", " ", "\u017fhttps", "https https")
         ),
-        ({**PLAIN, "ssl.enabled.protocols": "TLSv1.1"}, "ssl.enabled.protocols", "TLS 1.2 and 1.3"),
         ({**PLAIN, "ssl.truststore.location": "/nowhere/t.jks"}, "ssl.truststore.location", "cannot read /nowhere"),
         ({**PLAIN, "ssl.keystore.location": "/nowhere/k.p12"}, "ssl.keystore.location", "cannot read /nowhere"),
         ({**OAUTH, "sasl.oauthbearer.token.endpoint.url": "file:///x"}, "sasl.oauthbearer.token.endpoint.url", "https"),
@@ -286,13 +293,7 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("store", ["t.jks", "t.pkcs12", "k.jks"])
 def test_trust_stores_are_converted_in_memory(stores: Path, store: str) -> None:
     before = sorted(stores.iterdir())
-    settings = construct_all(
-        {
-            "security.protocol": "SSL",
-            "ssl.truststore.location": str(stores / store),
-            "ssl.truststore.password": "changeit",
-        }
-    )
+    settings = construct_all(ssl(truststore_location=stores / store, truststore_password="changeit"))
     certificate = (stores / "cert.pem").read_text().split()
     assert settings.properties["ssl.ca.pem"].split() == certificate
     assert sorted(stores.iterdir()) == before
@@ -339,9 +340,7 @@ def test_what_java_trusts_is_trusted(stores: Path, tmp_path: Path) -> None:
     done = subprocess.run(java, check=True, capture_output=True, cwd=tmp_path, text=True)
     for path in files:
         trusted = {line.split()[1] for line in done.stdout.splitlines() if line.startswith(str(path))}
-        settings = construct_all(
-            {"security.protocol": "SSL", "ssl.truststore.location": str(path), "ssl.truststore.password": "changeit"}
-        )
+        settings = construct_all(ssl(truststore_location=path, truststore_password="changeit"))
         blocks = settings.properties["ssl.ca.pem"].split("-----END CERTIFICATE-----")[:-1]
         assert {"".join(block.split()[2:]) for block in blocks} == trusted
         assert len(trusted) == len(blocks) == 2
@@ -405,13 +404,7 @@ def test_only_the_named_tls_versions_are_spoken(stores: Path, tmp_path: Path) ->
 @needs_keytool
 def test_a_wrong_store_password_is_refused_without_showing_it(stores: Path) -> None:
     with pytest.raises(ConfigError, match=r"check ssl\.truststore\.password") as caught:
-        translated(
-            {
-                "security.protocol": "SSL",
-                "ssl.truststore.location": str(stores / "t.jks"),
-                "ssl.truststore.password": "zebra-77",
-            }
-        )
+        translated(ssl(truststore_location=stores / "t.jks", truststore_password="zebra-77"))
     assert "zebra" not in str(caught.value)
 
 
@@ -420,7 +413,7 @@ def test_without_java_the_remedy_is_shown(stores: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.delenv("JAVA_HOME", raising=False)
     with pytest.raises(ConfigError, match=r"keytool -exportcert -rfc -alias ALIAS -keystore .*t\.jks >> ca\.pem"):
-        translated({"security.protocol": "SSL", "ssl.truststore.location": str(stores / "t.jks")})
+        translated(ssl(truststore_location=stores / "t.jks"))
 
 
 @needs_keytool
@@ -430,23 +423,18 @@ def test_pem_stores(stores: Path, tmp_path: Path) -> None:
     listed.write_text(
         "Keystore type: JKS\nKeystore provider: SUN\n\n" + "x" * 100 + "\n" + (stores / "cert.pem").read_text()
     )
-    settings = construct_all({"security.protocol": "SSL", "ssl.truststore.location": str(listed)})
+    settings = construct_all(ssl(truststore_location=listed))
     assert settings.properties["ssl.ca.location"] == str(listed)
     one_line = " ".join((stores / "cert.pem").read_text().split("\n"))
     for text in (one_line, (stores / "cert.pem").read_text(), one_line.replace(" M", "M").strip()):
-        settings = construct_all({"security.protocol": "SSL", "ssl.truststore.certificates": text})
+        settings = construct_all(ssl(truststore_certificates=text))
         assert settings.properties["ssl.ca.pem"].split() == (stores / "cert.pem").read_text().split()
 
 
 @needs_keytool
 def test_a_pkcs12_key_store_is_used_as_it_is(stores: Path) -> None:
     settings = construct_all(
-        {
-            "security.protocol": "SSL",
-            "ssl.keystore.location": str(stores / "k.p12"),
-            "ssl.keystore.password": "changeit",
-            "ssl.key.password": "changeit",
-        }
+        ssl(keystore_location=stores / "k.p12", keystore_password="changeit", key_password="changeit")
     )
     assert settings.properties["ssl.keystore.location"] == str(stores / "k.p12")
     assert "ssl.key.password" not in settings.properties
@@ -455,7 +443,7 @@ def test_a_pkcs12_key_store_is_used_as_it_is(stores: Path) -> None:
 @needs_keytool
 def test_a_jks_key_store_is_refused_with_the_remedy(stores: Path) -> None:
     with pytest.raises(ConfigError, match=r"keytool -importkeystore -srckeystore .*k\.jks") as caught:
-        translated({"security.protocol": "SSL", "ssl.keystore.location": str(stores / "k.jks")})
+        translated(ssl(keystore_location=stores / "k.jks"))
     assert caught.value.property_name == "ssl.keystore.location"
 
 
@@ -469,7 +457,7 @@ def test_chain_and_key_are_given_together(given: str) -> None:
 def test_a_store_of_another_kind_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x").write_text("not a store")
     with pytest.raises(ConfigError, match="neither PEM nor PKCS12 nor JKS"):
-        translated({"security.protocol": "SSL", "ssl.truststore.location": str(tmp_path / "x")})
+        translated(ssl(truststore_location=tmp_path / "x"))
 
 
 @pytest.mark.parametrize("name", ["ssl.truststore.location", "ssl.keystore.location"])
