@@ -392,7 +392,8 @@ def translate(
         kind = AuthorizationError
         remedy = _RIGHTS.get(code, "check user, password and sasl.mechanism")
         # Brokers give no producer id to who may write to no topic at all, and call it a right on the cluster.
-        if needs is not None and (code == KafkaError.TOPIC_AUTHORIZATION_FAILED or needs is TopicRight.WRITE):
+        may_not_write = code == KafkaError.CLUSTER_AUTHORIZATION_FAILED and needs is TopicRight.WRITE
+        if needs is not None and (code == KafkaError.TOPIC_AUTHORIZATION_FAILED or may_not_write):
             remedy = f"the principal needs the right {needs.name} on the topic"
     elif code in _FENCED:
         kind, remedy = FencedError, "another producer with the same transactional id has taken over"

@@ -56,7 +56,7 @@ def test_every_code_has_a_translation(code: int) -> None:
     [
         ("TOPIC_AUTHORIZATION_FAILED", "the right WRITE on the topic"),
         ("GROUP_AUTHORIZATION_FAILED", "READ on the group"),
-        ("CLUSTER_AUTHORIZATION_FAILED", "cluster"),
+        ("CLUSTER_AUTHORIZATION_FAILED", "the right WRITE on the topic"),
         ("TRANSACTIONAL_ID_AUTHORIZATION_FAILED", "transactional id"),
     ],
 )
