@@ -1,4 +1,4 @@
-"""What a plan says to people: warnings, the steps of the whole move, and refusals of what is unclear."""
+"""The texts of a plan: warnings, the steps of the whole move, and refusals of what is unclear."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NAMED: Final = 5
 
 
 def warn_about(move: PlannedMove, destination_cluster: str | None, mode: str) -> list[str]:
-    """Say what an operator has to know about one source; refuses what would make connectors read again.
+    """Return warnings about one source; refuse a move after which connectors would read everything again.
 
     Raises:
         PlanRejectedError: connectors have an offsets topic of their own and go to another Kafka cluster.
@@ -45,18 +45,18 @@ def warn_about(move: PlannedMove, destination_cluster: str | None, mode: str) ->
     if move.kafka_cluster_id != destination_cluster:
         warnings.append(
             f"{move.source.group_id} goes to another Kafka cluster: consumer groups of its sink connectors are "
-            "not in these topics and have to be moved apart"
+            "not in these topics and have to be moved separately"
         )
     if move.destination_group_id != move.source.group_id:
         warnings.append(
             f"{move.source.group_id} becomes {move.destination_group_id}: transactional ids of exactly-once connectors "
-            "change with the group, so old workers would not be fenced by the new ones; make sure they never start again"
+            "change with the group, so new workers do not fence old ones: make sure that the old ones never start again"
         )
     return warnings
 
 
 def warn_about_names(moves: Sequence[PlannedMove]) -> list[str]:
-    """Name connectors that exist in several sources."""
+    """Return a warning for each connector that exists in several sources."""
     owners: dict[str, list[str]] = {}
     for move in moves:
         for name in move.connectors():
@@ -70,7 +70,7 @@ def warn_about_names(moves: Sequence[PlannedMove]) -> list[str]:
 
 
 def refuse_unclear(moves: Sequence[PlannedMove], intent: Intent) -> list[str]:
-    """Refuse what names no connector, or names one twice; returns warnings.
+    """Refuse a job or an assignment that names no connector, or one of two. Returns warnings.
 
     Raises:
         PlanRejectedError: it says which connectors.
@@ -97,7 +97,7 @@ def refuse_unclear(moves: Sequence[PlannedMove], intent: Intent) -> list[str]:
 
 
 def _refuse_unclear_job(moves: Sequence[PlannedMove], job: str) -> list[str]:
-    having = [move for move in moves if any(topic.counts.to_write for topic in move.planned.values())]
+    having = [move for move in moves if move.has_records()]
     if len(having) > 1:
         raise PlanRejectedError(
             f"connector {job!r} exists in {', '.join(move.source.group_id for move in having)}: name one source only"

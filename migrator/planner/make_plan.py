@@ -50,7 +50,7 @@ _WARNED_REASONS: Final = (SkipReason.NO_KEY, SkipReason.NOT_A_LEGAL_KEY, SkipRea
 
 
 def _limits(admin: Admin, worker: WorkerConfig, topic_type: TopicType, *, exists: bool) -> int:
-    """Largest batch the destination topic takes, in bytes."""
+    """Return the largest batch that the destination topic takes, in bytes."""
     settings = worker.topic_settings(topic_type)
     if exists:
         settings = admin.topic_configs(worker.topic(topic_type))
@@ -97,7 +97,7 @@ def _plan_destination(
 def _plan_source(
     admin: Admin, move: PlannedMove, limits: dict[TopicType, int], progress: Progress, *, follow: bool
 ) -> list[str]:
-    """Fill in the topics of one source; returns warnings."""
+    """Read the topics of one source into its move. Returns warnings."""
     warnings: list[str] = []
     facts = read_facts(admin, {move.source.topic(topic_type) for topic_type in TopicType})
     for topic_type in TopicType:
@@ -105,7 +105,7 @@ def _plan_source(
             facts, move.source.topic(topic_type), remedy=f"look at {move.source_file}, nothing can be moved"
         )
         check_partition_count(topic_spec(move.source, topic_type), len(found.ends))
-        # On a busy topic some transaction is open at most moments; that of a healthy worker ends soon.
+        # On a busy topic a transaction is often open; that of a healthy worker ends soon.
         busy = move.source.sharing_enabled or follow
         stable = require_no_open_transaction(admin, found, wait_s=BUSY_TOPIC_WAIT_S if busy else 0.0)
         isolation = move.source.isolation(topic_type)
@@ -123,11 +123,7 @@ def _plan_source(
                 for number in sorted(found.ends)
             ),
         )
-        counter = RecordCounter(
-            move.transform(topic_type),
-            limits[topic_type],
-            progress.advance,
-        )
+        counter = RecordCounter(move.transform(topic_type), limits[topic_type], progress.advance)
         ranges = planned.ranges()
         progress.phase(f"reading {found.topic}", sum(part.end - part.start for part in ranges))
         batches = read_messages(move.source, ranges, isolation)
@@ -167,7 +163,7 @@ def make_plan(
         destination_files: worker files of where they go: one for all sources, or one for each.
         now_ms: the time, milliseconds since the epoch.
         intent: what the files cannot say.
-        progress: told how far the reading is.
+        progress: reports the reading.
 
     Raises:
         ConfigError: the files contradict each other.
@@ -181,41 +177,22 @@ def make_plan(
     destination_paths = [Path(path).resolve() for path in destination_files]
     moves = pair(source_paths, destination_paths, intent)
     warnings = check_sharing_lines([*source_paths, *destination_paths])
-    with ExitStack() as stack:
-        shared = moves[0].destination
-        at_destination = stack.enter_context(admin_of(shared))
-        destination_cluster = at_destination.cluster_id()
-        admins: list[Admin] = []
-        for move in moves:
-            admin = stack.enter_context(admin_of(move.source))
-            admins.append(admin)
-            move.kafka_cluster_id = admin.cluster_id()
-        for move in moves[1:]:
-            with admin_of(move.destination) as admin:
-                require_same_cluster(admin, destination_cluster, str(move.destination_file))
-        refuse_same_topics(moves, destination_cluster)
-        for move, admin in zip(moves, admins, strict=True):
-            warnings += _look_for_workers(move, admin, at_destination, destination_cluster, intent)
-        destination, existing, limits, notes = _plan_destination(at_destination, shared, destination_cluster)
-        warnings += warn_about_shared_topics(moves[0].destination_file, shared, existing.get(TopicType.CONFIG)) + notes
-        for move, admin in zip(moves, admins, strict=True):
-            warnings += _plan_source(admin, move, limits, progress, follow=intent.follow)
-        warnings += refuse_unclear(moves, intent)
-        if intent.job is not None:
-            moves = [move for move in moves if any(topic.counts.to_write for topic in move.planned.values())]
-        for move in moves:
-            warnings += warn_about(move, destination_cluster, intent.mode)
-        refuse_present(shared, existing, key_spaces((move.group, move.only_connectors) for move in moves), progress)
+    destination, notes = _read_clusters(moves, intent, progress)
+    warnings += notes
+    if intent.job is not None:
+        moves = [move for move in moves if move.has_records()]
+    for move in moves:
+        warnings += warn_about(move, destination.kafka_cluster_id, intent.mode)
     warnings += warn_about_names(moves)
     warnings += [
         f"{move.source_file}: none of its records would be moved; are these the topics of this cluster?"
         for move in moves
-        if not any(topic.counts.to_write for topic in move.planned.values())
+        if not move.has_records()
     ]
     if all(move.group == move.source.group_id for move in moves) and len(source_paths) > len(destination_paths):
         warnings.append(
             f"several sources, one destination worker file: each keeps its own group.id as prefix; "
-            f"group.id {shared.group_id} of {destination_paths[0]} is not used"
+            f"group.id {moves[0].destination.group_id} of {destination_paths[0]} is not used"
         )
     sources = tuple(_source_of(move) for move in moves)
     return MigrationPlan(
@@ -232,10 +209,38 @@ def make_plan(
     )
 
 
-def _look_for_workers(
+def _read_clusters(moves: list[PlannedMove], intent: Intent, progress: Progress) -> tuple[Destination, list[str]]:
+    """Ask all clusters, and read the topics of the sources into the moves. Returns the destination, and warnings."""
+    with ExitStack() as stack:
+        shared = moves[0].destination
+        at_destination = stack.enter_context(admin_of(shared))
+        destination_cluster = at_destination.cluster_id()
+        admins: list[Admin] = []
+        for move in moves:
+            admin = stack.enter_context(admin_of(move.source))
+            admins.append(admin)
+            move.kafka_cluster_id = admin.cluster_id()
+        for move in moves[1:]:
+            with admin_of(move.destination) as admin:
+                require_same_cluster(admin, destination_cluster, str(move.destination_file))
+        refuse_same_topics(moves, destination_cluster)
+        warnings: list[str] = []
+        for move, admin in zip(moves, admins, strict=True):
+            warnings += _check_workers(move, admin, at_destination, destination_cluster, intent)
+        destination, existing, limits, notes = _plan_destination(at_destination, shared, destination_cluster)
+        warnings += warn_about_shared_topics(moves[0].destination_file, shared, existing.get(TopicType.CONFIG)) + notes
+        for move, admin in zip(moves, admins, strict=True):
+            warnings += _plan_source(admin, move, limits, progress, follow=intent.follow)
+        warnings += refuse_unclear(moves, intent)
+        moved = [move for move in moves if intent.job is None or move.has_records()]
+        refuse_present(shared, existing, key_spaces((move.group, move.only_connectors) for move in moved), progress)
+    return destination, warnings
+
+
+def _check_workers(
     move: PlannedMove, at_source: Admin, at_destination: Admin, destination_cluster: str | None, intent: Intent
 ) -> list[str]:
-    """Refuse live workers; where they may live, say what that means."""
+    """Refuse live workers. Returns a warning where they may be alive."""
     if not intent.follow:
         require_no_live_workers(at_source, move.source.group_id, side="source")
     if (
@@ -243,7 +248,7 @@ def _look_for_workers(
         and move.kafka_cluster_id == destination_cluster
         and move.destination_group_id == move.source.group_id
     ):
-        # The members of the group are those of the source: one Kafka cluster, one group of that name.
+        # One Kafka cluster and one group.id: the members of the group are the workers of the source.
         return [f"{move.source.group_id} keeps its group.id: start no new worker before the cut-over has ended"]
     require_no_live_workers(at_destination, move.destination_group_id, side="destination")
     return []

@@ -1,4 +1,4 @@
-"""Which cluster goes where: worker files paired, what is meant by them, and what is refused before any broker is asked."""
+"""The moves that worker files describe, and the refusals before any broker is asked."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from migrator.transform.rules import PLAIN_KEYS, KeyTransform
 
 @dataclass(frozen=True)
 class Intent:
-    """What worker files cannot say.
+    """The wishes of the user that worker files cannot express.
 
     Attributes:
         job: exact name of the one connector to be moved; ``None`` moves whole clusters.
@@ -53,12 +53,12 @@ class PlannedMove:
 
     @property
     def own(self) -> ClusterGroupId | None:
-        """The key space it comes from; ``None`` is that of plain keys."""
+        """The key space of its records now; ``None`` is that of plain keys."""
         return ClusterGroupId(self.source.group_id) if self.source.sharing_enabled else None
 
     @property
     def becomes(self) -> str:
-        """Where it goes, for people."""
+        """The key space it gets, for people."""
         return PLAIN_KEYS if self.group is None else str(self.group)
 
     @property
@@ -67,16 +67,20 @@ class PlannedMove:
         return self.destination.group_id if self.group is None else str(self.group)
 
     def all_connectors(self) -> frozenset[str]:
-        """Connectors of the config topic, those that are not moved included."""
+        """Return the connectors of the config topic, also those that are not moved."""
         return self.state.connectors() if self.state is not None else frozenset()
 
     def connectors(self) -> list[str]:
-        """Connectors of the config topic that are moved."""
+        """Return the connectors of the config topic that are moved."""
         names = self.all_connectors()
         return sorted(names if self.only_connectors is None else names & self.only_connectors)
 
+    def has_records(self) -> bool:
+        """Return whether any record would be written."""
+        return any(topic.counts.to_write for topic in self.planned.values())
+
     def transform(self, topic_type: TopicType) -> KeyTransform:
-        """The transform for the records of one of its topics."""
+        """Return the transform for the records of one of its topics."""
         own = self.own
         return KeyTransform(
             topic_type=topic_type,
@@ -188,7 +192,7 @@ def _refuse_contradictions(moves: Sequence[PlannedMove], intent: Intent) -> None
 
 
 def refuse_same_topics(moves: Sequence[PlannedMove], destination_cluster: str | None) -> None:
-    """Refuse moves that lead nowhere, and sources that cannot be told apart.
+    """Refuse moves without an effect, and sources whose records cannot be distinguished.
 
     Raises:
         ConfigError: it says which topic.
@@ -217,5 +221,5 @@ def refuse_same_topics(moves: Sequence[PlannedMove], destination_cluster: str | 
             if other is not move and (move.only_connectors is None or move.only_connectors == other.only_connectors):
                 raise ConfigError(
                     f"{topic} is used by {other.source_file} and by {move.source_file} with the same keys: records do "
-                    "not tell which of the two wrote them; say with --assign which connector is whose"
+                    "not show which of the two wrote them; --assign says which connector belongs to which"
                 )

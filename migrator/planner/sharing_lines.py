@@ -1,4 +1,4 @@
-"""Do the worker files say of topic sharing what is meant? By the rules of ``check worker-config``; no value is shown."""
+"""The checks of the sharing lines in worker files, by the rules of ``check worker-config``; no value is shown."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Final
 
 from connect_share.keys import split_key
-from connect_share.log.ranges import read_ranges
 from connect_share.records import TopicType
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig, load_properties
 from connect_share.worker_config.client_settings import Isolation
@@ -20,19 +19,18 @@ from connect_share.worker_plugin.worker_file_check import (
     check_properties,
     class_names,
 )
-from migrator.copy.copy_job import IDLE_TIMEOUT_S
 from migrator.errors import PlanRejectedError
 from migrator.facts.inspection import ExistingTopic
-from migrator.facts.worker_clients import client_id_of
+from migrator.facts.worker_clients import read_records
 
 _SHOWN_GROUPS: Final = 3
 
 
 def check_sharing_lines(files: Iterable[Path]) -> list[str]:
-    """Judge worker files by themselves; returns warnings.
+    """Check worker files without asking a broker. Returns warnings.
 
     Raises:
-        PlanRejectedError: a file has the interceptor, but no word on whether sharing is on.
+        PlanRejectedError: a file has the interceptor, but does not say whether sharing is on.
     """
     warnings = []
     for path in dict.fromkeys(files):
@@ -54,18 +52,11 @@ def check_sharing_lines(files: Iterable[Path]) -> list[str]:
 
 
 def warn_about_shared_topics(path: Path, worker: WorkerConfig, config_topic: ExistingTopic | None) -> list[str]:
-    """Warn where a file without sharing names a topic in which other groups have their prefixes."""
+    """Return a warning if a file without sharing names a topic in which other groups have prefixes."""
     if worker.sharing_enabled or config_topic is None:
         return []
-    records = read_ranges(
-        worker.consumer_settings(),
-        config_topic.ranges(),
-        isolation=Isolation.READ_UNCOMMITTED,
-        client_id=client_id_of(worker),
-        idle_timeout_s=IDLE_TIMEOUT_S,
-    )
     groups: dict[str, None] = {}
-    for record in records:
+    for record in read_records(worker, config_topic.ranges(), Isolation.READ_UNCOMMITTED):
         owner = None if record.key is None else split_key(TopicType.CONFIG, record.key)
         if owner is not None and owner[0] is not None:
             groups[str(owner[0])] = None
