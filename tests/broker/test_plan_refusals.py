@@ -1,0 +1,251 @@
+"""What ``plan`` and ``apply`` refuse before anything is written."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from connect_share import client
+from connect_share.errors import (
+    ConfigError,
+    LiveMembersError,
+    OpenTransactionError,
+    PartitionCountError,
+    TopicMissingError,
+    TopicNotCompactedError,
+    TopicRecreatedError,
+)
+from connect_share.records import Record, TopicType
+from connect_share.state import replay_config
+from connect_share.worker_config.client_settings import Isolation
+from migrator.copy.copy_job import CopyJob
+from migrator.copy.evidence import SliceEvidence
+from migrator.errors import (
+    AlreadyAppliedError,
+    DestinationNotEmptyError,
+    PlanRejectedError,
+    SourceChangedError,
+)
+from migrator.facts.manifest import Manifest, MigrationStatus, manifest_path
+from migrator.planner.make_plan import make_plan
+from tests.support.connect_member import ConnectMember
+from tests.support.migration_runs import apply_plan, verify_plan
+from tests.support.migration_site import (
+    GROUP,
+    SHARED_PARTITIONS,
+    SMALL,
+    Site,
+    lay_down,
+    pair,
+    shared,
+    small_source,
+)
+from tests.support.waiting import await_that
+
+pytestmark = pytest.mark.broker
+
+
+def settled(site: Site, topic: str) -> None:
+    """Wait for the transaction's marker: the coordinator answers before it is written."""
+    with site.admin() as admin:
+
+        def open_records() -> int:
+            end = admin.end_offsets([(topic, 0)])[(topic, 0)]
+            return end - admin.end_offsets([(topic, 0)], Isolation.READ_COMMITTED)[(topic, 0)]
+
+        await_that(open_records, lambda count: count == 0, what=f"{topic} without an open transaction")
+
+
+def transactional(site: Site, topic: str, keys: Sequence[str], *, end: str) -> Any:
+    """Write keys in a transaction and commit it, abort it or leave it open."""
+    producer = client.producer(
+        site.settings,
+        client_id="test",
+        overrides={
+            "transactional.id": f"{site.name}-{end}-{keys[0]}",
+            "enable.idempotence": "true",
+            "transaction.timeout.ms": "600000",
+        },
+    )
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    for key in keys:
+        producer.produce(topic, key=key.encode(), value=b'{"properties":{}}', partition=0)
+    producer.flush(30)
+    if end == "commit":
+        producer.commit_transaction(30)
+    elif end == "abort":
+        producer.abort_transaction(30)
+    if end != "open":
+        settled(site, topic)
+    return producer
+
+
+def test_a_log_that_ends_in_a_transaction_marker(site: Site) -> None:
+    source = small_source(site)
+    topic = site.topic("own", TopicType.CONFIG)
+    transactional(site, topic, ["connector-t"], end="commit")
+    plan_path = site.plan(source, shared(site))
+    apply_plan(plan_path)
+    assert verify_plan(plan_path).equal
+    assert replay_config(site.read(site.topic("shared", TopicType.CONFIG)), GROUP).connectors() == {"a.b", "t"}
+
+
+@pytest.mark.parametrize(("support", "sees"), [("enabled", {"a.b"}), ("disabled", {"a.b", "ghost"})])
+def test_each_source_is_read_as_its_own_worker_reads_it(site: Site, support: str, sees: set[str]) -> None:
+    source = small_source(site, exactly_once_source_support=support)
+    transactional(site, site.topic("own", TopicType.CONFIG), ["connector-ghost"], end="abort")
+    plan_path = site.plan(source, shared(site))
+    apply_plan(plan_path)
+    assert verify_plan(plan_path).equal
+    assert replay_config(site.read(site.topic("shared", TopicType.CONFIG)), GROUP).connectors() == sees
+
+
+@pytest.mark.parametrize("support", ["enabled", "disabled"])
+def test_an_open_transaction_is_refused(site: Site, support: str) -> None:
+    source = small_source(site, exactly_once_source_support=support)
+    topic = site.topic("own", TopicType.CONFIG)
+    producer = transactional(site, topic, ["connector-open"], end="open")
+    with pytest.raises(OpenTransactionError) as caught:
+        site.plan(source, shared(site))
+    assert (caught.value.topic, caught.value.partition) == (topic, 0)
+    assert (caught.value.last_stable_offset, caught.value.end_offset) == (6, 7)
+    assert "6" in str(caught.value)
+    assert "7" in str(caught.value)
+    producer.abort_transaction(30)
+    settled(site, topic)
+    plan_path = site.plan(source, shared(site))
+    producer.begin_transaction()
+    producer.produce(site.topic("own", TopicType.STATUS), key=b"status-connector-x", value=b"{}", partition=0)
+    producer.flush(30)
+    with pytest.raises((OpenTransactionError, SourceChangedError)):
+        apply_plan(plan_path)
+    producer.abort_transaction(30)
+
+
+def test_sources_are_never_merged(site: Site) -> None:
+    first, second = small_source(site, "one", "orders"), small_source(site, "two", "orders")
+    with pytest.raises(ConfigError, match="merged"):
+        make_plan([first, second], [shared(site)], now_ms=1)
+    with pytest.raises(ConfigError, match="3 source worker files and 2 destination"):
+        make_plan([first, second, first], [shared(site), shared(site)], now_ms=1)
+    illegal = site.worker_file("one", "task-runner", sharing=False)
+    with pytest.raises(ConfigError, match=r"group\.id"):
+        make_plan([illegal, second], [shared(site)], now_ms=1)
+    make_plan([illegal], [shared(site)], now_ms=1)  # the destination names it
+
+
+def test_bad_topics_are_refused(site: Site) -> None:
+    missing = site.worker_file("none", "orders", sharing=False)
+    with pytest.raises(TopicMissingError):
+        make_plan([missing], [shared(site)], now_ms=1)
+    source = small_source(site)
+    site.create("shared", SHARED_PARTITIONS, {"cleanup.policy": "compact,delete"})
+    with pytest.raises(TopicNotCompactedError, match=r"cleanup\.policy"):
+        make_plan([source], [shared(site)], now_ms=1)
+    site.create("wide", {**SHARED_PARTITIONS, TopicType.CONFIG: 3})
+    with pytest.raises(PartitionCountError):
+        make_plan([source], [site.worker_file("wide", GROUP, sharing=True)], now_ms=1)
+    with pytest.raises(PartitionCountError):
+        make_plan(
+            [site.worker_file("wide", "orders", sharing=False)],
+            [site.worker_file("fresh", GROUP, sharing=True)],
+            now_ms=1,
+        )
+
+
+def test_a_key_that_makes_its_record_too_large(site: Site) -> None:
+    site.create("own")
+    lay_down(site, "own", TopicType.CONFIG, [pair("connector-big", "x" * 2000)])
+    site.create("shared", SHARED_PARTITIONS, {"max.message.bytes": "2100"})
+    with pytest.raises(PlanRejectedError, match=r"max\.message\.bytes=2100") as caught:
+        site.plan(site.worker_file("own", "orders", sharing=False), shared(site))
+    assert f"{site.topic('own', TopicType.CONFIG)}[0]@0" in str(caught.value)
+
+
+def test_a_destination_that_holds_the_group_is_refused(site: Site) -> None:
+    source = small_source(site)
+    site.create("shared", SHARED_PARTITIONS)
+    topic = site.topic("shared", TopicType.STATUS)
+    site.produce([Record(topic, 0, 0, 1, f"{GROUP}.x.status-connector-a".encode(), b"{}")])
+    plan_path = site.plan(source, shared(site))  # com.acme.orders.x is another group
+    site.produce([Record(topic, 0, 0, 1, f"{GROUP}.status-connector-a".encode(), None)])
+    site.plan(source, shared(site), "removed.json")  # what was removed holds nothing up
+    site.produce([Record(topic, 0, 0, 1, f"{GROUP}.status-connector-a".encode(), b"{}")])
+    with pytest.raises(DestinationNotEmptyError, match=r"1 living key\(s\) of group com\.acme\.orders"):
+        site.plan(source, shared(site), "second.json")
+    with pytest.raises(DestinationNotEmptyError):
+        apply_plan(plan_path)
+    assert not manifest_path(plan_path).exists()
+    assert site.read(site.topic("shared", TopicType.CONFIG)) == []
+
+
+def test_what_changed_since_the_plan_is_refused(site: Site) -> None:
+    source = small_source(site)
+    plan_path = site.plan(source, shared(site))
+    lay_down(site, "own", TopicType.OFFSET, [pair('["a.b",{"filename":"y.txt"}]', "{}")])
+    with pytest.raises(SourceChangedError, match="was written since"):
+        apply_plan(plan_path)
+
+    plan_path = site.plan(source, shared(site))
+    topic = site.topic("own", TopicType.CONFIG)
+    with site.admin() as admin:
+        admin.delete_topics([topic])
+        await_that(lambda: topic not in admin.describe_topics([topic]), what="deleted")
+        site.create_topic(admin, topic, 1, {})
+    lay_down(site, "own", TopicType.CONFIG, SMALL[TopicType.CONFIG])
+    with pytest.raises(TopicRecreatedError):
+        apply_plan(plan_path)
+
+    plan_path = site.plan(source, shared(site))
+    source.write_text(source.read_text().replace("group.id=orders", "group.id=others"))
+    with pytest.raises(PlanRejectedError, match=r"group\.id"):
+        apply_plan(plan_path)
+
+    plan_path = site.plan(source, shared(site))
+    destination = shared(site)
+    destination.write_text(destination.read_text().replace(f"group.id={GROUP}", "group.id=somebody.else"))
+    with pytest.raises(PlanRejectedError, match=r"group\.id"):
+        apply_plan(plan_path)
+    with site.admin() as admin:
+        assert admin.describe_topics([site.topic("shared", TopicType.CONFIG)]) == {}
+
+
+def test_a_plan_is_applied_once_and_by_one_process(site: Site) -> None:
+    plan_path = site.plan(small_source(site), shared(site))
+
+    def second(_jobs: Sequence[CopyJob]) -> list[SliceEvidence]:
+        with pytest.raises(AlreadyAppliedError, match="another process"):
+            apply_plan(plan_path)
+        raise RuntimeError("before the first record")
+
+    with pytest.raises(RuntimeError, match="before the first record"):
+        apply_plan(plan_path, engine=second)
+    assert Manifest.load(manifest_path(plan_path)).status is MigrationStatus.PLANNED
+    apply_plan(plan_path)  # nothing was written: it may be repeated
+    before = {t: site.read(site.topic("shared", t)) for t in TopicType}
+    with pytest.raises(AlreadyAppliedError, match="copied"):
+        apply_plan(plan_path)
+    assert verify_plan(plan_path).equal
+    with pytest.raises(AlreadyAppliedError, match="verified"):
+        apply_plan(plan_path)
+    assert {t: site.read(site.topic("shared", t)) for t in TopicType} == before
+    assert stat.S_IMODE(manifest_path(plan_path).stat().st_mode) == 0o600
+
+
+def test_live_workers_are_refused(site: Site) -> None:
+    source = small_source(site, group=f"{site.name}-orders")
+    plan_path = site.plan(source, shared(site, f"{site.name}-eu"))
+    with ConnectMember(site.bootstrap_servers, f"{site.name}-orders"):
+        with pytest.raises(LiveMembersError, match=f"1 worker.s. of the source group {site.name}-orders"):
+            site.plan(source, shared(site, f"{site.name}-eu"))
+        with pytest.raises(LiveMembersError):
+            apply_plan(plan_path)
+    with (
+        ConnectMember(site.bootstrap_servers, f"{site.name}-eu"),
+        pytest.raises(LiveMembersError, match="destination group"),
+    ):
+        site.plan(source, shared(site, f"{site.name}-eu"))
