@@ -38,15 +38,6 @@ def now_ms() -> int:
     return int(time.time() * 1000)
 
 
-def check_plan(run: MigrationRun, *, progress: Progress | None = None) -> None:
-    """Do everything that ``apply_plan`` does before it writes, and write nothing.
-
-    Raises:
-        ConnectShareError: as :func:`apply_plan`.
-    """
-    check_all(run, progress or Silent(), first=True)
-
-
 def apply_plan(
     run: MigrationRun,
     *,

@@ -13,12 +13,13 @@ from typing import Final
 
 from connect_share.console import Output, ProgressLine
 from connect_share.console.prompt import confirmed
-from migrator.apply.apply import apply_plan, check_plan, resume_plan
+from migrator.apply.apply import apply_plan, resume_plan
 from migrator.apply.follow import Lag, follow_plan, require_made_to_follow
 from migrator.cli.engines import copy_engine
 from migrator.cli.text import NEEDS_YES, plan_lines
 from migrator.facts.manifest import MigrationStatus
 from migrator.facts.migration_run import MigrationRun, locked_run
+from migrator.facts.readiness import check_all
 from migrator.report.evidence_folder import evidence_of
 
 _REPORT_EVERY_S: Final = 2.0
@@ -73,7 +74,7 @@ def resume_command(arguments: argparse.Namespace) -> int:
 
 def _dry_run(run: MigrationRun, output: Output) -> int:
     with ProgressLine(sys.stderr) as progress:
-        check_plan(run, progress=progress)
+        check_all(run, progress, first=True)
     if output.is_json:
         output.json({"dry_run": True, "run_id": run.plan.run_id})
     else:

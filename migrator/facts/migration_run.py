@@ -196,13 +196,7 @@ def _load_workers(plan: MigrationPlan) -> tuple[list[WorkerConfig], list[WorkerC
 
 
 def _load_worker(file: str, group_id: str | None, topics: Mapping[TopicType, str], *, sharing: bool) -> WorkerConfig:
-    """Read a worker file that has to say what it said when the plan was made; ``group_id`` ``None``: any.
-
-    Raises:
-        PlanFileError: it is gone.
-        ConfigError: it is wrong.
-        PlanRejectedError: group, topics or sharing changed.
-    """
+    """Read a worker file that has to say what it said when the plan was made; ``group_id`` ``None``: any."""
     path = Path(file)
     if not path.exists():
         raise PlanFileError(

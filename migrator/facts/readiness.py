@@ -34,12 +34,7 @@ Opened = dict[TopicType, tuple[ExistingTopic, bool]]
 
 
 def _require_not_applied(run: MigrationRun) -> None:
-    """Refuse a plan that was applied to its end; an interrupted run may have written nothing.
-
-    Raises:
-        AlreadyAppliedError: the plan was applied to the end.
-        PlanFileError: the manifest is that of another plan.
-    """
+    """Refuse a plan that was applied to its end; an interrupted run may have written nothing."""
     manifest, path = run.manifest, run.manifest_path
     if manifest is None:
         return

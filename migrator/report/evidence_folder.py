@@ -79,7 +79,8 @@ def write_evidence(
         manifest.save(folder / MANIFEST)
     now_ms = int(time.time() * 1000)
     kept = _keep_verification(folder / VERIFICATION, verification, now_ms)
-    runs = _load_runs(folder / RUNS, plan.run_id)
+    known = folder / RUNS
+    runs = load_model(CommandRuns, known, "list of runs") if known.exists() else CommandRuns(run_id=plan.run_id)
     if command is not None:
         entry = CommandRun(
             command=command,
@@ -91,7 +92,7 @@ def write_evidence(
             version=version("connect-share"),
         )
         runs = runs.model_copy(update={"runs": (*runs.runs, entry)})
-        write_plan_file(folder / RUNS, runs.model_dump_json(indent=2) + "\n")
+        write_plan_file(known, runs.model_dump_json(indent=2) + "\n")
     facts = {
         **{name: version(name) for name in _PACKAGES},
         "Python": platform.python_version(),
@@ -153,10 +154,6 @@ def _keep_verification(path: Path, found: Verification | None, now_ms: int) -> K
     kept = KeptVerification(**found.model_dump(), at_ms=now_ms, version=version("connect-share"))
     write_plan_file(path, kept.model_dump_json(indent=2) + "\n")
     return kept
-
-
-def _load_runs(path: Path, run_id: str) -> CommandRuns:
-    return load_model(CommandRuns, path, "list of runs") if path.exists() else CommandRuns(run_id=run_id)
 
 
 def _user() -> str:

@@ -31,7 +31,6 @@ def _on_locked_file(step: Callable[Concatenate[MigrationRun, P], R]) -> Callable
 
 
 apply_plan = _on_locked_file(apply.apply_plan)
-check_plan = _on_locked_file(apply.check_plan)
 resume_plan = _on_locked_file(apply.resume_plan)
 follow_plan = _on_locked_file(follow.follow_plan)
 roll_back = _on_locked_file(rollback.roll_back)
