@@ -78,14 +78,21 @@ from connect_share.worker_config import ClientSettings, Isolation, WorkerConfig
 if TYPE_CHECKING:
     __version__: str
 else:
+    _MOVED = {"EmbeddedError": "connect_share.embedded.errors", "TopicIdRepairError": "connect_share.topic_ids.errors"}
 
     def __getattr__(name):
-        """Look the version up when it is asked for: that is a tenth of the time of an import."""
-        if name != "__version__":
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from importlib.metadata import version
+        """Return the version, whose look-up is a tenth of the time of an import, or a name that has moved."""
+        if name == "__version__":
+            from importlib.metadata import version
 
-        return version("connect-share")
+            return version("connect-share")
+        if name not in _MOVED:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
+        from warnings import warn
+
+        warn(f"connect_share.{name} has moved to {_MOVED[name]}", DeprecationWarning, stacklevel=2)
+        return getattr(import_module(_MOVED[name]), name)
 
 
 __all__ = [

@@ -25,6 +25,15 @@ def test_every_error_is_public() -> None:
             assert name in connect_share.__all__
 
 
+@pytest.mark.parametrize("name", ["EmbeddedError", "TopicIdRepairError"])
+def test_a_name_that_moved_is_still_found(name: str) -> None:
+    assert name not in connect_share.__all__
+    with pytest.warns(DeprecationWarning, match=f"{name} has moved to connect_share"):
+        assert issubclass(getattr(connect_share, name), errors.ConnectShareError)
+    with pytest.raises(AttributeError, match="no attribute"):
+        getattr(connect_share, f"No{name}")
+
+
 def test_the_migrators_names_are_importable() -> None:
     assert {"KafkaConnectTopicMigrator", "Skipped", "SkipReason"} <= set(dir(migrator))
 
