@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from connect_share.cli.contents import read_topics
+from connect_share.cli.contents import TopicContents, read_topics
 from connect_share.cli.options import Nouns
 from connect_share.console import Group, Output, add_output, plural
 from connect_share.errors import BrokerError, ConfigError, StoreError, TopicError, TopicMissingError, UsageError
@@ -128,15 +128,7 @@ def _states(
 ) -> tuple[ClusterConfigState, ...]:
     """Return the group's connectors, and those with plain keys where they can only be its own: not moved yet."""
     own: Group = ClusterGroupId(config.group_id)
-    topic_set = TopicSet(
-        {TopicType.CONFIG: config.config_storage_topic},
-        config.client_settings(),
-        {TopicType.CONFIG: config.isolation(TopicType.CONFIG)},
-        (own,),
-    )
-    topic = read_topics(topic_set, [TopicType.CONFIG], groups=(own, None), timeout_s=timeout_s).config
-    if topic is None:
-        return ()
+    topic = _read(config, TopicType.CONFIG, (own, None), timeout_s)
     for note in topic.notes:
         out.note(note)
     wanted = [own] if sharing_enabled and topic.others else [own, None]
@@ -145,19 +137,20 @@ def _states(
 
 def _two_plain_clusters(config: WorkerConfig, timeout_s: float) -> list[WorkerFinding]:
     """Return a finding if two clusters with plain keys use the topics; no worker file shows that."""
-    topic_set = TopicSet(
-        {TopicType.STATUS: config.status_storage_topic},
-        config.client_settings(),
-        {TopicType.STATUS: config.isolation(TopicType.STATUS)},
-        (None,),
-    )
     try:
-        topic = read_topics(topic_set, [TopicType.STATUS], groups=(None,), timeout_s=timeout_s).status
+        topic = _read(config, TopicType.STATUS, (None,), timeout_s)
     except TopicMissingError:
         return []  # a worker creates it
-    if topic is None or topic.two_clusters is None:
+    if topic.two_clusters is None:
         return []
     return [WorkerFinding(Severity.WARNING, TOPIC_PROPERTIES[TopicType.STATUS], topic.two_clusters)]
+
+
+def _read(config: WorkerConfig, topic_type: TopicType, groups: Sequence[Group], timeout_s: float) -> TopicContents:
+    topic_set = TopicSet(
+        {topic_type: config.topic(topic_type)}, config.client_settings(), {topic_type: config.isolation(topic_type)}
+    )
+    return read_topics(topic_set, [topic_type], groups=groups, timeout_s=timeout_s).topics[topic_type]
 
 
 def _report(

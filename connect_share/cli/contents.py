@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Final
 
 from connect_share.admin import Admin
 from connect_share.console import Group, group_order
@@ -18,15 +18,19 @@ from connect_share.worker_config import TopicSet
 MOST_GROUPS: Final = 10_000
 """A limit: any writer of a topic can invent groups, and each takes some kilobytes here."""
 
-State_co = TypeVar("State_co", covariant=True)
+_FOLDS: Final[dict[TopicType, Callable[[Group], Any]]] = {
+    TopicType.CONFIG: ConfigFold,
+    TopicType.STATUS: StatusFold,
+    TopicType.OFFSET: OffsetFold,
+}
 
 
 @dataclass
-class TopicContents(Generic[State_co]):
+class TopicContents:
     """The records of one topic.
 
     Attributes:
-        groups: state by group; only groups that have a record there.
+        groups: state by group, in the type of the topic; only groups that have a record there.
         records: number of records by group.
         others: records of groups that were not asked for.
         unrecognized: records whose key is no legal key of Connect.
@@ -35,7 +39,7 @@ class TopicContents(Generic[State_co]):
     """
 
     topic: str
-    groups: dict[Group, State_co] = field(default_factory=dict)
+    groups: dict[Group, Any] = field(default_factory=dict)
     records: dict[Group, int] = field(default_factory=dict)
     others: int = 0
     unrecognized: int = 0
@@ -43,40 +47,34 @@ class TopicContents(Generic[State_co]):
     two_clusters: str | None = None
 
 
-class _Fold(Protocol[State_co]):
-    def apply(self, record: Record) -> object: ...
-
-    def snapshot(self) -> State_co: ...
-
-
 @dataclass
 class Contents:
-    """The topics that were read; one that was not asked for is ``None``."""
+    """The topics that were read, by type."""
 
-    config: TopicContents[ClusterConfigState] | None = None
-    status: TopicContents[StatusSnapshot] | None = None
-    offset: TopicContents[OffsetSnapshot] | None = None
-
-    def topics(self) -> Mapping[TopicType, TopicContents[object]]:
-        """Return the topics that were read."""
-        found = {TopicType.CONFIG: self.config, TopicType.STATUS: self.status, TopicType.OFFSET: self.offset}
-        return {topic_type: topic for topic_type, topic in found.items() if topic is not None}
+    topics: dict[TopicType, TopicContents] = field(default_factory=dict)
 
     def groups(self) -> list[Group]:
         """Return all groups in any of the topics, the plain cluster first."""
-        return sorted({group for topic in self.topics().values() for group in topic.groups}, key=group_order)
+        return sorted({group for topic in self.topics.values() for group in topic.groups}, key=group_order)
 
-    def config_of(self, group: Group) -> ClusterConfigState | None:
-        """Return a group's configurations, if the config topic was read and has any."""
-        return None if self.config is None else self.config.groups.get(group)
+    def config_of(self, group: Group) -> ClusterConfigState:
+        """Return a group's configurations; empty if it has none, or the config topic was not read."""
+        state: ClusterConfigState = self._of(TopicType.CONFIG, group)
+        return state
 
-    def status_of(self, group: Group) -> StatusSnapshot | None:
-        """Return a group's statuses, if the status topic was read and has any."""
-        return None if self.status is None else self.status.groups.get(group)
+    def status_of(self, group: Group) -> StatusSnapshot:
+        """Return a group's statuses; empty if it has none, or the status topic was not read."""
+        snapshot: StatusSnapshot = self._of(TopicType.STATUS, group)
+        return snapshot
 
-    def offsets_of(self, group: Group) -> OffsetSnapshot | None:
-        """Return a group's source offsets, if the offset topic was read and has any."""
-        return None if self.offset is None else self.offset.groups.get(group)
+    def offsets_of(self, group: Group) -> OffsetSnapshot:
+        """Return a group's source offsets; empty if it has none, or the offset topic was not read."""
+        snapshot: OffsetSnapshot = self._of(TopicType.OFFSET, group)
+        return snapshot
+
+    def _of(self, topic_type: TopicType, group: Group) -> Any:
+        topic = self.topics.get(topic_type)
+        return topic.groups[group] if topic and group in topic.groups else _FOLDS[topic_type](group).snapshot()
 
 
 def read_topics(
@@ -107,26 +105,16 @@ def read_topics(
                 client_id=CLIENT_ID,
                 idle_timeout_s=timeout_s,
             )
-            read: TopicContents[Any]
-            if topic_type is TopicType.CONFIG:
-                read = contents.config = _fold(topic, topic_type, records, groups, ConfigFold)
-            elif topic_type is TopicType.STATUS:
-                read = contents.status = _fold(topic, topic_type, records, groups, StatusFold)
-            else:
-                read = contents.offset = _fold(topic, topic_type, records, groups, OffsetFold)
-            read.notes += notes
+            contents.topics[topic_type] = _fold(topic, topic_type, records, groups)
+            contents.topics[topic_type].notes += notes
     return contents
 
 
 def _fold(
-    topic: str,
-    topic_type: TopicType,
-    records: Iterable[Record],
-    groups: Collection[Group] | None,
-    new_fold: Callable[[Group], _Fold[State_co]],
-) -> TopicContents[State_co]:
-    contents: TopicContents[State_co] = TopicContents(topic)
-    folds: dict[Group, _Fold[State_co]] = {}
+    topic: str, topic_type: TopicType, records: Iterable[Record], groups: Collection[Group] | None
+) -> TopicContents:
+    contents = TopicContents(topic)
+    folds: dict[Group, Any] = {}
     beyond = 0
     for record in records:
         owner = None if record.key is None else split_key(topic_type, record.key)
@@ -142,7 +130,7 @@ def _fold(
                 contents.others += 1
                 beyond += 1
                 continue
-            folds[group] = new_fold(group)
+            folds[group] = _FOLDS[topic_type](group)
             contents.records[group] = 0
         folds[group].apply(record)
         contents.records[group] += 1
@@ -152,7 +140,7 @@ def _fold(
             "--group shows any of them"
         )
     contents.groups = {group: fold.snapshot() for group, fold in folds.items()}
-    plain: object = folds.get(None)
+    plain = folds.get(None)
     if isinstance(plain, StatusFold) and plain.clusters.found is not None:
         contents.two_clusters = plain.clusters.found.warning(topic)
         contents.notes.append(contents.two_clusters)

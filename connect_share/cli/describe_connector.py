@@ -11,7 +11,6 @@ from connect_share.cli.get import add_contents_options, read_contents
 from connect_share.cli.options import Nouns
 from connect_share.cli.rows import (
     connector_row,
-    connector_status,
     connectors_of,
     json_text_of,
     offset_rows,
@@ -76,7 +75,7 @@ def _description(
     contents: Contents, group: Group, connector: str, state: ClusterConfigState, *, show_values: bool
 ) -> dict[str, Any]:
     snapshot = contents.status_of(group)
-    status = connector_status(contents, group, connector)
+    status = snapshot.connector_status(connector)
     tasks = task_rows(contents, group, connector, state)
     statuses = task_statuses(contents, group, connector)
     for task in tasks:
@@ -90,11 +89,11 @@ def _description(
         "config": _shown(state.connector_config(connector), show_values),
         "tasks": tasks,
         "task_count_record": state.task_count_record(connector),
-        "active_topics": None if contents.status is None else sorted(snapshot.topics(connector)) if snapshot else [],
+        "active_topics": sorted(snapshot.topics(connector)) if TopicType.STATUS in contents.topics else None,
     }
     if show_values:
         described["trace"] = None if status is None else status.trace
-    if contents.offset is not None:
+    if TopicType.OFFSET in contents.topics:
         described["offsets"] = [
             {"partition": row["partition"], "offset": row["offset"] if show_values else HIDDEN}
             for row in offset_rows(contents, group, connector)

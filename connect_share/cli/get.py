@@ -24,11 +24,12 @@ from connect_share.console import (
     Parser,
     add_output,
     groups_of,
+    plural,
     shown_group,
 )
 from connect_share.errors import ConnectShareError
 from connect_share.records import TopicType
-from connect_share.state import ClusterConfigState, ConnectorStatus, TaskStatus
+from connect_share.state import ConnectorStatus, TaskStatus
 from connect_share.worker_config import TopicSet
 
 _CONFIG, _STATUS, _OFFSET = TopicType.CONFIG, TopicType.STATUS, TopicType.OFFSET
@@ -88,12 +89,11 @@ def read_contents(
     contents = read_topics(topic_set, wanted, groups=groups, timeout_s=arguments.timeout)
     if arguments.groups:
         _refuse_unknown(set(groups or ()) - set(contents.groups()), topic_set, arguments.timeout)
-    for topic in contents.topics().values():
+    for topic in contents.topics.values():
         for note in topic.notes:
             out.note(note)
         if topic.unrecognized:
-            plural = "" if topic.unrecognized == 1 else "s"
-            out.note(f"{topic.topic}: {topic.unrecognized:,} record{plural} passed over, no key of Connect")
+            out.note(f"{topic.topic}: {plural(topic.unrecognized, 'record')} passed over, no key of Connect")
     return contents
 
 
@@ -142,19 +142,17 @@ def get_groups(arguments: argparse.Namespace, out: Output) -> int:
     """List the groups."""
     contents = read_contents(arguments, out, also=(_CONFIG, _STATUS, _OFFSET), every_group=True)
     rows: list[_Row] = []
-    topics = {topic_type.value: topic for topic_type, topic in contents.topics().items()}
+    topics = {topic_type.value: topic for topic_type, topic in contents.topics.items()}
     for group in contents.groups():
         row: _Row = {"group": group, "records": {kind: topic.records.get(group, 0) for kind, topic in topics.items()}}
-        if contents.config is not None:
-            state = contents.config_of(group) or ClusterConfigState()
+        if _CONFIG in contents.topics:
+            state = contents.config_of(group)
             row["connectors"] = len(state.connectors())
             row["tasks"] = sum(len(state.tasks(name)) for name in state.connectors())
             row["config_position"] = state.offset
-        if contents.offset is not None:
+        if _OFFSET in contents.topics:
             offsets = contents.offsets_of(group)
-            row["source_partitions"] = (
-                0 if offsets is None else sum(len(offsets.partitions(name)) for name in offsets.connectors())
-            )
+            row["source_partitions"] = sum(len(offsets.partitions(name)) for name in offsets.connectors())
         rows.append(row)
     if out.is_json:
         out.json(
@@ -209,8 +207,7 @@ def get_offsets(arguments: argparse.Namespace, out: Output) -> int:
     rows = [
         row
         for group in contents.groups()
-        if (snapshot := contents.offsets_of(group)) is not None
-        for connector in sorted(snapshot.connectors())
+        for connector in sorted(contents.offsets_of(group).connectors())
         if arguments.connector in (None, connector)
         for row in offset_rows(contents, group, connector)
     ]
@@ -228,8 +225,6 @@ def get_statuses(arguments: argparse.Namespace, out: Output) -> int:
     rows: list[_Row] = []
     for group in contents.groups():
         snapshot = contents.status_of(group)
-        if snapshot is None:
-            continue
         for connector in sorted(snapshot.connectors() | snapshot.connectors_with_tasks()):
             if arguments.connector not in (None, connector):
                 continue

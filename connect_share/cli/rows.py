@@ -15,22 +15,12 @@ def connectors_of(contents: Contents, name: str | None) -> Iterator[tuple[Group,
     """Yield group, name and state of the connectors, by group and name."""
     for group in contents.groups():
         state = contents.config_of(group)
-        if state is not None:
-            yield from (
-                (group, connector, state) for connector in sorted(state.connectors()) if name in (None, connector)
-            )
-
-
-def connector_status(contents: Contents, group: Group, connector: str) -> ConnectorStatus | None:
-    """Return the status of a connector, if there is one."""
-    snapshot = contents.status_of(group)
-    return None if snapshot is None else snapshot.connector_status(connector)
+        yield from ((group, connector, state) for connector in sorted(state.connectors()) if name in (None, connector))
 
 
 def task_statuses(contents: Contents, group: Group, connector: str) -> dict[int, TaskStatus]:
     """Return the statuses of a connector's tasks by number."""
-    snapshot = contents.status_of(group)
-    return {} if snapshot is None else {status.task_id.task: status for status in snapshot.task_statuses(connector)}
+    return {status.task_id.task: status for status in contents.status_of(group).task_statuses(connector)}
 
 
 def status_members(status: ConnectorStatus | TaskStatus | None) -> dict[str, Any]:
@@ -54,7 +44,7 @@ def connector_row(contents: Contents, group: Group, connector: str, state: Clust
         "target_state": (state.target_state(connector) or TargetState.STARTED).name,
         "task_count": state.task_count(connector),
         "consistent": connector not in state.inconsistent_connectors(),
-        **status_members(connector_status(contents, group, connector)),
+        **status_members(contents.status_of(group).connector_status(connector)),
     }
 
 
@@ -77,8 +67,6 @@ def task_rows(contents: Contents, group: Group, connector: str, state: ClusterCo
 def offset_rows(contents: Contents, group: Group, connector: str) -> list[dict[str, Any]]:
     """Return the rows of a connector's source partitions."""
     snapshot = contents.offsets_of(group)
-    if snapshot is None:
-        return []
     rows = [
         {"group": group, "connector": connector, "partition": each, "offset": snapshot.offset(connector, each)}
         for each in snapshot.partitions(connector)

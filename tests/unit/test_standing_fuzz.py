@@ -194,10 +194,7 @@ def test_a_checkpoint_keeps_it_all(tmp_path: Any) -> None:
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_the_console_shows_it(form: str) -> None:
     found = contents.Contents(
-        *(
-            contents._fold("t", topic_type, hostile(topic_type), None, FOLDS[topic_type])
-            for topic_type in (TopicType.CONFIG, TopicType.STATUS, TopicType.OFFSET)
-        )
+        {topic_type: contents._fold("t", topic_type, hostile(topic_type), None) for topic_type in TopicType}
     )
     stdout, stderr = io.StringIO(), io.StringIO()
     out = Output("get", form, stdout=stdout, stderr=stderr)
@@ -206,8 +203,7 @@ def test_the_console_shows_it(form: str) -> None:
         shown["connectors"].append(rows.connector_row(found, *each))
         shown["tasks"] += rows.task_rows(found, *each)
     for group in found.groups():
-        snapshot = found.offset.groups.get(group) if found.offset else None
-        for name in sorted(snapshot.connectors()) if snapshot else ():
+        for name in sorted(found.offsets_of(group).connectors()):
             shown["offsets"] += rows.offset_rows(found, group, name)
     assert all(shown.values())
     for name, members in shown.items():
