@@ -68,9 +68,6 @@ def locked_sets() -> dict[str, tuple[Artifact, ...]]:
 def ensure_artifacts(name: str) -> Path:
     """Return the folder with all jars of a set, fetched once into the user's cache.
 
-    Args:
-        name: such as ``kafka-4.3.1``.
-
     Raises:
         EmbeddedError: unknown set, nothing could fetch it, or a file has another checksum than the lock.
     """
@@ -136,10 +133,7 @@ def _check(artifact: Artifact, path: Path, source: str) -> None:
 def run_maven(pom: Path, dependencies: Iterable[tuple[Parts, bool]], *arguments: str) -> None:
     """Run Maven on dependencies.
 
-    Args:
-        pom: file to write.
-        dependencies: each with whether what it depends on belongs to it.
-        arguments: goals and options.
+    Each dependency comes with whether what it depends on belongs to it.
 
     Raises:
         EmbeddedError: Maven is not installed, or failed.

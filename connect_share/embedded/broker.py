@@ -9,8 +9,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Literal, Self
+from typing import Final, Literal
 
 from connect_share.admin import Admin
 from connect_share.cache import cache_folder, locked, run_folder
@@ -18,7 +17,7 @@ from connect_share.embedded.artifacts import ensure_artifacts, locked_sets
 from connect_share.embedded.errors import EmbeddedError
 from connect_share.embedded.jvm import QUICK, STEADY, java_arguments, write_log_settings
 from connect_share.embedded.ports import TAKEN, free_ports
-from connect_share.embedded.processes import ChildProcess
+from connect_share.embedded.processes import ChildProcess, LocalServer
 from connect_share.errors import BrokerError
 from connect_share.worker_config.client_settings import ClientSettings
 
@@ -80,13 +79,10 @@ def broker_versions() -> tuple[str, ...]:
     return tuple(sorted(separate | {DEFAULT_VERSION}))
 
 
-class LocalBroker:
+class LocalBroker(LocalServer):
     """A broker that lives as long as the ``with`` block, or this process.
 
-    Args:
-        profile: ``test`` compacts eagerly and is small, ``bench`` has a normal broker's settings.
-        properties: further broker properties.
-        version: of Kafka; one of :func:`broker_versions`.
+    Profile ``test`` compacts eagerly and is small, ``bench`` has a normal broker's settings.
     """
 
     def __init__(
@@ -96,11 +92,10 @@ class LocalBroker:
         properties: Mapping[str, str] | None = None,
         version: str = DEFAULT_VERSION,
     ) -> None:
+        super().__init__()
         self.version = version
         self._profile = profile
         self._extra = dict(properties or {})
-        self._folder: Path | None = None
-        self._process: ChildProcess | None = None
         self._ports: list[int] = []
 
     @property
@@ -124,20 +119,6 @@ class LocalBroker:
     def data_folder(self) -> Path:
         """The broker's ``log.dirs``."""
         return self.folder / "data"
-
-    @property
-    def running(self) -> bool:
-        """Whether its process is alive."""
-        return self._process is not None and self._process.running
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def start(self) -> None:
         """Start, again on the same data and port if it ran before; return when it answers.
@@ -163,31 +144,10 @@ class LocalBroker:
             else:
                 return
 
-    def stop(self) -> None:
-        """Shut it down in order; its data stay for another :meth:`start`."""
-        if self._process is not None:
-            self._process.stop()
-            self._process = None
-
-    def kill(self) -> None:
-        """Crash it (SIGKILL); its data stay for another :meth:`start`."""
-        if self._process is not None:
-            self._process.kill()
-            self._process = None
-
     def close(self) -> None:
         """End it and remove its data."""
         self.kill()  # an orderly end saves data
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
-            self._folder = None
-
-    def log_tail(self, characters: int = 4_000) -> str:
-        """Return the end of the broker's log."""
-        try:
-            return (self.folder / "broker.log").read_bytes()[-characters:].decode("utf-8", "replace")
-        except OSError:
-            return ""
+        super().close()
 
     def broker_properties(self) -> dict[str, str]:
         """Return the node's settings."""

@@ -33,12 +33,7 @@ def compile_java(
 ) -> None:
     """Compile Java files into a folder with the locked batch compiler, which needs a plain JRE only.
 
-    Args:
-        sources: files.
-        folder: made if absent.
-        libraries: class path.
-        release: of the language and the class files, such as ``1.8``.
-        options: further ones of the compiler.
+    ``release`` is that of the language and the class files, such as ``1.8``.
 
     Raises:
         EmbeddedError: they do not compile; has the compiler's messages.
@@ -54,9 +49,7 @@ def compile_java(
 def compiled(sources: Sequence[Path], libraries: str) -> Path:
     """Return the folder with the class files of Java files, compiled once into the cache.
 
-    Args:
-        sources: files.
-        libraries: class path; what is in it counts, so another build of a jar is another folder.
+    What is in the class path counts, so another build of a jar is another folder.
 
     Raises:
         EmbeddedError: they do not compile; has the compiler's messages.
@@ -138,11 +131,7 @@ def time_java_puts(
 ) -> dict[str, list[float]]:
     """Return the seconds of puts into running Java stores until they are read back, by ``config``, ``offset``, ``status``.
 
-    Args:
-        worker_file: has the topics.
-        puts: that are counted, into each store.
-        uncounted: puts before them, while the JVM warms up.
-        jars: beside Kafka's own.
+    The ``uncounted`` puts come first, while the JVM warms up.
 
     Raises:
         EmbeddedError: the program failed.

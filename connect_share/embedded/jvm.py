@@ -55,13 +55,7 @@ def java_arguments(
 ) -> list[str]:
     """Return the command line of a Java program.
 
-    Args:
-        libraries: folder with the jars it needs.
-        main_class: of the program.
-        arguments: for it.
-        options: for the JVM.
-        log_settings: as :func:`write_log_settings` returned them.
-        more_classes: further jars or folders of class files. They come last: the archive belongs to what comes before.
+    ``more_classes`` come last in the class path: the archive belongs to what comes before.
     """
     jars = class_path(libraries)
     archive = class_archive(libraries, main_class)

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import weakref
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 from connect_share.embedded.errors import EmbeddedError
 
 _SUPERVISOR: Final = Path(__file__).with_name("supervisor.py")
-_TAIL_CHARS: Final = 4_000
 _SUPERVISOR_S: Final = 30.0
-"""For the supervisor beyond the grace: removing a broker's folder takes seconds on a busy disk."""
+"""For the supervisor, beyond the grace."""
 
 
 class ChildProcess:
@@ -25,12 +26,7 @@ class ChildProcess:
 
     A small supervisor holds a pipe to this process; when the pipe closes, whatever the reason, it ends the program.
 
-    Args:
-        command: program and arguments.
-        log_path: file that gets all its output.
-        grace_s: seconds between the request to end and the kill.
-        remove: folder to remove afterwards.
-        env: environment, by default ours.
+    ``grace_s`` are the seconds between the request to end and the kill.
     """
 
     def __init__(
@@ -39,13 +35,11 @@ class ChildProcess:
         *,
         log_path: Path,
         grace_s: float = 10.0,
-        remove: Path | None = None,
-        env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
     ) -> None:
         self.log_path = log_path
         self._grace_s = grace_s
-        arguments = [sys.executable, "-I", "-S", str(_SUPERVISOR), str(grace_s), str(remove or "-"), *map(str, command)]
+        arguments = [sys.executable, "-I", "-S", str(_SUPERVISOR), str(grace_s), *map(str, command)]
         with log_path.open("ab") as log:
             self._log_start = log.tell()
             self._process = subprocess.Popen(
@@ -53,7 +47,6 @@ class ChildProcess:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                env=None if env is None else dict(env),
                 cwd=cwd,
                 start_new_session=True,  # Ctrl-C reaches us only; we end it in order
             )
@@ -87,19 +80,20 @@ class ChildProcess:
                 os.kill(self.pid, signal.SIGKILL)
         self.stop()
 
-    def log_tail(self, characters: int = _TAIL_CHARS) -> str:
-        """Return the end of its log file."""
+    def log(self, begin: int = 0) -> str:
+        """Return its log file, from a byte on."""
         try:
-            return self.log_path.read_bytes()[-characters:].decode("utf-8", "replace")
+            return self.log_path.read_bytes()[begin:].decode("utf-8", "replace")
         except OSError:
             return ""
 
+    def log_tail(self, characters: int = 4_000) -> str:
+        """Return the end of its log file."""
+        return self.log()[-characters:]
+
     def printed(self) -> str:
         """Return what it printed; the file may also have the output of earlier programs."""
-        try:
-            return self.log_path.read_bytes()[self._log_start :].decode("utf-8", "replace")
-        except OSError:
-            return ""
+        return self.log(self._log_start)
 
     def _close_pipes(self) -> None:
         for pipe in (self._process.stdin, self._process.stdout):
@@ -117,3 +111,57 @@ def _end(process: subprocess.Popen[bytes], grace_s: float) -> None:
         process.wait()
     if process.stdout is not None:
         process.stdout.close()
+
+
+class LocalServer(ABC):
+    """A server with a folder of its own; it lives as long as the ``with`` block, or this process."""
+
+    def __init__(self) -> None:
+        self._folder: Path | None = None
+        self._process: ChildProcess | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @abstractmethod
+    def start(self) -> None:
+        """Start it, again if it ran before."""
+
+    @property
+    def running(self) -> bool:
+        """Whether its process is alive."""
+        return self._process is not None and self._process.running
+
+    @property
+    def exit_code(self) -> int | None:
+        """Exit code once it has ended."""
+        return None if self._process is None else self._process.exit_code
+
+    def stop(self) -> None:
+        """Shut it down in order (SIGTERM); it can be started again."""
+        if self._process is not None:
+            self._process.stop()
+
+    def kill(self) -> None:
+        """Crash it (SIGKILL); it can be started again."""
+        if self._process is not None:
+            self._process.kill()
+
+    def close(self) -> None:
+        """Stop it and remove its folder."""
+        self.stop()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+
+    def log(self) -> str:
+        """Return everything it has logged."""
+        return "" if self._process is None else self._process.log()
+
+    def log_tail(self, characters: int = 4_000) -> str:
+        """Return the end of its log."""
+        return self.log()[-characters:]

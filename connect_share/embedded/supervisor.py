@@ -1,15 +1,14 @@
 """Runs one program and ends it when the parent is gone. Started by path, imports nothing of the package.
 
-usage: supervisor.py GRACE_SECONDS FOLDER_TO_REMOVE_OR_- COMMAND...
+usage: supervisor.py GRACE_SECONDS COMMAND...
 
 The parent holds the other end of standard input. When it closes, because the parent asked or because it was killed, the
-program gets SIGTERM, after the grace SIGKILL, and the folder is removed. The first line of output is the program's pid.
+program gets SIGTERM, after the grace SIGKILL. The first line of output is the program's pid.
 """
 
 import contextlib
 import os
 import queue
-import shutil
 import signal
 import subprocess
 import sys
@@ -18,7 +17,7 @@ import threading
 
 def main() -> int:
     """Run the command until it ends or the parent is gone."""
-    grace_s, folder, command = float(sys.argv[1]), sys.argv[2], sys.argv[3:]
+    grace_s, command = float(sys.argv[1]), sys.argv[2:]
     asked: queue.SimpleQueue[None] = queue.SimpleQueue()  # unlike an event, it may be put to while it is put to
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         # Only noted: it may come while the program is being started, when there is nothing to end yet.
@@ -30,8 +29,6 @@ def main() -> int:
     with contextlib.suppress(OSError):  # a parent that was killed meanwhile: the program has to be ended all the same
         os.write(1, f"{child.pid}\n".encode())
     code = child.wait()
-    if folder != "-":
-        shutil.rmtree(folder, ignore_errors=True)
     return code if code >= 0 else 128 - code
 
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import logging
 import re
-import shutil
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from connect_share.cache import run_folder
 from connect_share.embedded.artifacts import ensure_artifacts
@@ -17,7 +15,7 @@ from connect_share.embedded.broker import DEFAULT_VERSION
 from connect_share.embedded.errors import EmbeddedError
 from connect_share.embedded.jvm import QUICK, java_arguments, write_log_settings
 from connect_share.embedded.ports import TAKEN, free_ports
-from connect_share.embedded.processes import ChildProcess
+from connect_share.embedded.processes import ChildProcess, LocalServer
 from connect_share.embedded.rest import ConnectRest
 
 _log = logging.getLogger(__name__)
@@ -72,15 +70,11 @@ def _escaped(match: re.Match[str]) -> str:
     return "".join(f"\\u{high << 8 | low:04X}" for high, low in zip(units[::2], units[1::2], strict=True))
 
 
-class ConnectWorker:
+class ConnectWorker(LocalServer):
     """A distributed worker that lives as long as the ``with`` block, or this process.
 
-    Args:
-        properties: the worker's own properties; a loopback REST listener is added.
-        version: of Kafka.
-        class_path: further jars.
-        libraries: folder with the jars of a Kafka of one's own; by default those of the artifact lock.
-        wait: return from :meth:`start` only when the worker is healthy.
+    A loopback REST listener is added to its properties. ``libraries`` is the folder with the jars of a Kafka of one's
+    own, by default those of the artifact lock. Without ``wait``, :meth:`start` returns before the worker is healthy.
     """
 
     def __init__(
@@ -92,38 +86,18 @@ class ConnectWorker:
         libraries: Path | None = None,
         wait: bool = True,
     ) -> None:
+        super().__init__()
         self._properties = dict(properties)
         self._version = version
         self._class_path = class_path
         self._libraries = libraries
         self._wait = wait
-        self._folder: Path | None = None
-        self._process: ChildProcess | None = None
         self.rest = ConnectRest("")
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    @property
-    def running(self) -> bool:
-        """Whether the worker's process is alive."""
-        return self._process is not None and self._process.running
 
     @property
     def pid(self) -> int | None:
         """Process id of the Java program, while there is one."""
         return self._process.pid if self._process is not None and self._process.running else None
-
-    @property
-    def exit_code(self) -> int | None:
-        """Exit code once it has ended."""
-        return None if self._process is None else self._process.exit_code
 
     def start(self) -> None:
         """Start the worker, again if it ran before.
@@ -155,9 +129,9 @@ class ConnectWorker:
         deadline_s = time.monotonic() + timeout_s
         while not self._is_healthy():
             if not self.running:
-                raise EmbeddedError(f"the worker ended with exit code {self.exit_code}: {self.log()[-2_000:]}")
+                raise EmbeddedError(f"the worker ended with exit code {self.exit_code}: {self.log_tail(2_000)}")
             if time.monotonic() > deadline_s:
-                raise EmbeddedError(f"the worker was not healthy within {timeout_s:g} s: {self.log()[-2_000:]}")
+                raise EmbeddedError(f"the worker was not healthy within {timeout_s:g} s: {self.log_tail(2_000)}")
             time.sleep(0.1)
 
     def _is_healthy(self) -> bool:
@@ -167,32 +141,6 @@ class ConnectWorker:
         if tuple(map(int, self._version.split(".")[:2])) >= (3, 9):
             return "REST server listening at" in logged and self.rest.answers("/health")
         return "Herder started" in logged and self.rest.answers()
-
-    def stop(self) -> None:
-        """Shut it down in order (SIGTERM)."""
-        if self._process is not None:
-            self._process.stop()
-
-    def kill(self) -> None:
-        """Crash it (SIGKILL)."""
-        if self._process is not None:
-            self._process.kill()
-
-    def close(self) -> None:
-        """Stop it and remove its folder."""
-        self.stop()
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
-            self._folder = None
-
-    def log(self) -> str:
-        """Return everything the worker has logged."""
-        if self._folder is None:
-            return ""
-        try:
-            return (self._folder / "worker.log").read_text(encoding="utf-8", errors="replace")
-        except OSError:
-            return ""
 
     def _launch(self) -> None:
         if self._folder is None:

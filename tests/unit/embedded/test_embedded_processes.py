@@ -22,7 +22,7 @@ from pathlib import Path
 from connect_share.embedded.processes import ChildProcess
 
 folder = Path(sys.argv[1])
-child = ChildProcess(["sleep", "300"], log_path=folder / "child.log", grace_s=5, remove=folder / "data")
+child = ChildProcess(["sleep", "300"], log_path=folder / "child.log", grace_s=5)
 print(child.pid, flush=True)
 if sys.argv[2] == "raise":
     raise RuntimeError("as in a bug")
@@ -39,7 +39,6 @@ def _is_gone(pid: int) -> bool:
 
 
 def _parent(folder: Path, how: str) -> tuple[subprocess.Popen[str], int]:
-    (folder / "data").mkdir()
     parent = subprocess.Popen(
         [sys.executable, "-c", _PARENT, str(folder), how], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -55,35 +54,32 @@ def test_a_child_ends_with_its_parent(tmp_path: Path, number: signal.Signals) ->
         parent.send_signal(number)
         parent.communicate(timeout=_DEADLINE_S)
     await_that(lambda: _is_gone(child), what="gone")
-    await_that(lambda: not (tmp_path / "data").exists(), what="removed")
     assert parent.returncode == -number
 
 
 def test_a_child_ends_with_a_parent_killed_while_it_was_started(tmp_path: Path) -> None:
     """Nobody is left to be told the pid; the program must not be left either."""
-    (tmp_path / "data").mkdir()
-    with _supervised(tmp_path, f"echo $$ > {tmp_path}/pid; exec sleep 300") as process:
+    with _supervised(f"echo $$ > {tmp_path}/pid; exec sleep 300") as process:
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdout.close()
         process.stdin.close()
         process.wait(_DEADLINE_S)
-    assert not (tmp_path / "data").exists()
     # Ended before it could write its pid, or gone now.
     assert all(_is_gone(int(pid)) for pid in _lines(tmp_path / "pid"))
 
 
 def test_a_supervisor_that_is_asked_to_end_while_it_starts_its_program_ends_it(tmp_path: Path) -> None:
     """The program asks by itself: sooner than the supervisor can know that it runs."""
-    with _supervised(tmp_path, f"kill -TERM $PPID; echo $$ > {tmp_path}/pid; exec sleep 300") as process:
+    with _supervised(f"kill -TERM $PPID; echo $$ > {tmp_path}/pid; exec sleep 300") as process:
         process.wait(_DEADLINE_S)
         assert process.returncode == 128 + signal.SIGTERM
     assert all(_is_gone(int(pid)) for pid in _lines(tmp_path / "pid"))
 
 
-def _supervised(folder: Path, script: str) -> subprocess.Popen[bytes]:
+def _supervised(script: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-I", "-S", supervisor.__file__, "5", str(folder / "data"), "sh", "-c", script],
+        [sys.executable, "-I", "-S", supervisor.__file__, "5", "sh", "-c", script],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )
