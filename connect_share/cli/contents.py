@@ -82,11 +82,7 @@ def read_topics(
 ) -> Contents:
     """Read topics to the end they have now.
 
-    Args:
-        topic_set: where they are.
-        wanted: which of them.
-        groups: only these; ``None`` is all.
-        timeout_s: longest wait for an answer, and without progress while reading.
+    Read only ``groups``, if they are given. ``timeout_s`` is the longest wait for an answer, and without progress.
 
     Raises:
         TopicMissingError: names the topic and the property.

@@ -61,9 +61,7 @@ def _replicas(text: str) -> int:
 def topic_set_of(arguments: argparse.Namespace, needed: Sequence[TopicType] = ()) -> TopicSet:
     """Return where the topics are.
 
-    Args:
-        arguments: of a command.
-        needed: topics without which the command has nothing to show; none: any will do.
+    Without the topics in ``needed`` the command has nothing to show; none: any will do.
 
     Raises:
         ConfigError: nothing says where, or a setting is wrong.

@@ -27,9 +27,6 @@ class Interruption:
     """A handler of Ctrl-C: the first raises ``KeyboardInterrupt``, so the command cleans up; the second ends the process.
 
     The Kafka library forgets what its callbacks raise, so the exception waits for the end of a callback.
-
-    Args:
-        last_words: printed at the second Ctrl-C.
     """
 
     def __init__(self, last_words: str) -> None:

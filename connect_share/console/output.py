@@ -19,12 +19,7 @@ def unwritable(error: OSError) -> ConnectShareError:
 class Output:
     """The streams on which one command prints its result, its notes and its error.
 
-    Args:
-        command: its words, such as ``get connectors``.
-        form: ``text`` or ``json``.
-        program: goes before notes and errors.
-        stdout, stderr: the process's own by default.
-        width: columns of the terminal; by default its real width if stdout is one, else nothing is cut.
+    ``width`` is in columns: by default the terminal's real width if stdout is one, else nothing is cut.
     """
 
     def __init__(

@@ -24,12 +24,8 @@ def run_program(
 ) -> int:
     """Run one command line of a program and flush its results; return the exit code.
 
-    Args:
-        parser: of the whole command line; its ``prog`` is the program's name.
-        argv: the arguments; ``None``: those of this process, which ends afterwards.
-        run: carries out the parsed arguments.
-        command: names the command, such as ``get groups``.
-        after_interruption: says after Ctrl-C what was done and how to continue.
+    ``argv`` is ``None`` for the arguments of this process, which ends afterwards. ``command`` names the command, such
+    as ``get groups``; ``after_interruption`` says after Ctrl-C what was done and how to continue.
     """
     _open_closed_streams()
     given = list(sys.argv[1:] if argv is None else argv)

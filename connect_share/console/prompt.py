@@ -13,10 +13,7 @@ def _print(text: str) -> None:
 def confirmed(question: str, *, otherwise: str, note: Callable[[str], None] = _print) -> bool:
     """Ask on a terminal; only ``y`` and ``yes`` mean yes. Any other answer is followed by a note that nothing was done.
 
-    Args:
-        question: without the choice.
-        otherwise: the note where there is no terminal to ask on, for example in a pipeline; the answer is no then.
-        note: prints a note, on stderr by default.
+    ``otherwise`` is the note where there is no terminal to ask on, for example in a pipeline; the answer is no then.
     """
     if not sys.stdin.isatty():
         note(otherwise)

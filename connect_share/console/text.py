@@ -67,10 +67,7 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[object]], width: int |
 
     If columns would become too narrow to read, each row becomes a block of lines, one line for each column.
 
-    Args:
-        headers: titles of the columns.
-        rows: cells; ``None`` shows as a dash.
-        width: columns of the terminal, the widest cells are cut to fit; ``None``: nothing is cut.
+    ``None`` shows as a dash. The widest cells are cut to fit ``width`` columns; ``None``: nothing is cut.
     """
     cells = [["-" if cell is None else printable(str(cell)) for cell in row] for row in rows]
     widths = [

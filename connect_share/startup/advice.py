@@ -82,11 +82,7 @@ class TopicProblem:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """All advice.
-
-    Attributes:
-        gain_seconds, gain_bytes, gain_records: of each start with all the changes, at most.
-    """
+    """All advice; the gains are of each start with all the changes, at most."""
 
     changes: tuple[SettingChange, ...] = ()
     problems: tuple[TopicProblem, ...] = ()
@@ -104,11 +100,8 @@ def advise(
 ) -> Advice:
     """Return the settings worth changing, and the problems.
 
-    Args:
-        topics: each with its effective settings, ``None`` where they could not be read.
-        model: the cost of a record and of a byte.
-        longest_start_s: predicted for the group whose start takes longest.
-        now_ms: milliseconds since the epoch.
+    The settings of a topic are ``None`` where they could not be read; ``longest_start_s`` is predicted for the group
+    whose start takes longest.
     """
     changes: list[SettingChange] = []
     problems: list[TopicProblem] = []

@@ -112,11 +112,7 @@ def hidden_from(
 ) -> int:
     """Return the first chunk that may be hidden from the cleaner, by the active segment or by ``min.compaction.lag.ms``.
 
-    Args:
-        chunks: of one partition.
-        settings: of the topic.
-        now_ms: milliseconds since the epoch.
-        after_next_record: as if a small record were written now, which may close a segment.
+    With ``after_next_record``, as if a small record were written now, which may close a segment.
     """
     times = [chunk.newest_ms for chunk in chunks if chunk.newest_ms is not None]
     newest_ms = max([*times, now_ms] if after_next_record else times, default=None)

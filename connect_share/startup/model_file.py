@@ -16,13 +16,7 @@ SHIPPED: Final = "model.json"
 
 
 class FittedModel(BaseModel):
-    """A cost model and where it comes from; the members of a benchmark's result that say so, the others are passed over.
-
-    Attributes:
-        machine: processors, memory, system.
-        versions: of what was measured.
-        measured_at_ms: milliseconds since the epoch.
-    """
+    """A cost model and where it comes from; the members of a benchmark's result that say so, the others are passed over."""
 
     model_config = ConfigDict(frozen=True)
 

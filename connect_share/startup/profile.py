@@ -177,12 +177,7 @@ class PartitionProfile:
 
 
 class PartitionCounter:
-    """Counts one partition from its first record to its last.
-
-    Args:
-        topic_type: decides which keys are Connect's.
-        partition: number of the partition.
-    """
+    """Counts one partition from its first record to its last."""
 
     def __init__(self, topic_type: TopicType, partition: int) -> None:
         self._profile = PartitionProfile(topic_type, partition)
@@ -271,8 +266,7 @@ class PartitionCounter:
     def finish(self, *, with_digests: bool = True) -> PartitionProfile:
         """Return the profile; the counter cannot be used again.
 
-        Args:
-            with_digests: needed where the topic has more than one partition, see :meth:`TopicProfile.of`.
+        Digests are needed where the topic has more than one partition, see :meth:`TopicProfile.of`.
         """
         profile = self._profile
         if self._chunk.records:

@@ -18,11 +18,7 @@ SHIPPED_NAME: Final = "shipped"
 
 @dataclass(frozen=True, slots=True)
 class ProfiledTopic:
-    """One topic: what was counted in it, and what the broker says of it.
-
-    Attributes:
-        configs: effective settings, ``None`` if they could not be read.
-    """
+    """One topic: what was counted in it, and its effective settings, ``None`` if they could not be read."""
 
     profile: TopicProfile
     configs: Mapping[str, str] | None
@@ -82,13 +78,7 @@ def startup_profile(
 ) -> StartupProfile:
     """Predict and advise.
 
-    Args:
-        topics: all three.
-        fitted: the cost model.
-        now_ms: milliseconds since the epoch.
-        model_name: what the model is called in the result.
-        limit_s: longest start that is fine.
-        groups: only these in the result, with or without records; all records are counted in any case.
+    Only ``groups`` are in the result, with or without records; all records are counted in any case.
     """
     everything = total(topic.profile.total() for topic in topics.values())
 

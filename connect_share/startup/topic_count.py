@@ -33,8 +33,7 @@ class CountJob:
     def run(self, advance: Callable[[int], None] | None = None) -> list[PartitionProfile]:
         """Read and count.
 
-        Args:
-            advance: called with the number of further records.
+        ``advance`` is called with the number of further records.
 
         Raises:
             BrokerError: a partition cannot be read.

@@ -45,15 +45,8 @@ def ensure_topic(
     A new topic has exactly the replicas asked for, all in sync, or this fails: too few live brokers is tried again until
     ``timeout_s`` is over.
 
-    Args:
-        admin: client of the cluster.
-        spec: what is wanted.
-        timeout_s: limit for the creation, retries included.
-        known: description of the existing topic, if the caller has just asked for it.
-        stopping: ends the wait for brokers when it is set.
-
-    Returns:
-        ``True`` if it was created by this call.
+    ``known`` is the description of the existing topic, if the caller has just asked for it. Setting ``stopping`` ends
+    the wait for brokers. Return whether this call created it.
 
     Raises:
         ReplicationFactorError: not enough brokers, or replicas that did not come into sync, in time.
@@ -127,13 +120,8 @@ def await_in_sync(
 ) -> None:
     """Wait for every replica of a new topic: on KRaft a broker that is registered but dead is granted as one, too.
 
-    Args:
-        admin: client of the cluster.
-        topic: which one.
-        replicas: that it was asked to have; ``None``: however many it was given.
-        partitions: that it was asked to have; -1: however many it was given.
-        deadline_s: on the monotonic clock.
-        stopping: ends the wait when it is set.
+    ``replicas`` and ``partitions`` are what it was asked to have; ``None`` and -1: whatever it was given.
+    ``deadline_s`` is on the monotonic clock.
 
     Raises:
         ReplicationFactorError: it has fewer replicas, or they did not come into sync in time; names the partitions.

@@ -88,11 +88,7 @@ class WatchedTopic:
 class ClusterFacts:
     """The answers of the cluster.
 
-    Attributes:
-        brokers: that are up.
-        topics: those that exist.
-        configs: effective settings of topics, absent where they may not be seen.
-        bootstrap_servers: for the commands that are shown.
+    Settings in ``configs`` are effective ones; a topic is absent where they may not be seen.
     """
 
     brokers: Sequence[BrokerDescription]

@@ -38,13 +38,7 @@ def reassigned(
     rack. New ones go to the rack that has fewest of the partition, there to the broker with fewest replicas, then to the
     lowest id: the same input always gives the same plan. A partition that cannot have all replicas wanted is left out.
 
-    Args:
-        partitions: as they are, of the topics concerned.
-        wanted: number of replicas by topic.
-        brokers: that are up; only these get new replicas.
-
-    Returns:
-        Only partitions that change, by topic and partition.
+    Only ``brokers``, which are up, get new replicas. Return the partitions that change, by topic and partition.
     """
     racks = {broker.id: broker.rack for broker in brokers}
     busy = Counter(broker for partition in partitions for broker in partition.replicas)

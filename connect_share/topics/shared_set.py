@@ -124,10 +124,7 @@ def missing_brokers(admin: Admin, planned: Sequence[PlannedTopic]) -> tuple[int,
 
 
 def create_planned(admin: Admin, planned: Sequence[PlannedTopic], *, timeout_s: float) -> list[str]:
-    """Make the topics that do not exist, and wait until all replicas are in sync.
-
-    Returns:
-        Names of those that were created by this call.
+    """Make the topics that do not exist, wait until all replicas are in sync, and return their names.
 
     Raises:
         ReplicationFactorError: brokers were missing until ``timeout_s`` was over; nothing was created then.
@@ -212,11 +209,8 @@ def setting_differences(
 ) -> tuple[TopicDifference, ...]:
     """Compare an existing topic's settings with those that it would be made with; all commands judge by this.
 
-    Args:
-        spec: what the worker file wants.
-        replicas: the topic should have; ``None`` if not known, then ``min.insync.replicas`` is not compared.
-        actual: effective settings.
-        has: replicas of the partition with the fewest.
+    ``replicas`` is ``None`` if not known; ``min.insync.replicas`` is not compared then. ``has`` is the number of
+    replicas of the partition with the fewest.
     """
     found = []
     for setting in vetted_settings(spec, replicas, number_of(actual, "max.message.bytes")):

@@ -61,9 +61,7 @@ def topic_spec(config: WorkerConfig, topic_type: TopicType) -> TopicSpec:
 def topic_specs(topic_set: TopicSet, replication_factor: int | None = None) -> list[TopicSpec]:
     """Return what is wanted of each topic that is named: the worker file's counts and settings, or Connect's defaults.
 
-    Args:
-        topic_set: where they are.
-        replication_factor: wins over the worker file's; -1 is the brokers' default.
+    ``replication_factor`` wins over the worker file's; -1 is the brokers' default.
     """
     specs = [
         TopicSpec(topic_set.topics[topic_type], topic_type, partitions)

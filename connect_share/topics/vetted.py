@@ -73,10 +73,7 @@ def vetted_settings(
 ) -> tuple[VettedSetting, ...]:
     """Return the settings of a new topic, the worker file's own included.
 
-    Args:
-        spec: what the worker file wants.
-        replicas: the topic will have; ``None`` if not known, then the brokers' ``min.insync.replicas`` is left alone.
-        broker_max_message_bytes: the brokers' ``message.max.bytes``, if known.
+    If the replicas are not known, the brokers' ``min.insync.replicas`` is left alone.
     """
     largest = number_of(spec.configs, "max.message.bytes") or broker_max_message_bytes or 0
     segment_bytes = max(_SEGMENT_BYTES[spec.topic_type], largest)
@@ -98,12 +95,7 @@ def vetted_settings(
 
 
 def refuse_illegal(spec: TopicSpec, settings: Mapping[str, str], replicas: int | None) -> None:
-    """Refuse a combination that Kafka accepts and that fails later.
-
-    Args:
-        spec: the topic.
-        settings: all it would get.
-        replicas: it would have, ``None`` if not known.
+    """Refuse settings, all that a topic would get, that Kafka accepts and that fail later.
 
     Raises:
         ConfigError: names the property of the worker file.

@@ -171,10 +171,8 @@ def _refuse_unresolved(java: Mapping[str, str]) -> None:
 def common_settings(java: Mapping[str, str], own: Mapping[str, str] | None = None) -> ClientSettings:
     """Bootstrap servers, security and network settings.
 
-    Args:
-        java: properties with Java's names, config providers resolved.
-        own: settings under librdkafka's own names; they win, and ``sasl.username`` and the like replace
-            ``sasl.jaas.config``.
+    Settings in ``own``, under librdkafka's names, win; ``sasl.username`` and the like there replace
+    ``sasl.jaas.config``.
 
     Raises:
         ConfigError: names the property that is missing, wrong or has no equivalent.

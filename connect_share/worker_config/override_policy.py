@@ -30,12 +30,7 @@ _NAMES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class OverridePolicy:
-    """The settings that connectors may override.
-
-    Attributes:
-        name: ``All``, ``None``, ``Principal`` or ``Allowlist``.
-        allowed: names of settings, ``None`` for all.
-    """
+    """The settings that connectors may override, by name; ``None`` is all."""
 
     name: str
     allowed: frozenset[str] | None

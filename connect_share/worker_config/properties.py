@@ -20,9 +20,7 @@ _NAME: Final = re.compile(r"((?:[^\\=: \t\f]|\\.?)*)[ \t\f]*(?:[=:][ \t\f]*)?", 
 def load_properties(path: str | Path, encoding: str = "latin-1") -> dict[str, str]:
     r"""Read a properties file as a Java worker does: ISO-8859-1, everything else as ``\uXXXX``.
 
-    Args:
-        path: the file.
-        encoding: Java reads a worker's own file as ISO-8859-1, but files of ``FileConfigProvider`` as UTF-8.
+    That holds for a worker's own file; Java reads files of ``FileConfigProvider`` as UTF-8.
 
     Raises:
         ConfigError: the file cannot be read, or has a malformed ``\uXXXX``.

@@ -51,10 +51,7 @@ class TopicSet:
     ) -> TopicSet:
         """Return the topics that a command line names.
 
-        Args:
-            bootstrap_servers: wins over ``bootstrap.servers`` in ``client``.
-            topics: those given.
-            client: client settings under Java's or librdkafka's names.
+        ``bootstrap_servers`` wins over ``bootstrap.servers`` in ``client``, which has Java's or librdkafka's names.
 
         Raises:
             ConfigError: names the setting that is missing or wrong.

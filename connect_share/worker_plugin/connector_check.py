@@ -39,10 +39,7 @@ def check_connectors(
 ) -> tuple[WorkerFinding, ...]:
     """Check the configurations of a group's connectors.
 
-    Args:
-        config: of the worker.
-        connectors: configurations by name.
-        sources: names of those that are known to be sources.
+    ``sources`` are the names of those that are known to be sources.
     """
     return tuple(
         finding

@@ -26,13 +26,7 @@ _MODE: Final = 0o644
 
 @dataclass(frozen=True, slots=True)
 class JarFile:
-    """A jar that holds the interceptor.
-
-    Attributes:
-        path: as it was found.
-        sha256: of the whole file, hexadecimal.
-        version: from its ``version.properties``; ``unknown`` without.
-    """
+    """A jar that holds the interceptor; its version is ``unknown`` if the jar does not say."""
 
     path: Path
     sha256: str
@@ -55,11 +49,7 @@ class HandedOut:
 
 
 def read_jar(path: Path) -> JarFile | None:
-    """Look into a file.
-
-    Returns:
-        ``None`` if it is no jar, cannot be read, or does not hold the interceptor.
-    """
+    """Look into a file; ``None`` if it is no jar, cannot be read, or does not hold the interceptor."""
     try:
         with zipfile.ZipFile(path) as archive:
             if _CLASS_ENTRY not in archive.namelist():
