@@ -64,8 +64,8 @@ def _summary(cells: Sequence[CellResult]) -> str:
     lost = sum(one.missing_statuses for one in java)
     headline = (
         f"**{len(cells)} cells: {counted[Outcome.SHARES]} share, {counted[Outcome.EXPLAINED]} cannot for a reason that is "
-        f"explained, {counted[Outcome.FAILS]} fail.** {sum(one.kills for one in java)} times a worker was killed and came "
-        f"back; of {written:,} lines {arrived:,} arrived."
+        f"explained, {counted[Outcome.FAILS]} fail.** A worker was killed and restarted {sum(one.kills for one in java)} "
+        f"times. {arrived:,} of {written:,} lines arrived."
     )
     where = (
         f"Measured {when} with connect-share {products}; {machines}; broker, workers and stores on the same machine."
@@ -73,8 +73,8 @@ def _summary(cells: Sequence[CellResult]) -> str:
     parts = [headline, where]
     if lost:
         parts.append(
-            f"{lost} task statuses were missing after a start of a 2.8 worker, as happens now and then on topics of its own, "
-            "too ([java-workers.md](java-workers.md)); the tasks ran."
+            f"{lost} task statuses were missing after a start of a 2.8 worker; the tasks ran. This sometimes happens on "
+            "topics of its own, too ([java-workers.md](java-workers.md))."
         )
     return "\n\n".join(parts)
 

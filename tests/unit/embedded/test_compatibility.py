@@ -158,8 +158,8 @@ def test_the_page_says_what_was_found_and_nothing_becomes_markup() -> None:
         )
     }
     text = page(results)
-    assert "**3 cells: 2 share, 0 cannot for a reason that is explained, 1 fail.** 3 times a worker was killed" in text
-    assert "of 60 lines 60 arrived" in text
+    assert "**3 cells: 2 share, 0 cannot for a reason that is explained, 1 fail.** A worker was killed" in text
+    assert "and restarted 3 times. 60 of 60 lines arrived." in text
     assert "1 task statuses were missing" in text
     assert "| beside two Python groups | broker 4.1.2 | broker 4.3.1 |" in text
     assert "| 2.8.2 (Old) | shares | not tried |" in text
