@@ -45,7 +45,7 @@ class AuthorityTopic:
     """One topic.
 
     Attributes:
-        topic_id: 16 bytes; ``None``: there is none that Kafka can use.
+        topic_id: as Kafka prints it; ``None``: there is none that Kafka can use.
         problem: the reason for that.
         moving: a reassignment is in progress.
         remote_storage: tiered storage is on for this topic; ``None``: not known.
@@ -54,7 +54,7 @@ class AuthorityTopic:
     """
 
     name: str
-    topic_id: bytes | None
+    topic_id: str | None
     partitions: Mapping[int, AuthorityPartition] = field(default_factory=dict)
     problem: str | None = None
     moving: bool = False
@@ -89,7 +89,7 @@ class Authority:
     source: str
     topics: Mapping[str, AuthorityTopic]
     cluster_id: str | None = None
-    removed: Mapping[bytes, str] = field(default_factory=dict)
+    removed: Mapping[str, str] = field(default_factory=dict)
     deleting: frozenset[str] = frozenset()
     controller: int | None = None
     live: frozenset[int] | None = None
@@ -103,17 +103,17 @@ class Authority:
         """Return the brokers with a replica of any topic."""
         return frozenset(broker for topic in self.topics.values() for broker in topic.brokers())
 
-    def duplicates(self) -> dict[bytes, tuple[str, ...]]:
+    def duplicates(self) -> dict[str, tuple[str, ...]]:
         """Return the ids that several topics have, with the names of these in order."""
         by_id = defaultdict(list)
         for topic in self.topics.values():
             if topic.topic_id is not None:
                 by_id[topic.topic_id].append(topic.name)
-        return {raw: tuple(sorted(names)) for raw, names in by_id.items() if len(names) > 1}
+        return {topic_id: tuple(sorted(names)) for topic_id, names in by_id.items() if len(names) > 1}
 
 
-def read_id(value: object) -> tuple[bytes | None, str | None]:
-    """Return a topic id of JSON in 16 bytes, or ``None`` and the reason."""
+def read_id(value: object) -> tuple[str | None, str | None]:
+    """Return a topic id of JSON as Kafka prints it, so that equal texts are equal ids, or ``None`` and the reason."""
     if value is None:
         return None, NO_ID
     if not isinstance(value, str):
@@ -123,12 +123,7 @@ def read_id(value: object) -> tuple[bytes | None, str | None]:
         return None, invalid_id_reason(value)
     if raw == ZERO_ID:
         return None, "the id is all zero"
-    return raw, None
-
-
-def shown_id(raw: bytes | None) -> str | None:
-    """Return an id as Kafka prints it; ``None`` for ``None``."""
-    return None if raw is None else id_text(raw)
+    return id_text(raw), None
 
 
 def integers(value: object) -> tuple[int, ...]:

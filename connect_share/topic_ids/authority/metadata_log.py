@@ -34,9 +34,9 @@ class _MetadataFold:
         partitions: members of the partition's records, the newest value of each, by topic id and partition.
     """
 
-    names: dict[bytes, str] = field(default_factory=dict)
-    partitions: dict[bytes, dict[int, dict[str, Any]]] = field(default_factory=lambda: defaultdict(dict))
-    removed: dict[bytes, str] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
+    partitions: dict[str, dict[int, dict[str, Any]]] = field(default_factory=lambda: defaultdict(dict))
+    removed: dict[str, str] = field(default_factory=dict)
     log_dirs: dict[int, tuple[str, ...]] = field(default_factory=dict)
     addresses: dict[int, tuple[str, int]] = field(default_factory=dict)
     remote: dict[str, bool] = field(default_factory=dict)
@@ -96,7 +96,7 @@ class _MetadataFold:
             if isinstance(host, str) and isinstance(port, int):
                 self.addresses[number] = host, port
 
-    def topic(self, topic_id: bytes, name: str) -> AuthorityTopic:
+    def topic(self, topic_id: str, name: str) -> AuthorityTopic:
         partitions = self.partitions.get(topic_id, {})
         return AuthorityTopic(
             name,

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from connect_share.topic_ids.authority.authority import NO_ID, AuthorityTopic, MetadataMode, shown_id
+from connect_share.topic_ids.authority.authority import NO_ID, AuthorityTopic, MetadataMode
 from connect_share.topic_ids.compare.compare import Comparison, IdFindingKind, TopicIdFinding
 from connect_share.topic_ids.scan.scans import STRAY
 
@@ -135,7 +135,7 @@ def topic_reports(found: Comparison) -> list[TopicReport]:
 def _report(found: Comparison, topic: str, findings: Sequence[TopicIdFinding]) -> TopicReport:
     known = found.authority.topics.get(topic)
     replicas = [one for partition in found.replicas.get(topic, {}).values() for one in partition]
-    counts = Counter(str(shown_id(one.topic_id)) for one in replicas if one.metadata == "ok")
+    counts = Counter(str(one.topic_id) for one in replicas if one.metadata == "ok")
     numbers = {finding.partition for finding in findings if finding.partition is not None}
     if known is not None and any(finding.partition is None for finding in findings):
         numbers |= set(known.partitions)
@@ -145,7 +145,7 @@ def _report(found: Comparison, topic: str, findings: Sequence[TopicIdFinding]) -
         topic,
         _cause(found, known, topic, findings),
         next(path for path in _WORST if path in paths),
-        None if known is None else shown_id(known.topic_id),
+        None if known is None else known.topic_id,
         dict(counts.most_common()),
         partitions,
         sorted({finding.reason for finding in findings if finding.reason is not None}),
@@ -154,7 +154,6 @@ def _report(found: Comparison, topic: str, findings: Sequence[TopicIdFinding]) -
 
 def _cause(found: Comparison, known: AuthorityTopic | None, topic: str, findings: Sequence[TopicIdFinding]) -> Cause:
     kinds = {finding.kind for finding in findings}
-    removed = {shown_id(raw) for raw in found.authority.removed}
     if IdFindingKind.AUTHORITY_ID_MISSING in kinds:
         # With no id, or one that is all zero, the controller uses the id in its memory.
         stripped = known is None or known.problem in (NO_ID, "the id is all zero")
@@ -163,7 +162,7 @@ def _cause(found: Comparison, known: AuthorityTopic | None, topic: str, findings
         return Cause.ID_SHARED
     if IdFindingKind.ID_DIFFERS in kinds:
         differing = {finding.id_on_disk for finding in findings if finding.kind is IdFindingKind.ID_DIFFERS}
-        if differing & removed:
+        if differing & found.authority.removed.keys():
             return Cause.RECREATED
         return _cause_of_difference(found, known, topic, differing)
     for kind, cause in (

@@ -13,7 +13,6 @@ from connect_share.topic_ids.authority.authority import (
     Authority,
     AuthorityPartition,
     MetadataMode,
-    shown_id,
 )
 from connect_share.topic_ids.scan.scans import CURRENT, LogDir, PartitionDirectory, Scans
 
@@ -126,8 +125,8 @@ class Comparison:
                 one.partition,
                 one.broker,
                 one.log_dir,
-                shown_id(one.topic_id),
-                None if known is None else shown_id(known.topic_id),
+                one.topic_id,
+                None if known is None else known.topic_id,
                 one.name if one.name != f"{topic}-{one.partition}" else None,
                 reason=reason or one.reason,
             )
@@ -135,7 +134,7 @@ class Comparison:
 
 
 def compare(scans: Scans, authority: Authority) -> Comparison:
-    """Compare scans with the topics of the cluster. Ids are compared as 16 bytes.
+    """Compare scans with the topics of the cluster.
 
     A broker without a scan is a note and no finding, as is a log dir that could not be read: a directory is missing only
     where everything was read.
@@ -200,7 +199,7 @@ def _sort_directories(result: Comparison, foreign: frozenset[tuple[int, str]]) -
             result.others.setdefault(_whole_name(one, result.authority, by_id), []).append(one)
 
 
-def _whole_name(one: PartitionDirectory, authority: Authority, by_id: Mapping[bytes, str]) -> str:
+def _whole_name(one: PartitionDirectory, authority: Authority, by_id: Mapping[str, str]) -> str:
     """Return the topic of a directory whose name Kafka has cut to 255 characters."""
     if len(one.name) < _LONGEST_NAME or one.topic in authority.topics:
         return one.topic
@@ -238,15 +237,15 @@ def _compare_topics(result: Comparison) -> None:
                 TopicIdFinding(
                     IdFindingKind.AUTHORITY_ID_MISSING,
                     topic.name,
-                    id_on_disk=shown_id(on_disk.pop()) if len(on_disk) == 1 else None,
+                    id_on_disk=on_disk.pop() if len(on_disk) == 1 else None,
                     reason=topic.problem,
                 )
             )
-    for raw, names in result.authority.duplicates().items():
+    for topic_id, names in result.authority.duplicates().items():
         result.findings.append(
             TopicIdFinding(
                 IdFindingKind.DUPLICATE_ID,
-                id_of_authority=shown_id(raw),
+                id_of_authority=topic_id,
                 topics=names,
                 reason="these topics have one id",
             )
@@ -272,7 +271,7 @@ def _find_missing(result: Comparison, foreign: frozenset[tuple[int, str]]) -> No
                         number,
                         broker,
                         paths.get(_assigned(partition, broker) or ""),
-                        id_of_authority=shown_id(topic.topic_id),
+                        id_of_authority=topic.topic_id,
                         reason="directories of new topics come late: look again before you act",
                     )
                 )

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from connect_share.errors import UsageError
-from connect_share.topic_ids.authority.authority import Authority, shown_id
+from connect_share.topic_ids.authority.authority import Authority
 from connect_share.topic_ids.authority.zookeeper import ZooKeeper
 from connect_share.topic_ids.errors import TopicIdRepairError
 from connect_share.topic_ids.repair.broker_backup import BrokerBackup
@@ -83,9 +83,9 @@ def check_ids(backup: BrokerBackup, now: Authority) -> None:
         topic = now.topics.get(name)
         if topic is None or name in now.deleting:
             raise TopicIdRepairError(f"{name} was deleted meanwhile; nothing was changed")
-        if shown_id(topic.topic_id) != topic_id:
+        if topic.topic_id != topic_id:
             raise TopicIdRepairError(
-                f"{name} has another id in {now.source} than the backup says: {shown_id(topic.topic_id)}, not {topic_id}. "
+                f"{name} has another id in {now.source} than the backup says: {topic.topic_id}, not {topic_id}. "
                 "It was created again, or is not written back yet; nothing was changed"
             )
 

@@ -13,7 +13,7 @@ from typing import Final
 from pydantic import ValidationError
 
 from connect_share.errors import UsageError
-from connect_share.topic_ids.authority.authority import MetadataMode, shown_id
+from connect_share.topic_ids.authority.authority import MetadataMode
 from connect_share.topic_ids.compare.compare import Comparison
 from connect_share.topic_ids.errors import TopicIdRepairError
 from connect_share.topic_ids.repair.backup import RepairState, checksum
@@ -252,7 +252,7 @@ def brokers_not_back(scans: Scans, backup: BrokerBackup) -> list[int]:
             ]
             here = [one for one in ours if one.state == CURRENT]
             largest = max((one.log_bytes or 0 for one in ours if one.state == STRAY), default=0)
-            known = shown_id(here[0].topic_id) if len(here) == 1 else None
+            known = here[0].topic_id if len(here) == 1 else None
             if known != backup.topics.get(topic, known) or known is None or (here[0].log_bytes or 0) < largest:
                 waiting.add(broker)
     return sorted(waiting)

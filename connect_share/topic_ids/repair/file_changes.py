@@ -17,10 +17,11 @@ from pydantic import Field
 
 from connect_share.errors import UsageError
 from connect_share.private_file import sync_folder, write_private_file
+from connect_share.topic_ids.authority.authority import read_id
 from connect_share.topic_ids.errors import TopicIdRepairError
 from connect_share.topic_ids.repair.backup import BackupPart, Checksum, Number, Text, checksum
 from connect_share.topic_ids.repair.broker_folder import entries, held, is_directory, opened, replace_file
-from connect_share.topic_ids.scan.scanner import METADATA_FILE, ZERO_ID, directory_names, id_bytes, id_text
+from connect_share.topic_ids.scan.scanner import METADATA_FILE, directory_names
 from connect_share.topic_ids.scan.scans import CURRENT, STRAY
 
 _CHUNK: Final = 1024 * 1024
@@ -71,8 +72,7 @@ class WriteId(BackupPart):
             UsageError: the directory is none of the broker's, or id or content were changed.
         """
         _check_place(self, self.folder, CURRENT, backup, log_dirs)
-        raw = id_bytes(self.topic_id)
-        if raw is None or id_text(raw) != self.topic_id or raw == ZERO_ID:
+        if read_id(self.topic_id)[0] != self.topic_id:
             raise UsageError(f"{backup}: backup.json has an id for {self.topic!a} that no topic has")
         before = None
         if self.before_sha256 is not None:

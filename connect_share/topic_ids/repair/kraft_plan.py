@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Final
 
-from connect_share.topic_ids.authority.authority import AuthorityPartition, AuthorityTopic, shown_id
+from connect_share.topic_ids.authority.authority import AuthorityPartition, AuthorityTopic
 from connect_share.topic_ids.compare.compare import Comparison, IdFindingKind, TopicIdFinding
 from connect_share.topic_ids.repair.steps import (
     BACKED_UP,
@@ -59,8 +59,7 @@ class _KraftPlanner:
     def __init__(self, found: Comparison, plan: RepairPlan) -> None:
         self._found = found
         self._plan = plan
-        self._removed = {shown_id(raw) for raw in found.authority.removed}
-        self._names = {shown_id(topic.topic_id): name for name, topic in found.authority.topics.items()}
+        self._names = {topic.topic_id: name for name, topic in found.authority.topics.items()}
         self._files: dict[int, list[RepairStep]] = defaultdict(list)
         self._strays: list[tuple[AuthorityTopic, int, list[PartitionDirectory]]] = []
 
@@ -120,7 +119,7 @@ class _KraftPlanner:
         where = f"partition {finding.partition} on broker {broker}"
         differs = finding.kind is IdFindingKind.ID_DIFFERS
         others = partition.leader not in (None, broker) and bool(set(partition.isr) - {broker})
-        if differs and on_disk in self._removed:
+        if differs and on_disk in self._found.authority.removed:
             raise LeftAloneError(
                 f"{where}: the directory is of a deleted topic of this name. Writing the new id into it would mix the "
                 "deleted topic's records into the new one: leave it, the broker sets it aside as stray at its next start"
@@ -147,14 +146,13 @@ class _KraftPlanner:
             raise RefusedError(f"broker {one.broker}, {one.path}: {one.reason}; scan as the broker's user")
         proven = finding.kind in _BAD_FILE
         before = [] if proven else ["the records in it are this topic's (kafka-dump-log shows them)"]
-        topic_id = str(shown_id(topic.topic_id))
-        step = write_file_step(one, one.path, topic.name, topic_id, before, unproven=not proven)
+        step = write_file_step(one, one.path, topic.name, str(topic.topic_id), before, unproven=not proven)
         self._files[one.broker].append(step)
         why = "the right id is in the metadata log; the file is written, nothing is deleted"
         self._add_topic(topic, RepairMethod.FILES, why)
 
     def _add_topic(self, topic: AuthorityTopic, method: RepairMethod, why: str) -> None:
-        repair = TopicRepair(topic.name, method, str(shown_id(topic.topic_id)), why)
+        repair = TopicRepair(topic.name, method, str(topic.topic_id), why)
         if repair not in self._plan.topics:
             self._plan.topics.append(repair)
 
@@ -164,14 +162,14 @@ class _KraftPlanner:
             one for one in self._found.others.get(topic.name, ()) if one.partition == number and one.state == STRAY
         ]
         current = self._found.current(topic.name, number)
-        removed = [shown_id(one.topic_id) in self._removed for one in strays]
+        removed = [one.topic_id in self._found.authority.removed for one in strays]
         if all(removed):
             raise LeftAloneError(
                 f"{where}: what was set aside is of a deleted topic of this name; delete it when unwanted"
             )
         if any(removed):
             raise RefusedError(f"{where}: some of what was set aside is of a deleted topic of this name")
-        others = {shown_id(one.topic_id) for one in strays if one.metadata == "ok"} - {shown_id(topic.topic_id)}
+        others = {one.topic_id for one in strays if one.metadata == "ok"} - {topic.topic_id}
         if others & self._names.keys():
             raise RefusedError(f"{where}: what was set aside has the id of another topic")
         if others and self._found.authority.from_memory:
@@ -263,4 +261,4 @@ class _KraftPlanner:
                 command=f"mv {shlex.quote(stray.path)} {shlex.quote(target)}",
             )
         )
-        steps.append(write_file_step(stray, target, topic.name, str(shown_id(topic.topic_id)), [all_down]))
+        steps.append(write_file_step(stray, target, topic.name, str(topic.topic_id), [all_down]))

@@ -10,11 +10,12 @@ from pydantic import Field
 
 from connect_share.errors import UsageError
 from connect_share.private_file import write_private_file
+from connect_share.topic_ids.authority.authority import read_id
 from connect_share.topic_ids.authority.znodes import with_id
 from connect_share.topic_ids.authority.zookeeper import Znode, ZooKeeper
 from connect_share.topic_ids.errors import TopicIdRepairError
 from connect_share.topic_ids.repair.backup import BackupPart, Checksum, RepairBackup, checksum
-from connect_share.topic_ids.scan.scanner import ZERO_ID, directory_names, id_bytes
+from connect_share.topic_ids.scan.scanner import directory_names
 
 
 class ZnodeChange(BackupPart):
@@ -65,7 +66,7 @@ class ZnodeChange(BackupPart):
         if self.path != _path(self.topic) or named is None or named[0] != self.topic or self.topic in (".", ".."):
             raise UsageError(f"{folder}: backup.json names a znode that is no topic's")
         topic_id = json.loads(new)["topic_id"]
-        if id_bytes(topic_id) in (None, ZERO_ID) or with_id(old.decode(), topic_id).encode() != new:
+        if read_id(topic_id)[0] is None or with_id(old.decode(), topic_id).encode() != new:
             raise UsageError(f"{folder}: more than the id of {self.topic} would be written: it was changed")
         return self.model_copy(update={"old": old, "new": new})
 

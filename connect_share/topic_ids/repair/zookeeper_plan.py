@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from connect_share.topic_ids.authority.authority import NO_ID, AuthorityPartition, AuthorityTopic, shown_id
+from connect_share.topic_ids.authority.authority import NO_ID, AuthorityPartition, AuthorityTopic
 from connect_share.topic_ids.authority.znodes import with_id
 from connect_share.topic_ids.compare.compare import Comparison, IdFindingKind
 from connect_share.topic_ids.repair.steps import (
@@ -49,7 +49,7 @@ class _TopicDecision:
     """
 
     topic: AuthorityTopic
-    target: bytes
+    target: str
     write: bool
     why: str
     files: list[tuple[PartitionDirectory, tuple[str, ...]]] = field(default_factory=list)
@@ -135,7 +135,7 @@ def _check_preconditions(found: Comparison, topic: AuthorityTopic, kinds: set[Id
                 )
 
 
-def _served_id(partition: AuthorityPartition, replicas: list[PartitionDirectory], own: bytes | None) -> bytes | None:
+def _served_id(partition: AuthorityPartition, replicas: list[PartitionDirectory], own: str | None) -> str | None:
     """Return the id under which a partition was served: the replicas with it have the acknowledged records.
 
     It is the leader's, or else the one of all in-sync replicas, or else the one of all replicas; ``None``: no file has one.
@@ -159,7 +159,7 @@ def _served_id(partition: AuthorityPartition, replicas: list[PartitionDirectory]
     return next(iter(candidates), None)
 
 
-def _target(found: Comparison, topic: AuthorityTopic, served: dict[int, bytes]) -> tuple[bytes, str]:
+def _target(found: Comparison, topic: AuthorityTopic, served: dict[int, str]) -> tuple[str, str]:
     """Return the id the topic is to have, and why."""
     own = topic.topic_id
     ids = Counter(served.values())
@@ -202,8 +202,8 @@ def _file_checks(
     one: PartitionDirectory,
     replicas: list[PartitionDirectory],
     partition: AuthorityPartition,
-    target: bytes,
-    served: bytes | None,
+    target: str,
+    served: str | None,
 ) -> tuple[str, ...] | None:
     """Return what a person must check before a replica's file is written; ``None``: it is not written."""
     if one.metadata == "missing" or one.topic_id == target:
@@ -276,7 +276,7 @@ def _resolve_duplicates(found: Comparison, decisions: dict[str, _TopicDecision],
 
 
 def _by_files(
-    found: Comparison, decision: _TopicDecision, others: list[str], users: Mapping[bytes, set[str]]
+    found: Comparison, decision: _TopicDecision, others: list[str], users: Mapping[str, set[str]]
 ) -> _TopicDecision | None:
     """Return the decision to keep ZooKeeper's id and write it into the files; ``None``: that is not safe.
 
@@ -311,7 +311,7 @@ def _add_steps(found: Comparison, decisions: list[_TopicDecision], plan: RepairP
     for one in decisions:
         with_files = RepairMethod.WRITE_BACK_AND_FILES if one.files else RepairMethod.WRITE_BACK
         method = with_files if one.write else RepairMethod.FILES
-        plan.topics.append(TopicRepair(one.topic.name, method, str(shown_id(one.target)), one.why))
+        plan.topics.append(TopicRepair(one.topic.name, method, one.target, one.why))
     plan.add_back_up(
         [f"znode {one.path}" for one in writes]
         + [f"broker {replica.broker}: {replica.path}/partition.metadata" for _, replica, _ in files]
@@ -345,7 +345,7 @@ def _add_steps(found: Comparison, decisions: list[_TopicDecision], plan: RepairP
 
 
 def _write_znode_step(one: _TopicDecision) -> RepairStep:
-    topic_id, version = str(shown_id(one.target)), one.topic.version
+    topic_id, version = one.target, one.topic.version
     unchanged = "the znode is as it was read" if version is None else f"the znode still has version {version}"
     before = [
         BACKED_UP,
@@ -392,9 +392,7 @@ def _add_file_steps(
             before.append(f"their writers can wait: {', '.join(alone)} cannot be served while this broker is down")
         plan.steps.append(stop_step(broker, before))
         plan.steps += [
-            write_file_step(
-                replica, replica.path, one.topic.name, str(shown_id(one.target)), checks, unproven=bool(checks)
-            )
+            write_file_step(replica, replica.path, one.topic.name, one.target, checks, unproven=bool(checks))
             for one, replica, checks in own
         ]
         gone = f"/brokers/ids/{broker} is gone (after a kill it stays until the session runs out)"

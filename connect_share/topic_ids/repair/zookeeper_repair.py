@@ -22,7 +22,6 @@ from connect_share.topic_ids.repair.backup import RepairState
 from connect_share.topic_ids.repair.plan import plan_repair
 from connect_share.topic_ids.repair.steps import RepairPlan, StepAction
 from connect_share.topic_ids.repair.znode_changes import ZnodeBackup, ZnodeChange, id_in, json_of
-from connect_share.topic_ids.scan.scanner import id_text
 
 _CONTROLLER: Final = "/controller"
 _REASSIGNMENT: Final = "/admin/reassign_partitions"
@@ -183,19 +182,19 @@ def _check_ids(now: Authority, texts: Mapping[str, bytes], *, whole: bool) -> No
         texts: contents to write, by topic.
         whole: a controller will read all topics, so those that are not written are checked as well.
     """
-    users: dict[bytes, list[str]] = defaultdict(list)
+    users: dict[str, list[str]] = defaultdict(list)
     for name, topic in sorted(now.topics.items()):
-        raw, problem = read_id(id_in(texts[name])) if name in texts else (topic.topic_id, topic.problem)
-        if raw is None:
+        topic_id, problem = read_id(id_in(texts[name])) if name in texts else (topic.topic_id, topic.problem)
+        if topic_id is None:
             if whole or name in texts:
                 raise TopicIdRepairError(
                     f"the znode of {name} would have no usable id ({problem}) when the controller changes, which makes up "
                     "a new one or cannot start: repair that first; nothing was written"
                 )
             continue
-        if name in texts and id_in(texts[name]) != id_text(raw):
+        if name in texts and id_in(texts[name]) != topic_id:
             raise TopicIdRepairError(f"the id for {name} is not as Kafka writes it: nothing was written")
-        users[raw].append(name)
+        users[topic_id].append(name)
     for names in users.values():
         if len(names) > 1 and (whole or set(names) & set(texts)):
             raise TopicIdRepairError(

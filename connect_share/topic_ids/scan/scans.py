@@ -45,6 +45,7 @@ class PartitionDirectory:
 
     Attributes:
         state: ``current``, ``stray``, ``delete`` or ``future``.
+        topic_id: as Kafka prints it.
         metadata: state of ``partition.metadata``: ``ok``, ``missing``, ``unreadable``, ``zero`` or ``inaccessible``.
         epochs: newest pairs of leader epoch and its first offset.
         log_bytes: size of the log; ``None``: not known.
@@ -58,7 +59,7 @@ class PartitionDirectory:
     partition: int
     state: str
     metadata: str
-    topic_id: bytes | None
+    topic_id: str | None
     reason: str | None = None
     epochs: tuple[tuple[int, int], ...] = ()
     log_bytes: int | None = None
@@ -279,7 +280,7 @@ def _directory(record: Mapping[str, Any]) -> PartitionDirectory:
         int(record["partition"]),
         str(record["state"]),
         str(metadata),
-        raw,
+        None if raw is None else scanner.id_text(raw),
         _text(record["reason"]),
         tuple((int(epoch), int(offset)) for epoch, offset in record["last_epochs"]),
         _integer(record["log_bytes"]),

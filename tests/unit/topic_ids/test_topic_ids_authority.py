@@ -16,7 +16,6 @@ from connect_share.topic_ids.authority.authority import AuthorityPartition, Meta
 from connect_share.topic_ids.authority.metadata_log import authority_of_metadata_log
 from connect_share.topic_ids.authority.znodes import authority_of_znodes, read_zookeeper_dump, with_id
 from connect_share.topic_ids.authority.zookeeper import client_arguments
-from connect_share.topic_ids.scan.scanner import id_bytes, id_text
 from tests.support.topic_id_trees import CASES, Tree
 from tests.support.zookeeper import read_zookeeper
 
@@ -62,7 +61,7 @@ def test_a_zookeeper_dump(tmp_path: Path) -> None:
     )
     assert (found.mode, found.cluster_id, found.controller) == (MetadataMode.ZOOKEEPER, "oPhLrb4PSg2J8l8TTqd5Pw", 1)
     orders = found.topics["orders"]
-    assert (orders.topic_id, orders.version, orders.remote_storage) == (id_bytes(ORDERS), 7, True)
+    assert (orders.topic_id, orders.version, orders.remote_storage) == (ORDERS, 7, True)
     assert orders.partitions[0] == AuthorityPartition((3, 2, 1), 3, (1, 3))
     assert (found.deleting, found.tiered_storage, found.topics["quiet"].remote_storage) == (
         frozenset({"quiet"}),
@@ -75,7 +74,7 @@ def test_a_zookeeper_dump(tmp_path: Path) -> None:
 
 def test_a_metadata_log() -> None:
     found = authority_of_metadata_log((CASES / "recreated-kraft/metadata-dump.txt").read_text().splitlines(), "x")
-    assert {id_text(raw): name for raw, name in found.removed.items()} == {"ibVal61VRkKRekTgcXKqBA": "events"}
+    assert found.removed == {"ibVal61VRkKRekTgcXKqBA": "events"}
     assert sorted(found.topics) == ["__consumer_offsets", "events", "orders", "quiet", "single"]
     orders = found.topics["orders"].partitions[1]
     assert (orders.leader, orders.isr, orders.replicas) == (1, (1, 2), (1, 2, 3))
