@@ -62,11 +62,11 @@ def authority_of_znodes(texts: Mapping[str, str], source: str, versions: Mapping
             chroots.add(match.group(1))
             topics[match.group(2)] = path, text
         elif match := _STATE.fullmatch(path):
-            states.setdefault(match.group(2), {})[int(match.group(3))] = _object(text)
+            states.setdefault(match.group(2), {})[int(match.group(3))] = json_object(text)
         elif match := _BROKER.fullmatch(path):
             brokers.add(int(match.group(1)))
         elif match := _CONFIG.fullmatch(path):
-            configs[match.group(1)] = _object(text).get("config")
+            configs[match.group(1)] = json_object(text).get("config")
         elif match := _DELETING.fullmatch(path):
             deleting.add(match.group(1))
     if not topics:
@@ -74,8 +74,8 @@ def authority_of_znodes(texts: Mapping[str, str], source: str, versions: Mapping
     if len(chroots) > 1:
         raise UsageError(f"{source} has the topics of {len(chroots)} clusters; give those of one")
     chroot = chroots.pop()
-    controller = _object(texts.get(f"{chroot}/controller", "")).get("brokerid")
-    cluster_id = _object(texts.get(f"{chroot}/cluster/id", "")).get("id")
+    controller = json_object(texts.get(f"{chroot}/controller", "")).get("brokerid")
+    cluster_id = json_object(texts.get(f"{chroot}/cluster/id", "")).get("id")
     found = {
         name: _topic(name, text, states.get(name, {}), configs.get(name), (versions or {}).get(path))
         for name, (path, text) in topics.items()
@@ -93,7 +93,7 @@ def authority_of_znodes(texts: Mapping[str, str], source: str, versions: Mapping
 
 
 def _topic(name: str, text: str, states: Mapping[int, Any], config: object, version: int | None) -> AuthorityTopic:
-    znode = _object(text)
+    znode = json_object(text)
     topic_id, problem = read_id(znode.get("topic_id"))
     if not znode:
         problem = "the text of the znode is no JSON object"
@@ -120,7 +120,7 @@ def _topic(name: str, text: str, states: Mapping[int, Any], config: object, vers
     )
 
 
-def _object(text: str) -> dict[str, Any]:
+def json_object(text: str | bytes) -> dict[str, Any]:
     """Return a JSON object; an empty one for any other text, which is reported as a missing id where it matters."""
     try:
         found = json.loads(text)
@@ -131,4 +131,4 @@ def _object(text: str) -> dict[str, Any]:
 
 def with_id(text: str | None, topic_id: str) -> str:
     """Return the text of a topic's znode with another id; all other members stay, in their order."""
-    return json.dumps({**_object(text or ""), "topic_id": topic_id}, separators=(",", ":"))
+    return json.dumps({**json_object(text or ""), "topic_id": topic_id}, separators=(",", ":"))

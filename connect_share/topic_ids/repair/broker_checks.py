@@ -10,11 +10,11 @@ from typing import Final
 
 from connect_share.errors import UsageError
 from connect_share.topic_ids.authority.authority import Authority
+from connect_share.topic_ids.authority.znodes import json_object
 from connect_share.topic_ids.authority.zookeeper import ZooKeeper
 from connect_share.topic_ids.errors import TopicIdRepairError
 from connect_share.topic_ids.repair.broker_backup import BrokerBackup
 from connect_share.topic_ids.repair.steps import brokers_text
-from connect_share.topic_ids.repair.znode_changes import json_of
 from connect_share.topic_ids.repair.zookeeper_repair import refuse_reassignment
 from connect_share.topic_ids.scan.scanner import parse_properties
 
@@ -162,8 +162,7 @@ def await_in_sync(
 
 def _config(session: ZooKeeper, path: str) -> dict[str, str]:
     znode = session.get(path)
-    found = None if znode is None else json_of(znode.data)
-    config = found.get("config") if isinstance(found, dict) else None
+    config = None if znode is None else json_object(znode.data).get("config")
     if not isinstance(config, dict):
         return {}
     return {str(name): str(value).strip().lower() for name, value in config.items()}

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from pydantic import Field
 
 from connect_share.errors import UsageError
 from connect_share.private_file import write_private_file
 from connect_share.topic_ids.authority.authority import read_id
-from connect_share.topic_ids.authority.znodes import with_id
+from connect_share.topic_ids.authority.znodes import json_object, with_id
 from connect_share.topic_ids.authority.zookeeper import Znode, ZooKeeper
 from connect_share.topic_ids.errors import TopicIdRepairError
 from connect_share.topic_ids.repair.backup import BackupPart, Checksum, RepairBackup, checksum
@@ -105,8 +105,8 @@ class ZnodeChange(BackupPart):
     @property
     def had_no_id(self) -> bool:
         """The old content had everything but an id, as old tools write it; ``null`` as id is something else."""
-        found = json_of(self.old)
-        return isinstance(found, dict) and "topic_id" not in found
+        found = json_object(self.old)
+        return bool(found) and "topic_id" not in found
 
     def _now(self, session: ZooKeeper) -> Znode:
         znode = session.get(self.path)
@@ -174,16 +174,7 @@ def _path(topic: str) -> str:
     return f"/brokers/topics/{topic}"
 
 
-def json_of(data: bytes) -> Any:
-    """Return the JSON of a znode; ``None`` if it is none."""
-    try:
-        return json.loads(data)
-    except (ValueError, RecursionError):
-        return None
-
-
 def id_in(data: bytes) -> str | None:
     """Return ``topic_id`` of a znode's text, as it is written there."""
-    found = json_of(data)
-    topic_id = found.get("topic_id") if isinstance(found, dict) else None
+    topic_id = json_object(data).get("topic_id")
     return topic_id if isinstance(topic_id, str) else None

@@ -14,14 +14,14 @@ from typing import Final
 
 from connect_share.errors import UsageError
 from connect_share.topic_ids.authority.authority import Authority, AuthorityTopic, MetadataMode, read_id
-from connect_share.topic_ids.authority.znodes import with_id
+from connect_share.topic_ids.authority.znodes import json_object, with_id
 from connect_share.topic_ids.authority.zookeeper import Znode, ZooKeeper
 from connect_share.topic_ids.compare.compare import Comparison, compare
 from connect_share.topic_ids.errors import TopicIdRepairError
 from connect_share.topic_ids.repair.backup import RepairState
 from connect_share.topic_ids.repair.plan import plan_repair
 from connect_share.topic_ids.repair.steps import RepairPlan, StepAction
-from connect_share.topic_ids.repair.znode_changes import ZnodeBackup, ZnodeChange, id_in, json_of
+from connect_share.topic_ids.repair.znode_changes import ZnodeBackup, ZnodeChange, id_in
 
 _CONTROLLER: Final = "/controller"
 _REASSIGNMENT: Final = "/admin/reassign_partitions"
@@ -222,9 +222,7 @@ def _change_controller(
         elif steady is None or steady[0] != new.created_at:
             steady = new.created_at, now_s  # a controller that cannot read the znodes resigns at once
         elif now_s - steady[1] >= _STEADY_S:
-            found = json_of(new.data)
-            broker = found.get("brokerid") if isinstance(found, dict) else "?"
-            report(f"controller changed, it is broker {broker} now")
+            report(f"controller changed, it is broker {json_object(new.data).get('brokerid', '?')} now")
             return
         if now_s > deadline_s:
             raise TopicIdRepairError(
