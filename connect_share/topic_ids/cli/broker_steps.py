@@ -75,7 +75,7 @@ class BrokerSteps:
         backup = _existing(self._arguments.undo)
         lines = backup.preview(undo=True)
         if self._arguments.dry_run:
-            return self._try(backup, lines, lambda: backup.not_undone(backup.acts), writing=False)
+            return self._try(backup, lines, lambda: backup.not_undone(backup.changes), writing=False)
         if not self._agreed(lines, "put this back?"):
             return 1
         log = StepLog(self._out)
@@ -141,7 +141,7 @@ class BrokerSteps:
         backup = _existing(self._arguments.backup)
         lines = backup.preview()
         if self._arguments.dry_run:
-            return self._try(backup, lines, lambda: backup.not_done(backup.acts), writing=True)
+            return self._try(backup, lines, lambda: backup.not_done(backup.changes), writing=True)
         if not self._agreed(lines, f"change this on broker {self._local.id}?"):
             return 1
         log = StepLog(self._out)

@@ -7,9 +7,9 @@ import hashlib
 import json
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Protocol, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -38,28 +38,6 @@ class RepairState(enum.Enum):
     UNDONE = "undone"
 
 
-class RepairChange(Protocol):
-    """One change of a repair. What it changes shows whether it is done, so an interrupted repair can be continued.
-
-    The argument of the methods is what the change needs to look around: the other changes, or a session.
-    """
-
-    def preview(self, *, undo: bool) -> list[str]:
-        """Return the lines that show the change to people."""
-
-    def is_done(self, context: Any, /) -> bool:
-        """Return whether it is done; raise ``TopicIdRepairError`` if things are neither as before nor as after."""
-
-    def do(self, context: Any, /) -> str:
-        """Do it; return the line that says so."""
-
-    def is_undone(self, context: Any, /) -> bool:
-        """Return whether nothing is left to undo; raise ``TopicIdRepairError`` if something was changed since."""
-
-    def undo(self, context: Any, /) -> str:
-        """Undo it; return the line that says so."""
-
-
 class BackupPart(BaseModel):
     """A part of ``backup.json``. A repair may run as root, and the file may come from anybody, so nothing else is allowed."""
 
@@ -67,37 +45,31 @@ class BackupPart(BaseModel):
 
 
 class RepairBackup(BackupPart):
-    """A repair on disk: ``backup.json``, the bytes that are replaced, and ``SHA256SUMS`` for ``sha256sum -c``."""
+    """A repair on disk: ``backup.json``, the bytes that are replaced, and ``SHA256SUMS`` for ``sha256sum -c``.
+
+    Attributes:
+        changes: in order. What each changes shows whether it is done, so an interrupted repair can be continued:
+            ``is_done`` and ``is_undone`` raise ``TopicIdRepairError`` if things are neither as before nor as after;
+            ``do`` and ``undo`` return the line that says so. All four look around in the other changes, or a session.
+    """
 
     folder: Path = Field(exclude=True)
     format: Literal[1] = 1
     state: RepairState = RepairState.PREPARED
-
-    @property
-    def changes(self) -> Sequence[RepairChange]:
-        """The changes, in order."""
-        raise NotImplementedError
+    changes: tuple[Any, ...]
 
     def preview(self, *, undo: bool = False) -> list[str]:
         """Return the lines that show to people what would be done, or undone."""
         ordered = reversed(self.changes) if undo else self.changes
         return [line for one in ordered for line in one.preview(undo=undo)]
 
-    def not_done(self, context: object) -> list[RepairChange]:
+    def not_done(self, context: object) -> list[Any]:
         """Return the changes that are still to be done, after a check of all."""
         return [one for one in self.changes if not one.is_done(context)]
 
-    def not_undone(self, context: object) -> list[RepairChange]:
+    def not_undone(self, context: object) -> list[Any]:
         """Return the changes that are still to be undone, the last one first, after a check of all."""
         return [one for one in reversed(self.changes) if not one.is_undone(context)]
-
-    def keep(self, _folder: Path) -> tuple[Self, dict[str, str]]:
-        """Write copies into a folder; return the backup with their checksums, and the checksums by file name."""
-        raise NotImplementedError
-
-    def load(self) -> Self:
-        """Return the backup with the contents of its files, which have to fit."""
-        raise NotImplementedError
 
     @classmethod
     def find(cls, folder: Path) -> Self | None:
@@ -109,7 +81,8 @@ class RepairBackup(BackupPart):
         if not folder.exists():
             return None
         try:
-            return cls.model_validate({**read_index(folder), "folder": folder}).load()
+            found = cls.model_validate({**read_index(folder), "folder": folder})
+            return found.model_copy(update={"changes": tuple(one.load(found) for one in found.changes)})
         except (OSError, ValueError, TypeError, KeyError, RecursionError) as exc:
             raise UsageError(f"{folder} is no backup of a repair, or is damaged; give another with --backup") from exc
 
@@ -140,8 +113,10 @@ class RepairBackup(BackupPart):
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
             temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))  # mode 0700
-            kept, sums = self.keep(temporary)
-            write_private_file(temporary / _SUMS, "".join(f"{one}  {name}\n" for name, one in sums.items()).encode())
+            changes = [one.keep(temporary) for one in self.changes]
+            kept = self.model_copy(update={"changes": tuple(one for one, _ in changes)})
+            sums = [f"{digest}  {name}\n" for _, part in changes for name, digest in part.items()]
+            write_private_file(temporary / _SUMS, "".join(sums).encode())
             write_private_file(temporary / _INDEX, kept.index())
             temporary.rename(folder)
             sync_folder(folder.parent)
@@ -156,7 +131,7 @@ class RepairBackup(BackupPart):
     def index(self) -> bytes:
         """Return the content of ``backup.json``."""
         try:
-            return self.model_dump_json(indent=1).encode() + b"\n"
+            return self.model_dump_json(indent=1, by_alias=True).encode() + b"\n"
         except ValueError as exc:
             raise TopicIdRepairError("a path of the repair is no UTF-8 text: rename it; nothing was changed") from exc
 
@@ -173,6 +148,21 @@ def read_index(folder: Path) -> Mapping[str, Any]:
     if not isinstance(index, dict):
         raise ValueError(_INDEX)  # noqa: TRY004 - as for text that is no JSON
     return index
+
+
+def keep_files(folder: Path, contents: Mapping[str, bytes]) -> dict[str, str]:
+    """Write files into a folder; return their checksums by name."""
+    for name, data in contents.items():
+        write_private_file(folder / name, data)
+    return {name: checksum(data) for name, data in contents.items()}
+
+
+def read_kept(path: Path, digest: str) -> bytes:
+    """Read a file of a backup; raise ``UsageError`` if it has another checksum than ``backup.json`` says."""
+    data = path.read_bytes()
+    if checksum(data) != digest:
+        raise UsageError(f"{path} has another checksum than backup.json says: it was changed")
+    return data
 
 
 def checksum(data: bytes) -> str:

@@ -37,17 +37,12 @@ class BrokerBackup(RepairBackup):
     wrong: tuple[tuple[Text, Number, tuple[Number, ...]], ...] = ()
     dark: tuple[Number, ...] = ()
     peers: tuple[tuple[Number, Text, _Port], ...] = ()
-    acts: tuple[_Act, ...]
-
-    @property
-    def changes(self) -> tuple[FileChange, ...]:
-        """The changes, in order."""
-        return self.acts
+    changes: tuple[_Act, ...] = Field(alias="acts")
 
     @property
     def topics(self) -> dict[str, str]:
         """The changed topics with their right ids."""
-        return {one.topic: one.topic_id for one in self.acts if isinstance(one, WriteId)}
+        return {one.topic: one.topic_id for one in self.changes if isinstance(one, WriteId)}
 
     @property
     def wrong_replicas(self) -> Mapping[tuple[str, int], frozenset[int]]:
@@ -69,19 +64,9 @@ class BrokerBackup(RepairBackup):
         """The other brokers that have to be stopped."""
         return [broker for broker, _, _ in self.peers]
 
-    def load(self) -> Self:
-        """Return the backup with the kept contents; see the changes for what is refused."""
-        return self.model_copy(update={"acts": tuple(one.load(self.folder, self.log_dirs) for one in self.acts)})
-
-    def keep(self, folder: Path) -> tuple[Self, dict[str, str]]:
-        """Write copies of everything that is changed into a folder."""
-        kept = [one.keep(folder) for one in self.acts]
-        sums = {name: checksum for _, part in kept for name, checksum in part.items()}
-        return self.model_copy(update={"acts": tuple(one for one, _ in kept)}), sums
-
     def write(self) -> Self:
         """Create the folder, if its disk has room for the copies."""
-        needed = sum(_disk_bytes(Path(one.stray)) for one in self.acts if isinstance(one, PutBack))
+        needed = sum(_disk_bytes(Path(one.stray)) for one in self.changes if isinstance(one, PutBack))
         existing = next(one for one in self.folder.absolute().parents if one.exists())
         if needed > shutil.disk_usage(existing).free:
             raise TopicIdRepairError(

@@ -192,9 +192,9 @@ def write_files(backup: BrokerBackup, local: ScannedBroker, check: Callable[[], 
         raise UsageError(f"{backup.folder} is of a repair that is {backup.state.value}")
     with broker_stopped(local.log_dirs):
         check()
-        for one in backup.not_done(backup.acts):
-            report(one.do(backup.acts))
-        if backup.not_done(backup.acts):
+        for one in backup.not_done(backup.changes):
+            report(one.do(backup.changes))
+        if backup.not_done(backup.changes):
             raise TopicIdRepairError(f"{backup.folder}: what was done does not read back; undo with --undo")
         return backup.at(RepairState.WRITTEN)
 
@@ -213,10 +213,10 @@ def undo_files(backup: BrokerBackup, local: ScannedBroker, check: Callable[[], N
         raise UsageError(f"{backup.folder}: this repair was undone already")
     with broker_stopped(local.log_dirs):
         check()
-        changes = backup.not_undone(backup.acts)
+        changes = backup.not_undone(backup.changes)
         backup = backup.at(RepairState.UNDOING)
         for one in changes:
-            report(one.undo(backup.acts))
+            report(one.undo(backup.changes))
         return backup.at(RepairState.UNDONE)
 
 
@@ -230,7 +230,7 @@ def check_written(backup: BrokerBackup, local: ScannedBroker) -> None:
     refuse_another_broker(backup, local)
     if backup.state not in (RepairState.WRITTEN, RepairState.DONE):
         raise UsageError(f"{backup.folder} is of a repair that is {backup.state.value}: run --step write first")
-    for one in backup.acts:
+    for one in backup.changes:
         if isinstance(one, WriteId):
             if read_metadata(one.folder) != one.after:
                 raise TopicIdRepairError(f"{one.path} has not the id {one.topic_id}: scan again")

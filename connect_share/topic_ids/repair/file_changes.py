@@ -11,18 +11,21 @@ import os
 import stat
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Final, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Annotated, Final, Literal, NamedTuple, Self
 
 from pydantic import Field
 
 from connect_share.errors import UsageError
-from connect_share.private_file import sync_folder, write_private_file
+from connect_share.private_file import sync_folder
 from connect_share.topic_ids.authority.authority import read_id
 from connect_share.topic_ids.errors import TopicIdRepairError
-from connect_share.topic_ids.repair.backup import BackupPart, Checksum, Number, Text, checksum
+from connect_share.topic_ids.repair.backup import BackupPart, Checksum, Number, Text, keep_files, read_kept
 from connect_share.topic_ids.repair.broker_folder import entries, held, is_directory, opened, replace_file
 from connect_share.topic_ids.scan.scanner import METADATA_FILE, directory_names
 from connect_share.topic_ids.scan.scans import CURRENT, STRAY
+
+if TYPE_CHECKING:
+    from connect_share.topic_ids.repair.broker_backup import BrokerBackup
 
 _CHUNK: Final = 1024 * 1024
 _LOG: Final = ".log"
@@ -65,31 +68,24 @@ class WriteId(BackupPart):
         """The path of the file after the repair."""
         return f"{self.folder}/{METADATA_FILE}"
 
-    def load(self, backup: Path, log_dirs: Sequence[str]) -> Self:
+    def load(self, backup: BrokerBackup) -> Self:
         """Return the change with the kept content.
 
         Raises:
             UsageError: the directory is none of the broker's, or id or content were changed.
         """
-        _check_place(self, self.folder, CURRENT, backup, log_dirs)
+        _check_place(self, self.folder, CURRENT, backup)
         if read_id(self.topic_id)[0] != self.topic_id:
-            raise UsageError(f"{backup}: backup.json has an id for {self.topic!a} that no topic has")
+            raise UsageError(f"{backup.folder}: backup.json has an id for {self.topic!a} that no topic has")
         before = None
         if self.before_sha256 is not None:
-            path = backup / f"{self.number}.before"
-            before = path.read_bytes()
-            if checksum(before) != self.before_sha256:
-                raise UsageError(f"{path} has another checksum than backup.json says: it was changed")
+            before = read_kept(backup.folder / f"{self.number}.before", self.before_sha256)
         return self.model_copy(update={"before": before})
 
     def keep(self, backup: Path) -> tuple[Self, dict[str, str]]:
         """Write both contents into a folder; return the change and the checksums."""
-        sums = {}
-        for suffix, data in (("before", self.before), ("after", self.after)):
-            if data is not None:
-                write_private_file(backup / f"{self.number}.{suffix}", data)
-                sums[f"{self.number}.{suffix}"] = checksum(data)
-        return self, sums
+        before = {} if self.before is None else {f"{self.number}.before": self.before}
+        return self, keep_files(backup, {**before, f"{self.number}.after": self.after})
 
     def preview(self, *, undo: bool) -> list[str]:
         """Return the lines that show it to people."""
@@ -164,7 +160,7 @@ class PutBack(BackupPart):
         """The size of the logs in the copy."""
         return sum(file.size for file in self._logs.values())
 
-    def load(self, backup: Path, log_dirs: Sequence[str]) -> Self:
+    def load(self, backup: BrokerBackup) -> Self:
         """Return the change.
 
         Raises:
@@ -173,7 +169,7 @@ class PutBack(BackupPart):
         """
         for path, state in ((self.folder, CURRENT), (self.stray, STRAY), (self.empty, CURRENT), (self.aside, STRAY)):
             if path is not None:
-                _check_place(self, path, state, backup, log_dirs)
+                _check_place(self, path, state, backup)
         if (self.empty is None) != (self.aside is None) or any(Path(one).name != one for one in self.files):
             raise ValueError(self.folder)
         return self
@@ -269,19 +265,19 @@ class PutBack(BackupPart):
 FileChange = WriteId | PutBack
 
 
-def _check_place(change: FileChange, path: str, state: str, backup: Path, log_dirs: Sequence[str]) -> None:
+def _check_place(change: FileChange, path: str, state: str, backup: BrokerBackup) -> None:
     """Refuse a path that is no directory of this partition, directly in a log dir."""
     place = Path(path)
     named = directory_names(place.name)
     if (
         named is None
-        or all(place != Path(one, place.name) for one in log_dirs)
+        or all(place != Path(one, place.name) for one in backup.log_dirs)
         or named[1:] != (change.partition, state)
         # Kafka cuts long names of directories that are not current.
         or not (named[0] == change.topic if state == CURRENT else change.topic.startswith(named[0]))
     ):
         raise UsageError(
-            f"{backup}: backup.json names {path!a}, which is no directory of {change.topic!a}, partition "
+            f"{backup.folder}: backup.json names {path!a}, which is no directory of {change.topic!a}, partition "
             f"{change.partition}, in the broker's log dirs; nothing was changed"
         )
 

@@ -9,12 +9,11 @@ from typing import Self
 from pydantic import Field
 
 from connect_share.errors import UsageError
-from connect_share.private_file import write_private_file
 from connect_share.topic_ids.authority.authority import read_id
 from connect_share.topic_ids.authority.znodes import json_object, with_id
 from connect_share.topic_ids.authority.zookeeper import Znode, ZooKeeper
 from connect_share.topic_ids.errors import TopicIdRepairError
-from connect_share.topic_ids.repair.backup import BackupPart, Checksum, RepairBackup, checksum
+from connect_share.topic_ids.repair.backup import BackupPart, Checksum, RepairBackup, checksum, keep_files, read_kept
 from connect_share.topic_ids.scan.scanner import directory_names
 
 
@@ -52,16 +51,19 @@ class ZnodeChange(BackupPart):
             new=new,
         )
 
-    def load(self, folder: Path) -> Self:
+    def keep(self, folder: Path) -> tuple[Self, dict[str, str]]:
+        """Write both contents into a folder; return the change and the checksums."""
+        return self, keep_files(folder, {self.before: self.old, self.after: self.new})
+
+    def load(self, backup: RepairBackup) -> Self:
         """Return the change with the kept contents.
 
         Raises:
             UsageError: contents or path were changed, or more than the id of the topic would be written.
         """
-        old, new = ((folder / Path(name).name).read_bytes() for name in (self.before, self.after))
-        for name, data, digest in ((self.before, old, self.before_sha256), (self.after, new, self.after_sha256)):
-            if checksum(data) != digest:
-                raise UsageError(f"{folder / name} has another checksum than backup.json says: it was changed")
+        folder = backup.folder
+        old = read_kept(folder / Path(self.before).name, self.before_sha256)
+        new = read_kept(folder / Path(self.after).name, self.after_sha256)
         named = directory_names(f"{self.topic}-0")
         if self.path != _path(self.topic) or named is None or named[0] != self.topic or self.topic in (".", ".."):
             raise UsageError(f"{folder}: backup.json names a znode that is no topic's")
@@ -144,30 +146,12 @@ class ZnodeBackup(RepairBackup):
     cluster_id: str | None
     change_controller: bool
     later: tuple[tuple[str, int], ...] = ()
-    znodes: tuple[ZnodeChange, ...]
-
-    @property
-    def changes(self) -> tuple[ZnodeChange, ...]:
-        """The changes, in order."""
-        return self.znodes
+    changes: tuple[ZnodeChange, ...] = Field(alias="znodes")
 
     def preview(self, *, undo: bool = False) -> list[str]:
         """Return the lines that show to people what would be done, or undone."""
         controller = ["one change of the controller"] if self.change_controller else []
         return super().preview(undo=undo) + controller
-
-    def load(self) -> Self:
-        """Return the backup with the kept contents; see the changes for what is refused."""
-        return self.model_copy(update={"znodes": tuple(one.load(self.folder) for one in self.znodes)})
-
-    def keep(self, folder: Path) -> tuple[Self, dict[str, str]]:
-        """Write all contents into a folder."""
-        sums = {}
-        for one in self.znodes:
-            for name, data in ((one.before, one.old), (one.after, one.new)):
-                write_private_file(folder / name, data)
-                sums[name] = checksum(data)
-        return self, sums
 
 
 def _path(topic: str) -> str:

@@ -100,12 +100,12 @@ def write_znodes(backup: ZnodeBackup, session: ZooKeeper, report: Report, wait_s
     now = _same_cluster(backup, session)
     refuse_reassignment(session)
     missing = backup.not_done(session)
-    _check_ids(now, {one.topic: one.new for one in backup.znodes}, whole=backup.change_controller)
+    _check_ids(now, {one.topic: one.new for one in backup.changes}, whole=backup.change_controller)
     for change in missing:
         report(change.do(session))
     if backup.change_controller:
-        _change_controller(backup.znodes, session, report, wait_s, option="--backup")
-    for one in backup.znodes:
+        _change_controller(backup.changes, session, report, wait_s, option="--backup")
+    for one in backup.changes:
         znode = session.get(one.path)
         if znode is None or id_in(znode.data) != id_in(one.new):
             raise TopicIdRepairError(
@@ -131,7 +131,7 @@ def undo_znodes(backup: ZnodeBackup, session: ZooKeeper, report: Report, wait_s:
     now = _same_cluster(backup, session)
     refuse_reassignment(session)
     left = backup.not_undone(session)
-    with_id_before = [one for one in backup.znodes if not one.had_no_id]
+    with_id_before = [one for one in backup.changes if not one.had_no_id]
     first = {one.topic: one.old for one in with_id_before if one in left}
     _check_ids(now, first, whole=backup.change_controller)
     backup = backup.at(RepairState.UNDOING)
@@ -140,7 +140,7 @@ def undo_znodes(backup: ZnodeBackup, session: ZooKeeper, report: Report, wait_s:
             report(one.undo(session))
     if backup.change_controller and with_id_before:
         _change_controller(with_id_before, session, report, wait_s, option="--undo")
-    for one in backup.znodes:
+    for one in backup.changes:
         if one in left and one.had_no_id:
             report(one.undo(session))
     backup.at(RepairState.UNDONE)
@@ -239,7 +239,7 @@ def _await_isr(backup: ZnodeBackup, session: ZooKeeper, report: Report, wait_s: 
         now = session.authority()
         short = [
             f"{name}-{number}"
-            for name in (one.topic for one in backup.znodes)
+            for name in (one.topic for one in backup.changes)
             for number, one in sorted(now.topics[name].partitions.items())
             if (name, number) not in later and not set(one.isr) >= set(one.replicas)
         ]
