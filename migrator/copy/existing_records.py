@@ -46,12 +46,18 @@ class _Key:
 
 @dataclass
 class _Gaps:
-    """Places in one partition, counted from 1, from which the destination is not what was sent there."""
+    """Places in one partition, counted from 1, from which the destination is not what was sent there.
 
+    Attributes:
+        highest: offset at the destination of the records found so far.
+    """
+
+    highest: int = -1
     _keys: dict[bytes | None, _Key] = field(default_factory=dict)
 
     def found(self, record: Record, at: int, offset: int) -> None:
         """Note a record that is there: earlier ones of its key may have been compacted away, none behind it may be older."""
+        self.highest = max(self.highest, offset)
         key = self._keys.setdefault(record.key, _Key())
         key.missing = None
         key.overtaken = offset < key.last_offset
@@ -165,12 +171,19 @@ class ExistingRecords:
                     gaps[number].missed(record, at[number])  # whether it was written or will be: what it removes may go
                 continue
             missing = gaps.setdefault(number, _Gaps())
-            if (known := identity(record)) in counts:
+            known = identity(record)
+            offset = self.offsets[number].get(known)
+            if offset is None:
+                missing.missed(record, at[number])
+            elif known in counts:
                 counts[known] -= 1
                 if not counts[known]:
                     del counts[known]
                 lengths[number] = at[number]
-                missing.found(record, at[number], self.offsets[number][known])
+                missing.found(record, at[number], offset)
+            elif offset == missing.highest:
+                # The cleaner has removed an identical record before this one; the one that is left was taken for that.
+                missing.found(record, at[number], offset)
             else:
                 missing.missed(record, at[number])
         for number, missing in gaps.items():

@@ -373,6 +373,14 @@ def test_what_is_there_twice_in_order_is_not_sent_again() -> None:
     assert len(resumed(sent, sent, sent)) == 6
 
 
+def test_an_identical_record_was_compacted_away() -> None:
+    keys = [b"g.commit-a", b"g.commit-b", b"g.commit-a", b"g.connector-c", b"g.connector-c"]
+    sent = [Record("", 0, 0, 1, key, b"1") for key in keys]
+    sent[4] = replace(sent[4], value=b"2")
+    assert len(resumed(sent, [sent[1], sent[2], sent[4]])) == 3
+    assert resumed(sent, [sent[0], sent[1], sent[4]])[3:] == [b"1", b"1", b"2"]  # the second was refused
+
+
 def by_key(records: Iterable[Record]) -> dict[bytes | None, list[bytes]]:
     found: dict[bytes | None, list[bytes]] = {}
     for record in records:
