@@ -22,12 +22,12 @@ from migrator.cutover.seal_records import (
     seal,
 )
 from migrator.errors import AlreadyAppliedError, CutoverError
-from migrator.facts.manifest import Manifest
+from migrator.facts.manifest import Manifest, MigrationStatus
 from migrator.facts.migration_run import MigrationRun, only_one
 from migrator.facts.readiness import check_all
 from migrator.progress import Progress, Silent
 from migrator.verify.new_writes import require_unused
-from migrator.verify.verification import Verification, VerifyEngine, verify_plan
+from migrator.verify.verification import Verification, VerifyEngine, compare_sides
 
 TIMEOUT_S: Final = 120.0
 _RETRY_S: Final = 0.2
@@ -113,7 +113,7 @@ def cut_over(
         if sealed is None:
             progress.phase("copying what is left", 0)
             _catch_up(run, Follower(run), deadline_s)
-            verification = verify_plan(run, engine=engine, progress=progress)
+            verification = compare_sides(run, engine=engine, progress=progress)
             if not verification.equal:
                 again = "; apply --follow continues" if run.plan.follow else ""
                 raise CutoverError(
@@ -121,6 +121,7 @@ def cut_over(
                     f"{run.plan_path} shows them; nothing was fenced or sealed, the old workers may be started "
                     f"again{again}"
                 )
+            run.update(status=MigrationStatus.VERIFIED)
             how = how or default_how(run.plan)
         else:
             how = sealed.how  # a cut-over that was killed while it sealed: both sides were equal then

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
@@ -11,7 +12,7 @@ from connect_share.admin import Admin
 from connect_share.records import OffsetRange, TopicType
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import Isolation
-from migrator.errors import PlanRejectedError
+from migrator.errors import AlreadyAppliedError, PlanRejectedError
 from migrator.facts.inspection import (
     BUSY_TOPIC_WAIT_S,
     ExistingTopic,
@@ -21,7 +22,7 @@ from migrator.facts.inspection import (
     require_topic,
 )
 from migrator.facts.manifest import Manifest, MigrationStatus
-from migrator.facts.migration_run import MigrationRun
+from migrator.facts.migration_run import MigrationRun, only_one
 from migrator.facts.worker_clients import admin_of, client_id_of
 from migrator.progress import Progress, Silent
 from migrator.second_process import SecondProcess, is_worth_it, second_process
@@ -165,9 +166,31 @@ def verify_plan(
     progress: Progress | None = None,
     two_processes: bool = False,
 ) -> Verification:
-    """Compare the planned source ranges with the shared topics as they are now; writes nothing to Kafka.
+    """Compare both sides as :func:`compare_sides`; when they are equal, a copied plan's manifest becomes ``verified``.
 
-    When both are equal and the plan was copied, its manifest becomes ``verified``.
+    The manifest stays as it is while another process works with the plan, or if one has changed it since it was read.
+
+    Raises:
+        ConnectShareError: as :func:`compare_sides`.
+        PlanFileError: the manifest cannot be written.
+    """
+    verification = compare_sides(run, engine=engine, progress=progress, two_processes=two_processes)
+    compared = run.manifest
+    if verification.equal and compared is not None and compared.status is MigrationStatus.COPIED:
+        with contextlib.suppress(AlreadyAppliedError), only_one(run.plan_path):
+            if Manifest.load(run.manifest_path) == compared:
+                run.save(compared.model_copy(update={"status": MigrationStatus.VERIFIED}))
+    return verification
+
+
+def compare_sides(
+    run: MigrationRun,
+    *,
+    engine: VerifyEngine | None = None,
+    progress: Progress | None = None,
+    two_processes: bool = False,
+) -> Verification:
+    """Compare the source ranges that were copied with the shared topics as they are now; writes nothing.
 
     Args:
         run: the plan; it need not be locked.
@@ -181,10 +204,10 @@ def verify_plan(
     """
     large = is_worth_it(sum(each.offset_range.end - each.offset_range.start for each in run.plan.slices()))
     with second_process(wanted=two_processes and large and engine is None) as second:
-        return _verify(run, engine or local_verify_engine(progress or Silent(), second))
+        return _compare(run, engine or local_verify_engine(progress or Silent(), second))
 
 
-def _verify(run: MigrationRun, engine: VerifyEngine) -> Verification:
+def _compare(run: MigrationRun, engine: VerifyEngine) -> Verification:
     manifest, path = run.manifest, run.manifest_path
     warnings: list[str] = []
     if manifest is None:
@@ -205,12 +228,9 @@ def _verify(run: MigrationRun, engine: VerifyEngine) -> Verification:
                 f"new workers have written since: {describe_written(written)}; do not start the old ones, "
                 f"connect-share-migrate seal {run.plan_path} seals the source"
             )
-    equal = not differences
-    if equal and manifest is not None and manifest.status is MigrationStatus.COPIED:
-        run.save(manifest.model_copy(update={"status": MigrationStatus.VERIFIED}))
     return Verification(
         run_id=run.plan.run_id,
-        equal=equal,
+        equal=not differences,
         compared=len(jobs),
         differences=tuple(sorted(differences, key=str)),
         warnings=tuple(warnings),

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,8 +21,13 @@ from connect_share.state import TargetState, replay_config, replay_offsets, repl
 from migrator.apply.follow import request_path
 from migrator.errors import AlreadyAppliedError, CutoverError, PlanRejectedError
 from migrator.facts.manifest import Manifest, MigrationStatus, manifest_path
+from migrator.facts.migration_run import only_one
 from migrator.plan.plan import MigrationPlan
 from migrator.planner.moves import Intent
+from migrator.progress import Silent
+from migrator.verify.equality import StateDifference
+from migrator.verify.verification import local_verify_engine
+from migrator.verify.verify_job import VerifyJob
 from tests.support.connect_member import ConnectMember
 from tests.support.migration_runs import apply_plan, cut_over, follow_plan, preview_cutover, roll_back, verify_plan
 from tests.support.migration_site import (
@@ -106,6 +111,26 @@ def mirrored(plan: Path) -> int:
         return 0
     followed = Manifest.load(path).followed
     return 0 if followed is None else followed.written
+
+
+def test_a_verification_keeps_what_was_mirrored_meanwhile(site: Site) -> None:
+    plan = followed_plan(site)
+    apply_plan(plan)
+
+    def follow_meanwhile(jobs: Sequence[VerifyJob]) -> Iterator[list[StateDifference]]:
+        lay_down(site, "own", TopicType.OFFSET, [pair('["late",{"p":1}]', '{"at":1}')])
+        follow_plan(plan, stopped=lambda: True, report=lambda _: None)
+        yield from local_verify_engine(Silent())(jobs)
+
+    before = mirrored(plan)
+    assert verify_plan(plan, engine=follow_meanwhile).equal
+    assert mirrored(plan) == before + 1
+    assert Manifest.load(manifest_path(plan)).status is MigrationStatus.COPIED
+    with only_one(plan):
+        assert verify_plan(plan).equal
+    assert Manifest.load(manifest_path(plan)).status is MigrationStatus.COPIED
+    assert verify_plan(plan).equal
+    assert Manifest.load(manifest_path(plan)).status is MigrationStatus.VERIFIED
 
 
 def in_order(site: Site, topic_type: TopicType) -> list[tuple[bytes, bytes | None, int]]:
