@@ -6,6 +6,7 @@ import argparse
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -28,7 +29,14 @@ def unpack(revision: str, folder: Path) -> Path:
     return folder
 
 
-def walks(root: Path) -> Mapping[str, Mapping[str, int]]:
+def measure_starts(result: Path) -> None:
+    """Measure a few starts, for a report of them."""
+    words = ["--embedded", "--scenarios", "tiny", "--contenders", "python,librdkafka", "--rounds", "1"]
+    command = [sys.executable, "-m", "spark_jobs.benchmark_startup", *words, "--no-storm", "--no-latency"]
+    subprocess.run([*command, "--result", str(result)], cwd=ROOT, stdout=sys.stderr, check=True)
+
+
+def walks(root: Path, result: Path) -> Mapping[str, Mapping[str, int]]:
     """Walk through a tree on a broker of its own; give the counts of each walk."""
     with LocalBroker() as broker, tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -38,6 +46,7 @@ def walks(root: Path) -> Mapping[str, Mapping[str, int]]:
             "connect.management.topic.sharing.support": "enabled",
             "interceptor.classes": "connectshare.TopicSharingInterceptor",
         }
+        shutil.copy(result, folder / "result.json")
         write_properties(folder / "old.properties", old)
         write_properties(folder / "new.properties", new)
         done = subprocess.run(
@@ -89,7 +98,9 @@ def main(argv: Sequence[str]) -> int:
         sizes = {revision: measure(tree) for revision, tree in trees.items()}
         print("\n".join(size_lines(sizes)))
         if options.walks:
-            print("\n".join(walk_lines({revision: walks(tree) for revision, tree in trees.items()})))
+            result = Path(name) / "result.json"
+            measure_starts(result)
+            print("\n".join(walk_lines({revision: walks(tree, result) for revision, tree in trees.items()})))
         if options.details:
             for revision, size in sizes.items():
                 print(

@@ -19,9 +19,9 @@ from typing import Any
 
 from connect_share import ConnectStorage, Record, WorkerConfig, replay_config
 from migrator.cli.__main__ import main as migrate
-from spark_jobs import benchmark_startup
+from spark_jobs.startup import report as benchmark_report
 
-ROOT = Path(benchmark_startup.__file__).parents[1]
+ROOT = Path(benchmark_report.__file__).parents[2]
 PACKAGES = tuple(f"{ROOT / package}/" for package in ("connect_share", "migrator", "spark_jobs"))
 
 
@@ -107,7 +107,7 @@ def report(folder: Path) -> dict[str, int]:
     """A result of the start-up benchmark into its report."""
     with walking() as walk:
         walk.recording = True
-        if benchmark_startup.main(["--result", str(folder / "result.json"), "--report", str(folder / "report")]) != 0:
+        if benchmark_report.main([str(folder / "result.json"), "--to", str(folder / "report")]) != 0:
             raise SystemExit("no report")
     return walk.result()
 
@@ -122,6 +122,7 @@ def main() -> None:
         "start of a storage": (start, old),
         "put_connector_config": (put_connector_config, old),
         "apply": (apply, folder),
+        "benchmark -> report": (report, folder),
     }
     found = {}
     said = StringIO()
