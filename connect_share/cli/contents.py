@@ -39,7 +39,7 @@ class TopicContents:
     """
 
     topic: str
-    groups: dict[Group, Any] = field(default_factory=dict)
+    groups: dict[Group, Any] = field(default_factory=dict, repr=False)
     records: dict[Group, int] = field(default_factory=dict)
     others: int = 0
     unrecognized: int = 0
