@@ -1,15 +1,7 @@
 """Advice on topic settings that would make starts shorter, and on dangers in the topics. Pure.
 
 A setting is only advised where the gain is real: the records in the topic now, less those that :func:`remains` for the
-other settings, in seconds of each start by the cost model. A setting that others make superfluous is not advised.
-
-What is never advised, whatever it would gain:
-
-* ``delete.retention.ms`` below a day: a reader that pauses longer, or a checkpoint that is older, can miss a removal;
-* ``segment.bytes`` below ``max.message.bytes``: the broker would refuse the batches of large records;
-* anything that lets the cleaner work faster on a config topic where a group's newest record is a tombstone: once that is
-  taken, workers that start later have another position than those that run, and the group is stuck. Removals by groups
-  with prefixed keys are written as JSON null for this reason.
+other settings, in seconds of each start by the cost model. docs/start-up.md says what is never advised, and why.
 """
 
 from __future__ import annotations

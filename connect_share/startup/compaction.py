@@ -1,14 +1,7 @@
-"""Estimates of what a topic's settings keep from the cleaner.
+"""Estimates of what a topic's settings keep from the cleaner: bounds, derived from the records, see docs/start-up.md.
 
-A broker does not say where its segments begin, how far the cleaner has been (its checkpoint), or how large the batches
-are on disk. So everything here is derived from the records, as a bound:
-
-* The active segment is never cleaned. It holds at most the last ``segment.bytes`` of a partition, and at most the records
-  whose timestamp is not older than that of the newest one by ``segment.ms`` (or ``max.compaction.lag.ms``, if that is less):
-  a segment is rolled when a record arrives that would break this, never by time alone. Bytes are those of keys and values; on
-  disk records take more, or with compression less. Chunks of :class:`~connect_share.startup.profile.Chunk` are counted whole.
-* Where the cleaner has been there are no two records of one key. So the clean part ends before the first record that
-  supersedes another, and the dirty ratio is at least what follows from that.
+Bytes are those of keys and values; on disk records take more, or with compression less. Each
+:class:`~connect_share.startup.profile.Chunk` is counted whole. Where the cleaner has been, no key has two records.
 
 Source: ``LogSegment.shouldRoll``, ``LogConfig.maxSegmentMs``, ``LogCleanerManager`` of Kafka 4.3.
 """
@@ -141,40 +134,28 @@ class Hidden:
     Attributes:
         held: everything in the active segments (and younger than ``min.compaction.lag.ms``).
         superseded: records that could go, were it not for them.
-        everything: the active segment may be all there is, in every partition that has records.
+        dirty_ratio: 0 to 1, the lowest that the cleaner can see: of the dirtiest partition, which it would clean first;
+            ``None`` if the active segments may be all there is, so that there is nothing to clean.
     """
 
     held: Amount
     superseded: Amount
-    everything: bool
+    dirty_ratio: float | None
 
 
 def hidden(topic: TopicProfile, settings: CleanerSettings, now_ms: int) -> Hidden:
-    """Estimate what the last segments hide from the cleaner."""
-    held, superseded, everything = Amount(), Amount(), True
+    """Estimate what the last segments hide from the cleaner, and how dirty the rest is."""
+    held, superseded, ratios = Amount(), Amount(), []
     for partition in topic.partitions:
         first = hidden_from(partition.chunks, settings, now_ms)
         held += _sum(partition.chunks[first:])
         superseded += _superseded(partition.chunks[first:])
-        everything = everything and first == 0
-    return Hidden(held, superseded, everything)
-
-
-def dirty_ratio_at_least(topic: TopicProfile, settings: CleanerSettings, now_ms: int) -> float | None:
-    """Estimate the lowest dirty ratio the cleaner can see: of the dirtiest partition, which it would clean first.
-
-    Returns:
-        0 to 1; ``None`` if the active segments may be all there is, so that there is nothing to clean.
-    """
-    ratios = []
-    for partition in topic.partitions:
-        first = hidden_from(partition.chunks, settings, now_ms)
         cleanable = _sum(partition.chunks[:first]).bytes
         if cleanable:
             clean_end = partition.bytes_before_superseding
             clean = cleanable if clean_end is None else min(clean_end, cleanable)
             ratios.append((cleanable - clean) / cleanable)
-    return max(ratios, default=None)
+    return Hidden(held, superseded, max(ratios, default=None))
 
 
 def remains(topic: TopicProfile, settings: CleanerSettings, now_ms: int) -> Amount:

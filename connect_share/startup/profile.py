@@ -10,7 +10,8 @@ a fixed number of chunks along each partition.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from hashlib import blake2b
 from typing import Any, Final
@@ -344,14 +345,7 @@ class TopicProfile:
 
 
 def _in_several(partitions: Iterable[bytes]) -> int:
-    seen: set[bytes] = set()
-    several: set[bytes] = set()
-    for digests in partitions:
-        for digest in _pieces(digests):
-            (several if digest in seen else seen).add(digest)
-    return len(several)
-
-
-def _pieces(digests: bytes) -> Iterator[bytes]:
-    for position in range(0, len(digests), _DIGEST_BYTES):
-        yield digests[position : position + _DIGEST_BYTES]
+    pieces = (
+        digests[at : at + _DIGEST_BYTES] for digests in partitions for at in range(0, len(digests), _DIGEST_BYTES)
+    )
+    return sum(times > 1 for times in Counter(pieces).values())

@@ -8,9 +8,8 @@ from typing import Any, Final
 
 from connect_share.records import TopicType
 from connect_share.startup.advice import Advice, advise
-from connect_share.startup.compaction import SHOWN_SETTINGS, CleanerSettings, Hidden, dirty_ratio_at_least, hidden
-from connect_share.startup.cost_model import StartSize
-from connect_share.startup.model_file import FittedModel
+from connect_share.startup.compaction import SHOWN_SETTINGS, CleanerSettings, Hidden, hidden
+from connect_share.startup.cost_model import FittedModel, StartSize
 from connect_share.startup.profile import Count, Group, TopicProfile, total
 
 SHIPPED_NAME: Final = "shipped"
@@ -22,6 +21,10 @@ class ProfiledTopic:
 
     profile: TopicProfile
     configs: Mapping[str, str] | None
+
+    def hidden(self, now_ms: int) -> Hidden | None:
+        """Estimate what the last segments hide; ``None`` where the settings could not be read."""
+        return None if self.configs is None else hidden(self.profile, CleanerSettings.of(self.configs), now_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,25 +159,16 @@ def _topic_members(topic_type: TopicType, topic: ProfiledTopic, now_ms: int) -> 
         "settings": None if configs is None else {name: configs[name] for name in SHOWN_SETTINGS if name in configs},
         "estimated": None,
     }
-    estimates = estimated(topic, now_ms)
-    if estimates is not None:
-        behind, dirty = estimates
+    behind = topic.hidden(now_ms)
+    if behind is not None:
         members["estimated"] = {
             "hidden_records_at_most": round(behind.held.records),
             "hidden_bytes_at_most": round(behind.held.bytes),
             "hidden_superseded_records_at_most": round(behind.superseded.records),
             "hidden_superseded_bytes_at_most": round(behind.superseded.bytes),
-            "dirty_ratio_at_least": dirty,
+            "dirty_ratio_at_least": behind.dirty_ratio,
         }
     return members
-
-
-def estimated(topic: ProfiledTopic, now_ms: int) -> tuple[Hidden, float | None] | None:
-    """Estimate what the last segments hide, and the dirty ratio; nothing where settings could not be read."""
-    if topic.configs is None:
-        return None
-    settings = CleanerSettings.of(topic.configs)
-    return hidden(topic.profile, settings, now_ms), dirty_ratio_at_least(topic.profile, settings, now_ms)
 
 
 def _group_members(start: PredictedStart) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from connect_share.console import Output, shown_group
 from connect_share.records import TopicType
 from connect_share.startup.advice import SettingChange
 from connect_share.startup.profile import Count, total
-from connect_share.startup.report import SHIPPED_NAME, PredictedStart, StartupProfile, estimated, members
+from connect_share.startup.report import SHIPPED_NAME, PredictedStart, StartupProfile, members
 
 MOST_GROUPS: Final = 20
 """Groups in a table; those with the most bytes. All are in the JSON form."""
@@ -61,11 +61,11 @@ def _topics(found: StartupProfile, out: Output) -> None:
     rows = []
     for topic_type, topic in found.topics.items():
         count = topic.profile.total()
-        estimates = estimated(topic, found.now_ms)
+        hidden = topic.hidden(found.now_ms)
         hides, dirty = None, None
-        if estimates is not None:
-            hides = f"up to {_size(estimates[0].superseded.bytes)}"
-            dirty = "nothing to clean" if estimates[1] is None else f"{estimates[1]:.2f} or more"
+        if hidden is not None:
+            hides = f"up to {_size(hidden.superseded.bytes)}"
+            dirty = "nothing to clean" if hidden.dirty_ratio is None else f"{hidden.dirty_ratio:.2f} or more"
         rows.append(
             (
                 topic.profile.topic,

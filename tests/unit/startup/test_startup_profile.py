@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from connect_share.keys import prefix_key, split_key
 from connect_share.records import Record, TopicType
-from connect_share.startup.compaction import CleanerSettings, dirty_ratio_at_least, hidden, hidden_from, remains
+from connect_share.startup.compaction import CleanerSettings, hidden, hidden_from, remains
 from connect_share.startup.profile import (
     MOST_CHUNKS,
     Count,
@@ -196,7 +196,8 @@ def test_hidden_is_what_is_superseded_from_the_last_segment_on(
             break
         first -= 1
     found = hidden(profile, settings, NOW_MS)
-    assert (found.held.records, found.everything) == (len(records) - first, first == 0)
+    assert found.held.records == len(records) - first
+    assert (found.dirty_ratio is None) == (first == 0)
     superseded = 0
     for index, record in enumerate(records):
         later = [
@@ -224,7 +225,7 @@ def test_the_dirty_ratio_is_never_claimed_higher_than_it_is(
     newest = {record.key: record.offset for record in head}
     head = [record for record in head if newest[record.key] == record.offset]
     profile = counted(topic_type, [*head, *tail], step_bytes=1)
-    claimed = dirty_ratio_at_least(profile, settings, NOW_MS)
+    claimed = hidden(profile, settings, NOW_MS).dirty_ratio
     if claimed is None:
         return
     first = hidden_from(profile.partitions[0].chunks, settings, NOW_MS)
