@@ -12,7 +12,6 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,7 +22,7 @@ from connect_share.embedded.errors import EmbeddedError
 from connect_share.embedded.jvm import QUICK, STEADY, java_arguments, write_log_settings
 from connect_share.java_runtime import java_command
 
-_SOURCES: Final = Path(__file__).with_name("java")
+_TIME_STORES: Final = Path(__file__).with_name("java") / "TimeStores.java"
 _COMPILE_S: Final = 180
 _RUN_S: Final = 900
 
@@ -70,60 +69,40 @@ def compiled(sources: Sequence[Path], libraries: str) -> Path:
     return folder
 
 
-def _run(name: str, arguments: Sequence[str], jars: Sequence[Path]) -> list[dict[str, Any]]:
-    """Run one of our programs on Kafka's jars and ``jars``; return the JSON objects it printed.
-
-    Raises:
-        EmbeddedError: it ended with an error or not in time.
-    """
+def _time_stores(arguments: Sequence[object], jars: Sequence[Path]) -> list[dict[str, Any]]:
+    """Run ``TimeStores`` on Kafka's jars and ``jars``; return the JSON objects it printed."""
     libraries = ensure_artifacts(f"kafka-{DEFAULT_VERSION}")
-    classes = compiled([_SOURCES / f"{name}.java"], class_path(libraries))
+    classes = compiled([_TIME_STORES], class_path(libraries))
     folder = run_folder("java")
     try:
         command = java_arguments(
             libraries,
-            name,
-            arguments,
+            _TIME_STORES.stem,
+            list(map(str, arguments)),
             options=(*STEADY, "-Xmx2g"),
             log_settings=write_log_settings(folder, "error"),
             more_classes=[classes, *jars],
         )
         done = subprocess.run(command, capture_output=True, text=True, timeout=_RUN_S, check=False)
     except subprocess.TimeoutExpired as exc:
-        raise EmbeddedError(f"{name} did not end within {_RUN_S:g} s") from exc
+        raise EmbeddedError(f"{_TIME_STORES.stem} did not end within {_RUN_S:g} s") from exc
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     if done.returncode != 0:
-        raise EmbeddedError(f"{name} ended with {done.returncode}: {(done.stdout + done.stderr)[-2_000:]}")
+        raise EmbeddedError(f"{_TIME_STORES.stem} ended with {done.returncode}: {(done.stdout + done.stderr)[-2_000:]}")
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
 
 
-@dataclass(frozen=True, slots=True)
-class JavaStart:
-    """One start of Java's three stores, in seconds, one after the other as a worker does it.
-
-    Attributes:
-        run: 0 is the first of its JVM, that is a cold one.
-        cpu_s: CPU time of the JVM meanwhile, all threads.
-    """
-
-    run: int
-    offsets_s: float
-    status_s: float
-    config_s: float
-    total_s: float
-    cpu_s: float
-    connectors: int
-    config_offset: int
-
-
-def time_java_stores(worker_file: Path, runs: int, *, jars: Sequence[Path] = ()) -> list[JavaStart]:
+def time_java_stores(worker_file: Path, runs: int, *, jars: Sequence[Path] = ()) -> list[dict[str, float]]:
     """Return the times of several starts, in one JVM, of the real Java stores on the topics of a worker file.
 
+    A start has the seconds ``config_s``, ``status_s`` and ``offsets_s``, in sum ``total_s``, and ``cpu_s``, the CPU time of
+    all threads of the JVM meanwhile. The first one is that of a cold JVM.
+
     Raises:
-        EmbeddedError: the program failed.
+        EmbeddedError: the program ended with an error, or not in time.
     """
-    return [JavaStart(**line) for line in _run("TimeStores", [str(worker_file), str(runs)], jars)]
+    return _time_stores([worker_file, runs], jars)
 
 
 def time_java_puts(
@@ -134,7 +113,6 @@ def time_java_puts(
     The ``uncounted`` puts come first, while the JVM warms up.
 
     Raises:
-        EmbeddedError: the program failed.
+        EmbeddedError: the program ended with an error, or not in time.
     """
-    lines = _run("TimePuts", [str(worker_file), str(puts), str(uncounted)], jars)
-    return {line["store"]: line["seconds"] for line in lines}
+    return {line["store"]: line["seconds"] for line in _time_stores([worker_file, puts, uncounted], jars)}

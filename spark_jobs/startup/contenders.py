@@ -74,9 +74,9 @@ def _java(file_of: Callable[[Files], Path], jars: Sequence[Path] = ()) -> Callab
     def run(files: Files, warm: int) -> list[Start]:
         return [
             Start(
-                seconds=each.total_s,
-                topics={"config": each.config_s, "status": each.status_s, "offset": each.offsets_s},
-                cpu_seconds=each.cpu_s,
+                seconds=each["total_s"],
+                topics={"config": each["config_s"], "status": each["status_s"], "offset": each["offsets_s"]},
+                cpu_seconds=each["cpu_s"],
             )
             for each in time_java_stores(file_of(files), 1 + warm, jars=jars)
         ]

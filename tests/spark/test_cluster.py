@@ -114,7 +114,7 @@ def test_the_wheel_holds_the_product_and_the_jar_and_nothing_of_the_lab(wheel: P
     assert {name for name in files if name.endswith(".py")} == modules
     assert not [name for name in files if "lab/" in name or "/drill" in name or "compatibility" in name]
     # What the demo and "--embedded" of an installed wheel need beside modules.
-    for name in ("artifacts.lock.json", "java/TimeStores.java", "java/TimePuts.java"):
+    for name in ("artifacts.lock.json", "java/TimeStores.java"):
         assert f"connect_share/embedded/{name}" in files
 
 
