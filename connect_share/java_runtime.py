@@ -84,18 +84,6 @@ def java_command() -> Path:
     return home / "bin" / "java"
 
 
-def keytool_command() -> Path:
-    """Return the ``keytool`` that belongs to :func:`java_command`.
-
-    Raises:
-        JavaMissingError: there is none.
-    """
-    tool = java_command().resolve().with_name("keytool")
-    if not tool.exists():
-        raise JavaMissingError(f"{tool} is missing; {_REMEDY}")
-    return tool
-
-
 def java_home_for_spark() -> Path | None:
     """Return a ``JAVA_HOME`` under which PySpark starts; ``None`` when the machine's own Java does.
 
@@ -104,12 +92,9 @@ def java_home_for_spark() -> Path | None:
     """
     if system_java() is not None:
         return None
-    home = _wheel_home()
-    if home is None:
-        raise JavaMissingError(f"no Java {MINIMUM} or later was found; {_REMEDY}")
     wrapper_home = cache_folder() / "java-home"
     wrapper = wrapper_home / "bin" / "java"
-    text = _WRAPPER.format(java=home / "bin" / "java")
+    text = _WRAPPER.format(java=java_command())
     if not wrapper.exists() or wrapper.read_text() != text:
         wrapper.parent.mkdir(parents=True, exist_ok=True)
         fresh = wrapper.with_name(f"java.{os.getpid()}")

@@ -13,7 +13,7 @@ from connect_share.errors import ConfigError, InvalidClusterGroupIdError
 from connect_share.keys import ClusterGroupId
 from connect_share.records import TopicType
 from connect_share.worker_config import client_translation
-from connect_share.worker_config.client_settings import ClientSettings, Isolation, is_secret_property, refusal
+from connect_share.worker_config.client_settings import ClientSettings, Isolation, refusal
 from connect_share.worker_config.config_providers import resolve_variables
 from connect_share.worker_config.properties import load_properties
 
@@ -276,9 +276,3 @@ class WorkerConfig(BaseModel):
     def producer_settings(self) -> ClientSettings:
         """Settings of the internal producers."""
         return self.client_settings().overlaid(client_translation.producer_tuning(self.originals))
-
-    def shown_properties(self) -> dict[str, str]:
-        """All properties, secrets hidden; for people."""
-        return {
-            name: "[hidden]" if is_secret_property(name) else value for name, value in sorted(self.originals.items())
-        }

@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 from connect_share.embedded.broker import LocalBroker
 from connect_share.embedded.errors import EmbeddedError
-from connect_share.java_runtime import keytool_command
+from connect_share.java_runtime import java_command
 
 STORE_PASSWORD: Final = "store-password"
 _MODULES: Final = {
@@ -102,6 +102,7 @@ class SecureBroker(LocalBroker):
 
 
 def _keytool(*arguments: str) -> None:
-    done = subprocess.run([str(keytool_command()), *arguments], capture_output=True, text=True, timeout=60, check=False)
+    tool = java_command().resolve().with_name("keytool")
+    done = subprocess.run([str(tool), *arguments], capture_output=True, text=True, timeout=60, check=False)
     if done.returncode != 0:
         raise EmbeddedError(f"keytool {arguments[0]} failed: {(done.stdout + done.stderr)[-500:]}")

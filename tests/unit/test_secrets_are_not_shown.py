@@ -110,7 +110,7 @@ def holders() -> Iterator[object]:
     yield from (offset, offset.snapshot())
     yield Record("t", 0, 1, 1, secret, secret, (("h", secret),))
     worker = WorkerConfig.from_properties(PROPERTIES)
-    yield from (worker, worker.client_settings(), worker.consumer_settings(), worker.shown_properties())
+    yield from (worker, worker.client_settings(), worker.consumer_settings())
     yield TopicSet.from_flags("h:1", {}, {"sasl.password": SECRET})
     settings, nothing = worker.consumer_settings(), typing.cast("Any", None)
     side = Side((), Isolation.READ_COMMITTED, settings, "x")
