@@ -6,6 +6,7 @@ import argparse
 import json
 import shlex
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,7 @@ def check_topics(arguments: argparse.Namespace, out: Output) -> int:
         out.json(
             {
                 "topics": list(inspection.topics),
-                "differences": [{"topic": topic, **found.to_dict()} for topic, found in inspection.differences],
+                "differences": [{"topic": topic, **asdict(found)} for topic, found in inspection.differences],
                 "findings": [finding.to_dict() for finding in inspection.findings],
                 "reassignment": plan,
                 "reassignment_file": None if written is None else str(written),

@@ -27,9 +27,9 @@ CREATE_TIMEOUT_S: Final = 60.0
 _FIRST_RETRY_S: Final = 0.1
 _LAST_RETRY_S: Final = 1.0
 _LONGEST_TRY_S: Final = 10.0
-_TOO_FEW: Final = "INVALID_REPLICATION_FACTOR"
+TOO_FEW: Final = "INVALID_REPLICATION_FACTOR"
 # These errors can pass: a replica's broker is starting, or a controller is being elected.
-_TRY_AGAIN: Final = frozenset({_TOO_FEW, "REQUEST_TIMED_OUT", "_TIMED_OUT", "NOT_CONTROLLER"})
+_TRY_AGAIN: Final = frozenset({TOO_FEW, "REQUEST_TIMED_OUT", "_TIMED_OUT", "NOT_CONTROLLER"})
 
 
 def ensure_topic(
@@ -60,9 +60,7 @@ def ensure_topic(
     description = known or admin.describe_topics([spec.topic]).get(spec.topic)
     created = False
     if description is None:
-        attempt = _Attempt(admin, spec, timeout_s, stopping or threading.Event())
-        created = attempt.create()
-        description = attempt.existing
+        created = _Attempt(admin, spec, timeout_s, stopping or threading.Event()).create()
     if not created:
         description = description or admin.describe_topics([spec.topic]).get(spec.topic)
         check_cleanup_policy(admin, spec)
@@ -88,14 +86,13 @@ def refused_setting(spec: TopicSpec, error: BrokerError) -> ConfigError | None:
     )
 
 
-def replicas_wanted(admin: Admin, spec: TopicSpec) -> int | None:
-    """Return the replicas of a new topic: those asked for or the brokers' default; ``None`` if that is not known."""
-    if spec.replication_factor > 0:
-        return spec.replication_factor
+def broker_defaults(admin: Admin) -> tuple[int | None, int | None]:
+    """Return the brokers' replication factor and largest message in bytes, as far as they are known."""
     try:
-        return largest_setting(admin.broker_settings(), "default.replication.factor")
+        settings = admin.broker_settings()
     except AuthorizationError:
-        return None
+        return None, None
+    return largest_setting(settings, "default.replication.factor"), largest_setting(settings, "message.max.bytes")
 
 
 def largest_setting(settings: dict[int, dict[str, str]], name: str) -> int | None:
@@ -167,10 +164,9 @@ class _Attempt:
         self._stopping = stopping
         self._wanted: int | None = None
         self._is_logged = False
-        self.existing: TopicDescription | None = None
 
     def create(self) -> bool:
-        """Return whether this created the topic; one that exists is in :attr:`existing` once the brokers know it."""
+        """Return whether this created the topic, once the brokers know one that exists."""
         pause_s, unsure = _FIRST_RETRY_S, False
         while True:
             try:
@@ -193,7 +189,7 @@ class _Attempt:
                     # As Connect does: the topic may exist already; if not, the checks that follow fail.
                     return False
                 self._check_passing(exc, pause_s)
-                unsure = unsure or exc.name != _TOO_FEW
+                unsure = unsure or exc.name != TOO_FEW
                 if self._stopping.wait(pause_s):
                     raise StoreClosedError(f"stopped before topic {self._spec.topic} could be created") from exc
                 pause_s = min(pause_s * 2, _LAST_RETRY_S)
@@ -218,11 +214,12 @@ class _Attempt:
     def _ask(self) -> None:
         """Ask for the topic unless brokers are missing: KRaft would count dead ones, and grant it."""
         if self._wanted is None:
-            self._wanted = replicas_wanted(self._admin, self._spec)
+            asked_for = self._spec.replication_factor
+            self._wanted = asked_for if asked_for > 0 else broker_defaults(self._admin)[0]
         up = self._admin.broker_count()
         if self._wanted is not None and up < self._wanted:
             raise BrokerError(
-                f"{self._wanted} replicas need as many brokers, {up} are up", name=_TOO_FEW, retriable=True
+                f"{self._wanted} replicas need as many brokers, {up} are up", name=TOO_FEW, retriable=True
             )
         # Not all of the time left: a broker that has just died never answers.
         left_s = min(_LONGEST_TRY_S, self._deadline_s - time.monotonic())
@@ -236,7 +233,7 @@ class _Attempt:
         if error.name not in _TRY_AGAIN:
             raise error
         remaining_s = self._deadline_s - time.monotonic()
-        if error.name == _TOO_FEW and not self._is_logged:
+        if error.name == TOO_FEW and not self._is_logged:
             self._is_logged = True
             _log.info(
                 "Topic %s needs %s brokers, %s up; trying again for %.0f s",
@@ -246,7 +243,7 @@ class _Attempt:
                 max(0.0, remaining_s),
             )
         if remaining_s < pause_s:
-            raise self._not_created(error) if error.name == _TOO_FEW else error
+            raise self._not_created(error) if error.name == TOO_FEW else error
 
     def _not_created(self, error: BrokerError) -> ReplicationFactorError:
         default = self._spec.replication_factor < 0
@@ -263,9 +260,6 @@ class _Attempt:
     def _await_visible(self) -> None:
         """Wait until the brokers describe a topic which the controller says exists, or the deadline is over."""
         pause_s = 0.01
-        while True:
-            self.existing = self._describe()
-            if self.existing is not None or time.monotonic() + pause_s > self._deadline_s:
-                return
+        while self._describe() is None and time.monotonic() + pause_s <= self._deadline_s:
             time.sleep(pause_s)
             pause_s = min(pause_s * 2, _LAST_RETRY_S)

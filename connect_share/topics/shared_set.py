@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from connect_share.admin import Admin, TopicDescription
-from connect_share.errors import AuthorizationError, BrokerError, ReplicationFactorError
+from connect_share.errors import BrokerError, ReplicationFactorError
 from connect_share.records import TopicType
 from connect_share.topics.creation import (
     CREATE_TIMEOUT_S,
+    TOO_FEW,
+    broker_defaults,
     counted,
     creation_request,
     ensure_topic,
-    largest_setting,
     refused_setting,
 )
 from connect_share.topics.spec import TopicSpec, cleanup_policy
@@ -28,8 +29,6 @@ from connect_share.topics.vetted import (
     stops_with_one_broker,
     vetted_settings,
 )
-
-_TOO_FEW = "INVALID_REPLICATION_FACTOR"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +43,6 @@ class TopicDifference:
     wanted: str
     actual: str
     matters: bool
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the members for JSON."""
-        return {"what": self.what, "wanted": self.wanted, "actual": self.actual, "matters": self.matters}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +84,7 @@ class PlannedTopic:
                 }
                 for setting in self.settings
             ],
-            "differences": [difference.to_dict() for difference in self.differences],
+            "differences": [asdict(difference) for difference in self.differences],
         }
 
 
@@ -101,7 +96,7 @@ def plan_topics(admin: Admin, specs: Sequence[TopicSpec]) -> tuple[PlannedTopic,
         BrokerError: not reachable, or not allowed.
     """
     described = admin.describe_topics(spec.topic for spec in specs)
-    default, largest = _defaults(admin)
+    default, largest = broker_defaults(admin)
     planned = []
     for spec in specs:
         replicas = spec.replication_factor if spec.replication_factor > 0 else default
@@ -160,15 +155,6 @@ def too_few_brokers(up: int, needed: int) -> ReplicationFactorError:
     )
 
 
-def _defaults(admin: Admin) -> tuple[int | None, int | None]:
-    """Return the brokers' replication factor and largest message in bytes, as far as they are known."""
-    try:
-        settings = admin.broker_settings()
-    except AuthorizationError:
-        return None, None
-    return largest_setting(settings, "default.replication.factor"), largest_setting(settings, "message.max.bytes")
-
-
 def _validate(admin: Admin, spec: TopicSpec) -> None:
     """Let the brokers validate the settings; whether there are enough brokers is checked later."""
     for tried in (spec, replace(spec, replication_factor=1)):
@@ -178,7 +164,7 @@ def _validate(admin: Admin, spec: TopicSpec) -> None:
             refused = refused_setting(spec, exc)
             if refused is not None and not (tried is not spec and exc.name == "POLICY_VIOLATION"):
                 raise refused from exc
-            if exc.name == _TOO_FEW:
+            if exc.name == TOO_FEW:
                 continue  # brokers check the number of replicas first; the settings may be wrong too
             if refused is None and exc.name != "TOPIC_ALREADY_EXISTS":
                 raise
