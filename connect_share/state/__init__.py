@@ -1,16 +1,6 @@
 """The state of a worker: pure folds over the records of the three topics, and the records themselves."""
 
-from connect_share.state.config_events import (
-    ConfigEvent,
-    ConnectorConfigRemoved,
-    ConnectorConfigUpdated,
-    LoggerLevelUpdated,
-    RestartRequested,
-    SessionKeyUpdated,
-    TargetStateChanged,
-    TaskConfigsUpdated,
-)
-from connect_share.state.config_fold import ConfigFold
+from connect_share.state.config_fold import ConfigEvent, ConfigFold
 from connect_share.state.config_records import (
     connector_config_record,
     logger_level_record,
@@ -47,23 +37,16 @@ __all__ = [
     "ClusterConfigState",
     "ConfigEvent",
     "ConfigFold",
-    "ConnectorConfigRemoved",
-    "ConnectorConfigUpdated",
     "ConnectorStatus",
-    "LoggerLevelUpdated",
     "OffsetFold",
     "OffsetSnapshot",
     "RestartRequest",
-    "RestartRequested",
     "SessionKey",
-    "SessionKeyUpdated",
     "SkipKind",
     "State",
     "StatusFold",
     "StatusSnapshot",
     "TargetState",
-    "TargetStateChanged",
-    "TaskConfigsUpdated",
     "TaskStatus",
     "TopicStatus",
     "connector_config_record",

@@ -7,22 +7,12 @@ import binascii
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any, Final, assert_never
+from typing import Any, Final, NamedTuple, assert_never
 
 from connect_share.connect_json import JSON_NULL, loads
 from connect_share.errors import ValueFormatError
 from connect_share.keys import ClusterGroupId, ConfigKey, config_kind, key_text, prefix_of, split_key, task_id_of
 from connect_share.records import ConnectorTaskId, Record, TopicType
-from connect_share.state.config_events import (
-    ConfigEvent,
-    ConnectorConfigRemoved,
-    ConnectorConfigUpdated,
-    LoggerLevelUpdated,
-    RestartRequested,
-    SessionKeyUpdated,
-    TargetStateChanged,
-    TaskConfigsUpdated,
-)
 from connect_share.state.config_state import (
     ClusterConfigState,
     Config,
@@ -37,6 +27,13 @@ from connect_share.state.skips import SkipKind
 _log = logging.getLogger(__name__)
 
 _TARGET_STATES: Final = {state.value: state for state in TargetState}
+
+
+class ConfigEvent(NamedTuple):
+    """A method of ``ConfigUpdateListener`` to be called, by its name, and the arguments. Source: ``UpdateListener``."""
+
+    method: str
+    arguments: tuple[Any, ...]
 
 
 class _BadValueError(Exception):
@@ -178,11 +175,11 @@ class ConfigFold:
             _log.info("Connector %s was removed", shown(connector))
             # Target state, task count record, generation and the fencing and inconsistency marks stay, as in Java.
             self._forget(connector)
-            events.append(ConnectorConfigRemoved(connector))
+            events.append(ConfigEvent("on_connector_config_remove", (connector,)))
             return
         self._tables.connectors[connector] = _properties(value)
         self._tables.target_states.setdefault(connector, TargetState.STARTED)
-        events.append(ConnectorConfigUpdated(connector))
+        events.append(ConfigEvent("on_connector_config_update", (connector,)))
 
     def _task(self, rest: str, value: Any, _events: list[ConfigEvent]) -> None:
         task = task_id_of(rest)
@@ -214,7 +211,7 @@ class ConfigFold:
             deferred.clear()
         self._tables.task_counts[connector] = count
         self._tables.pending_fencing.add(connector)
-        events.append(TaskConfigsUpdated(connector, updated))
+        events.append(ConfigEvent("on_task_config_update", (updated,)))
 
     def _target_state(self, connector: str, value: Any, events: list[ConfigEvent]) -> None:
         if value is None:
@@ -234,7 +231,7 @@ class ConfigFold:
         previous = self._tables.target_states.get(connector)
         self._tables.target_states[connector] = state
         if state is not previous and connector in self._tables.connectors:
-            events.append(TargetStateChanged(connector))
+            events.append(ConfigEvent("on_connector_target_state_change", (connector,)))
 
     def _restart(self, connector: str, value: Any, events: list[ConfigEvent]) -> None:
         flags = {}
@@ -248,7 +245,8 @@ class ConfigFold:
                 )
                 flag = False
             flags[name] = flag
-        events.append(RestartRequested(RestartRequest(connector, flags["only-failed"], flags["include-tasks"])))
+        request = RestartRequest(connector, flags["only-failed"], flags["include-tasks"])
+        events.append(ConfigEvent("on_restart_request", (request,)))
 
     def _task_count(self, connector: str, value: Any, _events: list[ConfigEvent]) -> None:
         self._tables.task_count_records[connector] = _integer_member(value, "task-count")
@@ -258,7 +256,7 @@ class ConfigFold:
         level = _member(value, "level")
         if not isinstance(level, str):
             raise _BadValueError("'level' is not a string")
-        events.append(LoggerLevelUpdated(namespace, level))
+        events.append(ConfigEvent("on_logging_level_update", (namespace, level)))
 
     def _distributed_key(self, _rest: str, value: Any, events: list[ConfigEvent]) -> None:
         key, algorithm, created = (_member(value, name) for name in ("key", "algorithm", "creation-timestamp"))
@@ -268,7 +266,7 @@ class ConfigFold:
         if not secret:
             raise _BadValueError("'key' is empty")
         self._tables.session_key = SessionKey(secret, algorithm, created)
-        events.append(SessionKeyUpdated(self._tables.session_key))
+        events.append(ConfigEvent("on_session_key_update", (self._tables.session_key,)))
 
     @staticmethod
     def handler_of(kind: ConfigKey) -> _Handler:

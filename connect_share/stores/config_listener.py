@@ -7,17 +7,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from connect_share.records import ConnectorTaskId
-from connect_share.state import RestartRequest, SessionKey
-from connect_share.state.config_events import (
-    ConfigEvent,
-    ConnectorConfigRemoved,
-    ConnectorConfigUpdated,
-    LoggerLevelUpdated,
-    RestartRequested,
-    SessionKeyUpdated,
-    TargetStateChanged,
-    TaskConfigsUpdated,
-)
+from connect_share.state import ConfigEvent, RestartRequest, SessionKey
 
 _logger = logging.getLogger(__name__)
 
@@ -54,26 +44,8 @@ class ConfigUpdateListener(Protocol):
 def notify(listener: ConfigUpdateListener, event: ConfigEvent) -> bool:
     """Call the method of an event; return whether it succeeded: what the listener raises is logged, no more."""
     try:
-        _call(listener, event)
+        getattr(listener, event.method)(*event.arguments)
     except BaseException:  # also sys.exit(): one mistake in a listener must not stop the log for everybody
-        _logger.exception("The update listener failed on %s", type(event).__name__)
+        _logger.exception("The update listener failed in %s", event.method)
         return False
     return True
-
-
-def _call(listener: ConfigUpdateListener, event: ConfigEvent) -> None:
-    match event:
-        case ConnectorConfigUpdated(connector):
-            listener.on_connector_config_update(connector)
-        case ConnectorConfigRemoved(connector):
-            listener.on_connector_config_remove(connector)
-        case TaskConfigsUpdated(_, tasks):
-            listener.on_task_config_update(tasks)
-        case TargetStateChanged(connector):
-            listener.on_connector_target_state_change(connector)
-        case SessionKeyUpdated(session_key):
-            listener.on_session_key_update(session_key)
-        case RestartRequested(request):
-            listener.on_restart_request(request)
-        case LoggerLevelUpdated(namespace, level):
-            listener.on_logging_level_update(namespace, level)

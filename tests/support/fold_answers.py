@@ -10,17 +10,7 @@ from typing import Any
 
 from connect_share.keys import ClusterGroupId
 from connect_share.records import Record, TopicType
-from connect_share.state.config_events import (
-    ConfigEvent,
-    ConnectorConfigRemoved,
-    ConnectorConfigUpdated,
-    LoggerLevelUpdated,
-    RestartRequested,
-    SessionKeyUpdated,
-    TargetStateChanged,
-    TaskConfigsUpdated,
-)
-from connect_share.state.config_fold import ConfigFold
+from connect_share.state.config_fold import ConfigEvent, ConfigFold
 from connect_share.state.config_state import SessionKey
 from connect_share.state.offset_fold import OffsetFold
 from connect_share.state.skips import SkipKind
@@ -117,20 +107,21 @@ def _properties(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def _event(event: ConfigEvent) -> list[Any]:
     match event:
-        case ConnectorConfigUpdated(connector):
+        case "on_connector_config_update", (connector,):
             return ["updated", connector]
-        case ConnectorConfigRemoved(connector):
+        case "on_connector_config_remove", (connector,):
             return ["removed", connector]
-        case TaskConfigsUpdated(_, tasks):
+        case "on_task_config_update", (tasks,):
             return ["tasks", [str(task) for task in tasks]]
-        case TargetStateChanged(connector):
+        case "on_connector_target_state_change", (connector,):
             return ["target state", connector]
-        case SessionKeyUpdated(key):
+        case "on_session_key_update", (key,):
             return ["session key", _key(key)]
-        case RestartRequested(request):
+        case "on_restart_request", (request,):
             return ["restart", request.connector, request.only_failed, request.include_tasks]
-        case LoggerLevelUpdated(namespace, level):
+        case "on_logging_level_update", (namespace, level):
             return ["level", namespace, level]
+    raise AssertionError(event)
 
 
 def _key(key: SessionKey) -> list[Any]:

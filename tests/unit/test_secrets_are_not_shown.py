@@ -23,8 +23,7 @@ from connect_share.connect_json import dumps
 from connect_share.errors import ConfigError
 from connect_share.keys import ClusterGroupId
 from connect_share.records import Record
-from connect_share.state.config_events import SessionKeyUpdated
-from connect_share.state.config_fold import ConfigFold
+from connect_share.state.config_fold import ConfigEvent, ConfigFold
 from connect_share.state.offset_fold import OffsetFold
 from connect_share.state.status_fold import StatusFold
 from connect_share.worker_config import ClientSettings, Isolation, TopicSet, WorkerConfig
@@ -105,7 +104,7 @@ def holders() -> Iterator[object]:
     status.apply(Record("s", 0, 1, 1, b"g.status-connector-c", trace))
     offset = OffsetFold(group)
     offset.apply(Record("o", 0, 1, 1, b'g.["c",{"p":1}]', b'{"position":"%s"}' % secret))
-    yield from (config, state, state.session_key, SessionKeyUpdated(state.session_key))
+    yield from (config, state, state.session_key, ConfigEvent("on_session_key_update", (state.session_key,)))
     yield from (status, status.snapshot(), status.snapshot().connector_status("c"))
     yield from (offset, offset.snapshot())
     yield Record("t", 0, 1, 1, secret, secret, (("h", secret),))
