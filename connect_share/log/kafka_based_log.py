@@ -143,7 +143,13 @@ class KafkaBasedLog:
         return self._state.positions()
 
     def start(self) -> None:
-        """Make sure of the topic, read it to the end known now, then follow it, as :meth:`CompactedLog.start`."""
+        """Make sure of the topic, read it to the end known now, then follow it in a thread.
+
+        Raises:
+            TopicError: missing, or not as Connect demands.
+            ReadToEndTimeoutError: the end was not reached in time.
+            BrokerError: the cluster refused.
+        """
         if self._tail is not None or self._state.stopping.is_set():
             raise StoreClosedError(f"the log of topic {self.topic} was started before; make a new one")
         began = time.monotonic()
@@ -234,7 +240,7 @@ class KafkaBasedLog:
                 self._reader.join()
 
     def check_topic(self) -> None:
-        """Raise if what was read must not be believed any more, as :meth:`CompactedLog.check_topic`."""
+        """Raise if what was read must not be believed any more, as :meth:`LogState.check`."""
         self._state.check()
 
     def check_may_wait(self) -> None:

@@ -107,7 +107,13 @@ class LogState:
             self._changed.notify_all()
 
     def check(self) -> None:
-        """Raise if what was read must not be believed any more, as :meth:`CompactedLog.check_topic`."""
+        """Raise if what was read must not be believed any more.
+
+        Raises:
+            TopicRecreatedError: the topic was deleted, or created again.
+            LogFailedError: the thread that follows it died.
+            StoreClosedError: it is followed by another process, from which this one was forked.
+        """
         self._process.check()
         if self.failure is not None:
             raise self._raised(self.failure)

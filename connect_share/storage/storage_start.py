@@ -27,7 +27,7 @@ from connect_share.stores.config import KafkaConfigBackingStore
 from connect_share.stores.config_listener import ConfigUpdateListener
 from connect_share.stores.offsets import KafkaOffsetBackingStore
 from connect_share.stores.status import KafkaStatusBackingStore
-from connect_share.stores.topic_based import KafkaTopicBasedBackingStore, LogFactory, kafka_based_log
+from connect_share.stores.topic_based import KafkaTopicBasedBackingStore, LogFactory, StoreOptions, kafka_based_log
 from connect_share.topics import check_known_policy, topic_spec
 from connect_share.worker_config import Isolation, WorkerConfig
 
@@ -225,23 +225,19 @@ class StorageStart:
         return RunningStorage(config, status, offsets, connector_offsets, checkpoint_writer, startup)
 
     def _stores(self) -> tuple[KafkaConfigBackingStore, KafkaStatusBackingStore, KafkaOffsetBackingStore]:
-        worker, admin, guard = self._worker, self._admin, self._check_write
-        group = worker.cluster_group_id
+        def options(topic_type: TopicType) -> StoreOptions:
+            return {
+                "cluster_group_id": self._worker.cluster_group_id,
+                "log": self._log_of(topic_type),
+                "admin": self._admin,
+                "write_guard": self._check_write,
+            }
+
+        listener = self._options.update_listener
         return (
-            KafkaConfigBackingStore(
-                worker,
-                cluster_group_id=group,
-                update_listener=self._options.update_listener,
-                log=self._log_of(TopicType.CONFIG),
-                admin=admin,
-                write_guard=guard,
-            ),
-            KafkaStatusBackingStore(
-                worker, cluster_group_id=group, log=self._log_of(TopicType.STATUS), admin=admin, write_guard=guard
-            ),
-            KafkaOffsetBackingStore(
-                worker, cluster_group_id=group, log=self._log_of(TopicType.OFFSET), admin=admin, write_guard=guard
-            ),
+            KafkaConfigBackingStore(self._worker, update_listener=listener, **options(TopicType.CONFIG)),
+            KafkaStatusBackingStore(self._worker, **options(TopicType.STATUS)),
+            KafkaOffsetBackingStore(self._worker, **options(TopicType.OFFSET)),
         )
 
     def _log_of(self, topic_type: TopicType) -> LogFactory:

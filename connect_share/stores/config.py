@@ -8,9 +8,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, Unpack
 
-from connect_share.admin import Admin
 from connect_share.connect_json import JSON_NULL
 from connect_share.errors import (
     BrokerError,
@@ -40,8 +39,7 @@ from connect_share.stores.config_listener import ConfigUpdateListener, notify
 from connect_share.stores.topic_based import (
     FENCE_GUARD_S,
     KafkaTopicBasedBackingStore,
-    LogFactory,
-    WriteGuard,
+    StoreOptions,
 )
 from connect_share.stores.transactional_writer import ABORT_TIMEOUT_S, TransactionalWriter
 from connect_share.worker_config import WorkerConfig
@@ -64,12 +62,9 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
 
     Args:
         worker_config: names the topic (``config.storage.topic``) and how to reach it.
-        cluster_group_id: only keys with this prefix are read, and written; ``None``: plain keys.
         update_listener: called with changes after the start.
-        log: makes the log around the store's sink; by default a ``KafkaBasedLog``.
-        admin: shared with others and left open; by default one of the store's own.
-        write_guard: called before anything is written; what it raises is raised by the write.
         clock: seconds, for the write budget.
+        options: see ``StoreOptions``.
 
     Attributes:
         listener_failures: how often the listener raised; that is logged, and the log goes on.
@@ -81,21 +76,11 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
         self,
         worker_config: WorkerConfig,
         *,
-        cluster_group_id: str | None = None,
         update_listener: ConfigUpdateListener | None = None,
-        log: LogFactory | None = None,
-        admin: Admin | None = None,
-        write_guard: WriteGuard | None = None,
         clock: Callable[[], float] = time.monotonic,
+        **options: Unpack[StoreOptions],
     ) -> None:
-        super().__init__(
-            worker_config,
-            TopicType.CONFIG,
-            cluster_group_id=cluster_group_id,
-            log=log,
-            admin=admin,
-            write_guard=write_guard,
-        )
+        super().__init__(worker_config, TopicType.CONFIG, **options)
         self._listener = update_listener
         self.listener_failures = 0
         self._clock = clock

@@ -14,7 +14,7 @@ from connect_share.state import partition_identity
 from connect_share.stores.offset_backing_store import (
     OffsetBackingStore,
     SetCallback,
-    failed,
+    WriteOutcome,
     translated_key,
 )
 from connect_share.stores.transactional_writer import TransactionalWriter
@@ -94,11 +94,11 @@ class ConnectorOffsetBackingStore:
 
         The third step, values to the worker's topic, is not waited for.
         """
+        outcome = WriteOutcome(callback)
         try:
             for_primary, tombstones, regular = self._split(values)
         except KeyFormatError as error:
-            return failed(error, callback)
-        outcome = _Outcome(callback)
+            return outcome.end(error)
 
         def write_secondary() -> None:
             if self._secondary is not None and regular:
@@ -205,25 +205,6 @@ def _warn_only(error: ConnectShareError | None) -> None:
         _logger.warning(
             "Offsets are safe in the connector's own topic, but were not written to the worker's: %s", error
         )
-
-
-class _Outcome:
-    """Ends a chained write once."""
-
-    def __init__(self, callback: SetCallback | None) -> None:
-        self.future: Future[None] = Future()
-        self.future.set_running_or_notify_cancel()  # what is sent cannot be called back
-        self._callback = callback
-
-    def end(self, error: ConnectShareError | None) -> None:
-        try:
-            if self._callback is not None:
-                self._callback(error)
-        finally:
-            if error is None:
-                self.future.set_result(None)
-            else:
-                self.future.set_exception(error)
 
 
 def _joined(

@@ -70,10 +70,24 @@ def translated_key(key: bytes, from_group: ClusterGroupId | None, to_group: Clus
     return wire_key(key, to_group)
 
 
-def failed(error: ConnectShareError, callback: SetCallback | None = None) -> Future[None]:
-    """Return a write that has failed before anything was sent."""
-    if callback is not None:
-        callback(error)
-    future: Future[None] = Future()
-    future.set_exception(error)
-    return future
+class WriteOutcome:
+    """How a write ends: once, for its callback and then for its future."""
+
+    def __init__(self, callback: SetCallback | None) -> None:
+        self.future: Future[None] = Future()
+        self.future.set_running_or_notify_cancel()  # what is sent cannot be called back
+        self._callback = callback
+
+    def end(self, error: ConnectShareError | None) -> Future[None]:
+        """End with an error, or ``None``; return the future."""
+        # An acknowledgement that is still held does not keep its store alive.
+        callback, self._callback = self._callback, None
+        try:
+            if callback is not None:
+                callback(error)
+        finally:
+            if error is None:
+                self.future.set_result(None)
+            else:
+                self.future.set_exception(error)
+        return self.future

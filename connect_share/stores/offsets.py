@@ -5,20 +5,18 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
-from connect_share.admin import Admin
 from connect_share.errors import ConnectShareError, KeyFormatError, StoreClosedError
 from connect_share.keys import own_key
 from connect_share.log.protocol import STOP_TIMEOUT_S, RecordMetadata
 from connect_share.records import Record, TopicType
 from connect_share.state import OffsetFold, OffsetSnapshot
-from connect_share.stores.offset_backing_store import SetCallback, failed
+from connect_share.stores.offset_backing_store import SetCallback, WriteOutcome
 from connect_share.stores.topic_based import (
     FENCE_GUARD_S,
     KafkaTopicBasedBackingStore,
-    LogFactory,
-    WriteGuard,
+    StoreOptions,
 )
 from connect_share.stores.transactional_writer import TransactionalWriter
 from connect_share.worker_config import WorkerConfig
@@ -33,31 +31,13 @@ class KafkaOffsetBackingStore(KafkaTopicBasedBackingStore):
 
     Args:
         worker_config: names the topic (``offset.storage.topic``) and how to reach it.
-        cluster_group_id: keep only keys with this prefix; ``None``: plain keys, as today's workers.
-        log: makes the log around the store's sink; by default a ``KafkaBasedLog``.
-        admin: shared with others and left open; by default one of the store's own.
-        write_guard: called before anything is written; its error becomes the write's.
+        options: see ``StoreOptions``.
 
     Source: ``KafkaOffsetBackingStore``.
     """
 
-    def __init__(
-        self,
-        worker_config: WorkerConfig,
-        *,
-        cluster_group_id: str | None = None,
-        log: LogFactory | None = None,
-        admin: Admin | None = None,
-        write_guard: WriteGuard | None = None,
-    ) -> None:
-        super().__init__(
-            worker_config,
-            TopicType.OFFSET,
-            cluster_group_id=cluster_group_id,
-            log=log,
-            admin=admin,
-            write_guard=write_guard,
-        )
+    def __init__(self, worker_config: WorkerConfig, **options: Unpack[StoreOptions]) -> None:
+        super().__init__(worker_config, TopicType.OFFSET, **options)
         self._state_lock = threading.Lock()
         self._fold: OffsetFold = OffsetFold(self._group)
         self._readers: ThreadPoolExecutor | None = None
@@ -106,16 +86,18 @@ class KafkaOffsetBackingStore(KafkaTopicBasedBackingStore):
             values: value bytes by wire key.
             callback: called exactly once with the error or ``None``, before the future ends.
         """
+        outcome = WriteOutcome(callback)
+        if not values:
+            return outcome.end(None)
         try:
             self._check_keys(values)
-            if values:
-                self._check_write_allowed()
+            self._check_write_allowed()
         except ConnectShareError as error:
-            return failed(error, callback)
-        write = _SetWrite(len(values), callback)
+            return outcome.end(error)
+        write = _SetWrite(len(values), outcome)
         for key, value in values.items():
             self._send(key, value).add_done_callback(write.on_acknowledged)
-        return write.future
+        return outcome.future
 
     def claim(self, writer: TransactionalWriter) -> None:
         """Fence all producers with the transactional ids of ``writer``, where this store may be written.
@@ -179,15 +161,11 @@ class KafkaOffsetBackingStore(KafkaTopicBasedBackingStore):
 class _SetWrite:
     """Ends one write of several records: all acknowledged, or the first error."""
 
-    def __init__(self, count: int, callback: SetCallback | None) -> None:
-        self.future: Future[None] = Future()
-        self.future.set_running_or_notify_cancel()  # what is sent cannot be called back
-        self._callback = callback
+    def __init__(self, count: int, outcome: WriteOutcome) -> None:
+        self._outcome = outcome
         self._lock = threading.Lock()
         self._missing = count
         self._ended = False
-        if count == 0:
-            self._end(None)
 
     def on_acknowledged(self, sent: Future[RecordMetadata]) -> None:
         error = sent.exception()
@@ -198,16 +176,4 @@ class _SetWrite:
             if self._ended or (error is None and self._missing > 0):
                 return
             self._ended = True
-        self._end(error)
-
-    def _end(self, error: ConnectShareError | None) -> None:
-        # An acknowledgement that is still held does not keep its store alive.
-        callback, self._callback = self._callback, None
-        try:
-            if callback is not None:
-                callback(error)
-        finally:
-            if error is None:
-                self.future.set_result(None)
-            else:
-                self.future.set_exception(error)
+        self._outcome.end(error)

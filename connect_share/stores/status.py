@@ -10,9 +10,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final, overload
+from typing import Final, Unpack, overload
 
-from connect_share.admin import Admin
 from connect_share.client import is_unknown_topic
 from connect_share.errors import AuthorizationError, BrokerError, ConnectShareError
 from connect_share.keys import Key, StatusKey, own_key, parse
@@ -29,8 +28,7 @@ from connect_share.state import (
 from connect_share.state import writable as wire
 from connect_share.stores.topic_based import (
     KafkaTopicBasedBackingStore,
-    LogFactory,
-    WriteGuard,
+    StoreOptions,
 )
 from connect_share.worker_config import WorkerConfig
 
@@ -51,31 +49,13 @@ class KafkaStatusBackingStore(KafkaTopicBasedBackingStore):
 
     Args:
         worker_config: names the topic (``status.storage.topic``) and how to reach it.
-        cluster_group_id: only keys with this prefix are read, and written; ``None``: plain keys.
-        log: makes the log around the store's sink; by default a ``KafkaBasedLog``.
-        admin: shared with others and left open; by default one of the store's own.
-        write_guard: called before anything is written; what it raises is raised by the write.
+        options: see ``StoreOptions``.
 
     Source: ``KafkaStatusBackingStore``.
     """
 
-    def __init__(
-        self,
-        worker_config: WorkerConfig,
-        *,
-        cluster_group_id: str | None = None,
-        log: LogFactory | None = None,
-        admin: Admin | None = None,
-        write_guard: WriteGuard | None = None,
-    ) -> None:
-        super().__init__(
-            worker_config,
-            TopicType.STATUS,
-            cluster_group_id=cluster_group_id,
-            log=log,
-            admin=admin,
-            write_guard=write_guard,
-        )
+    def __init__(self, worker_config: WorkerConfig, **options: Unpack[StoreOptions]) -> None:
+        super().__init__(worker_config, TopicType.STATUS, **options)
         self._state_lock = threading.RLock()
         self._fold: StatusFold = StatusFold(self._group)
         self._entries: dict[bytes, _Entry] = {}

@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypedDict, Unpack
 
 from connect_share.admin import Admin
 from connect_share.errors import ConnectShareError, NotStartedError, StoreClosedError
 from connect_share.keys import ClusterGroupId, prefix_of
-from connect_share.log import CompactedLog, KafkaBasedLog, OnFailed, RecordMetadata, RecordSink, StartContext
+from connect_share.log import KafkaBasedLog, OnFailed, RecordMetadata, RecordSink, StartContext
 from connect_share.log.protocol import STOP_TIMEOUT_S
 from connect_share.log.record_feed import KeyWatch
 from connect_share.log.writer import remaining_s
@@ -28,7 +28,7 @@ from connect_share.worker_config import ClientSettings, WorkerConfig
 
 _logger = logging.getLogger(__name__)
 
-LogFactory = Callable[[RecordSink], CompactedLog]
+LogFactory = Callable[[RecordSink], KafkaBasedLog]
 
 REFRESH_TIMEOUT_S: Final = 30.0
 FENCE_GUARD_S: Final = 30.0
@@ -94,6 +94,22 @@ class WriteGuard(Protocol):
         """
 
 
+class StoreOptions(TypedDict, total=False):
+    """What each of the three stores can be made with.
+
+    Attributes:
+        cluster_group_id: only keys with this prefix are read, and written; ``None``: plain keys, as unmodified workers.
+        log: makes the log around the store's sink; by default a ``KafkaBasedLog`` on the topic.
+        admin: shared with others and left open; by default one of the store's own.
+        write_guard: called before anything is written; what it raises is raised by the write.
+    """
+
+    cluster_group_id: str | None
+    log: LogFactory | None
+    admin: Admin | None
+    write_guard: WriteGuard | None
+
+
 class Fold(Protocol):
     """What a store makes of its records, seen from here."""
 
@@ -112,10 +128,7 @@ class KafkaTopicBasedBackingStore(ABC):
     Args:
         worker_config: topic names, settings, exactly-once mode.
         topic_type: which of the three topics.
-        cluster_group_id: only keys with this prefix are read, and written; ``None``: plain keys.
-        log: makes the log around the store's sink; by default a ``KafkaBasedLog`` on the topic.
-        admin: shared with others and left open; by default one of the store's own.
-        write_guard: called before anything is written; what it raises is raised by the write.
+        options: see ``StoreOptions``.
 
     Source: ``KafkaTopicBasedBackingStore``.
     """
@@ -123,24 +136,16 @@ class KafkaTopicBasedBackingStore(ABC):
     _fold: Fold
     _state_lock: AbstractContextManager[Any]
 
-    def __init__(
-        self,
-        worker_config: WorkerConfig,
-        topic_type: TopicType,
-        *,
-        cluster_group_id: str | None,
-        log: LogFactory | None,
-        admin: Admin | None,
-        write_guard: WriteGuard | None,
-    ) -> None:
+    def __init__(self, worker_config: WorkerConfig, topic_type: TopicType, **options: Unpack[StoreOptions]) -> None:
+        group = options.get("cluster_group_id")
         self._worker_config = worker_config
         self._topic_type = topic_type
-        self._group = None if cluster_group_id is None else ClusterGroupId(cluster_group_id)
-        self._log_factory = log or self._kafka_based_log
-        self._shared_admin = admin
+        self._group = None if group is None else ClusterGroupId(group)
+        self._log_factory = options.get("log") or self._kafka_based_log
+        self._shared_admin = options.get("admin")
         self._own_admin: Admin | None = None
-        self._write_guard = write_guard
-        self._compacted_log: CompactedLog | None = None
+        self._write_guard = options.get("write_guard")
+        self._compacted_log: KafkaBasedLog | None = None
         self._stopped = False
         self._lifecycle = threading.Lock()
 
@@ -235,7 +240,7 @@ class KafkaTopicBasedBackingStore(ABC):
             raise StoreClosedError(f"the {self._topic_type.value} store on {self.topic} was stopped; make a new one")
 
     @property
-    def _log(self) -> CompactedLog:
+    def _log(self) -> KafkaBasedLog:
         self._check_not_stopped()
         if self._compacted_log is None:
             raise NotStartedError(f"the {self._topic_type.value} store on {self.topic} was not started; call start()")
@@ -257,7 +262,7 @@ class KafkaTopicBasedBackingStore(ABC):
     def _apply(self, records: Sequence[Record]) -> None:
         """Apply the next records; called by the log, from one thread at a time."""
 
-    def _start_log(self) -> CompactedLog:
+    def _start_log(self) -> KafkaBasedLog:
         with self._lifecycle:
             if self._stopped or self._compacted_log is not None:
                 raise StoreClosedError(
@@ -280,7 +285,7 @@ class KafkaTopicBasedBackingStore(ABC):
             )
         return self._own_admin
 
-    def _kafka_based_log(self, sink: RecordSink) -> CompactedLog:
+    def _kafka_based_log(self, sink: RecordSink) -> KafkaBasedLog:
         return kafka_based_log(self._worker_config, self._topic_type, sink=sink, admin=self._admin())
 
     def _check_write_allowed(self, within_s: float = 0.0, *, at_once: bool = False) -> None:

@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
@@ -48,7 +48,7 @@ class ScriptedLog:
         self.sink: RecordSink | None = None
         self.sent_event = threading.Condition()
 
-    def over(self, sink: RecordSink) -> ScriptedLog:
+    def over(self, sink: RecordSink) -> Any:
         self.sink = sink
         return self
 
