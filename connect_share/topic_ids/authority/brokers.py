@@ -18,12 +18,9 @@ _AT_ONCE: Final = 1000
 
 
 def authority_of_brokers(admin: Admin) -> Authority:
-    """Return all topics of a KRaft cluster.
+    """Return all topics of a KRaft cluster; raise ``BrokerError`` if it does not answer, or does not allow it.
 
     Brokers with ZooKeeper only return what the controller remembers; the scans show which of the two it is.
-
-    Raises:
-        BrokerError: not reachable, or not allowed to describe a topic.
     """
     names = sorted(admin.topic_names())
     topics = {}

@@ -123,12 +123,9 @@ def _partition(data: Mapping[str, Any]) -> AuthorityPartition:
 
 
 def read_metadata_dump(path: Path) -> Authority:
-    """Read a dump of the metadata log.
+    """Read a dump of the metadata log; raise ``UsageError`` if it cannot be read, or has no metadata records.
 
     A log with a snapshot starts in its ``.checkpoint`` file: the dump of that has to come first in the file.
-
-    Raises:
-        UsageError: it cannot be read, or has no metadata records.
     """
     try:
         with path.open(encoding="utf-8", errors="replace") as lines:
@@ -138,11 +135,7 @@ def read_metadata_dump(path: Path) -> Authority:
 
 
 def authority_of_metadata_log(lines: Iterable[str], source: str) -> Authority:
-    """Fold the lines of a dump; lines without a record (the tool prints some) are skipped.
-
-    Raises:
-        UsageError: there is no record in it.
-    """
+    """Fold the lines of a dump, of which some are no records; raise ``UsageError`` if none is."""
     fold = _MetadataFold()
     for line in lines:
         fold.apply_line(line)

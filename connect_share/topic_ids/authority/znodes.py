@@ -28,11 +28,7 @@ _DELETING: Final = re.compile(r".*/admin/delete_topics/([^/]+)")
 
 
 def read_zookeeper_dump(path: Path) -> Authority:
-    """Read a dump: a JSON object that maps paths of znodes to their texts.
-
-    Raises:
-        UsageError: it cannot be read, or is no such dump.
-    """
+    """Read a JSON object that maps paths of znodes to their texts; raise ``UsageError`` if it is none."""
     try:
         found = json.loads(path.read_bytes())
     except OSError as exc:
@@ -48,10 +44,7 @@ def read_zookeeper_dump(path: Path) -> Authority:
 def authority_of_znodes(texts: Mapping[str, str], source: str, versions: Mapping[str, int] | None = None) -> Authority:
     """Parse the texts of znodes, and their versions if known, by path with or without a chroot.
 
-    Those below ``/brokers/topics`` are required, others are optional.
-
-    Raises:
-        UsageError: no topic is among them, or those of several clusters are.
+    Raise ``UsageError`` if no topic is below ``/brokers/topics``, or those of several clusters are; the rest is optional.
     """
     topics: dict[str, tuple[str, str]] = {}
     states: dict[str, dict[int, Any]] = {}

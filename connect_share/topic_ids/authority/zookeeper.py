@@ -166,16 +166,11 @@ class ZooKeeper:
 
 @contextmanager
 def open_zookeeper(hosts: str, config: Path | None = None, *, timeout_s: float = 15.0) -> Iterator[ZooKeeper]:
-    """Open a session.
+    """Open a session of a ZooKeeper, ``host:port,...`` with a chroot at the end if there is one.
 
-    Args:
-        hosts: ``host:port``, separated by commas, a chroot at the end if there is one.
-        config: properties file for TLS and SASL (:func:`client_arguments`).
-        timeout_s: longest wait for the connection, and for each answer.
-
-    Raises:
-        UsageError: the extra is missing.
-        BrokerUnavailableError, AuthorizationError, BrokerError: of ZooKeeper, or of the network.
+    ``config`` is a properties file for TLS and SASL (:func:`client_arguments`); ``timeout_s`` is the longest wait for the
+    connection, and for each answer. Errors of ZooKeeper or of the network are ``BrokerUnavailableError``,
+    ``AuthorizationError`` or ``BrokerError``; ``UsageError``: the extra is missing.
     """
     try:
         from kazoo.client import KazooClient

@@ -40,7 +40,6 @@ from connect_share.topic_ids.repair.steps import RepairPlan, brokers_text
 from connect_share.topic_ids.repair.zookeeper_repair import refuse_old_scans
 
 WAIT_S: Final = 60.0
-NOT_CONFIRMED: Final = "nothing was changed: give --yes to go on without a prompt"
 
 
 class StepLog:
@@ -54,6 +53,14 @@ class StepLog:
         """Keep and print a line."""
         self.done.append(line)
         self._out.note(line)
+
+
+def agreed(arguments: argparse.Namespace, out: Output, lines: Sequence[str], question: str) -> bool:
+    """Show what is to be done, and ask unless ``--yes`` is given."""
+    for line in lines:
+        out.note(line)
+    otherwise = "nothing was changed: give --yes to go on without a prompt"
+    return arguments.yes or confirmed(question, otherwise=otherwise, note=out.note)
 
 
 class BrokerSteps:
@@ -76,7 +83,7 @@ class BrokerSteps:
         lines = backup.preview(undo=True)
         if self._arguments.dry_run:
             return self._try(backup, lines, lambda: backup.not_undone(backup.changes), writing=False)
-        if not self._agreed(lines, "put this back?"):
+        if not agreed(self._arguments, self._out, [f"to be changed: {line}" for line in lines], "put this back?"):
             return 1
         log = StepLog(self._out)
         backup = undo_files(backup, self._local, lambda: self._check_cluster(backup, writing=False), log)
@@ -142,7 +149,12 @@ class BrokerSteps:
         lines = backup.preview()
         if self._arguments.dry_run:
             return self._try(backup, lines, lambda: backup.not_done(backup.changes), writing=True)
-        if not self._agreed(lines, f"change this on broker {self._local.id}?"):
+        if not agreed(
+            self._arguments,
+            self._out,
+            [f"to be changed: {line}" for line in lines],
+            f"change this on broker {self._local.id}?",
+        ):
             return 1
         log = StepLog(self._out)
         backup = write_files(backup, self._local, lambda: self._check_cluster(backup, writing=True), log)
@@ -229,11 +241,6 @@ class BrokerSteps:
         if self._arguments.zookeeper is None:
             raise UsageError("what the other brokers do has to be asked: give --zookeeper HOST:PORT")
         return zookeeper_session(self._arguments)
-
-    def _agreed(self, lines: Sequence[str], question: str) -> bool:
-        for line in lines:
-            self._out.note(f"to be changed: {line}")
-        return self._arguments.yes or confirmed(question, otherwise=NOT_CONFIRMED, note=self._out.note)
 
     def _print(self, backup: BrokerBackup, lines: list[str], after: str) -> None:
         arguments, out = self._arguments, self._out

@@ -19,7 +19,7 @@ from connect_share.topic_ids.authority.znodes import read_zookeeper_dump
 from connect_share.topic_ids.authority.zookeeper import ZooKeeper, open_zookeeper
 from connect_share.topic_ids.compare.causes import TopicReport, topic_reports
 from connect_share.topic_ids.compare.compare import Comparison, compare
-from connect_share.topic_ids.repair.broker_repair import ScannedBroker, with_local_scan
+from connect_share.topic_ids.repair.broker_repair import ScannedBroker, add_local_scan
 from connect_share.topic_ids.scan import scanner
 from connect_share.topic_ids.scan.scans import Scans, read_brokers_dir, read_scan
 from connect_share.worker_config import TopicSet
@@ -46,9 +46,7 @@ def check_topic_ids(arguments: argparse.Namespace, out: Output) -> int:
 def compared(arguments: argparse.Namespace, out: Output, local: ScannedBroker | None = None) -> Comparison:
     """Read the scans and the topics that the options name, and compare them; a broker of this machine is scanned now.
 
-    Raises:
-        UsageError: the options do not go together, or a file is not what it should be.
-        BrokerError: the cluster does not answer.
+    Raise ``UsageError`` if the options do not go together or a file is wrong, ``BrokerError`` without an answer.
     """
     if not arguments.scans and arguments.brokers_dir is None and local is None:
         raise UsageError("no scan is given; use --scan FILE (what the scanner printed) or --brokers-dir DIR")
@@ -79,16 +77,13 @@ def scans_of(arguments: argparse.Namespace, out: Output, local: ScannedBroker | 
         )
     for path in arguments.scans:
         scans.add(read_scan(path))
-    return scans if local is None else with_local_scan(scans, local)
+    if local is not None:
+        add_local_scan(scans, local)
+    return scans
 
 
 def authority_of(arguments: argparse.Namespace, out: Output) -> Authority:
-    """Read the topics of the cluster from what the options name.
-
-    Raises:
-        UsageError: a dump cannot be read, or is none.
-        BrokerError: no answer.
-    """
+    """Read the topics from what the options name; raise ``UsageError`` for no dump, ``BrokerError`` without an answer."""
     if arguments.zookeeper_dump is not None:
         return read_zookeeper_dump(arguments.zookeeper_dump)
     if arguments.metadata_dump is not None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
 
-from connect_share.console import Output, confirmed, plural
+from connect_share.console import Output, plural
 from connect_share.errors import UsageError
 from connect_share.topic_ids.authority.zookeeper import ZooKeeper
-from connect_share.topic_ids.cli.broker_steps import NOT_CONFIRMED, BrokerSteps, StepLog
+from connect_share.topic_ids.cli.broker_steps import BrokerSteps, StepLog, agreed
 from connect_share.topic_ids.cli.check import compared, summary, zookeeper_session
 from connect_share.topic_ids.errors import TopicIdRepairError
 from connect_share.topic_ids.repair.backup import RepairState
@@ -85,7 +84,7 @@ def _repair(arguments: argparse.Namespace, out: Output) -> int:
 
 
 def _write(backup: ZnodeBackup, session: ZooKeeper, arguments: argparse.Namespace, out: Output, *, new: bool) -> int:
-    if not _agreed(arguments, out, backup.preview(), "write these ids?"):
+    if not agreed(arguments, out, [f"to be written: {line}" for line in backup.preview()], "write these ids?"):
         return 1
     if new:
         backup = backup.write()
@@ -119,19 +118,13 @@ def _undo(arguments: argparse.Namespace, out: Output) -> int:
         else:
             out.lines(*lines, "nothing was changed")
         return 0
-    if not _agreed(arguments, out, lines, "put this back?"):
+    if not agreed(arguments, out, [f"to be written: {line}" for line in lines], "put this back?"):
         return 1
     log = StepLog(out)
     with zookeeper_session(arguments) as session:
         undo_znodes(backup, session, log, WAIT_S)
     _print_result(log, backup, "the ids are as they were before the repair", out)
     return 0
-
-
-def _agreed(arguments: argparse.Namespace, out: Output, lines: Sequence[str], question: str) -> bool:
-    for line in lines:
-        out.note(f"to be written: {line}")
-    return arguments.yes or confirmed(question, otherwise=NOT_CONFIRMED, note=out.note)
 
 
 def _print_result(log: StepLog, backup: ZnodeBackup, text: str, out: Output) -> None:

@@ -75,8 +75,7 @@ class RepairBackup(BackupPart):
     def find(cls, folder: Path) -> Self | None:
         """Read a backup; return ``None`` if the folder does not exist.
 
-        Raises:
-            UsageError: it is no backup of this kind, or a file in it was changed.
+        Raise ``UsageError`` if it is no backup of this kind, or a file in it was changed.
         """
         if not folder.exists():
             return None
@@ -87,11 +86,7 @@ class RepairBackup(BackupPart):
             raise UsageError(f"{folder} is no backup of a repair, or is damaged; give another with --backup") from exc
 
     def at(self, state: RepairState) -> Self:
-        """Write the new state to disk; return the backup with it.
-
-        Raises:
-            TopicIdRepairError: the folder cannot be written.
-        """
+        """Write the new state to disk; return the backup with it, or raise ``TopicIdRepairError`` if it cannot be written."""
         changed = self.model_copy(update={"state": state})
         try:
             write_private_file(self.folder / _INDEX, changed.index())
@@ -102,9 +97,7 @@ class RepairBackup(BackupPart):
     def write(self) -> Self:
         """Create the folder in one step, with everything in it or not at all; return the backup with its checksums.
 
-        Raises:
-            UsageError: the name is in use.
-            TopicIdRepairError: it cannot be written.
+        Raise ``UsageError`` if the name is in use, ``TopicIdRepairError`` if it cannot be written.
         """
         folder = self.folder
         if folder.exists():

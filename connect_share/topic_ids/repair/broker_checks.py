@@ -27,13 +27,9 @@ _SHOWN: Final = 10
 def _out_of_sync(
     now: Authority, wrong: Mapping[tuple[str, int], Collection[int]], excused: Collection[int]
 ) -> list[str]:
-    """Return the partitions whose ISR is not full, though it could be.
+    """Return the partitions whose ISR is not full, though it could be. ``excused`` brokers need not be in any ISR.
 
-    Args:
-        now: the cluster.
-        wrong: brokers with a wrong id, by topic and partition. They cannot follow; where one leads, or nobody does, no
-            other replica can follow either.
-        excused: brokers that need not be in any ISR.
+    Brokers with a ``wrong`` id cannot follow; where one leads, or nobody does, no other replica can follow either.
     """
     found = []
     for name, topic in sorted(now.topics.items()):
@@ -49,9 +45,7 @@ def _out_of_sync(
 def check_others_serve(backup: BrokerBackup, now: Authority, session: ZooKeeper) -> None:
     """Check that it is this broker's turn, and that all other brokers with ZooKeeper are up and in sync.
 
-    Raises:
-        UsageError: it is another cluster.
-        TopicIdRepairError: the broker has to wait, or its files must not be changed any more.
+    Raise ``UsageError`` for another cluster, ``TopicIdRepairError`` if the broker has to wait, or files must not change.
     """
     if now.cluster_id != backup.cluster_id:
         raise UsageError(f"the log dirs of broker {backup.broker} are of another cluster than {now.source}")
@@ -135,8 +129,7 @@ def await_in_sync(
 ) -> None:
     """Read the cluster until its ISR is as full as it can be with this broker back; report that.
 
-    Raises:
-        TopicIdRepairError: it was not full in time, or an id is another one.
+    Raise ``TopicIdRepairError`` if it was not full in time, or an id is another one.
     """
     # With peers, everything was put back before any broker was started, so none is excused.
     wrong = {} if backup.peers else {one: brokers - {backup.broker} for one, brokers in backup.wrong_replicas.items()}

@@ -40,11 +40,9 @@ def entries(folder: int) -> dict[str, os.stat_result]:
 
 
 def opened(name: str, folder: int) -> IO[bytes]:
-    """Open a regular file of an open directory for reading.
+    """Open a regular file of an open directory for reading; ``OSError``: it cannot be opened.
 
-    Raises:
-        TopicIdRepairError: it is a link, a pipe or the like.
-        OSError: it cannot be opened.
+    Raise ``TopicIdRepairError`` for a link, a pipe or the like.
     """
     # A named pipe would block a reader for ever.
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -69,9 +67,7 @@ def _refuse_special(name: str, found: os.stat_result) -> None:
 def replace_file(name: str, data: bytes, folder: int) -> None:
     """Replace a file as one step; owner and mode stay, or are those of the directory if there was no file.
 
-    Raises:
-        TopicIdRepairError: there is something else than a regular file.
-        OSError: it cannot be written; the old file is unchanged.
+    Raise ``TopicIdRepairError`` if it is no regular file, ``OSError`` if it cannot be written; the old one is unchanged.
     """
     try:
         like = os.stat(name, dir_fd=folder, follow_symlinks=False)

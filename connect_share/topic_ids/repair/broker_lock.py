@@ -19,10 +19,8 @@ _LOCK_FILE: Final = ".lock"
 def broker_stopped(log_dirs: Sequence[str]) -> Iterator[None]:
     """Hold the locks of all log dirs: the broker is stopped and cannot start.
 
-    All are needed: a broker releases the lock of a log dir that went offline, and continues with the others.
-
-    Raises:
-        TopicIdRepairError: the broker runs, or a log dir has no lock file or cannot be opened.
+    All are needed: a broker releases the lock of a log dir that went offline, and continues with the others. Raise
+    ``TopicIdRepairError`` if the broker runs, or that is not known.
     """
     with ExitStack() as locks:
         for log_dir in log_dirs:

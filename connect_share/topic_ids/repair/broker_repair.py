@@ -41,11 +41,7 @@ class ScannedBroker:
 
 
 def read_server_properties(settings: Path) -> ScannedBroker:
-    """Read the id and the log dirs of a broker.
-
-    Raises:
-        UsageError: the file cannot be read, or the id is neither there nor in ``meta.properties``.
-    """
+    """Read the id and the log dirs of a broker; raise ``UsageError`` if they cannot be read, or it has no id."""
     try:
         broker, log_dirs, tiered = scanner.server_settings(str(settings))
     except (OSError, scanner.Unreadable) as exc:
@@ -57,21 +53,17 @@ def read_server_properties(settings: Path) -> ScannedBroker:
     return ScannedBroker(number, tuple(log_dirs), tiered, settings)
 
 
-def with_local_scan(scans: Scans, local: ScannedBroker) -> Scans:
-    """Scan this machine's broker now; return the scans with it in place of older ones."""
-    found = scans.without(local.id)
+def add_local_scan(scans: Scans, local: ScannedBroker) -> None:
+    """Scan this machine's broker now, in place of older scans."""
+    scans.drop(local.id)
     records = scanner.scan(local.log_dirs, local.id, local.tiered_storage)
-    found.add(scans_of_records(records, str(local.settings), broker=local.id))
-    return found
+    scans.add(scans_of_records(records, str(local.settings), broker=local.id))
 
 
 def prepare_files(found: Comparison, plan: RepairPlan, local: ScannedBroker, folder: Path) -> BrokerBackup | None:
-    """Return what a plan changes on this broker, with a folder for the backup; ``None``: nothing. Nothing is written here.
+    """Return what a plan changes on this broker, which has to be scanned anew; ``None``: nothing. Nothing is written.
 
-    The comparison that the plan was made from needs a new scan of this broker.
-
-    Raises:
-        TopicIdRepairError: another part of the plan comes first, or only a person can check whether it is safe.
+    Raise ``TopicIdRepairError`` if another part of the plan comes first, or only a person can check whether it is safe.
     """
     steps = [one for one in plan.steps if one.broker == local.id and one.action in _FILE_ACTIONS]
     if not steps:
@@ -181,11 +173,8 @@ def write_files(backup: BrokerBackup, local: ScannedBroker, check: Callable[[], 
     """Do everything that is not done yet on this broker; a repair that was killed is continued.
 
     ``check`` raises an error if the cluster does not allow it; it is called while the broker cannot start. ``report`` is
-    called with each change that is done.
-
-    Raises:
-        UsageError: the backup is of another broker, or the repair is in another state.
-        TopicIdRepairError: the broker runs, or something has changed since the backup was made.
+    called with each change that is done. Raise ``UsageError`` if the backup is of another broker or in another state,
+    ``TopicIdRepairError`` if the broker runs, or something has changed since the backup was made.
     """
     refuse_another_broker(backup, local)
     if backup.state is not RepairState.PREPARED:
@@ -200,13 +189,9 @@ def write_files(backup: BrokerBackup, local: ScannedBroker, check: Callable[[], 
 
 
 def undo_files(backup: BrokerBackup, local: ScannedBroker, check: Callable[[], None], report: Report) -> BrokerBackup:
-    """Undo the changes while the broker is stopped; an undo that was killed is continued.
+    """Undo the changes while the broker is stopped; an undo that was killed is continued. Errors: as :func:`write_files`.
 
     A ``partition.metadata`` that did not exist before stays: no such file is ever deleted.
-
-    Raises:
-        UsageError: the backup is of another broker, or already undone.
-        TopicIdRepairError: the broker runs, or something was changed since.
     """
     refuse_another_broker(backup, local)
     if backup.state is RepairState.UNDONE:
@@ -221,11 +206,9 @@ def undo_files(backup: BrokerBackup, local: ScannedBroker, check: Callable[[], N
 
 
 def check_written(backup: BrokerBackup, local: ScannedBroker) -> None:
-    """Check that this broker's disk is as planned, and that no log was cut since.
+    """Check that this broker's disk is as planned, and that no log was cut since: else ``TopicIdRepairError``.
 
-    Raises:
-        UsageError: the backup is of another broker, or nothing was written yet.
-        TopicIdRepairError: it is not.
+    Raise ``UsageError`` if the backup is of another broker, or nothing was written yet.
     """
     refuse_another_broker(backup, local)
     if backup.state not in (RepairState.WRITTEN, RepairState.DONE):

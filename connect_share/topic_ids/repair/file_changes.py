@@ -283,11 +283,7 @@ def _check_place(change: FileChange, path: str, state: str, backup: BrokerBackup
 
 
 def read_metadata(folder: str) -> bytes | None:
-    """Return the content of ``partition.metadata``; ``None``: there is none.
-
-    Raises:
-        TopicIdRepairError: it cannot be read.
-    """
+    """Return ``partition.metadata``, ``None`` if there is none; raise ``TopicIdRepairError`` if it cannot be read."""
     path = Path(folder, METADATA_FILE)
     try:
         with held(folder) as directory, opened(METADATA_FILE, directory) as file:

@@ -56,11 +56,7 @@ class ZnodeChange(BackupPart):
         return self, keep_files(folder, {self.before: self.old, self.after: self.new})
 
     def load(self, backup: RepairBackup) -> Self:
-        """Return the change with the kept contents.
-
-        Raises:
-            UsageError: contents or path were changed, or more than the id of the topic would be written.
-        """
+        """Return the change with the kept contents; raise ``UsageError`` if more than the topic's id would be written."""
         folder = backup.folder
         old = read_kept(folder / Path(self.before).name, self.before_sha256)
         new = read_kept(folder / Path(self.after).name, self.after_sha256)

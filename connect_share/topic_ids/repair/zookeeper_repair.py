@@ -47,10 +47,8 @@ def manual_reason(plan: RepairPlan) -> str | None:
 def prepare_znodes(found: Comparison, plan: RepairPlan, session: ZooKeeper, folder: Path) -> ZnodeBackup:
     """Check everything that must hold before the first write, against ZooKeeper as it is now; return what to write.
 
-    The comparison is the one that the plan was made from; the backup is not written here.
-
-    Raises:
-        TopicIdRepairError: the state has changed since the plan was made, or a write would do harm.
+    The comparison is the one that the plan was made from; the backup is not written here. Raise ``TopicIdRepairError`` if
+    the state has changed since, or a write would do harm.
     """
     now = session.authority()
     if plan_repair(compare(found.scans, now)).to_dict() != plan.to_dict():
@@ -87,13 +85,9 @@ def write_znodes(backup: ZnodeBackup, session: ZooKeeper, report: Report, wait_s
     """Do everything of a repair that is not done yet; its backup is on disk.
 
     A repair that was killed is continued: the content of a znode shows whether it was written, the numbers of ZooKeeper's
-    transactions whether the controller is newer than the writes.
-
-    ``report`` is called with each step that is done; ``wait_s`` is the longest wait for a new controller, and for the ISR.
-
-    Raises:
-        UsageError: the repair is finished, or of another cluster.
-        TopicIdRepairError: a znode is neither as before nor as planned, or what must hold after a step does not.
+    transactions whether the controller is newer than the writes. ``report`` is called with each step that is done;
+    ``wait_s`` is the longest wait for a new controller, and for the ISR. Raise ``UsageError`` if the repair is finished
+    or of another cluster, ``TopicIdRepairError`` if anything is not as it must be before or after a step.
     """
     if backup.state is not RepairState.PREPARED:
         raise UsageError(f"{backup.folder} is of a repair that is {backup.state.value}; give another with --backup")
@@ -120,11 +114,7 @@ def undo_znodes(backup: ZnodeBackup, session: ZooKeeper, report: Report, wait_s:
     """Write the old contents back, with one change of the controller if the repair had one.
 
     A znode that had no id gets that content after the change, so that the new controller knows the id, as the old one did.
-
-    Raises:
-        UsageError: the repair is of another cluster, or already undone.
-        TopicIdRepairError: something was changed since, or the old contents would leave the cluster without a
-            controller; nothing was written then.
+    Errors are as of :func:`write_znodes`; nothing is written if no broker could become controller with the old contents.
     """
     if backup.state is RepairState.UNDONE:
         raise UsageError(f"{backup.folder}: this repair was undone already")
@@ -175,12 +165,9 @@ def refuse_old_scans(found: Comparison, topic: AuthorityTopic, znode: Znode) -> 
 
 
 def _check_ids(now: Authority, texts: Mapping[str, bytes], *, whole: bool) -> None:
-    """Check that a new controller can read every znode.
+    """Check that a new controller can read every znode; ``texts`` are written, by topic.
 
-    Args:
-        now: the topics of the cluster.
-        texts: contents to write, by topic.
-        whole: a controller will read all topics, so those that are not written are checked as well.
+    ``whole``: a controller will read all topics, so those that are not written are checked as well.
     """
     users: dict[str, list[str]] = defaultdict(list)
     for name, topic in sorted(now.topics.items()):

@@ -105,23 +105,15 @@ class Scans:
         for broker, started in other.started.items():
             self.started[broker] = min(started, self.started.get(broker, started))
 
-    def without(self, broker: int) -> Scans:
-        """Return a copy without the scans of one broker."""
-        return Scans(
-            [one for one in self.log_dirs if one.broker != broker],
-            [one for one in self.directories if one.broker != broker],
-            self.tiered_storage,
-            list(self.notes),
-            {number: started for number, started in self.started.items() if number != broker},
-        )
+    def drop(self, broker: int) -> None:
+        """Remove the scans of one broker."""
+        self.log_dirs = [one for one in self.log_dirs if one.broker != broker]
+        self.directories = [one for one in self.directories if one.broker != broker]
+        self.started.pop(broker, None)
 
 
 def read_scan(path: Path) -> Scans:
-    """Read the output of the scanner.
-
-    Raises:
-        UsageError: the file cannot be read, is no scan, or does not name its broker.
-    """
+    """Read the output of the scanner; raise ``UsageError`` if it is no scan, or does not name its broker."""
     try:
         with path.open(encoding="utf-8", errors="surrogateescape") as lines:
             return scans_of_records(_records(lines, path), str(path))
@@ -145,8 +137,7 @@ def _records(lines: Iterable[str], path: Path) -> Iterator[Mapping[str, Any]]:
 def scans_of_records(records: Iterable[Mapping[str, Any]], source: str, *, broker: int | None = None) -> Scans:
     """Parse the records of one scan; the id of a broker overrides that of its log dirs.
 
-    Raises:
-        UsageError: they are no scan, of another format, or do not name their broker.
+    Raise ``UsageError`` if they are no scan, of another format, or do not name their broker.
     """
     scans = Scans()
     by_kind: dict[str, list[Mapping[str, Any]]] = {"scan": [], "log-dir": [], "end": []}
@@ -200,12 +191,9 @@ def _broker_of(log_dirs: Iterable[Mapping[str, Any]], given: int | None, source:
 
 
 def read_brokers_dir(folder: Path, progress: Callable[[int, str], None] | None = None) -> Scans:
-    """Read copies of log dirs: ``folder/broker-<id>/<log dir>/<topic>-<partition>/``.
+    """Read copies of log dirs: ``folder/broker-<id>/<log dir>/<topic>-<partition>/``; raise ``UsageError`` for others.
 
     A file ``files.json`` in ``folder`` may have the sizes of files that were not copied: path below ``folder`` -> bytes.
-
-    Raises:
-        UsageError: there is no such folder, or nothing in it has this form.
     """
     homes = {
         int(match.group(1)): one
