@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from connect_share.topic_ids.scan.scanner import ZERO_ID, id_bytes, id_text, invalid_id_reason
+from connect_share.topic_ids.scan.scans import integer
 
 CLUSTER_METADATA = "__cluster_metadata"
 """KRaft's own log: its id is reserved, and it is no topic of the cluster."""
@@ -130,9 +131,10 @@ def integers(value: object) -> tuple[int, ...]:
     """Return the integers of a JSON list; nothing for any other value."""
     if not isinstance(value, list):
         return ()
-    return tuple(item for item in value if isinstance(item, int) and not isinstance(item, bool))
+    return tuple(item for item in value if integer(item) is not None)
 
 
 def leader_of(value: object) -> int | None:
     """Return the leader of a JSON value; Kafka writes -1 for none."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    leader = integer(value)
+    return leader if leader is not None and leader >= 0 else None

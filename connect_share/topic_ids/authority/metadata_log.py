@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from connect_share.topic_ids.authority.authority import (
     leader_of,
     read_id,
 )
+from connect_share.topic_ids.scan.scans import json_object
 
 _PAYLOAD: Final = "payload: "
 _TOPIC_RESOURCE: Final = 2
@@ -48,12 +48,9 @@ class _MetadataFold:
         _, separator, text = line.partition(_PAYLOAD)
         if not separator:
             return
-        try:
-            found = json.loads(text)
-        except (ValueError, RecursionError):
-            found = None
-        data = found.get("data") if isinstance(found, dict) else None
-        if not isinstance(found, dict) or not isinstance(data, dict):
+        found = json_object(text)
+        data = found.get("data")
+        if not isinstance(data, dict):
             self.damaged += 1
             return
         self.records += 1

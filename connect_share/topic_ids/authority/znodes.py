@@ -19,6 +19,7 @@ from connect_share.topic_ids.authority.authority import (
     leader_of,
     read_id,
 )
+from connect_share.topic_ids.scan.scans import json_object
 
 _TOPIC: Final = re.compile(r"(.*)/brokers/topics/([^/]+)")
 _STATE: Final = re.compile(r"(.*)/brokers/topics/([^/]+)/partitions/([0-9]+)/state")
@@ -111,15 +112,6 @@ def _topic(name: str, text: str, states: Mapping[int, Any], config: object, vers
         version=version,
         text=text,
     )
-
-
-def json_object(text: str | bytes) -> dict[str, Any]:
-    """Return a JSON object; an empty one for any other text, which is reported as a missing id where it matters."""
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def with_id(text: str | None, topic_id: str) -> str:

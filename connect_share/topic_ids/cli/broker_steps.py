@@ -16,7 +16,6 @@ from connect_share.topic_ids.cli.check import authority_of, compared, scans_of, 
 from connect_share.topic_ids.compare.compare import Comparison
 from connect_share.topic_ids.errors import TopicIdRepairError
 from connect_share.topic_ids.repair.backup import RepairState
-from connect_share.topic_ids.repair.broker_backup import BrokerBackup
 from connect_share.topic_ids.repair.broker_checks import (
     await_in_sync,
     check_ids,
@@ -26,6 +25,7 @@ from connect_share.topic_ids.repair.broker_checks import (
 )
 from connect_share.topic_ids.repair.broker_lock import broker_stopped, is_stopped
 from connect_share.topic_ids.repair.broker_repair import (
+    BrokerBackup,
     brokers_not_back,
     check_written,
     next_brokers,

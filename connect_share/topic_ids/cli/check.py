@@ -7,10 +7,18 @@ import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from connect_share.admin import Admin
-from connect_share.console import Output, client_settings_of, plural
+from connect_share.console import (
+    DEFAULT_TIMEOUT_S,
+    Output,
+    Parser,
+    add_client_settings,
+    add_output,
+    client_settings_of,
+    plural,
+)
 from connect_share.errors import UsageError
 from connect_share.topic_ids.authority.authority import Authority
 from connect_share.topic_ids.authority.brokers import authority_of_brokers
@@ -26,6 +34,70 @@ from connect_share.worker_config import TopicSet
 
 _AUTHORITIES: Final = ("--zookeeper", "--zookeeper-dump", "--metadata-dump", "-B or -w")
 _CLIENT_ID: Final = "connect-share-check-topic-ids"
+
+Nouns: TypeAlias = "argparse._SubParsersAction[Parser]"  # noqa: SLF001 - there is no public name
+
+
+def add_check_to(nouns: Nouns) -> None:
+    """Add ``check topic-ids``."""
+    parser = nouns.add_parser(
+        "topic-ids",
+        help="do all replicas on disk have the topic ids that the cluster has?",
+        description="Compare the topic ids in the brokers' log dirs with those of ZooKeeper or KRaft, and show per topic "
+        "what is wrong and why. Reads only. Any finding, directories that wait for their deletion included, is exit code 1.",
+    )
+    add_sources(parser)
+    parser.add_argument(
+        "--print-scanner",
+        action="store_true",
+        help="print the scanner (one file, Python 3.8 or later, no dependencies) and do nothing else",
+    )
+    add_output(parser, DEFAULT_TIMEOUT_S)
+    parser.set_defaults(run=check_topic_ids)
+
+
+def add_sources(parser: Parser) -> None:
+    """Add the options that name the scans and the authority."""
+    disks = parser.add_argument_group("what is on the brokers' disks")
+    disks.add_argument(
+        "--scan",
+        dest="scans",
+        metavar="FILE",
+        type=Path,
+        action="append",
+        default=[],
+        help="output of the scanner on one broker, may be repeated; 'check topic-ids --print-scanner' hands it out",
+    )
+    disks.add_argument(
+        "--brokers-dir",
+        metavar="DIR",
+        type=Path,
+        help="copies of log dirs: DIR/broker-<id>/<log dir>/<topic>-<partition>/",
+    )
+    authority = parser.add_argument_group("where the right ids are; one of")
+    authority.add_argument("--zookeeper", metavar="HOST:PORT,...[/CHROOT]", help="ZooKeeper, asked now")
+    authority.add_argument(
+        "--zookeeper-dump", metavar="FILE", type=Path, help="JSON object: path of a znode -> its text"
+    )
+    authority.add_argument(
+        "--metadata-dump",
+        metavar="FILE",
+        type=Path,
+        help="KRaft's metadata log as kafka-dump-log --cluster-metadata-decoder prints it",
+    )
+    authority.add_argument("-B", "--bootstrap-servers", metavar="HOST:PORT,...", help="KRaft brokers, asked now")
+    authority.add_argument(
+        "-w", "--worker-config", metavar="FILE", type=Path, help="worker file with the settings to reach them"
+    )
+    how = parser.add_argument_group("how to reach it")
+    add_client_settings(how, "client setting for -B and -w")
+    how.add_argument(
+        "--zookeeper-config",
+        metavar="FILE",
+        type=Path,
+        help="properties for --zookeeper under kazoo's names: ca, certfile, keyfile, keyfile_password, verify_certs, "
+        "check_hostname, sasl.mechanism, sasl.username, sasl.password, auth.digest",
+    )
 
 
 def check_topic_ids(arguments: argparse.Namespace, out: Output) -> int:

@@ -10,13 +10,13 @@ from typing import Final
 
 from connect_share.errors import UsageError
 from connect_share.topic_ids.authority.authority import Authority
-from connect_share.topic_ids.authority.znodes import json_object
 from connect_share.topic_ids.authority.zookeeper import ZooKeeper
 from connect_share.topic_ids.errors import TopicIdRepairError
-from connect_share.topic_ids.repair.broker_backup import BrokerBackup
+from connect_share.topic_ids.repair.broker_repair import BrokerBackup
 from connect_share.topic_ids.repair.steps import brokers_text
 from connect_share.topic_ids.repair.zookeeper_repair import refuse_reassignment
 from connect_share.topic_ids.scan.scanner import parse_properties
+from connect_share.topic_ids.scan.scans import json_object
 
 _UNCLEAN: Final = "unclean.leader.election.enable"
 _CONNECT_S: Final = 5.0

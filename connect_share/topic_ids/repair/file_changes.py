@@ -25,7 +25,7 @@ from connect_share.topic_ids.scan.scanner import METADATA_FILE, directory_names
 from connect_share.topic_ids.scan.scans import CURRENT, STRAY
 
 if TYPE_CHECKING:
-    from connect_share.topic_ids.repair.broker_backup import BrokerBackup
+    from connect_share.topic_ids.repair.broker_repair import BrokerBackup
 
 _CHUNK: Final = 1024 * 1024
 _LOG: Final = ".log"
@@ -203,7 +203,7 @@ class PutBack(BackupPart):
                 raise _changed(self.stray)
             return True
         if self.empty is not None and not self._half_done():
-            if not Path(self.empty).exists() or Path(self.aside or "").exists():
+            if not Path(self.empty).exists() or Path(str(self.aside)).exists():
                 raise _changed(self.empty)
             if log_bytes(self.empty):
                 raise TopicIdRepairError(
@@ -221,8 +221,8 @@ class PutBack(BackupPart):
     def do(self, _changes: Sequence[FileChange]) -> str:
         """Do it; return the line that says so."""
         _drop_indexes(self.stray)
-        if self.empty is not None and self.aside is not None and Path(self.empty).exists():
-            _rename(self.empty, self.aside)
+        if self.empty is not None and Path(self.empty).exists():
+            _rename(self.empty, str(self.aside))
         _rename(self.stray, self.folder)
         return f"{self.stray} is {Path(self.folder).name} again"
 
@@ -247,19 +247,15 @@ class PutBack(BackupPart):
         """Undo it; return the line that says so."""
         if not Path(self.stray).exists():
             _rename(self.folder, self.stray)
-        if self.empty is not None and self.aside is not None and Path(self.aside).exists():
-            _rename(self.aside, self.empty)
+        if self.empty is not None and Path(str(self.aside)).exists():
+            _rename(str(self.aside), self.empty)
         return f"{self.stray} is set aside again"
 
     def _half_done(self) -> bool:
         """Return whether the repair was killed between the two renames: the empty directory has left its place."""
-        return (
-            self.empty is not None
-            and self.aside is not None
-            and Path(self.aside).exists()
-            and not Path(self.empty).exists()
-            and Path(self.stray).exists()
-        )
+        if self.empty is None or Path(self.empty).exists():
+            return False
+        return Path(str(self.aside)).exists() and Path(self.stray).exists()
 
 
 FileChange = WriteId | PutBack

@@ -10,11 +10,12 @@ from pydantic import Field
 
 from connect_share.errors import UsageError
 from connect_share.topic_ids.authority.authority import read_id
-from connect_share.topic_ids.authority.znodes import json_object, with_id
+from connect_share.topic_ids.authority.znodes import with_id
 from connect_share.topic_ids.authority.zookeeper import Znode, ZooKeeper
 from connect_share.topic_ids.errors import TopicIdRepairError
 from connect_share.topic_ids.repair.backup import BackupPart, Checksum, RepairBackup, checksum, keep_files, read_kept
 from connect_share.topic_ids.scan.scanner import directory_names
+from connect_share.topic_ids.scan.scans import json_object
 
 
 class ZnodeChange(BackupPart):

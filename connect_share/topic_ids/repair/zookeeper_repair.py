@@ -14,7 +14,7 @@ from typing import Final
 
 from connect_share.errors import UsageError
 from connect_share.topic_ids.authority.authority import Authority, AuthorityTopic, MetadataMode, read_id
-from connect_share.topic_ids.authority.znodes import json_object, with_id
+from connect_share.topic_ids.authority.znodes import with_id
 from connect_share.topic_ids.authority.zookeeper import Znode, ZooKeeper
 from connect_share.topic_ids.compare.compare import Comparison, compare
 from connect_share.topic_ids.errors import TopicIdRepairError
@@ -22,6 +22,7 @@ from connect_share.topic_ids.repair.backup import RepairState
 from connect_share.topic_ids.repair.plan import plan_repair
 from connect_share.topic_ids.repair.steps import RepairPlan, StepAction
 from connect_share.topic_ids.repair.znode_changes import ZnodeBackup, ZnodeChange, id_in
+from connect_share.topic_ids.scan.scans import json_object
 
 _CONTROLLER: Final = "/controller"
 _REASSIGNMENT: Final = "/admin/reassign_partitions"

@@ -125,11 +125,8 @@ def _records(lines: Iterable[str], path: Path) -> Iterator[Mapping[str, Any]]:
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError):
-            record = None
-        if not isinstance(record, dict) or not isinstance(record.get("record"), str):
+        record = json_object(line)
+        if not isinstance(record.get("record"), str):
             raise UsageError(f"{path}: line {number} is no line of a scan; is it the scanner's whole output?")
         yield record
 
@@ -154,7 +151,7 @@ def scans_of_records(records: Iterable[Mapping[str, Any]], source: str, *, broke
                 by_kind[kind].append(record)
         head = by_kind["scan"][0]
         scans.tiered_storage = head["tiered_storage"] is True
-        given = broker if broker is not None else _integer(head["broker"])
+        given = broker if broker is not None else integer(head["broker"])
     except (IndexError, KeyError, TypeError, ValueError) as exc:
         raise UsageError(
             f"{source} is no scan of format {scanner.FORMAT}; is the scanner as new as this program?"
@@ -176,7 +173,7 @@ def scans_of_records(records: Iterable[Mapping[str, Any]], source: str, *, broke
 
 
 def _broker_of(log_dirs: Iterable[Mapping[str, Any]], given: int | None, source: str, notes: list[str]) -> int:
-    found = {number for record in log_dirs if (number := _integer(record.get("broker"))) is not None}
+    found = {number for record in log_dirs if (number := integer(record.get("broker"))) is not None}
     if given is None and len(found) != 1:
         raise UsageError(
             f"{source} does not name its broker: meta.properties "
@@ -251,7 +248,7 @@ def _log_dir(record: Mapping[str, Any], broker: int) -> LogDir:
         _text(record.get("reason")),
         _text(record.get("cluster_id")),
         _text(record.get("directory_id")),
-        _integer(record.get("version")),
+        integer(record.get("version")),
     )
 
 
@@ -271,12 +268,22 @@ def _directory(record: Mapping[str, Any]) -> PartitionDirectory:
         None if raw is None else scanner.id_text(raw),
         _text(record["reason"]),
         tuple((int(epoch), int(offset)) for epoch, offset in record["last_epochs"]),
-        _integer(record["log_bytes"]),
+        integer(record["log_bytes"]),
         tuple((int(offset), int(epoch), int(crc)) for offset, epoch, crc in record.get("batches") or ()),
     )
 
 
-def _integer(value: object) -> int | None:
+def json_object(text: str | bytes) -> dict[str, Any]:
+    """Return a JSON object; an empty one for any other text, whose members are reported as missing where it matters."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def integer(value: object) -> int | None:
+    """Return a JSON value that is an integer; ``None`` for any other."""
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 

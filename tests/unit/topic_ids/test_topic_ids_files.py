@@ -15,8 +15,8 @@ from connect_share.topic_ids.authority.zookeeper import open_zookeeper
 from connect_share.topic_ids.cli import broker_steps
 from connect_share.topic_ids.compare.compare import compare
 from connect_share.topic_ids.errors import TopicIdRepairError
-from connect_share.topic_ids.repair.broker_backup import BrokerBackup
 from connect_share.topic_ids.repair.broker_checks import refuse_unclean
+from connect_share.topic_ids.repair.broker_repair import BrokerBackup
 from connect_share.topic_ids.repair.plan import plan_repair
 from connect_share.topic_ids.repair.steps import RepairMethod, StepAction
 from connect_share.topic_ids.scan.scans import Scans, read_scan

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from connect_share.cli.__main__ import main
 from connect_share.errors import UsageError
-from connect_share.topic_ids.repair.broker_backup import BrokerBackup, is_broker_backup
+from connect_share.topic_ids.repair.broker_repair import BrokerBackup, is_broker_backup
 from tests.support.topic_id_brokers import LOG, Brokers, batch, killed
 from tests.support.topic_id_trees import Tree
 
