@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import Final
 
 from connect_share.console import Output, confirmed
@@ -28,10 +27,9 @@ from connect_share.topic_ids.repair.broker_repair import (
     BrokerBackup,
     brokers_not_back,
     check_written,
-    next_brokers,
     prepare_files,
+    read_backup,
     read_server_properties,
-    refuse_another_broker,
     undo_files,
     write_files,
 )
@@ -79,14 +77,14 @@ class BrokerSteps:
 
     def undo(self) -> int:
         """Undo the changes on this broker; return the exit code."""
-        backup = _existing(self._arguments.undo)
+        backup = read_backup(self._arguments.undo, self._local)
         lines = backup.preview(undo=True)
         if self._arguments.dry_run:
-            return self._try(backup, lines, lambda: backup.not_undone(backup.changes), writing=False)
+            return self._try(backup, lines, writing=False)
         if not agreed(self._arguments, self._out, [f"to be changed: {line}" for line in lines], "put this back?"):
             return 1
         log = StepLog(self._out)
-        backup = undo_files(backup, self._local, lambda: self._check_cluster(backup, writing=False), log)
+        backup = undo_files(backup, lambda: self._check_cluster(backup, writing=False), log)
         after = "start the broker"
         if backup.peers:
             after = f"undo it on {brokers_text(backup.peer_ids)} as well, before any of them is started"
@@ -145,10 +143,10 @@ class BrokerSteps:
                     refuse_old_scans(found, now.topics[topic], znode)
 
     def _write(self) -> int:
-        backup = _existing(self._arguments.backup)
+        backup = read_backup(self._arguments.backup, self._local)
         lines = backup.preview()
         if self._arguments.dry_run:
-            return self._try(backup, lines, lambda: backup.not_done(backup.changes), writing=True)
+            return self._try(backup, lines, writing=True)
         if not agreed(
             self._arguments,
             self._out,
@@ -157,7 +155,7 @@ class BrokerSteps:
         ):
             return 1
         log = StepLog(self._out)
-        backup = write_files(backup, self._local, lambda: self._check_cluster(backup, writing=True), log)
+        backup = write_files(backup, lambda: self._check_cluster(backup, writing=True), log)
         after = f"start broker {self._local.id}, then run --step check"
         if backup.peers:
             after = (
@@ -169,8 +167,8 @@ class BrokerSteps:
 
     def _check(self) -> int:
         arguments, out, local = self._arguments, self._out, self._local
-        backup = _existing(arguments.backup)
-        check_written(backup, local)
+        backup = read_backup(arguments.backup, local)
+        check_written(backup)
         if is_stopped(local.log_dirs):
             self._check_stopped(backup)
             return 0
@@ -183,11 +181,13 @@ class BrokerSteps:
             if not (arguments.bootstrap_servers or arguments.worker_config):
                 raise UsageError("the brokers run: give -B HOST:PORT, to ask whether all replicas are in sync")
             await_in_sync(backup, lambda: authority_of(arguments, out), log, WAIT_S)
-        check_written(backup, local)
+        check_written(backup)
         if not arguments.dry_run:
             backup = backup.at(RepairState.DONE)
-        left = None if backup.mode is MetadataMode.KRAFT else next_brokers(backup, controller)
-        after = f"next: {left}" if left is not None else "scan all brokers again and run check topic-ids"
+        after = "scan all brokers again and run check topic-ids"
+        if backup.mode is MetadataMode.ZOOKEEPER and backup.other_brokers:
+            left = sorted(backup.other_brokers, key=lambda broker: (broker == controller, broker))
+            after = f"next: {brokers_text(left)}"
         self._print(backup, log.done, after)
         return 0
 
@@ -224,14 +224,13 @@ class BrokerSteps:
             else:
                 check_ids(backup, now)
 
-    def _try(self, backup: BrokerBackup, lines: list[str], look: Callable[[], object], *, writing: bool) -> int:
+    def _try(self, backup: BrokerBackup, lines: list[str], *, writing: bool) -> int:
         """Show what would be done, and whether it could be done now."""
-        refuse_another_broker(backup, self._local)
         after, code = "this could be done now", 0
         try:
             with broker_stopped(self._local.log_dirs):
                 self._check_cluster(backup, writing=writing)
-                look()
+                (backup.not_done if writing else backup.not_undone)(backup.changes)
         except TopicIdRepairError as exc:
             after, code = f"not now: {exc}", 1
         self._print(backup, lines, after)
@@ -261,10 +260,3 @@ class BrokerSteps:
             return
         changed = "; nothing was changed" if arguments.dry_run else ""
         out.lines(*(lines if would else []), f"broker {backup.broker}: {after}{changed}")
-
-
-def _existing(folder: Path) -> BrokerBackup:
-    backup = BrokerBackup.find(folder)
-    if backup is None:
-        raise UsageError(f"there is no backup {folder}: run --step prepare first, or name it")
-    return backup

@@ -20,7 +20,7 @@ from connect_share.topic_ids.errors import TopicIdRepairError
 from connect_share.topic_ids.repair.backup import Number, RepairBackup, RepairState, Text, checksum, read_index
 from connect_share.topic_ids.repair.broker_lock import broker_stopped
 from connect_share.topic_ids.repair.file_changes import FileChange, PutBack, WriteId, log_bytes, read_metadata
-from connect_share.topic_ids.repair.steps import RepairPlan, RepairStep, StepAction, brokers_text
+from connect_share.topic_ids.repair.steps import RepairPlan, RepairStep, StepAction
 from connect_share.topic_ids.scan import scanner
 from connect_share.topic_ids.scan.scans import CURRENT, STRAY, Scans, scans_of_records
 
@@ -228,17 +228,16 @@ def _changes(steps: Sequence[RepairStep]) -> list[FileChange]:
     return found
 
 
-def write_files(backup: BrokerBackup, local: ScannedBroker, check: Callable[[], None], report: Report) -> BrokerBackup:
+def write_files(backup: BrokerBackup, check: Callable[[], None], report: Report) -> BrokerBackup:
     """Do everything that is not done yet on this broker; a repair that was killed is continued.
 
     ``check`` raises an error if the cluster does not allow it; it is called while the broker cannot start. ``report`` is
-    called with each change that is done. Raise ``UsageError`` if the backup is of another broker or in another state,
-    ``TopicIdRepairError`` if the broker runs, or something has changed since the backup was made.
+    called with each change that is done. Raise ``UsageError`` if the repair is in another state, ``TopicIdRepairError`` if
+    the broker runs, or something has changed since the backup was made.
     """
-    refuse_another_broker(backup, local)
     if backup.state is not RepairState.PREPARED:
         raise UsageError(f"{backup.folder} is of a repair that is {backup.state.value}")
-    with broker_stopped(local.log_dirs):
+    with broker_stopped(backup.log_dirs):
         check()
         for one in backup.not_done(backup.changes):
             report(one.do(backup.changes))
@@ -247,15 +246,14 @@ def write_files(backup: BrokerBackup, local: ScannedBroker, check: Callable[[], 
         return backup.at(RepairState.WRITTEN)
 
 
-def undo_files(backup: BrokerBackup, local: ScannedBroker, check: Callable[[], None], report: Report) -> BrokerBackup:
+def undo_files(backup: BrokerBackup, check: Callable[[], None], report: Report) -> BrokerBackup:
     """Undo the changes while the broker is stopped; an undo that was killed is continued. Errors: as :func:`write_files`.
 
     A ``partition.metadata`` that did not exist before stays: no such file is ever deleted.
     """
-    refuse_another_broker(backup, local)
     if backup.state is RepairState.UNDONE:
         raise UsageError(f"{backup.folder}: this repair was undone already")
-    with broker_stopped(local.log_dirs):
+    with broker_stopped(backup.log_dirs):
         check()
         changes = backup.not_undone(backup.changes)
         backup = backup.at(RepairState.UNDOING)
@@ -264,12 +262,8 @@ def undo_files(backup: BrokerBackup, local: ScannedBroker, check: Callable[[], N
         return backup.at(RepairState.UNDONE)
 
 
-def check_written(backup: BrokerBackup, local: ScannedBroker) -> None:
-    """Check that this broker's disk is as planned, and that no log was cut since: else ``TopicIdRepairError``.
-
-    Raise ``UsageError`` if the backup is of another broker, or nothing was written yet.
-    """
-    refuse_another_broker(backup, local)
+def check_written(backup: BrokerBackup) -> None:
+    """Check that the disk is as planned and no log was cut since, else ``TopicIdRepairError``; ``UsageError``: too early."""
     if backup.state not in (RepairState.WRITTEN, RepairState.DONE):
         raise UsageError(f"{backup.folder} is of a repair that is {backup.state.value}: run --step write first")
     for one in backup.changes:
@@ -300,19 +294,17 @@ def brokers_not_back(scans: Scans, backup: BrokerBackup) -> list[int]:
     return sorted(waiting)
 
 
-def next_brokers(backup: BrokerBackup, controller: int | None) -> str | None:
-    """Return the names of the brokers that come after this one, the controller last; ``None``: there are none."""
-    ordered = sorted(backup.other_brokers, key=lambda broker: (broker == controller, broker))
-    return brokers_text(ordered) if ordered else None
-
-
-def refuse_another_broker(backup: BrokerBackup, local: ScannedBroker) -> None:
-    """Raise ``UsageError`` if a backup is not of this broker with its present log dirs."""
+def read_backup(folder: Path, local: ScannedBroker) -> BrokerBackup:
+    """Read the backup of this broker; raise ``UsageError`` if it is another's, or of other log dirs."""
+    backup = BrokerBackup.find(folder)
+    if backup is None:
+        raise UsageError(f"there is no backup {folder}: run --step prepare first, or name it")
     if backup.broker != local.id or backup.log_dirs != local.log_dirs:
         raise UsageError(
             f"{backup.folder} is of broker {backup.broker} with log dirs {', '.join(backup.log_dirs)}, {local.settings} is "
             f"of broker {local.id}: nothing was changed"
         )
+    return backup
 
 
 def is_broker_backup(folder: Path) -> bool:
