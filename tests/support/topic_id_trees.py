@@ -76,6 +76,11 @@ class Tree:
         texts[f"/brokers/topics/{topic}"] = json.dumps(znode)
         self.zookeeper.write_text(json.dumps(texts))
 
+    def fill(self, client: Any) -> None:
+        """Create the znodes in a ZooKeeper, below ``/kafka``."""
+        for path, text in json.loads(self.zookeeper.read_text("utf-8")).items():
+            client.create(f"/kafka{path}", text.encode(), makepath=True)
+
     def set_sizes(self, sizes: dict[str, int], default: int = 100) -> None:
         """Say how large the logs are, by directory."""
         names = {

@@ -38,8 +38,7 @@ class Site(Brokers):
         self.client = client
         self.hosts = f"{hosts}/kafka"
         self.backup = folder / "backup"
-        for path, text in json.loads(self.tree.zookeeper.read_text()).items():
-            client.create(f"/kafka{path}", text.encode(), makepath=True)
+        self.tree.fill(client)
         written_s = time.time()
         for broker in self.ids:
             self.write_log(self.orders(broker), batch(0, 0, 4711))

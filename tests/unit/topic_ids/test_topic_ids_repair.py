@@ -35,8 +35,7 @@ class Site:
         self.hosts = f"{hosts}/kafka"
         self.tree = Tree("blog-case-zk", folder)
         self.scans = [folder / f"broker-{broker}.scan" for broker in (1, 2, 3)]
-        for path, text in json.loads(self.tree.zookeeper.read_text()).items():
-            client.create(f"/kafka{path}", text.encode(), makepath=True)
+        self.tree.fill(client)
         self.scan()
         self.electing = True
         client.exists("/kafka/controller", watch=self._elect)
