@@ -11,14 +11,14 @@ import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 
 from connect_share.records import TopicType
 from migrator.backup.backup import back_up
 from migrator.copy.checked_writer import Producers
 from migrator.copy.engine import LOCAL_ENGINE, Engine, local_engine, open_ahead
 from migrator.errors import AlreadyAppliedError, CopyError
-from migrator.facts.bystanders import TopicBaseline, take_baseline
+from migrator.facts.bystanders import take_baseline
 from migrator.facts.manifest import Manifest, MigrationStatus, WrittenTopic
 from migrator.facts.migration_run import MigrationRun
 from migrator.facts.readiness import Opened, check_all, copy_jobs, wanted_of
@@ -82,25 +82,11 @@ def apply_plan(
         opened = check_all(run, progress, first=True, create=True)
         # The backup comes before the manifest: an apply that is interrupted here has written nothing and may be repeated.
         backed_up = back_up(run, opened, progress) if backup else None
-        run.save(
-            Manifest(
-                run_id=run.plan.run_id,
-                plan_sha256=run.plan_sha256,
-                fingerprint=run.plan.fingerprint,
-                engine=engine_name,
-                status=MigrationStatus.PLANNED,
-                started_at_ms=now_ms(),
-                destination={
-                    topic_type: WrittenTopic(
-                        topic=facts.topic, topic_id=facts.topic_id, created=created, end_offsets=facts.ends
-                    )
-                    for topic_type, (facts, created) in opened.items()
-                },
-                slices_planned=len(run.plan.slices()),
-                isolation=_baseline(run, opened, progress) if isolation_proof else None,
-                backup=backed_up,
-            )
-        )
+        baseline = None
+        if isolation_proof:
+            topics = {topic_type: facts for topic_type, (facts, _) in opened.items()}
+            baseline = take_baseline(run.destination, topics, wanted_of(run.plan), progress)
+        run.save(_first_manifest(run, opened, engine=engine_name, isolation=baseline, backup=backed_up))
         return _copy(run, engine, progress, resumed=False)
 
 
@@ -142,9 +128,22 @@ def _second_process(plan: MigrationPlan, *, wanted: bool) -> Iterator[SecondProc
         yield second
 
 
-def _baseline(run: MigrationRun, opened: Opened, progress: Progress) -> dict[TopicType, TopicBaseline]:
-    facts = {topic_type: facts for topic_type, (facts, _) in opened.items()}
-    return take_baseline(run.destination, facts, wanted_of(run.plan), progress)
+def _first_manifest(run: MigrationRun, opened: Opened, **members: Any) -> Manifest:
+    return Manifest(
+        run_id=run.plan.run_id,
+        plan_sha256=run.plan_sha256,
+        fingerprint=run.plan.fingerprint,
+        status=MigrationStatus.PLANNED,
+        started_at_ms=now_ms(),
+        destination={
+            topic_type: WrittenTopic(
+                topic=facts.topic, topic_id=facts.topic_id, created=created, end_offsets=facts.ends
+            )
+            for topic_type, (facts, created) in opened.items()
+        },
+        slices_planned=len(run.plan.slices()),
+        **members,
+    )
 
 
 def _copy(run: MigrationRun, engine: Engine, progress: Progress, *, resumed: bool) -> Manifest:
@@ -169,11 +168,7 @@ def _copy(run: MigrationRun, engine: Engine, progress: Progress, *, resumed: boo
 
 
 def _require_still_there(run: MigrationRun, manifest: Manifest) -> None:
-    """Check that the destination has the last record of every slice that the manifest calls copied.
-
-    Raises:
-        CopyError: one is gone: a broker has lost acknowledged records.
-    """
+    """Check that the destination has the last record of every slice that the manifest calls copied."""
     last: dict[tuple[TopicType, int], tuple[int, str]] = {}
     for evidence in manifest.evidence:
         for partition, (_, offset) in evidence.destination_offsets.items():
@@ -193,7 +188,6 @@ def _require_still_there(run: MigrationRun, manifest: Manifest) -> None:
 
 
 def _require_whole(plan: MigrationPlan, manifest: Manifest) -> None:
-    """Check that the engine has copied every slice, and no more records than planned."""
     done = sorted(evidence.slice_name for evidence in manifest.evidence)
     asked = sorted(slice_.name for slice_ in plan.slices())
     if done != asked:

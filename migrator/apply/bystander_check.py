@@ -173,7 +173,6 @@ class _TopicCheck:
     own: int = 0
 
     def read(self, progress: Progress) -> None:
-        """Read the topic once, what is behind the noted ends first."""
         topic, ends = self.facts.topic, self.baseline.ends
         before = [
             OffsetRange(topic, number, self.facts.starts.get(number, end), end) for number, end in sorted(ends.items())
@@ -207,7 +206,6 @@ class _TopicCheck:
         return keys
 
     def judge(self, own: OwnRecords) -> list[BystanderGroup]:
-        """Return the verdict on each group that was or is there."""
         return [self._judge(name, own) for name in sorted({*self.baseline.groups, *self.now, *self.written})]
 
     def _judge(self, name: str, own: OwnRecords) -> BystanderGroup:

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Final
 
 from connect_share.records import TopicType
-from migrator.copy.copy_job import CopyJob
 from migrator.copy.engine import local_engine
 from migrator.copy.evidence import SliceEvidence
 from migrator.errors import AlreadyAppliedError, PlanRejectedError
@@ -21,7 +20,6 @@ from migrator.facts.manifest import Followed, Manifest, MigrationStatus
 from migrator.facts.migration_run import MigrationRun
 from migrator.facts.readiness import check_all, copy_jobs
 from migrator.facts.source_topics import slices_behind
-from migrator.plan.plan import CopySlice
 from migrator.progress import Progress, Silent
 from migrator.verify.new_writes import require_unused
 
@@ -77,13 +75,14 @@ class Follower:
         lag = sum(slice_.offset_range.end - slice_.offset_range.start for slice_ in slices)
         followed = manifest.followed or Followed()
         if slices:
-            jobs = self._jobs(slices, followed)
-            evidence = list(local_engine(Silent())(jobs))
+            jobs = {
+                job.slice_.name: job
+                for job in copy_jobs(self._run, followed.destination_ends, resumed=self._killed_before)
+            }
+            behind = [replace(jobs[slice_.name], slice_=slice_) for slice_ in slices]
+            evidence = list(local_engine(Silent())(behind))
             moved = {
-                Manifest.place(slice_.source_index, slice_.offset_range.topic, slice_.offset_range.partition): (
-                    slice_.offset_range.end
-                )
-                for slice_ in slices
+                Manifest.place(slice_.source_index, slice_.offset_range): slice_.offset_range.end for slice_ in slices
             }
             followed = Followed(
                 positions={**followed.positions, **moved},
@@ -94,18 +93,6 @@ class Follower:
             self._run.update(followed=followed, status=MigrationStatus.COPIED)
         self._killed_before = False
         return Lag(lag, followed.written)
-
-    def _jobs(self, slices: list[CopySlice], followed: Followed) -> list[CopyJob]:
-        all_jobs = {
-            (job.slice_.source_index, job.slice_.offset_range.topic, job.slice_.offset_range.partition): job
-            for job in copy_jobs(self._run, followed.destination_ends, resumed=self._killed_before)
-        }
-        return [
-            replace(
-                all_jobs[slice_.source_index, slice_.offset_range.topic, slice_.offset_range.partition], slice_=slice_
-            )
-            for slice_ in slices
-        ]
 
 
 def _ends(manifest: Manifest, evidence: Sequence[SliceEvidence] = ()) -> dict[TopicType, dict[int, int]]:

@@ -115,7 +115,6 @@ class _Layout:
         return self._section_numbers[key]
 
     def backed_up_topics(self) -> tuple[BackedUpTopic, ...]:
-        """Return the topics as the file's header names them."""
         return tuple(
             BackedUpTopic(
                 section=number,

@@ -114,11 +114,6 @@ class RestorePreview:
         create: topics that do not exist yet.
     """
 
-    file: Path
-    contents: BackupContents
-    origin: Origin
-    becomes: str | None
-    topics: dict[TopicType, str]
     changes: list[ConnectorChanges]
     records: dict[TopicType, int]
     skipped: dict[SkipReason, int]
@@ -193,11 +188,6 @@ class Restore:
         for each in counts.values():
             skipped.update(each.skipped)
         return RestorePreview(
-            file=self.file.path,
-            contents=self.contents,
-            origin=self.origin,
-            becomes=self.worker.group_id if self.worker.sharing_enabled else None,
-            topics=topics,
             changes=found,
             records={topic_type: counts[topic_type].to_write for topic_type in TopicType},
             skipped=dict(sorted(skipped.items(), key=lambda item: item[0].value)),
@@ -252,7 +242,6 @@ class Restore:
         return restored
 
     def _outgoing(self, restored: Restored, progress: Progress) -> Iterator[tuple[int, Record]]:
-        """Yield what is written, counted in ``restored``."""
         for topic_type, record in self._records(progress):
             outgoing = self.transforms[topic_type].apply(record)
             if isinstance(outgoing, Skipped):
@@ -286,14 +275,6 @@ def prepare_restore(
     filled = frozenset(number for number, count in enumerate(file.sections) if count)
     origin = choose_origin(contents, filled, worker, request)
     names = origin.connectors if request.connector is None else (request.connector,)
-    transforms = {
-        topic_type: KeyTransform(
-            topic_type=topic_type,
-            plain=origin.plain,
-            groups=None if origin.plain else frozenset({str(origin.group_id)}),
-            destination=group,
-            connectors=None if names is None else frozenset(names),
-        )
-        for topic_type in TopicType
-    }
+    own = None if origin.plain else str(origin.group_id)
+    transforms = {topic_type: KeyTransform.between(topic_type, own, group, names) for topic_type in TopicType}
     return Restore(file, contents, origin, worker, transforms)

@@ -41,22 +41,31 @@ def build_parser() -> argparse.ArgumentParser:
     _add_apply(commands.add_parser("apply", help="carry out a plan"))
     _add_resume(commands.add_parser("resume", help="go on with an apply that did not end"))
     _add_cutover(commands.add_parser("cutover", help="copy what is left, verify, fence and seal the old side"))
-    _add_rollback(commands.add_parser("rollback", help="remove what a plan has written"))
+    rollback = commands.add_parser("rollback", help="remove what a plan has written")
+    _add_undo(rollback, stays="that stays", shown="removed")
     _add_verify(commands.add_parser("verify", help="compare the state on both sides; exit 1 on a difference"))
     _add_seal(commands.add_parser("seal", help="seal the old side alone: after a forgotten cutover, or in another way"))
-    _add_unseal(commands.add_parser("unseal", help="put the target states back at the old side; the copies stay"))
+    unseal = commands.add_parser("unseal", help="put the target states back at the old side; the copies stay")
+    _add_undo(unseal, stays="the copies stay", shown="done")
     _add_restore(commands.add_parser("restore", help="put back what a backup holds, whole or one connector"))
     return parser
+
+
+def _add_plan_file(parser: argparse.ArgumentParser, *, engine: bool = False) -> None:
+    parser.add_argument("plan", metavar="PLAN", type=Path)
+    if engine:
+        parser.add_argument("--engine", choices=("local", "spark"), default="local")
 
 
 def _add_output(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", choices=("text", "json"), default="text", help="form of the result")
 
 
-def _add_evidence(parser: argparse.ArgumentParser) -> None:
+def _add_outputs(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--evidence", metavar="DIR", type=Path, help="folder for the evidence; default: <plan>.evidence beside the plan"
     )
+    _add_output(parser)
 
 
 def _add_yes(parser: argparse.ArgumentParser, *, dry_run: str) -> None:
@@ -119,8 +128,7 @@ def _add_plan(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_apply(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("plan", metavar="PLAN", type=Path)
-    parser.add_argument("--engine", choices=("local", "spark"), default="local")
+    _add_plan_file(parser, engine=True)
     parser.add_argument("--follow", action="store_true", help="go on mirroring until Ctrl-C or the cut-over")
     parser.add_argument(
         "--isolation-proof",
@@ -129,20 +137,17 @@ def _add_apply(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--no-backup", action="store_true", help="write no backup first: nothing can be restored then")
     _add_yes(parser, dry_run="check everything, write nothing")
-    _add_evidence(parser)
-    _add_output(parser)
+    _add_outputs(parser)
 
 
 def _add_resume(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("plan", metavar="PLAN", type=Path)
-    parser.add_argument("--engine", choices=("local", "spark"), default="local")
+    _add_plan_file(parser, engine=True)
     parser.add_argument("--yes", action="store_true", help="as for apply, which has asked: resume asks nothing")
-    _add_evidence(parser)
-    _add_output(parser)
+    _add_outputs(parser)
 
 
 def _add_cutover(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("plan", metavar="PLAN", type=Path)
+    _add_plan_file(parser)
     parser.add_argument(
         "--seal",
         choices=("stop", "remove", "none"),
@@ -157,34 +162,30 @@ def _add_cutover(parser: argparse.ArgumentParser) -> None:
         help="for copying what is left",
     )
     _add_yes(parser, dry_run="show what would be done, write nothing")
-    _add_evidence(parser)
-    _add_output(parser)
+    _add_outputs(parser)
 
 
-def _add_rollback(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("plan", metavar="PLAN", type=Path)
+def _add_undo(parser: argparse.ArgumentParser, *, stays: str, shown: str) -> None:
+    _add_plan_file(parser)
     parser.add_argument(
-        "--although-used", action="store_true", help="go on although new workers have written; that stays"
+        "--although-used", action="store_true", help=f"go on although new workers have written; {stays}"
     )
-    _add_yes(parser, dry_run="show what would be removed, write nothing")
-    _add_evidence(parser)
-    _add_output(parser)
+    _add_yes(parser, dry_run=f"show what would be {shown}, write nothing")
+    _add_outputs(parser)
 
 
 def _add_verify(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("plan", metavar="PLAN", type=Path)
-    parser.add_argument("--engine", choices=("local", "spark"), default="local")
+    _add_plan_file(parser, engine=True)
     parser.add_argument(
         "--isolation",
         action="store_true",
         help="instead: prove that no key of another group was touched; needs apply --isolation-proof",
     )
-    _add_evidence(parser)
-    _add_output(parser)
+    _add_outputs(parser)
 
 
 def _add_seal(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("plan", metavar="PLAN", type=Path)
+    _add_plan_file(parser)
     parser.add_argument(
         "--seal",
         choices=("stop", "remove"),
@@ -192,18 +193,7 @@ def _add_seal(parser: argparse.ArgumentParser) -> None:
         "Default: as it was sealed before, else as cutover does",
     )
     _add_yes(parser, dry_run="show what would be done, write nothing")
-    _add_evidence(parser)
-    _add_output(parser)
-
-
-def _add_unseal(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("plan", metavar="PLAN", type=Path)
-    parser.add_argument(
-        "--although-used", action="store_true", help="go on although new workers have written; the copies stay"
-    )
-    _add_yes(parser, dry_run="show what would be done, write nothing")
-    _add_evidence(parser)
-    _add_output(parser)
+    _add_outputs(parser)
 
 
 def _add_restore(parser: argparse.ArgumentParser) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from typing import Any
+from typing import Any, cast
 
 from connect_share.errors import UsageError
 from migrator.copy.engine import LOCAL_ENGINE, Engine
@@ -18,18 +18,12 @@ def copy_engine(name: str, progress: Progress) -> Engine | None:
     Raises:
         UsageError: the extra ``spark`` is not installed.
     """
-    engine: Engine | None = None if name == LOCAL_ENGINE else _spark_job("apply_plan").copy_engine(progress)
-    return engine
+    return None if name == LOCAL_ENGINE else cast("Engine", _spark_job("apply_plan").copy_engine(progress))
 
 
 def verify_engine(name: str, progress: Progress) -> VerifyEngine | None:
-    """Return the engine that compares; ``None`` stands for this process.
-
-    Raises:
-        UsageError: the extra ``spark`` is not installed.
-    """
-    engine: VerifyEngine | None = None if name == LOCAL_ENGINE else _spark_job("verify_plan").verify_engine(progress)
-    return engine
+    """Return the engine that compares, as :func:`copy_engine`."""
+    return None if name == LOCAL_ENGINE else cast("VerifyEngine", _spark_job("verify_plan").verify_engine(progress))
 
 
 def _spark_job(name: str) -> Any:

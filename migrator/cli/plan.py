@@ -53,12 +53,7 @@ def plan_command(arguments: argparse.Namespace) -> int:
 
 
 def _read_assignment(path: Path) -> dict[str, tuple[str, ...]]:
-    """Read which connector belongs to which group: ``{"group.id": ["connector", ...], ...}``.
-
-    Raises:
-        PlanFileError: the file cannot be read.
-        ConfigError: it is of another shape; it says where.
-    """
+    """Read which connector belongs to which group: ``{"group.id": ["connector", ...], ...}``."""
     try:
         return _ASSIGNMENT.validate_json(read_plan_file(path, "assignment"), strict=False)
     except ValidationError as error:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from connect_share.console import Output, ProgressLine
 from connect_share.records import TopicType
-from migrator.backup.restore import RestorePreview, RestoreRequest, describe_origin, prepare_restore
+from migrator.backup.restore import Restore, RestorePreview, RestoreRequest, describe_origin, prepare_restore
 from migrator.cli.text import show_preview
 from migrator.transform.rules import PLAIN_KEYS
 
@@ -21,14 +21,15 @@ def restore_command(arguments: argparse.Namespace) -> int:
     with ProgressLine(sys.stderr) as progress:
         restore = prepare_restore(arguments.file, arguments.destination, request, progress)
         preview = restore.preview(progress)
-    lines = [*_lines(preview), *(("", "dry run: nothing was written") if arguments.dry_run else ())]
-    code = show_preview(arguments, output, lines, _members(preview), "put these back?")
+    lines = [*_lines(restore, preview), *(("", "dry run: nothing was written") if arguments.dry_run else ())]
+    members = _members(restore, preview)
+    code = show_preview(arguments, output, lines, members, "put these back?")
     if code is not None:
         return code
     with ProgressLine(sys.stderr) as progress:
         done = restore.write(progress)
     if output.is_json:
-        output.json({"dry_run": False, **_members(preview), "seconds": done.seconds})
+        output.json({"dry_run": False, **members, "seconds": done.seconds})
     else:
         output.lines(
             f"{sum(done.written.values()):,} records put back, {done.removals:,} of them removals, in {done.seconds} s",
@@ -37,13 +38,14 @@ def restore_command(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _members(preview: RestorePreview) -> dict[str, object]:
+def _members(restore: Restore, preview: RestorePreview) -> dict[str, object]:
+    origin, becomes = restore.origin, restore.worker.cluster_group_id
     return {
-        "file": str(preview.file),
-        "run_id": preview.contents.run_id,
-        "from": {"group": preview.origin.group_id, "plain": preview.origin.plain, "side": preview.origin.side},
-        "to": {"group": preview.becomes, "plain": preview.becomes is None},
-        "topics": {topic_type.value: topic for topic_type, topic in preview.topics.items()},
+        "file": str(restore.file.path),
+        "run_id": restore.contents.run_id,
+        "from": {"group": origin.group_id, "plain": origin.plain, "side": origin.side},
+        "to": {"group": becomes, "plain": becomes is None},
+        "topics": {topic_type.value: restore.worker.topic(topic_type) for topic_type in TopicType},
         "create": preview.create,
         "records": {topic_type.value: count for topic_type, count in preview.records.items()},
         "skipped": {reason.value: count for reason, count in preview.skipped.items()},
@@ -51,15 +53,16 @@ def _members(preview: RestorePreview) -> dict[str, object]:
     }
 
 
-def _lines(preview: RestorePreview) -> list[str]:
-    made = datetime.fromtimestamp(preview.contents.made_at_ms / 1000, UTC)
-    becomes = PLAIN_KEYS if preview.becomes is None else f"keys under the prefix {preview.becomes}."
+def _lines(restore: Restore, preview: RestorePreview) -> list[str]:
+    made = datetime.fromtimestamp(restore.contents.made_at_ms / 1000, UTC)
+    group = restore.worker.cluster_group_id
+    becomes = PLAIN_KEYS if group is None else f"keys under the prefix {group}."
     lines = [
-        f"{preview.file}: made {made:%Y-%m-%d %H:%M:%S} UTC by run {preview.contents.run_id}",
-        f"{describe_origin(preview.origin)}, become {becomes}",
+        f"{restore.file.path}: made {made:%Y-%m-%d %H:%M:%S} UTC by run {restore.contents.run_id}",
+        f"{describe_origin(restore.origin)}, become {becomes}",
     ]
     for topic_type in TopicType:
-        topic = preview.topics[topic_type]
+        topic = restore.worker.topic(topic_type)
         new = " (to be created)" if topic in preview.create else ""
         lines.append(f"  {topic_type.value:6}  {topic}{new}: {preview.records[topic_type]:,} records")
         for change in preview.changes:

@@ -36,23 +36,6 @@ BARRIER_RECORDS: Final[Mapping[TopicType, tuple[bytes, bytes | None]]] = {
 """By topic type, original key and value of the record that :meth:`CopyJob.write_barrier` writes."""
 
 
-def read_slice(slice_: CopySlice, settings: ClientSettings, *, client_id: str) -> Iterator[Record]:
-    """Yield the records of a slice as its own worker reads them.
-
-    Raises:
-        BrokerError: reading was refused.
-        ReadToEndTimeoutError: the end of the range was not reached.
-    """
-    return read_ranges(
-        settings,
-        [slice_.offset_range],
-        isolation=slice_.isolation,
-        client_id=client_id,
-        idle_timeout_s=IDLE_TIMEOUT_S,
-        with_headers=True,
-    )
-
-
 def rewritten(
     slice_: CopySlice, records: Iterable[Record], tally: Tally, on_progress: Callable[[int], None] | None = None
 ) -> Iterator[Record]:

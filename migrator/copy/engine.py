@@ -192,7 +192,6 @@ def _space(job: CopyJob) -> _Space:
 
 
 def _read_existing(jobs: Sequence[CopyJob]) -> dict[_Space, ExistingRecords]:
-    """Read once for all slices what an interrupted copy has left."""
     existing: dict[_Space, ExistingRecords] = {}
     for job in jobs:
         if job.resumed and _space(job) not in existing:

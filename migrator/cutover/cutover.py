@@ -143,13 +143,7 @@ def _require_stopped(run: MigrationRun) -> None:
 
 
 def _require_possible(run: MigrationRun, how: How | None) -> None:
-    """Check what can be checked before a run that follows is asked to end.
-
-    Raises:
-        LiveMembersError: workers of a source are alive.
-        DestinationUsedError: new workers have written since the copy.
-        PlanRejectedError: there is no backup of what would be removed.
-    """
+    """Check what can be checked before a run that follows is asked to end."""
     manifest = run.reload_manifest()
     require_may_follow(manifest)
     require_unused(run)
@@ -160,7 +154,6 @@ def _require_possible(run: MigrationRun, how: How | None) -> None:
 
 @contextmanager
 def _taken_over(plan_path: Path, deadline_s: float) -> Iterator[None]:
-    """Lock the plan; ask a run that follows it to end."""
     request = request_path(plan_path)
     try:
         with contextlib.ExitStack() as held:

@@ -12,10 +12,9 @@ from connect_share import client
 from connect_share.records import OffsetRange, Record, TopicType
 from connect_share.state import ClusterConfigState, TargetState, replay_config
 from connect_share.worker_config import WorkerConfig
-from migrator.facts.inspection import read_facts, require_no_live_workers, require_no_open_transaction
+from migrator.facts.inspection import read_facts, require_no_live_workers, require_no_open_transaction, require_topic
 from migrator.facts.migration_run import MigrationRun
 from migrator.facts.readiness import same_members
-from migrator.facts.source_topics import whole_topic
 from migrator.facts.worker_clients import admin_of, client_id_of, read_records
 from migrator.plan.plan import SourceCluster
 from migrator.progress import Progress
@@ -80,8 +79,14 @@ class MovedSource:
         return self.run.applied().read_ranges_of(self.index, self.plan.topics[topic_type].ranges())
 
     def current_ranges(self, topic_type: TopicType) -> list[OffsetRange]:
-        """Return what a topic holds now."""
-        return whole_topic(self.run, self.index, topic_type)
+        """Return what a topic holds now.
+
+        Raises:
+            TopicMissingError: it is gone.
+        """
+        topic = self.plan.topics[topic_type].topic
+        with admin_of(self.worker) as admin:
+            return require_topic(read_facts(admin, {topic}), topic, remedy="the source is gone").ranges()
 
     def read(self, topic_type: TopicType, ranges: Sequence[OffsetRange]) -> Iterator[Record]:
         """Yield records of a topic as the workers read them."""

@@ -12,7 +12,7 @@ from connect_share.record_file import RecordFile
 from connect_share.records import OffsetRange, Record, TopicType
 from connect_share.worker_config.client_settings import Isolation
 from migrator.apply.apply import now_ms
-from migrator.copy.copy_job import CopyJob, read_slice, rewritten
+from migrator.copy.copy_job import CopyJob, rewritten
 from migrator.copy.evidence import Tally
 from migrator.copy.existing_records import identity, ranges_since
 from migrator.cutover.moved_source import moved_sources
@@ -96,11 +96,7 @@ def used_since(found: Rollback) -> PlanRejectedError:
 
 
 def _require_restored(run: MigrationRun) -> None:
-    """Check that the source has what a seal has removed: without it the copies are the last there is.
-
-    Raises:
-        PlanRejectedError: it says how to put the originals back.
-    """
+    """Check that the source has what a seal has removed: without it the copies are the last there is."""
     sealed = run.applied().sealed
     removed = () if sealed is None else sealed.target_states
     for source in moved_sources(run):
@@ -150,7 +146,8 @@ def _copies(run: MigrationRun, job: CopyJob) -> Iterator[Record]:
     (whole,) = manifest.read_ranges_of(job.slice_.source_index, [job.slice_.offset_range])
     slice_ = replace(job.slice_, offset_range=whole)
     if manifest.sealed is None or manifest.sealed.how != "remove" or manifest.backup is None:
-        originals = read_slice(slice_, job.consumer_settings, client_id=job.client_id)
+        worker = run.workers[slice_.source_index]
+        originals = read_records(worker, [whole], slice_.isolation, with_headers=True)
     else:
         originals = _backed_up(run.plan_path.parent, manifest, whole)
     return rewritten(slice_, originals, Tally())

@@ -65,7 +65,6 @@ def seal_plan(run: MigrationRun, how: Way | None = None, progress: Progress | No
 
 
 def _check_seal(run: MigrationRun, how: Way | None, progress: Progress) -> Way:
-    """Check that the source may be sealed; return how."""
     manifest = run.applied()
     if manifest.status not in _MAY_BE_SEALED:
         raise AlreadyAppliedError(f"run {manifest.run_id} is {manifest.status.value}: there is nothing to seal")

@@ -36,11 +36,6 @@ class SealPreview:
     topics: dict[str, int]
     connectors: tuple[str, ...]
 
-    @property
-    def records(self) -> int:
-        """Records of all topics."""
-        return sum(self.topics.values())
-
 
 def default_how(plan: MigrationPlan) -> Way:
     """Return ``remove`` for originals that lie beside their copies, ``stop`` for a source with topics of its own."""
@@ -158,11 +153,7 @@ def _current_target_states(source: MovedSource) -> dict[str, TargetState]:
 
 
 def _seal_records(sources: Sequence[MovedSource], how: How) -> Iterator[tuple[int, Record]]:
-    """Yield what is to be written, with the index of the source; nothing if it is there already.
-
-    Raises:
-        BrokerError: reading the source was refused.
-    """
+    """Yield what is to be written, with the index of the source; nothing if it is there already."""
     for source in sources:
         if how == "stop":
             now = source.config_now()

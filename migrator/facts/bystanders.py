@@ -101,7 +101,6 @@ class _DigestSums:
     newest: dict[int, int] = field(default_factory=dict)
 
     def add(self, owner: str, message: Message) -> None:
-        """Count the next record of a partition, in order of offsets."""
         key = key_hash(message)
         known = self.newest.pop(key, None)
         if known is not None:
@@ -114,7 +113,6 @@ class _DigestSums:
             self.keys[owner] += 1
 
     def groups(self) -> dict[str, GroupDigest]:
-        """Return the figures by group; groups of which nothing lives are left out."""
         return {
             owner: GroupDigest(keys=count, digest=f"{self.digests[owner] % _MODULUS:016x}")
             for owner, count in sorted(self.keys.items())

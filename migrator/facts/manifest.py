@@ -146,17 +146,14 @@ class Manifest(BaseModel):
         return sum(evidence.written for evidence in self.evidence)
 
     @staticmethod
-    def place(source_index: int, topic: str, partition: int) -> str:
+    def place(source_index: int, offset_range: OffsetRange) -> str:
         """Return the name of a source partition inside :class:`Followed`."""
-        return f"{source_index}/{topic}[{partition}]"
+        return f"{source_index}/{offset_range.topic}[{offset_range.partition}]"
 
     def read_ranges_of(self, source_index: int, planned: Iterable[OffsetRange]) -> tuple[OffsetRange, ...]:
         """Return the source ranges that were copied: the planned ones, and what was mirrored behind them."""
         positions = {} if self.followed is None else self.followed.positions
-        return tuple(
-            each._replace(end=positions.get(self.place(source_index, each.topic, each.partition), each.end))
-            for each in planned
-        )
+        return tuple(each._replace(end=positions.get(self.place(source_index, each), each.end)) for each in planned)
 
     def written_up_to(self, topic_type: TopicType, evidence: Iterable[SliceEvidence] = ()) -> dict[int, int]:
         """Return per partition the end of what the plan has written to a topic, or else the end there was before.

@@ -4,24 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from connect_share.records import OffsetRange, TopicType
+from connect_share.records import TopicType
 from connect_share.worker_config.client_settings import Isolation
 from migrator.facts.inspection import read_facts, require_same_topic, require_topic
 from migrator.facts.migration_run import MigrationRun
 from migrator.facts.worker_clients import admin_of
 from migrator.plan.plan import CopySlice
-
-
-def whole_topic(run: MigrationRun, source_index: int, topic_type: TopicType) -> list[OffsetRange]:
-    """Return everything that a source's topic holds now.
-
-    Raises:
-        TopicMissingError: it is gone.
-        BrokerError: the cluster refused.
-    """
-    worker, topic = run.workers[source_index], run.plan.sources[source_index].topics[topic_type].topic
-    with admin_of(worker) as admin:
-        return require_topic(read_facts(admin, {topic}), topic, remedy="the source is gone").ranges()
 
 
 def slices_behind(run: MigrationRun) -> list[CopySlice]:

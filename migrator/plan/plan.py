@@ -120,13 +120,9 @@ class SourceCluster(_Part):
         Raises:
             InvalidClusterGroupIdError: ``cluster_group_id`` was edited into an illegal one.
         """
-        return KeyTransform(
-            topic_type=topic_type,
-            plain=not self.sharing,
-            groups=frozenset({self.group_id}) if self.sharing else None,
-            destination=None if self.cluster_group_id is None else ClusterGroupId(self.cluster_group_id),
-            connectors=None if self.only_connectors is None else frozenset(self.only_connectors),
-        )
+        own = self.group_id if self.sharing else None
+        becomes = None if self.cluster_group_id is None else ClusterGroupId(self.cluster_group_id)
+        return KeyTransform.between(topic_type, own, becomes, self.only_connectors)
 
 
 class DestinationTopic(_Part):

@@ -13,12 +13,32 @@ OWN_OFFSETS_TOPIC: Final = "offsets.storage.topic"
 _NAMED: Final = 5
 
 
-def warn_about(move: PlannedMove, destination_cluster: str | None, mode: str) -> list[str]:
-    """Return warnings about one source; refuse a move after which connectors would read everything again.
+def warn_about(moves: Sequence[PlannedMove], destination_cluster: str | None, mode: str) -> list[str]:
+    """Return warnings about the sources; refuse a move after which connectors would read everything again.
 
     Raises:
         PlanRejectedError: connectors have an offsets topic of their own and go to another Kafka cluster.
     """
+    warnings = [warning for move in moves for warning in _warn_about_one(move, destination_cluster, mode)]
+    owners: dict[str, list[str]] = {}
+    for move in moves:
+        for name in move.connectors():
+            owners.setdefault(name, []).append(move.source.group_id)
+    warnings += [
+        f"connector {name!r} exists in {', '.join(groups)}: if it is a sink on the same Kafka cluster, both use "
+        f"the consumer group connect-{name}"
+        for name, groups in sorted(owners.items())
+        if len(groups) > 1
+    ]
+    warnings += [
+        f"{move.source_file}: none of its records would be moved; are these the topics of this cluster?"
+        for move in moves
+        if not move.has_records()
+    ]
+    return warnings
+
+
+def _warn_about_one(move: PlannedMove, destination_cluster: str | None, mode: str) -> list[str]:
     warnings: list[str] = []
     state = move.state
     connectors = move.connectors()
@@ -53,20 +73,6 @@ def warn_about(move: PlannedMove, destination_cluster: str | None, mode: str) ->
             "change with the group, so new workers do not fence old ones: make sure that the old ones never start again"
         )
     return warnings
-
-
-def warn_about_names(moves: Sequence[PlannedMove]) -> list[str]:
-    """Return a warning for each connector that exists in several sources."""
-    owners: dict[str, list[str]] = {}
-    for move in moves:
-        for name in move.connectors():
-            owners.setdefault(name, []).append(move.source.group_id)
-    return [
-        f"connector {name!r} exists in {', '.join(groups)}: if it is a sink on the same Kafka cluster, both use "
-        f"the consumer group connect-{name}"
-        for name, groups in sorted(owners.items())
-        if len(groups) > 1
-    ]
 
 
 def refuse_unclear(moves: Sequence[PlannedMove], intent: Intent) -> list[str]:

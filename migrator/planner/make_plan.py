@@ -36,7 +36,7 @@ from migrator.plan.plan import (
     SourceTopic,
     plan_fingerprint,
 )
-from migrator.planner.advice import refuse_unclear, steps_of, warn_about, warn_about_names
+from migrator.planner.advice import refuse_unclear, steps_of, warn_about
 from migrator.planner.moves import Intent, PlannedMove, pair, refuse_same_topics
 from migrator.planner.record_counter import RecordCounter
 from migrator.planner.sharing_lines import check_sharing_lines, warn_about_shared_topics
@@ -47,14 +47,6 @@ DEFAULT_MAX_MESSAGE_BYTES: Final = 1_048_588
 
 # On dedicated topics nothing of this kind is expected. On shared ones prefixed and plain keys of others are.
 _WARNED_REASONS: Final = (SkipReason.NO_KEY, SkipReason.NOT_A_LEGAL_KEY, SkipReason.ALREADY_PREFIXED)
-
-
-def _limits(admin: Admin, worker: WorkerConfig, topic_type: TopicType, *, exists: bool) -> int:
-    """Return the largest batch that the destination topic takes, in bytes."""
-    settings = worker.topic_settings(topic_type)
-    if exists:
-        settings = admin.topic_configs(worker.topic(topic_type))
-    return int(settings.get("max.message.bytes", DEFAULT_MAX_MESSAGE_BYTES))
 
 
 def _plan_destination(
@@ -68,12 +60,13 @@ def _plan_destination(
     for topic_type in TopicType:
         name = worker.topic(topic_type)
         found, spec = facts.get(name), topic_spec(worker, topic_type)
-        limits[topic_type] = _limits(admin, worker, topic_type, exists=found is not None)
+        settings = worker.topic_settings(topic_type) if found is None else admin.topic_configs(name)
+        limits[topic_type] = int(settings.get("max.message.bytes", DEFAULT_MAX_MESSAGE_BYTES))
         if found is not None:
             check_cleanup_policy(admin, spec)
             check_partition_count(spec, len(found.ends))
             existing[topic_type] = found
-            if admin.topic_configs(name).get("message.timestamp.type") == "LogAppendTime":
+            if settings.get("message.timestamp.type") == "LogAppendTime":
                 warnings.append(
                     f"{name} stamps records with the time of the write (message.timestamp.type): the records' "
                     "own timestamps will be lost"
@@ -97,7 +90,6 @@ def _plan_destination(
 def _plan_source(
     admin: Admin, move: PlannedMove, limits: dict[TopicType, int], progress: Progress, *, follow: bool
 ) -> list[str]:
-    """Read the topics of one source into its move. Returns warnings."""
     warnings: list[str] = []
     facts = read_facts(admin, {move.source.topic(topic_type) for topic_type in TopicType})
     for topic_type in TopicType:
@@ -129,7 +121,7 @@ def _plan_source(
         batches = read_messages(move.source, ranges, isolation)
         if topic_type is TopicType.CONFIG:
             records = (to_whole_record(message) for batch in batches for message in batch)
-            move.state = replay_config(counter.through(records), move.own)
+            move.state = replay_config(counter.through(records), move.source.cluster_group_id)
         else:
             for batch in batches:
                 counter.count_batch(batch)
@@ -139,7 +131,8 @@ def _plan_source(
         warnings += [
             f"{found.topic}: {counts.skipped[reason]} record(s) are left behind: each {reason.explanation}"
             for reason in _WARNED_REASONS
-            if reason in counts.skipped and not (move.own is not None and reason is not SkipReason.NO_KEY)
+            if reason in counts.skipped
+            and not (move.source.cluster_group_id is not None and reason is not SkipReason.NO_KEY)
         ]
         if counter.undated:
             warnings.append(
@@ -181,14 +174,7 @@ def make_plan(
     warnings += notes
     if intent.job is not None:
         moves = [move for move in moves if move.has_records()]
-    for move in moves:
-        warnings += warn_about(move, destination.kafka_cluster_id, intent.mode)
-    warnings += warn_about_names(moves)
-    warnings += [
-        f"{move.source_file}: none of its records would be moved; are these the topics of this cluster?"
-        for move in moves
-        if not move.has_records()
-    ]
+    warnings += warn_about(moves, destination.kafka_cluster_id, intent.mode)
     if all(move.group == move.source.group_id for move in moves) and len(source_paths) > len(destination_paths):
         warnings.append(
             f"several sources, one destination worker file: each keeps its own group.id as prefix; "

@@ -52,11 +52,6 @@ class PlannedMove:
     connectors_seen: set[str] = field(default_factory=set)
 
     @property
-    def own(self) -> ClusterGroupId | None:
-        """The key space of its records now; ``None`` is that of plain keys."""
-        return ClusterGroupId(self.source.group_id) if self.source.sharing_enabled else None
-
-    @property
     def becomes(self) -> str:
         """The key space it gets, for people."""
         return PLAIN_KEYS if self.group is None else str(self.group)
@@ -81,14 +76,7 @@ class PlannedMove:
 
     def transform(self, topic_type: TopicType) -> KeyTransform:
         """Return the transform for the records of one of its topics."""
-        own = self.own
-        return KeyTransform(
-            topic_type=topic_type,
-            plain=own is None,
-            groups=None if own is None else frozenset({str(own)}),
-            destination=self.group,
-            connectors=self.only_connectors,
-        )
+        return KeyTransform.between(topic_type, self.source.cluster_group_id, self.group, self.only_connectors)
 
 
 def _group_for(text: str, path: Path) -> ClusterGroupId:
@@ -199,7 +187,7 @@ def refuse_same_topics(moves: Sequence[PlannedMove], destination_cluster: str | 
     """
     taken: dict[tuple[str | None, str, str | None], PlannedMove] = {}
     for move in moves:
-        own, same_cluster = move.own, move.kafka_cluster_id == destination_cluster
+        own, same_cluster = move.source.cluster_group_id, move.kafka_cluster_id == destination_cluster
         for topic_type in TopicType:
             topic = move.source.topic(topic_type)
             for other_type in TopicType:

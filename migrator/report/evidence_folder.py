@@ -46,79 +46,27 @@ def folder_of(plan_path: Path) -> Path:
     return plan_path.with_name(f"{plan_path.stem}.evidence")
 
 
-def write_evidence(
-    run: MigrationRun,
-    folder: Path | None = None,
-    verification: Verification | None = None,
-    *,
-    command: str | None = None,
-    outcome: str = DONE,
-    began_ms: int | None = None,
-) -> Path:
-    """Write the evidence of a plan; existing files are brought up to date.
-
-    Args:
-        run: the plan.
-        folder: where; by default beside the plan. An existing folder keeps its mode, a new one is 0700.
-        verification: what a verification found just now; an earlier one is kept otherwise.
-        command: the command that was run, for the list of runs.
-        outcome: how it ended.
-        began_ms: when it began, milliseconds since the epoch.
-
-    Returns:
-        The folder.
-
-    Raises:
-        PlanFileError: an earlier file cannot be read, the folder belongs to another plan, or there is no room.
-    """
-    plan, manifest = run.plan, run.manifest
-    folder = Path(folder) if folder is not None else folder_of(run.plan_path)
-    _make(folder, plan.run_id)
-    write_plan_file(folder / PLAN, run.plan_text)
-    if manifest is not None:
-        manifest.save(folder / MANIFEST)
-    now_ms = int(time.time() * 1000)
-    kept = _keep_verification(folder / VERIFICATION, verification, now_ms)
-    known = folder / RUNS
-    runs = load_model(CommandRuns, known, "list of runs") if known.exists() else CommandRuns(run_id=plan.run_id)
-    if command is not None:
-        entry = CommandRun(
-            command=command,
-            began_ms=now_ms if began_ms is None else began_ms,
-            ended_ms=now_ms,
-            outcome=outcome,
-            operator=_user(),
-            host=platform.node(),
-            version=version("connect-share"),
-        )
-        runs = runs.model_copy(update={"runs": (*runs.runs, entry)})
-        write_plan_file(known, runs.model_dump_json(indent=2) + "\n")
-    facts = {
-        **{name: version(name) for name in _PACKAGES},
-        "Python": platform.python_version(),
-        "system": f"{platform.system()} {platform.machine()}",
-        "rule of keys": f"version {plan.rule_version}",
-        "fingerprint of the transform": plan.fingerprint,
-        "sha256 of the plan": run.plan_sha256,
-        "page made": f"{time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime(now_ms / 1000))} UTC",
-    }
-    write_plan_file(folder / REPORT, render_report(plan, manifest, kept, runs.runs, facts))
-    return folder
-
-
 @contextlib.contextmanager
 def evidence_of(run: MigrationRun, folder: Path | None, command: str) -> Iterator[CommandEvidence]:
-    """Write the evidence of a command when it ends, failures included.
+    """Write the evidence of a command when it ends, failures included; existing files are brought up to date.
 
     A command that was refused before anything was done leaves none. If the command failed, its own error is raised, even
     if the evidence cannot be written.
 
+    Args:
+        run: the plan.
+        folder: where; by default beside the plan. An existing folder keeps its mode, a new one is 0700.
+        command: for the list of runs.
+
     Raises:
-        PlanFileError: as :func:`write_evidence`; refused before the command begins where that can be seen.
+        PlanFileError: an earlier file cannot be read, the folder belongs to another plan, which is refused before the
+            command begins, or there is no room.
     """
     began_ms = int(time.time() * 1000)
-    if folder is not None:
-        _refuse_another(Path(folder), run.plan.run_id)
+    if folder is None:
+        folder = folder_of(run.plan_path)
+    else:
+        _refuse_another(folder, run.plan.run_id)
     evidence = CommandEvidence()
     try:
         yield evidence
@@ -126,10 +74,45 @@ def evidence_of(run: MigrationRun, folder: Path | None, command: str) -> Iterato
         outcome = type(error).__name__ if isinstance(error, Exception) else INTERRUPTED
         if run.manifest is not None:
             with contextlib.suppress(ConnectShareError, OSError):
-                write_evidence(run, folder, evidence.verification, command=command, outcome=outcome, began_ms=began_ms)
+                _write(run, folder, evidence.verification, _ended(command, began_ms, outcome))
         raise
     outcome = DONE if evidence.verification is None or evidence.verification.equal else DIFFERENT
-    write_evidence(run, folder, evidence.verification, command=command, outcome=outcome, began_ms=began_ms)
+    _write(run, folder, evidence.verification, _ended(command, began_ms, outcome))
+
+
+def _write(run: MigrationRun, folder: Path, verification: Verification | None, command: CommandRun) -> None:
+    plan, manifest = run.plan, run.manifest
+    _make(folder, plan.run_id)
+    write_plan_file(folder / PLAN, run.plan_text)
+    if manifest is not None:
+        manifest.save(folder / MANIFEST)
+    kept = _keep_verification(folder / VERIFICATION, verification, command.ended_ms)
+    known = folder / RUNS
+    before = load_model(CommandRuns, known, "list of runs").runs if known.exists() else ()
+    runs = CommandRuns(run_id=plan.run_id, runs=(*before, command))
+    write_plan_file(known, runs.model_dump_json(indent=2) + "\n")
+    facts = {
+        **{name: version(name) for name in _PACKAGES},
+        "Python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "rule of keys": f"version {plan.rule_version}",
+        "fingerprint of the transform": plan.fingerprint,
+        "sha256 of the plan": run.plan_sha256,
+        "page made": f"{time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime(command.ended_ms / 1000))} UTC",
+    }
+    write_plan_file(folder / REPORT, render_report(plan, manifest, kept, runs.runs, facts))
+
+
+def _ended(command: str, began_ms: int, outcome: str) -> CommandRun:
+    return CommandRun(
+        command=command,
+        began_ms=began_ms,
+        ended_ms=int(time.time() * 1000),
+        outcome=outcome,
+        operator=_user(),
+        host=platform.node(),
+        version=version("connect-share"),
+    )
 
 
 def _make(folder: Path, run_id: str) -> None:

@@ -50,8 +50,6 @@ Place = tuple[str | None, str]
 
 @dataclass
 class _WorkerFile:
-    """One worker file, and the answers of its cluster."""
-
     path: Path
     side: str
     worker: WorkerConfig
@@ -85,7 +83,6 @@ class _Surveyor:
             self.unanswered.append(f"{where}: {error}")
 
     def read_clusters(self) -> None:
-        """Ask each cluster for its topics and workers, and read each topic once."""
         for file in self.files:
             worker = file.worker
             with (
@@ -208,9 +205,7 @@ def _connectors(
     group: Group, counts: dict[TopicType, GroupCount]
 ) -> tuple[tuple[ConnectorSurvey, ...], tuple[SecretPlace, ...], int]:
     config = counts.get(TopicType.CONFIG, GroupCount())
-    own = None if group is None else frozenset({str(group)})
-    transform = KeyTransform(TopicType.CONFIG, plain=group is None, groups=own, destination=None)
-    canonical = canonical_config(transform, config.config)
+    canonical = canonical_config(KeyTransform.between(TopicType.CONFIG, group, None), config.config)
     config.config.clear()
     state = canonical.believed
     offsets = counts.get(TopicType.OFFSET, GroupCount()).offsets
@@ -287,7 +282,6 @@ def _move(surveyor: _Surveyor, source: _WorkerFile, destination: _WorkerFile, *,
 
 
 def _limit(surveyor: _Surveyor, destination: _WorkerFile, topic_type: TopicType) -> int:
-    """Return the largest record that the destination's topic takes, or will take once it is created."""
     found = surveyor.topics.get(destination.place(topic_type))
     settings = destination.worker.topic_settings(topic_type) if found is None or not found.exists else found.configs
     return int(settings.get("max.message.bytes", DEFAULT_MAX_MESSAGE_BYTES))

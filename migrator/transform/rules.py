@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Final, assert_never
 
@@ -151,15 +151,26 @@ class KeyTransform:
         """The bytes before the original key at the destination."""
         return prefix_of(self.destination)
 
+    @classmethod
+    def between(
+        cls,
+        topic_type: TopicType,
+        source: str | None,
+        destination: ClusterGroupId | None,
+        connectors: Collection[str] | None = None,
+    ) -> KeyTransform:
+        """Return the transform from one key space to another; ``None`` is that of plain keys."""
+        return cls(
+            topic_type=topic_type,
+            plain=source is None,
+            groups=None if source is None else frozenset({str(source)}),
+            destination=destination,
+            connectors=None if connectors is None else frozenset(connectors),
+        )
+
     def at_destination(self) -> KeyTransform:
         """Return the transform that takes what this one has written."""
-        return KeyTransform(
-            topic_type=self.topic_type,
-            plain=self.destination is None,
-            groups=None if self.destination is None else frozenset({str(self.destination)}),
-            destination=None,
-            connectors=self.connectors,
-        )
+        return KeyTransform.between(self.topic_type, self.destination, None, self.connectors)
 
     @property
     def fingerprint(self) -> str:

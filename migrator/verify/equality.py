@@ -67,8 +67,6 @@ _ABSENT: Final = object()
 
 
 class _Comparison:
-    """Collects the differences of one group and topic type."""
-
     def __init__(self, cluster_group_id: str | None, topic_type: TopicType) -> None:
         self._group = cluster_group_id
         self._topic_type = topic_type
@@ -90,7 +88,6 @@ class _Comparison:
     def compare_items(
         self, kind: str, connector: str, source: Mapping[Any, object], destination: Mapping[Any, object]
     ) -> None:
-        """Compare several things of one kind, each known by a number or a name."""
         for item in sorted(source.keys() | destination.keys()):
             self.compare(kind, connector, source.get(item), destination.get(item), item=str(item))
 
@@ -166,7 +163,6 @@ def _wanted_state(state: ClusterConfigState, name: str) -> TargetState | None:
 def _compare_status_snapshots(
     source: StatusSnapshot, destination: StatusSnapshot, *, cluster_group_id: str | None
 ) -> list[StateDifference]:
-    """Compare connector statuses, task statuses and active topics."""
     comparison = _Comparison(cluster_group_id, TopicType.STATUS)
     sides = (source, destination)
     names = {
@@ -190,7 +186,6 @@ def _status_fields(status: object | None) -> dict[str, object] | None:
 def _compare_offset_snapshots(
     source: OffsetSnapshot, destination: OffsetSnapshot, *, cluster_group_id: str | None
 ) -> list[StateDifference]:
-    """Compare source offsets by the raw bytes of key and value."""
     comparison = _Comparison(cluster_group_id, TopicType.OFFSET)
     there, here = source.raw, destination.raw
     for key in sorted(there.keys() | here.keys()):

@@ -14,7 +14,7 @@ from connect_share.keys import connector_of, split_key
 from connect_share.records import Record, TopicType
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import Isolation
-from migrator.copy.copy_job import read_slice, rewritten
+from migrator.copy.copy_job import rewritten
 from migrator.copy.evidence import Tally
 from migrator.copy.existing_records import identity, ranges_since
 from migrator.errors import DestinationUsedError
@@ -24,7 +24,7 @@ from migrator.facts.manifest import MigrationStatus
 from migrator.facts.migration_run import MigrationRun
 from migrator.facts.readiness import wanted_of
 from migrator.facts.source_topics import slices_behind
-from migrator.facts.worker_clients import admin_of, client_id_of, read_records
+from migrator.facts.worker_clients import admin_of, read_records
 from migrator.plan.plan import CopySlice
 from migrator.verify.equality import Mismatch, StateDifference
 
@@ -69,11 +69,10 @@ def written_since(run: MigrationRun) -> Written:
 
 
 def _identities(slices: Sequence[CopySlice], workers: Sequence[WorkerConfig]) -> set[bytes]:
-    """Return the identities of the records that mirroring these slices writes."""
     found: set[bytes] = set()
     for slice_ in slices:
         worker = workers[slice_.source_index]
-        records = read_slice(slice_, worker.consumer_settings(), client_id=client_id_of(worker))
+        records = read_records(worker, [slice_.offset_range], slice_.isolation, with_headers=True)
         found.update(_identity(record) for record in rewritten(slice_, records, Tally()))
     return found
 

@@ -145,11 +145,7 @@ def _compared(topic_type: TopicType, copy: ExistingTopic, manifest: Manifest | N
 
 
 def _is_sealed(manifest: Manifest | None) -> bool:
-    """Return whether the cut-over has written to the source.
-
-    Raises:
-        PlanRejectedError: it has removed what there was to compare with.
-    """
+    """Return whether the cut-over has written to the source; refuse when it has removed the originals."""
     if manifest is None or manifest.sealed is None:
         return False
     if manifest.sealed.how == "remove":

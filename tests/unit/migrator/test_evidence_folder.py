@@ -29,7 +29,7 @@ from migrator.plan.plan import (
     plan_fingerprint,
 )
 from migrator.report import evidence_folder
-from migrator.report.evidence_folder import evidence_of, folder_of, write_evidence
+from migrator.report.evidence_folder import evidence_of, folder_of
 from migrator.transform.rules import SkipReason
 from migrator.verify.equality import Mismatch, StateDifference
 from migrator.verify.verification import Verification
@@ -162,13 +162,19 @@ def a_verification(name: str = "orders", *, count: int = 1) -> Verification:
     )
 
 
+def page_of(path: Path, verification: Verification | None = None) -> str:
+    with evidence_of(a_run(path), None, "verify") as evidence:
+        evidence.verification = verification
+    return (folder_of(path) / "report.html").read_text()
+
+
 def left(folder: Path, name: str, verification: Verification | None = None, **changes: object) -> str:
     folder.mkdir()
     path = folder / "move.json"
     a_manifest(path, a_plan(path, name), name, **changes)
     with evidence_of(a_run(path), None, "apply"):
         pass
-    return (write_evidence(a_run(path), None, verification, command="verify") / "report.html").read_text()
+    return page_of(path, verification)
 
 
 def test_everything_is_there_and_private(tmp_path: Path) -> None:
@@ -258,7 +264,7 @@ def test_the_verdict_is_the_results(tmp_path: Path) -> None:
     assert "None was made: nothing can be restored" in back
     (tmp_path / "d").mkdir()
     a_plan(tmp_path / "d" / "move.json")
-    page = (write_evidence(a_run(tmp_path / "d" / "move.json")) / "report.html").read_text()
+    page = page_of(tmp_path / "d" / "move.json")
     assert "not applied" in page
     assert not (tmp_path / "d" / "move.evidence" / "manifest.json").exists()
 
@@ -266,7 +272,7 @@ def test_the_verdict_is_the_results(tmp_path: Path) -> None:
 def test_a_page_stays_one_that_opens(tmp_path: Path) -> None:
     path = tmp_path / "move.json"
     a_manifest(path, a_plan(path, sources=1_000))
-    page = (write_evidence(a_run(path), None, a_verification(count=20_000)) / "report.html").read_text()
+    page = page_of(path, a_verification(count=20_000))
     assert "and 19,700 more" in page
     assert len(page) < 1_000_000
 
@@ -301,7 +307,8 @@ def test_another_folder_but_not_that_of_another_plan(tmp_path: Path) -> None:
     a_plan(path)
     a_plan(second, run_id="r2")
     mine = tmp_path / "deep" / "evidence"
-    assert write_evidence(a_run(path), mine) == mine
+    with evidence_of(a_run(path), mine, "apply"):
+        pass
     before = (mine / "plan.json").read_bytes()
     began = []
     with pytest.raises(PlanFileError, match="another plan"), evidence_of(a_run(second), mine, "apply"):
@@ -309,5 +316,8 @@ def test_another_folder_but_not_that_of_another_plan(tmp_path: Path) -> None:
     assert began == []
     assert (mine / "plan.json").read_bytes() == before
     (tmp_path / "file").write_text("")
-    with pytest.raises(PlanFileError, match="cannot be made"):
-        write_evidence(a_run(path), tmp_path / "file" / "x")
+    with (
+        pytest.raises(PlanFileError, match="cannot be made"),
+        evidence_of(a_run(path), tmp_path / "file" / "x", "apply"),
+    ):
+        pass

@@ -54,13 +54,8 @@ def held(records: Sequence[Record]) -> Held:
 def transform_of(
     topic_type: TopicType, source: str | None, becomes: str | None, job: str | None = None
 ) -> KeyTransform:
-    return KeyTransform(
-        topic_type=topic_type,
-        plain=source is None,
-        groups=None if source is None else frozenset({source}),
-        destination=None if becomes is None else ClusterGroupId(becomes),
-        connectors=None if job is None else frozenset({job}),
-    )
+    destination = None if becomes is None else ClusterGroupId(becomes)
+    return KeyTransform.between(topic_type, source, destination, None if job is None else {job})
 
 
 def slice_of(transform: KeyTransform, number: int, *, fold: bool = False) -> CopySlice:
