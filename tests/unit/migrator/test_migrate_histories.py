@@ -33,7 +33,7 @@ SOURCE_PARTITIONS = {TopicType.CONFIG: 1, TopicType.STATUS: 2, TopicType.OFFSET:
 PARTITIONS = {TopicType.CONFIG: 1, TopicType.STATUS: 3, TopicType.OFFSET: 2}
 DIRECTIONS = {
     "dedicated to shared": (None, "new.home"),
-    "shared to shared": (GROUP, "new.home"),
+    "shared to shared": (GROUP, "jdbc"),  # the name of a connector, too
     "shared to dedicated": (GROUP, None),
     "plain mirror": (None, None),
 }
