@@ -163,7 +163,7 @@ class Restore:
             require_no_live_workers(admin, self.worker.group_id, side="destination")
             facts = read_facts(admin, set(topics.values()))
             counting = {
-                topic_type: RecordCounter(transform, self._max_message_bytes(admin, topic_type, facts), lambda _: None)
+                topic_type: RecordCounter(transform, self._max_message_bytes(admin, topic_type, facts))
                 for topic_type, transform in self.transforms.items()
             }
         backed_up = {topic_type: NewestValues(topic_type) for topic_type in TopicType}

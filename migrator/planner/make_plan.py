@@ -40,7 +40,7 @@ from migrator.planner.advice import refuse_unclear, steps_of, warn_about
 from migrator.planner.moves import Intent, PlannedMove, pair, refuse_same_topics
 from migrator.planner.record_counter import RecordCounter
 from migrator.planner.sharing_lines import check_sharing_lines, warn_about_shared_topics
-from migrator.progress import Progress, Silent
+from migrator.progress import Progress, Silent, counted
 from migrator.transform.rules import SkipReason
 
 DEFAULT_MAX_MESSAGE_BYTES: Final = 1_048_588
@@ -115,16 +115,18 @@ def _plan_source(
                 for number in sorted(found.ends)
             ),
         )
-        counter = RecordCounter(move.transform(topic_type), limits[topic_type], progress.advance)
+        counter = RecordCounter(move.transform(topic_type), limits[topic_type])
         ranges = planned.ranges()
         progress.phase(f"reading {found.topic}", sum(part.end - part.start for part in ranges))
         batches = read_messages(move.source, ranges, isolation)
         if topic_type is TopicType.CONFIG:
-            records = (to_whole_record(message) for batch in batches for message in batch)
+            messages = (message for batch in batches for message in batch)
+            records = (to_whole_record(message) for message in counted(messages, progress.advance))
             move.state = replay_config(counter.through(records), move.source.cluster_group_id)
         else:
             for batch in batches:
                 counter.count_batch(batch)
+                progress.advance(len(batch))
         counts = counter.counts()
         move.connectors_seen |= counter.connectors
         move.planned[topic_type] = planned.model_copy(update={"counts": counts})

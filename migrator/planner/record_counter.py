@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from connect_share.client import Message, headers_of, to_record
@@ -14,7 +14,6 @@ from migrator.errors import PlanRejectedError
 from migrator.plan.plan import RecordCounts
 from migrator.transform.rules import KeyTransform, SkipReason
 
-_REPORT_EVERY: Final = 1_000
 RECORD_OVERHEAD_BYTES: Final = 61 + 70
 """A batch header and the lengths and deltas of one record, rounded up."""
 
@@ -25,16 +24,14 @@ class RecordCounter:
     Args:
         transform: of the records.
         limit_bytes: the largest record that the destination takes.
-        advance: called with the number of records read since the last call.
     """
 
-    def __init__(self, transform: KeyTransform, limit_bytes: int, advance: Callable[[int], None]) -> None:
+    def __init__(self, transform: KeyTransform, limit_bytes: int) -> None:
         self._transform = transform
         self._prefix = transform.prefix
         self._limit_bytes = limit_bytes
-        self._advance = advance
         self._skipped: Counter[SkipReason] = Counter()
-        self._read = self._to_write = self._tombstones = self._bytes = self._reported = 0
+        self._read = self._to_write = self._tombstones = self._bytes = 0
         self.undated = 0
         self.connectors: set[str] = set()
         self._known: set[bytes] = set()
@@ -63,7 +60,6 @@ class RecordCounter:
         self._read += ordinary
         self._to_write += ordinary
         self._bytes += size + ordinary * len(self._prefix)
-        self._report()
 
     def _known_part(self, original: bytes) -> bytes:
         """Return the part of a key that names its connector: the whole, or ``["name",`` of an offset's."""
@@ -84,8 +80,6 @@ class RecordCounter:
             PlanRejectedError: with its new key it does not fit into the destination's topic, or it cannot be copied whole.
         """
         self._read += 1
-        if self._read - self._reported >= _REPORT_EVERY:
-            self._report()
         original = self._transform.original_key(record.key)
         if isinstance(original, SkipReason):
             self._skipped[original] += 1
@@ -113,13 +107,8 @@ class RecordCounter:
             )
         return original
 
-    def _report(self) -> None:
-        self._advance(self._read - self._reported)
-        self._reported = self._read
-
     def counts(self) -> RecordCounts:
         """Return the figures so far."""
-        self._report()
         return RecordCounts(
             read=self._read,
             to_write=self._to_write,
