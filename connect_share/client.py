@@ -263,14 +263,11 @@ def producer(
     """
     merged = {**_PRODUCER_DEFAULTS, **settings.properties, **(overrides or {})}
     forced: dict[str, str] = {**_EVERY_CLIENT, **_PRODUCER, "client.id": client_id}
-    if "transactional.id" in merged:
-        forced["enable.idempotence"] = "true"
-        if "socket.timeout.ms" in merged:
-            # The library refuses a request that may outlast the transaction; Java lets the coordinator abort it.
-            limit_ms = int(merged.get("transaction.timeout.ms", _TRANSACTION_TIMEOUT_MS))
-            forced["socket.timeout.ms"] = str(min(int(merged["socket.timeout.ms"]), limit_ms))
-    else:
-        forced.update(_IDEMPOTENT_PRODUCER if idempotent else _PLAIN_PRODUCER)
+    forced.update(_IDEMPOTENT_PRODUCER if idempotent or "transactional.id" in merged else _PLAIN_PRODUCER)
+    if "transactional.id" in merged and "socket.timeout.ms" in merged:
+        # The library refuses a request that may outlast the transaction; Java lets the coordinator abort it.
+        limit_ms = int(merged.get("transaction.timeout.ms", _TRANSACTION_TIMEOUT_MS))
+        forced["socket.timeout.ms"] = str(min(int(merged["socket.timeout.ms"]), limit_ms))
     return _made(Producer, {**merged, **forced}, on_error)
 
 

@@ -1,41 +1,5 @@
 """Every error a caller can meet, as one tree.
 
-::
-
-    ConnectShareError                       retriable, exit_code
-    ├─ UsageError (exit 2)
-    │  ├─ ConfigError                       property_name
-    │  ├─ InvalidClusterGroupIdError        also a ValueError
-    │  └─ NotStartedError
-    ├─ RecordError                          topic, partition, offset
-    │  ├─ KeyFormatError
-    │  ├─ ValueFormatError                  Connect's DataException
-    │  ├─ TaskCountError                    a number of tasks in a topic is too large to act on
-    │  └─ UnreadableHeadersError            the record cannot be carried whole
-    ├─ TopicError                           topic
-    │  ├─ TopicMissingError
-    │  ├─ TopicNotCompactedError
-    │  ├─ PartitionCountError
-    │  ├─ ReplicationFactorError
-    │  ├─ OpenTransactionError              partition, last_stable_offset, end_offset
-    │  └─ TopicRecreatedError               old_id, new_id
-    ├─ BrokerError                          code, name, retriable
-    │  ├─ BrokerTimeoutError
-    │  ├─ BrokerUnavailableError
-    │  ├─ AuthorizationError
-    │  └─ FencedError
-    ├─ StoreError
-    │  ├─ ReadToEndTimeoutError             topic, partition, position, end_offset, blocked_by, transactional_id
-    │  ├─ LogFailedError                    the tail thread died; every later call says so
-    │  ├─ StoreClosedError
-    │  ├─ FlushInProgressError              an earlier flush of the offset writer has not ended
-    │  ├─ WriteError
-    │  │  └─ PrivilegedWriteError           the leader lost, or never had, the right to write
-    │  ├─ PlainTopicsError                  sharing is on, the topics hold plain records only
-    │  └─ LiveMembersError                  Java workers of the same group are alive
-    ├─ RecordFileError                      path
-    └─ WorkerPluginError                    the jar for Java workers is missing or cannot be written
-
 ``migrator.errors`` adds the branch ``MigrationError``, ``topic_ids.errors`` the class ``TopicIdRepairError``.
 
 A message says what happened, where (``topic[partition]@offset``) and what to do. It never holds a

@@ -1,19 +1,16 @@
 """Following a compacted topic (``KafkaBasedLog``), and reading ranges of it once."""
 
-from connect_share.log.catch_up import CatchUp
 from connect_share.log.kafka_based_log import KafkaBasedLog
 from connect_share.log.log_state import OnFailed
-from connect_share.log.open_transactions import OpenTransaction, find_open_transactions
+from connect_share.log.open_transactions import find_open_transactions
 from connect_share.log.protocol import RecordMetadata, RecordSink
 from connect_share.log.ranges import RangeReader, read_batches, read_ranges
 from connect_share.log.shared_reader import SharedReader, StartContext
 from connect_share.log.topic_bootstrap import TopicFacts, gather_facts, with_ends
 
 __all__ = [
-    "CatchUp",
     "KafkaBasedLog",
     "OnFailed",
-    "OpenTransaction",
     "RangeReader",
     "RecordMetadata",
     "RecordSink",

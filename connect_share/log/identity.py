@@ -102,6 +102,9 @@ class IdentityWatch:
         topic: its name.
         identity: of the topic.
         fail: called with the error that ends the log.
+
+    Attributes:
+        thread: asks, and hands out acknowledgements; ``None`` where the brokers give no ids.
     """
 
     def __init__(self, topic: str, identity: TopicIdentity, *, fail: Callable[[ConnectShareError], None]) -> None:
@@ -116,19 +119,14 @@ class IdentityWatch:
         self._due = False
         self._stopping = False
         self._ended = False
-        self._thread: threading.Thread | None = None
-
-    @property
-    def thread(self) -> threading.Thread | None:
-        """Asks, and hands out acknowledgements; ``None`` where the brokers give no ids."""
-        return self._thread
+        self.thread: threading.Thread | None = None
 
     def look_now(self) -> bool:
         """Ask soon: there is a sign that the topic is gone. Return whether that can be known."""
         with self._changed:
             self._due = True
             self._changed.notify_all()
-            return self._thread is not None
+            return self.thread is not None
 
     def start(self) -> None:
         """Begin to watch, unless the brokers give no ids."""
@@ -137,14 +135,14 @@ class IdentityWatch:
                 return
             thread = threading.Thread(target=self._run, name=f"log-identity-{self._topic}", daemon=True)
             thread.start()
-            self._thread = thread
+            self.thread = thread
 
     def stop(self, timeout_s: float) -> None:
         """Hand out what is still waiting, then end; may be called twice."""
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
-            nobody_waits, thread = not self._waiting and not self._busy, self._thread
+            nobody_waits, thread = not self._waiting and not self._busy, self.thread
         if thread is not None and thread is not threading.current_thread():
             # It may be asking a broker that is gone, which is not worth a wait if nobody wants to know.
             thread.join(_RETRY_S if nobody_waits else max(timeout_s, _RETRY_S))
@@ -157,7 +155,7 @@ class IdentityWatch:
         with self._changed:
             # Not compared with other acknowledgements: several threads hand them out, in any order.
             fell_back = record.offset < before.get(record.partition, 0)
-            in_doubt = self._thread is not None and self._error is None and (fell_back or not self._identity.is_fresh())
+            in_doubt = self.thread is not None and self._error is None and (fell_back or not self._identity.is_fresh())
             if in_doubt and fell_back:
                 self._error = self._lost(record)
             if in_doubt and not self._ended:

@@ -374,7 +374,7 @@ class KafkaBasedLog:
         self.read_to_end(timeout_s)
         assert self._tail is not None  # noqa: S101 - nothing is read to the end before the start
         with self._state.awaiting():
-            return self._tail.tasks.call(look, deadline_s, check=self._check_running)
+            return self._tail.between_batches(look, deadline_s, self._check_running)
 
     def _confirm_identity(self, timeout_s: float, *, at_once: bool = False) -> None:
         try:

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from connect_share.admin import Admin
-from connect_share.connect_json import loads
-from connect_share.errors import ConnectShareError, ReadToEndTimeoutError, ValueFormatError
-from connect_share.keys import ClusterGroupId, split_key
+from connect_share.errors import ConnectShareError, ReadToEndTimeoutError
+from connect_share.keys import ClusterGroupId, connector_of, split_key
 from connect_share.log.ranges import read_ranges
 from connect_share.records import OffsetRange, TopicType
 from connect_share.state.names import shown
@@ -117,17 +116,9 @@ def _described(topic: str, partition: int, offset: int, key: bytes | None) -> Op
             group, original = parts
             of_offsets = topic_type is TopicType.OFFSET
             leader = None if group is None or of_offsets else f"connect-cluster-{group}"
-            connector = _connector(original) if of_offsets else None
+            connector = connector_of(topic_type, original) if of_offsets else None
             return OpenTransaction(topic, partition, offset, group, group is None, leader, connector)
     return OpenTransaction(topic, partition, offset, None, False, None)
-
-
-def _connector(original: bytes) -> str | None:
-    try:
-        found = loads(original)
-    except ValueFormatError:
-        return None
-    return found[0] if isinstance(found, list) and found and isinstance(found[0], str) else None
 
 
 class OpenTransactions:

@@ -39,11 +39,6 @@ class RecordFeed:
         self.first_at_s: float | None = None
         self.apply_s = 0.0
 
-    @property
-    def records(self) -> int:
-        """All records that came."""
-        return self.own + self.foreign
-
     def deliver(self, messages: list[Message], on_error: Callable[[KafkaError], None]) -> None:
         """Apply the own records of a batch; ``on_error`` is called with each error that came instead of a record."""
         came_s = time.monotonic()

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import logging
+import queue
 import threading
 import time
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from typing import Final, TypeVar
 
 from connect_share.client import (
     Consumer,
@@ -18,15 +21,16 @@ from connect_share.client import (
     is_unknown_topic,
     translate,
 )
-from connect_share.errors import BrokerError, TopicRecreatedError
+from connect_share.errors import BrokerError, BrokerTimeoutError, TopicRecreatedError
 from connect_share.log.catch_up import is_about_groups
 from connect_share.log.identity import IdentityWatch, TopicIdentity
 from connect_share.log.log_state import LogState, safe_text
 from connect_share.log.record_feed import RecordFeed
-from connect_share.log.tail_tasks import TailTasks
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
 
 _log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 _SETTINGS: Final[Mapping[str, str]] = {
     "enable.partition.eof": "true",
@@ -38,6 +42,7 @@ _AWAITED_S: Final = 0.002
 _BATCH: Final = 500
 _HELD_S: Final = 0.005
 _EXPLAIN_S: Final = 3.0
+_LOOK_S: Final = 0.1
 _LOGGED_EVERY_S: Final = 30.0
 _RECORDS_GONE: Final = ("_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE")
 
@@ -57,7 +62,6 @@ class Tail:
         may_start: until it is set, or somebody waits for the end, nothing is followed.
 
     Attributes:
-        tasks: run between two batches.
         trouble: the newest error that the client reported since it moved on last.
     """
 
@@ -84,9 +88,41 @@ class Tail:
         self._watch = watch
         self._may_start = may_start
         self._logged_s = -_LOGGED_EVERY_S
-        self.tasks = TailTasks(topic)
+        self._tasks: queue.SimpleQueue[Callable[[Mapping[int, int]], None]] = queue.SimpleQueue()
         self.trouble: BrokerError | None = None
         self.thread = threading.Thread(target=self._run, name=f"log-{topic}", daemon=True)
+
+    def between_batches(
+        self, look: Callable[[Mapping[int, int]], T], deadline_s: float, check: Callable[[], None]
+    ) -> T:
+        """Return the result of ``look``, called with the positions while nothing is being applied.
+
+        Args:
+            look: called by the thread that applies records, so it has to be quick.
+            deadline_s: by the monotonic clock.
+            check: called now and then; what it raises ends the wait.
+
+        Raises:
+            BrokerTimeoutError: there was no such moment in time.
+        """
+        answer: Future[T] = Future()
+
+        def run(positions: Mapping[int, int]) -> None:
+            try:
+                answer.set_result(look(positions))
+            except BaseException as error:  # noqa: BLE001 - raised where it is awaited
+                answer.set_exception(error)
+
+        self._tasks.put(run)
+        while True:
+            try:
+                return answer.result(_LOOK_S)
+            except FutureTimeoutError:
+                check()
+                if time.monotonic() > deadline_s + _LOOK_S:
+                    raise BrokerTimeoutError(
+                        f"the log of topic {self._topic} had no moment to spare in time", retriable=True
+                    ) from None
 
     def _run(self) -> None:
         reader: Consumer | None = None
@@ -99,7 +135,8 @@ class Tail:
             reader.assign([TopicPartition(self._topic, partition, at) for partition, at in positions.items()])
             while not self._state.stopping.is_set():
                 self._take_next(reader, [TopicPartition(self._topic, partition) for partition in positions])
-                self.tasks.run(self._state.positions)
+                while not self._tasks.empty():
+                    self._tasks.get()(self._state.positions())
         except (KafkaException, BrokerError) as error:
             self._fail(self._explained(error))
         except BaseException as error:  # noqa: BLE001 - whatever ends this thread has to reach every later caller

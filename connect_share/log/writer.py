@@ -29,6 +29,9 @@ class LogWriter:
         settings: how to write.
         client_id: shown in the broker's logs.
         acknowledged: given the future of a record, where it went and what ``before`` was; completes the future.
+
+    Attributes:
+        thread: hands out acknowledgements; ``None`` before the first record.
     """
 
     def __init__(
@@ -45,7 +48,7 @@ class LogWriter:
         self._client_id = client_id
         self._lock = threading.Lock()
         self._producer: Any = None
-        self._thread: threading.Thread | None = None
+        self.thread: threading.Thread | None = None
         self._stopping = threading.Event()
 
     def send(self, key: bytes, value: bytes | None, before: Mapping[int, int]) -> Future[RecordMetadata]:
@@ -91,17 +94,12 @@ class LogWriter:
                 retriable=True,
             )
 
-    @property
-    def thread(self) -> threading.Thread | None:
-        """Hands out acknowledgements; ``None`` before the first record."""
-        return self._thread
-
     def close(self, timeout_s: float) -> None:
         """Wait so long for what is under way, then let go; futures that are still open fail."""
         self._stopping.set()
         with self._lock:
             sender, self._producer = self._producer, None
-            thread, self._thread = self._thread, None
+            thread, self.thread = self.thread, None
         if sender is not None:
             left = sender.flush(timeout_s)
             if left:
@@ -124,7 +122,7 @@ class LogWriter:
                 name = f"log-writer-{self._topic}"
                 thread = threading.Thread(target=self._serve, args=(sender,), name=name, daemon=True)
                 thread.start()  # there may be no more threads: nobody would hand out its acknowledgements
-                self._producer, self._thread = sender, thread
+                self._producer, self.thread = sender, thread
             return self._producer
 
     def _serve(self, sender: Any) -> None:

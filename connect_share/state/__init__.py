@@ -3,8 +3,6 @@
 from connect_share.state.config_fold import ConfigEvent, ConfigFold
 from connect_share.state.config_records import (
     connector_config_record,
-    logger_level_record,
-    restart_request_record,
     session_key_record,
     target_state_record,
     task_commit_record,
@@ -51,7 +49,6 @@ __all__ = [
     "TopicStatus",
     "connector_config_record",
     "connector_status_record",
-    "logger_level_record",
     "offset_key",
     "offset_value",
     "parse_offset_key",
@@ -59,7 +56,6 @@ __all__ = [
     "replay_config",
     "replay_offsets",
     "replay_status",
-    "restart_request_record",
     "session_key_record",
     "target_state_record",
     "task_commit_record",

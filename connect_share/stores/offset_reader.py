@@ -51,9 +51,7 @@ class OffsetStorageReader:
         """Look up one source partition; ``None`` when there is no offset, or it cannot be understood.
 
         Raises:
-            StoreClosedError: the reader was closed.
-            ReadToEndTimeoutError: the store was not read to its end in time; ask again.
-            StoreError: the store could not be read; the cause is attached, and ``retriable`` is the cause's.
+            StoreError: as :meth:`offsets`.
         """
         found = self.offsets([partition])
         return found[0][1] if found else None

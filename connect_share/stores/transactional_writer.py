@@ -17,12 +17,6 @@ from connect_share.worker_config import ClientSettings
 
 _logger = logging.getLogger(__name__)
 
-# Connect overrides what the user set for these; a transactional producer is idempotent by definition.
-LEADER_PRODUCER: Final = {
-    "enable.idempotence": "true",
-    "max.in.flight.requests.per.connection": "5",
-    "acks": "all",
-}
 # Java's default; librdkafka demands that the message time-out is not above it.
 TRANSACTION_TIMEOUT_MS: Final = "60000"
 CLAIM_TIMEOUT_S: Final = 60.0
@@ -96,7 +90,6 @@ class TransactionalWriter:
                 self._settings,
                 client_id=self._client_id,
                 overrides={
-                    **LEADER_PRODUCER,
                     "transactional.id": self._transactional_id,
                     "transaction.timeout.ms": timeout_ms,
                     "message.timeout.ms": timeout_ms,

@@ -128,7 +128,7 @@ def test_an_acknowledgement_after_the_end_does_not_wait_for_a_look(bench: Any, c
     """The broker may be quicker than the stop of a log that is written to at this moment."""
     log = bench.started(collected())
     log.stop()
-    log._watch._thread.join(30)
+    log._watch.thread.join(30)
     future: Future[RecordMetadata] = Future()
     log._identity.seen_s -= 60
     log._watch.acknowledged(future, RecordMetadata(bench.topic, 0, 0), {})
