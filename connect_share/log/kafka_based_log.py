@@ -29,7 +29,7 @@ from connect_share.log.protocol import STOP_TIMEOUT_S, RecordMetadata, RecordSin
 from connect_share.log.record_feed import KeyWatch, RecordFeed
 from connect_share.log.shared_reader import SharedReader, StartContext
 from connect_share.log.tail import Tail
-from connect_share.log.topic_bootstrap import TopicBootstrap, TopicFacts
+from connect_share.log.topic_bootstrap import TopicFacts, find_or_create
 from connect_share.log.writer import LogWriter, remaining_s
 from connect_share.topics import CREATE_TIMEOUT_S, TopicSpec, check_partition_count
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
@@ -104,13 +104,7 @@ class KafkaBasedLog:
             self._writer = LogWriter(
                 topic, producer_settings, client_id=client_id, acknowledged=self._watch.acknowledged
             )
-        self._bootstrap = TopicBootstrap(
-            spec,
-            admin,
-            create_timeout_s=create_timeout_s,
-            stopping=self._state.stopping,
-            check=self._check_not_stopped,
-        )
+        self._create_timeout_s = create_timeout_s
         self._open_transactions = OpenTransactions(
             topic, admin, consumer_settings, client_id=client_id, isolation=isolation
         )
@@ -157,7 +151,7 @@ class KafkaBasedLog:
         if shared is not None and not shared.covers(self.topic, self._isolation):
             shared = None
         try:
-            facts = self._context.facts.get(self.topic) or self._bootstrap.run()
+            facts = self._context.facts.get(self.topic) or self._find_or_create()
             check_partition_count(self._spec, len(facts.description.partitions))
         except BaseException:
             if shared is not None:
@@ -178,6 +172,15 @@ class KafkaBasedLog:
         finally:
             if self._reader is not None:
                 self._reader.release()
+
+    def _find_or_create(self) -> TopicFacts:
+        return find_or_create(
+            self._spec,
+            self._admin,
+            create_timeout_s=self._create_timeout_s,
+            stopping=self._state.stopping,
+            check=self._check_not_stopped,
+        )
 
     def _own_reader(self, facts: TopicFacts) -> SharedReader:
         starts = {partition: facts.starts.get(partition, 0) for partition in facts.end_offsets}

@@ -66,8 +66,10 @@ def with_ends(admin: Admin, descriptions: Mapping[str, TopicDescription], asked_
     return found
 
 
-class TopicBootstrap:
-    """Finds the topic of a log, or creates it.
+def find_or_create(
+    spec: TopicSpec, admin: Admin, *, create_timeout_s: float, stopping: threading.Event, check: Callable[[], None]
+) -> TopicFacts:
+    """Make sure of the topic of a log, and return its facts.
 
     Args:
         spec: the topic, and what to create if it is missing.
@@ -75,59 +77,39 @@ class TopicBootstrap:
         create_timeout_s: limit of creating the topic.
         stopping: set when the log is being stopped.
         check: called between two questions; raises when the log was stopped.
+
+    Raises:
+        TopicError: missing and not to be created, or not as Connect demands.
+        BrokerError: the cluster refused, or the ends could not be learnt.
     """
-
-    def __init__(
-        self,
-        spec: TopicSpec,
-        admin: Admin,
-        *,
-        create_timeout_s: float,
-        stopping: threading.Event,
-        check: Callable[[], None],
-    ) -> None:
-        self._spec = spec
-        self._admin = admin
-        self._create_timeout_s = create_timeout_s
-        self._stopping = stopping
-        self._check = check
-
-    def run(self) -> TopicFacts:
-        """Make sure of the topic, and return its facts.
-
-        Raises:
-            TopicError: missing and not to be created, or not as Connect demands.
-            BrokerError: the cluster refused, or the ends could not be learnt.
-        """
-        topic = self._spec.topic
-        asked_s = time.monotonic()
-        # With a deadline of one's own: brokers may be away just now, as Connect's start allows for.
-        known = self._admin.describe_topics([topic], timeout_s=self._create_timeout_s)
-        made = ensure_topic(
-            self._admin,
-            self._spec,
-            timeout_s=self._create_timeout_s,
-            known=known.get(topic),
-            stopping=self._stopping,
-        )
-        deadline_s = time.monotonic() + _SPREAD_S
-        while True:
-            late = time.monotonic() + _RETRY_S > deadline_s
-            try:
-                facts = with_ends(self._admin, known, asked_s) if known else gather_facts(self._admin, [topic])
-            except BrokerError as error:
-                # A leader of a topic that has just been made may not have heard of it yet.
-                if late or not is_unknown_topic(error):
-                    raise
-            else:
-                if topic in facts:
-                    return facts[topic]
-                if late or not made:
-                    raise TopicMissingError(
-                        f"topic {topic!r} of {self._spec.property_name} does not exist and was not created; "
-                        "create it first",
-                        topic=topic,
-                    )
-            known = {}
-            self._stopping.wait(_RETRY_S)
-            self._check()
+    topic = spec.topic
+    asked_s = time.monotonic()
+    # With a deadline of one's own: brokers may be away just now, as Connect's start allows for.
+    known = admin.describe_topics([topic], timeout_s=create_timeout_s)
+    made = ensure_topic(
+        admin,
+        spec,
+        timeout_s=create_timeout_s,
+        known=known.get(topic),
+        stopping=stopping,
+    )
+    deadline_s = time.monotonic() + _SPREAD_S
+    while True:
+        late = time.monotonic() + _RETRY_S > deadline_s
+        try:
+            facts = with_ends(admin, known, asked_s) if known else gather_facts(admin, [topic])
+        except BrokerError as error:
+            # A leader of a topic that has just been made may not have heard of it yet.
+            if late or not is_unknown_topic(error):
+                raise
+        else:
+            if topic in facts:
+                return facts[topic]
+            if late or not made:
+                raise TopicMissingError(
+                    f"topic {topic!r} of {spec.property_name} does not exist and was not created; create it first",
+                    topic=topic,
+                )
+        known = {}
+        stopping.wait(_RETRY_S)
+        check()

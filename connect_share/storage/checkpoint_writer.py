@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Final
 
 from connect_share.admin import Admin
 from connect_share.checkpoint import (
@@ -31,6 +31,7 @@ from connect_share.errors import (
 from connect_share.keys import ClusterGroupId
 from connect_share.log import TopicFacts, gather_facts
 from connect_share.records import TopicType
+from connect_share.stores.topic_based import KafkaTopicBasedBackingStore
 from connect_share.worker_config import WorkerConfig
 
 _logger = logging.getLogger(__name__)
@@ -38,13 +39,6 @@ _logger = logging.getLogger(__name__)
 SAVE_EVERY_S: Final = 300.0
 _SAVE_TIMEOUT_S: Final = 10.0
 _RETENTION: Final = "delete.retention.ms"
-
-
-class SavingStore(Protocol):
-    """What is asked of a store."""
-
-    def save(self, timeout_s: float) -> tuple[dict[int, int], Any]:
-        """Return positions and state of one moment."""
 
 
 def own_checkpoint(path: Path, worker: WorkerConfig) -> Checkpoint:
@@ -137,7 +131,7 @@ class CheckpointWriter:
         path: Path,
         worker: WorkerConfig,
         admin: Admin,
-        stores: Mapping[TopicType, SavingStore],
+        stores: Mapping[TopicType, KafkaTopicBasedBackingStore],
         topic_ids: Mapping[TopicType, str | None],
         *,
         every_s: float = SAVE_EVERY_S,

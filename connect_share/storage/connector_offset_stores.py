@@ -95,7 +95,7 @@ class ConnectorOffsetStores:
             ConfigError: the connector's configuration contradicts itself, or the worker's policy.
             StoreClosedError: the storage was closed.
         """
-        connector_config = self._connector_config(connector)
+        connector_config = self._config.snapshot().connector_config(connector) or {}
         made_of = own_offsets_properties(self._worker_config, connector_config)
         if not made_of:
             return self._offsets
@@ -156,9 +156,6 @@ class ConnectorOffsetStores:
             fences=[f"{worker.group_id}-{task}" for task in others],
         )
 
-    def _connector_config(self, connector: str) -> Mapping[str, Any]:
-        return self._config.snapshot().connector_config(connector) or {}
-
     def _started(self, connector: str, connector_config: Mapping[str, Any]) -> ConnectorOffsetBackingStore:
         """Make and start a store, without the lock: an open transaction may hold it up for a quarter of an hour."""
         own = own_offsets_worker_config(self._worker_config, connector, connector_config)
@@ -196,7 +193,11 @@ class ConnectorOffsetStores:
                 return
             with self._lock:
                 self._running.discard(primary)
-            self._stop(primary)
+            try:
+                primary.stop()
+            except Exception as error:  # noqa: BLE001 - the thread has others to stop
+                name = type(error).__name__
+                _logger.warning("The offset store on %s was not stopped in order: %s", primary.topic, name)
 
     def _forget_outdated(self) -> None:
         try:
@@ -220,10 +221,3 @@ class ConnectorOffsetStores:
                 each.callback(self._unused.put, None)
             for primary in running:
                 each.callback(lambda store: store.stop(self._left_s()), primary)
-
-    @staticmethod
-    def _stop(primary: KafkaOffsetBackingStore) -> None:
-        try:
-            primary.stop()
-        except Exception as error:  # noqa: BLE001 - the thread has others to stop
-            _logger.warning("The offset store on %s was not stopped in order: %s", primary.topic, type(error).__name__)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from connect_share.log import KafkaBasedLog
-
 
 @dataclass(frozen=True, slots=True)
 class StoreStartup:
@@ -55,18 +53,3 @@ class StorageStartup:
     def to_dict(self) -> dict[str, Any]:
         """Return the numbers as plain values, for JSON."""
         return asdict(self)
-
-
-def store_startup(log: KafkaBasedLog, seconds: float) -> StoreStartup:
-    """Return what the start of a store took, by what the first read of its log found."""
-    found = log.caught_up
-    assert found is not None  # noqa: S101 - the log has started
-    return StoreStartup(
-        topic=log.topic,
-        partitions=log.partition_count,
-        seconds=seconds,
-        own_records=found.own,
-        foreign_records=found.foreign,
-        first_record_seconds=found.first_record_s,
-        apply_seconds=found.apply_s,
-    )

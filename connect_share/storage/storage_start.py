@@ -22,7 +22,7 @@ from connect_share.storage.connector_offset_stores import ConnectorOffsetStores
 from connect_share.storage.life import StorageLife
 from connect_share.storage.live_members import LiveMembersGuard
 from connect_share.storage.plain_topics import PlainTopicsCheck
-from connect_share.storage.startup import StorageStartup, store_startup
+from connect_share.storage.startup import StorageStartup, StoreStartup
 from connect_share.stores.config import KafkaConfigBackingStore
 from connect_share.stores.config_listener import ConfigUpdateListener
 from connect_share.stores.offsets import KafkaOffsetBackingStore
@@ -297,8 +297,21 @@ class StorageStart:
     def _startup(
         self, admin_s: float, connect_s: float, from_checkpoint: bool, full_read_reason: str | None
     ) -> StorageStartup:
-        found = [log.caught_up for log in self._logs.values() if log.caught_up is not None]
-        of = {topic_type: store_startup(log, self._seconds[topic_type]) for topic_type, log in self._logs.items()}
+        of: dict[TopicType, StoreStartup] = {}
+        read_s = 0.0
+        for topic_type, log in self._logs.items():
+            found = log.caught_up
+            assert found is not None  # noqa: S101 - the log has started
+            read_s = max(read_s, found.wait_s)
+            of[topic_type] = StoreStartup(
+                topic=log.topic,
+                partitions=log.partition_count,
+                seconds=self._seconds[topic_type],
+                own_records=found.own,
+                foreign_records=found.foreign,
+                first_record_seconds=found.first_record_s,
+                apply_seconds=found.apply_s,
+            )
         return StorageStartup(
             seconds=time.monotonic() - self._began,
             admin_seconds=admin_s,
@@ -306,7 +319,7 @@ class StorageStart:
             status=of[TopicType.STATUS],
             offsets=of[TopicType.OFFSET],
             connect_seconds=connect_s,
-            read_seconds=max(each.wait_s for each in found),
+            read_seconds=read_s,
             from_checkpoint=from_checkpoint,
             full_read_reason=full_read_reason,
         )
