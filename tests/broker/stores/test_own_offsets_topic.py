@@ -124,7 +124,7 @@ def test_a_store_whose_log_has_died_is_replaced(shared: Any) -> None:
         reader = storage.offset_reader("foo")
         assert reader.offset(FILE) is None
         dead: Any = reader._store
-        dead._primary._compacted_log._fail(BrokerError("its thread met something"))
+        dead._primary._compacted_log._state.fail(BrokerError("its thread met something"))
         with pytest.raises(StoreError):
             reader.offset(FILE)
         assert storage.offset_reader("foo").offset(FILE) is None
