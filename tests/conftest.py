@@ -14,8 +14,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from connect_share.embedded.broker import LocalBroker
-from connect_share.embedded.worker import ConnectWorker
 from tests.lab.class_archives import use_class_archives
+from tests.lab.worker import LabWorker
 from tests.support.kafka import ONE_SEGMENT_EACH, TOPIC_PREFIX, TestBroker, any_broker, delete_own_topics, given_broker
 
 settings.register_profile(
@@ -96,17 +96,17 @@ def own_broker() -> Iterator[LocalBroker]:
 
 
 @pytest.fixture
-def worker_factory(request: pytest.FixtureRequest, unique: str) -> Iterator[Callable[..., ConnectWorker]]:
+def worker_factory(request: pytest.FixtureRequest, unique: str) -> Iterator[Callable[..., LabWorker]]:
     """Start real Java workers; all are stopped at the end of the test."""
     shared = request.getfixturevalue("broker").bootstrap_servers if "broker" in request.fixturenames else None
     with ExitStack() as stack:
-        started: list[ConnectWorker] = []
+        started: list[LabWorker] = []
 
-        def start(properties: Mapping[str, str], **options: Any) -> ConnectWorker:
+        def start(properties: Mapping[str, str], **options: Any) -> LabWorker:
             if properties["bootstrap.servers"] == shared:
                 tag = unique.rsplit("-", 1)[-1]
                 assert tag in properties["group.id"], "workers of two tests with one group id would form one group"
-            started.append(stack.enter_context(ConnectWorker(properties, **options)))
+            started.append(stack.enter_context(LabWorker(properties, **options)))
             return started[-1]
 
         yield start

@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 from connect_share.admin import Admin
 from connect_share.cache import cache_folder, locked, run_folder
-from connect_share.embedded.artifacts import ensure_artifacts, locked_sets
+from connect_share.embedded.artifacts import ensure_artifacts
 from connect_share.embedded.errors import EmbeddedError
 from connect_share.embedded.jvm import QUICK, STEADY, java_arguments, write_log_settings
 from connect_share.embedded.ports import TAKEN, free_ports
@@ -69,14 +69,8 @@ _PROFILES: Final[Mapping[str, Mapping[str, str]]] = {
 }
 
 
-_BROKER_SET: Final = "kafka-broker-"
+BROKER_SET: Final = "kafka-broker-"
 """Sets with a broker alone; that of the default version has broker and worker."""
-
-
-def broker_versions() -> tuple[str, ...]:
-    """Return the versions of Kafka of which a broker can be started."""
-    separate = {name.removeprefix(_BROKER_SET) for name in locked_sets() if name.startswith(_BROKER_SET)}
-    return tuple(sorted(separate | {DEFAULT_VERSION}))
 
 
 class LocalBroker(LocalServer):
@@ -217,7 +211,7 @@ class LocalBroker(LocalServer):
         options = (*(STEADY if self._profile == "bench" else QUICK), *memory)
         return java_arguments(
             ensure_artifacts(
-                f"kafka-{self.version}" if self.version == DEFAULT_VERSION else f"{_BROKER_SET}{self.version}"
+                f"kafka-{self.version}" if self.version == DEFAULT_VERSION else f"{BROKER_SET}{self.version}"
             ),
             main_class,
             arguments,

@@ -23,7 +23,6 @@ from confluent_kafka.admin import (
 
 from connect_share.admin import NewTopicRequest
 from connect_share.cli.__main__ import main as console
-from connect_share.embedded.worker import ConnectWorker
 from connect_share.errors import ConnectShareError
 from connect_share.records import TopicType
 from connect_share.state import ConnectorStatus, State
@@ -32,6 +31,7 @@ from connect_share.worker_config import SHARING_PROPERTY, TOPIC_PROPERTIES, Work
 from connect_share.worker_plugin import INTERCEPTOR_CLASS
 from migrator.cli.__main__ import main as migrate
 from tests.lab.secure_broker import SecureBroker
+from tests.lab.worker import LabWorker
 from tests.support.java_groups import EXACTLY_ONCE, JAR
 from tests.support.waiting import await_that
 
@@ -237,7 +237,7 @@ def run_worker(scene: Scene, **more: str) -> None:
     properties |= {f"{client}.{name}": login[name] for client in ("producer", "consumer", "admin") for name in login}
     file = scene.folder / f"{scene.shared}.txt"
     file.write_text("a line\n")
-    with closing(ConnectWorker(properties, class_path=JAR)) as worker:
+    with closing(LabWorker(properties, class_path=JAR)) as worker:
         worker.start()
         source = {"connector.class": "FileStreamSource", "tasks.max": "1", "file": str(file), "topic": "data"}
         worker.rest.put_config("c", source)

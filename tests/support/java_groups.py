@@ -12,13 +12,14 @@ from itertools import count
 
 from connect_share import client
 from connect_share.admin import Admin, NewTopicRequest
-from connect_share.embedded.worker import ConnectWorker, worker_properties
+from connect_share.embedded.worker import worker_properties
 from connect_share.keys import split_key
 from connect_share.log import read_ranges
 from connect_share.records import OffsetRange, Record, TopicType
 from connect_share.worker_config import SHARING_PROPERTY, ClientSettings, Isolation
 from connect_share.worker_plugin import INTERCEPTOR_CLASS, jar_path
 from tests.lab.waiting import when_possible
+from tests.lab.worker import LabWorker
 from tests.support.topics import create_known
 from tests.support.waiting import await_that
 
@@ -148,7 +149,7 @@ def foreign_records(settings: ClientSettings, topic: str, per_second: int) -> It
 class LogLines:
     """The log of a worker from now on."""
 
-    def __init__(self, worker: ConnectWorker, *, from_start: bool = False) -> None:
+    def __init__(self, worker: LabWorker, *, from_start: bool = False) -> None:
         self._worker = worker
         self._begin = 0 if from_start else len(worker.log())
 
@@ -180,7 +181,7 @@ class LogLines:
         return int(generation), int(offset)
 
 
-def await_settled(workers: list[ConnectWorker], *, calm_s: float = 1.6, timeout_s: float = 120.0) -> tuple[int, int]:
+def await_settled(workers: list[LabWorker], *, calm_s: float = 1.6, timeout_s: float = 120.0) -> tuple[int, int]:
     """Wait until all members have the same generation and offset and keep them for a heartbeat; return them."""
     since_s, last = time.monotonic(), set[tuple[int, int]]()
 
@@ -200,10 +201,10 @@ def await_settled(workers: list[ConnectWorker], *, calm_s: float = 1.6, timeout_
     return next(iter(found))
 
 
-def put(worker: ConnectWorker, name: str, config: Mapping[str, str], *, timeout_s: float = 120.0) -> None:
+def put(worker: LabWorker, name: str, config: Mapping[str, str], *, timeout_s: float = 120.0) -> None:
     """Create or change a connector; a rebalance under way (409, 500 from a killed leader) is waited for."""
     when_possible(lambda: worker.rest.put_config(name, config), timeout_s)
 
 
-def delete(worker: ConnectWorker, name: str, *, timeout_s: float = 120.0) -> None:
+def delete(worker: LabWorker, name: str, *, timeout_s: float = 120.0) -> None:
     when_possible(lambda: worker.rest.delete(name), timeout_s, gone_is_fine=True)

@@ -18,7 +18,7 @@ import pytest
 from connect_share import client
 from connect_share.admin import Admin, NewTopicRequest
 from connect_share.embedded.rest import RestError
-from connect_share.embedded.worker import ConnectWorker, worker_properties
+from connect_share.embedded.worker import worker_properties
 from connect_share.errors import FencedError, LiveMembersError, PrivilegedWriteError, UsageError
 from connect_share.keys import prefix_key
 from connect_share.log import read_ranges
@@ -28,6 +28,7 @@ from connect_share.storage import ConnectStorage
 from connect_share.worker_config import SHARING_PROPERTY, Isolation, WorkerConfig
 from connect_share.worker_plugin import INTERCEPTOR_CLASS
 from tests.lab.waiting import when_possible
+from tests.lab.worker import LabWorker
 from tests.support.java_groups import EXACTLY_ONCE, JAR, LogLines, put
 from tests.support.kafka import TestBroker
 from tests.support.topics import create_known
@@ -114,7 +115,7 @@ class Group:
         await_that(lambda: self.lines(topic), lambda found: len(found) >= len(lines), what="read", timeout_s=120)
         assert self.lines(topic) == lines
 
-    def await_position(self, worker: ConnectWorker, name: str, position: int) -> None:
+    def await_position(self, worker: LabWorker, name: str, position: int) -> None:
         wanted = self.position(name, position)
         await_that(lambda: worker.rest.offsets(name), lambda found: found == wanted, what="committed", timeout_s=120)
 
@@ -190,7 +191,7 @@ def python_begins(group: Group) -> None:
             storage.config._send(group.wire(key), b"null").result(30)
 
 
-def java_goes_on(group: Group, worker: ConnectWorker) -> None:
+def java_goes_on(group: Group, worker: LabWorker) -> None:
     rest = worker.rest
     assert sorted(rest.connectors()) == sorted(group.configs)
     for name, connector in group.configs.items():
@@ -208,7 +209,7 @@ def java_goes_on(group: Group, worker: ConnectWorker) -> None:
     group.await_position(worker, SOURCE, size(5))
 
 
-def python_believes_java(group: Group, worker: ConnectWorker) -> None:
+def python_believes_java(group: Group, worker: LabWorker) -> None:
     """Beside the live worker; what is written is refused."""
     rest = worker.rest
     states = {name: rest.status(name)["connector"]["state"] for name in group.configs}
@@ -266,7 +267,7 @@ def python_goes_on(storage: ConnectStorage, group: Group) -> None:
     assert storage.offset_reader(SOURCE).offset({"filename": str(group.file)}) == {"position": size(3)}
 
 
-def java_goes_on_again(group: Group, worker: ConnectWorker) -> None:
+def java_goes_on_again(group: Group, worker: LabWorker) -> None:
     rest = worker.rest
     # Without exactly-once workers read uncommitted, and so do the stores: both believe what was aborted.
     believed = [] if group.exactly_once else [GHOST]
@@ -300,7 +301,7 @@ def lost(storage: ConnectStorage, name: str) -> None:
     assert not storage.config.contains(name)
 
 
-def who_claims_last_leads(storage: ConnectStorage, group: Group, worker: ConnectWorker) -> None:
+def who_claims_last_leads(storage: ConnectStorage, group: Group, worker: LabWorker) -> None:
     rest = worker.rest
     lost(storage, "lost.to-java")  # the worker has claimed at its start
     storage.config.put_target_state(IDLE, TargetState.PAUSED)  # needs no privileges
@@ -327,7 +328,7 @@ def who_claims_last_leads(storage: ConnectStorage, group: Group, worker: Connect
     assert sorted(rest.connectors()) == sorted(group.configs)
 
 
-def a_running_task_is_fenced(storage: ConnectStorage, group: Group, worker: ConnectWorker) -> None:
+def a_running_task_is_fenced(storage: ConnectStorage, group: Group, worker: LabWorker) -> None:
     position = ({"filename": str(group.file)}, {"position": size(4)})
     with pytest.raises(UsageError, match="is not stopped"):
         storage.alter_offsets(SOURCE, [position])
@@ -345,7 +346,7 @@ def a_running_task_is_fenced(storage: ConnectStorage, group: Group, worker: Conn
     group.await_lines(group.second_topic, [*LINES[3:], LINES[4], "six"])
 
 
-def test_each_goes_on_with_what_the_other_left(group: Group, worker_factory: Callable[..., ConnectWorker]) -> None:
+def test_each_goes_on_with_what_the_other_left(group: Group, worker_factory: Callable[..., LabWorker]) -> None:
     python_begins(group)
     worker = worker_factory(group.properties, version=group.version, class_path=JAR if group.shares else ())
     java_goes_on(group, worker)

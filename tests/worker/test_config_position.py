@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from connect_share.embedded.worker import ConnectWorker
 from connect_share.records import TopicType
+from tests.lab.worker import LabWorker
 from tests.support.java_groups import (
     COMPACT_NOW,
     JAR,
@@ -27,7 +27,7 @@ from tests.support.waiting import await_that
 
 pytestmark = [pytest.mark.broker, pytest.mark.worker]
 
-Start = Callable[..., ConnectWorker]
+Start = Callable[..., LabWorker]
 OTHERS = b'{"properties":{}}'
 
 
@@ -50,10 +50,10 @@ def sink(topics: SharedTopics, tmp_path: Path) -> dict[str, str]:
     }
 
 
-def start_all(start: Start, properties: dict[str, str], version: str, number: int) -> list[ConnectWorker]:
+def start_all(start: Start, properties: dict[str, str], version: str, number: int) -> list[LabWorker]:
     workers = [start(properties, version=version, class_path=JAR, wait=False) for _ in range(number)]
     with ThreadPoolExecutor(number) as threads:
-        list(threads.map(ConnectWorker.await_healthy, workers))
+        list(threads.map(LabWorker.await_healthy, workers))
     await_settled(workers)
     return workers
 

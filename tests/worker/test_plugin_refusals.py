@@ -10,11 +10,11 @@ import pytest
 from connect_share.embedded.artifacts import class_path, ensure_artifacts
 from connect_share.embedded.java_program import compile_java
 from connect_share.embedded.rest import RestError
-from connect_share.embedded.worker import ConnectWorker
 from connect_share.records import TopicType
 from connect_share.worker_config import SHARING_PROPERTY
 from connect_share.worker_plugin import INTERCEPTOR_CLASS
 from tests.lab.plugin_jar import OLDEST_KAFKA
+from tests.lab.worker import LabWorker
 from tests.support.java_groups import JAR, SharedTopics, put, write
 from tests.support.kafka import TestBroker
 from tests.support.waiting import await_that
@@ -52,7 +52,7 @@ def topics(broker: TestBroker, unique: str) -> SharedTopics:
     return made
 
 
-def await_refusal(worker: ConnectWorker, words: str) -> None:
+def await_refusal(worker: LabWorker, words: str) -> None:
     """Wait for the words and for the end of REST; the later exit of 3.9 and 4.x, 40 s, is not waited for."""
     await_that(worker.log, lambda log: words in log, what=f"logged: {words}", timeout_s=120)
     await_that(worker.log, lambda log: "Uncaught exception in herder work thread, exiting" in log, what="given up")
@@ -62,7 +62,7 @@ def await_refusal(worker: ConnectWorker, words: str) -> None:
 
 @pytest.mark.parametrize("version", CASES)
 def test_wrong_files_stop_the_worker(
-    topics: SharedTopics, unique: str, worker_factory: Callable[..., ConnectWorker], version: str
+    topics: SharedTopics, unique: str, worker_factory: Callable[..., LabWorker], version: str
 ) -> None:
     workers = {}
     for name in CASES[version]:
@@ -102,7 +102,7 @@ def source_config(topic: str) -> dict[str, str]:
 def test_position_23(
     topics: SharedTopics,
     unique: str,
-    worker_factory: Callable[..., ConnectWorker],
+    worker_factory: Callable[..., LabWorker],
     neighbour: Path,
     version: str,
 ) -> None:
@@ -140,7 +140,7 @@ def test_position_23(
 def test_position_23_at_start(
     topics: SharedTopics,
     unique: str,
-    worker_factory: Callable[..., ConnectWorker],
+    worker_factory: Callable[..., LabWorker],
     neighbour: Path,
     version: str,
 ) -> None:

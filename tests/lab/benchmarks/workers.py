@@ -26,7 +26,7 @@ from connect_share.console import ProgressLine
 from connect_share.embedded.broker import DEFAULT_VERSION, LocalBroker
 from connect_share.embedded.errors import EmbeddedError
 from connect_share.embedded.machine import describe_machine
-from connect_share.embedded.worker import ConnectWorker, worker_properties
+from connect_share.embedded.worker import worker_properties
 from connect_share.errors import ConfigError, WriteError
 from connect_share.records import TopicType
 from connect_share.topics import ensure_topic, topic_spec
@@ -35,6 +35,7 @@ from connect_share.worker_plugin import INTERCEPTOR_CLASS, jar_path
 from migrator.progress import Progress
 from spark_jobs import command_line
 from spark_jobs.workload import WorkloadSize, group_records
+from tests.lab.worker import LabWorker
 
 FOREIGN: Final = WorkloadSize(
     groups=20,
@@ -89,7 +90,7 @@ def _write_foreign(worker: WorkerConfig) -> None:
         raise WriteError("the foreign records were not all acknowledged within 60 s")
 
 
-def _start_once(worker: ConnectWorker) -> dict[str, float]:
+def _start_once(worker: LabWorker) -> dict[str, float]:
     """Start a worker that ran before, and stop it when its herder has started."""
     begin, began_s = len(worker.log()), time.time()
     worker.start()
@@ -110,7 +111,7 @@ def _start_once(worker: ConnectWorker) -> dict[str, float]:
     }
 
 
-def _prepare(stack: ExitStack, properties: Mapping[str, str], cell: Cell, folder: Path) -> ConnectWorker:
+def _prepare(stack: ExitStack, properties: Mapping[str, str], cell: Cell, folder: Path) -> LabWorker:
     """Create the topics, the foreign records, and three connectors of the worker's own."""
     config = WorkerConfig.from_properties(properties)
     with Admin(config.admin_settings(), client_id="benchmark") as admin:
@@ -119,7 +120,7 @@ def _prepare(stack: ExitStack, properties: Mapping[str, str], cell: Cell, folder
         stack.callback(_delete_topics, config)
     if cell.shared:
         _write_foreign(config)
-    worker = stack.enter_context(ConnectWorker(properties, class_path=(jar_path(),) if cell.jar else ()))
+    worker = stack.enter_context(LabWorker(properties, class_path=(jar_path(),) if cell.jar else ()))
     for number in range(_CONNECTORS):
         sink = {
             "connector.class": "FileStreamSink",

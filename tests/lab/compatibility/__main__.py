@@ -19,7 +19,7 @@ from types import FrameType
 from typing import Final
 
 from connect_share.embedded.artifacts import locked_sets
-from connect_share.embedded.broker import LocalBroker, broker_versions
+from connect_share.embedded.broker import BROKER_SET, DEFAULT_VERSION, LocalBroker
 from connect_share.errors import ConfigError, ConnectShareError
 from connect_share.keys import ClusterGroupId
 from connect_share.worker_config import load_properties
@@ -40,6 +40,12 @@ DEFAULT_FOREIGN: Final = 9_000
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _KAFKA: Final = re.compile(r"\d+\.\d+(\.[A-Za-z0-9._-]+)?")
 _WORKER_SET: Final = re.compile(r"kafka-(\d[\d.]*)")
+
+
+def broker_versions() -> tuple[str, ...]:
+    """Return the versions of Kafka of which a broker can be started."""
+    separate = {name.removeprefix(BROKER_SET) for name in locked_sets() if name.startswith(BROKER_SET)}
+    return tuple(sorted(separate | {DEFAULT_VERSION}))
 
 
 def worker_versions() -> tuple[str, ...]:

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from connect_share.embedded.errors import EmbeddedError
-from connect_share.embedded.rest import ConnectRest, RestError
-from connect_share.embedded.worker import ConnectWorker
+from connect_share.embedded.rest import RestError
 from connect_share.keys import ClusterGroupId
 from connect_share.records import TopicType
 from connect_share.state import TargetState, replay_config, replay_offsets, replay_status
@@ -22,6 +21,7 @@ from tests.lab.compatibility.result import JavaEvidence, Start
 from tests.lab.compatibility.shared_topics import SharedTopics
 from tests.lab.compatibility.worker_log import LogReading, read_log, topics_read
 from tests.lab.waiting import until, when_possible
+from tests.lab.worker import LabRest, LabWorker
 
 _LINE: Final = "a line of text\n"
 _START_S: Final = 180.0
@@ -68,7 +68,7 @@ class JavaSide:
         self.folder.mkdir(parents=True)
         jar = self.kind.plugin is Plugin.JAR
         properties = self.topics.properties(self.group, sharing=jar, plugin=self.kind.plugin)
-        self.worker = ConnectWorker(
+        self.worker = LabWorker(
             properties,
             version=self.kind.version,
             class_path=(jar_path(),) if jar else (),
@@ -79,7 +79,7 @@ class JavaSide:
         self.beside: tuple[Start, LogReading] | None = None
 
     @property
-    def rest(self) -> ConnectRest:
+    def rest(self) -> LabRest:
         """The worker's REST interface."""
         return self.worker.rest
 

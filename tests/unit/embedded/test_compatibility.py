@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from connect_share.embedded.artifacts import locked_sets
-from connect_share.embedded.broker import DEFAULT_VERSION, broker_versions
+from connect_share.embedded.broker import DEFAULT_VERSION
 from connect_share.errors import ConfigError
 from connect_share.records import TopicType
 from tests.lab.compatibility import __main__ as command
@@ -75,9 +75,9 @@ def test_every_broker_has_python_alone_each_worker_both_ways_and_old_beside_new(
 
 
 def test_there_is_a_worker_and_a_broker_of_every_version_of_the_matrix() -> None:
-    assert broker_versions() == ("3.9.2", "4.1.2", "4.3.1", "4.4.0")
+    assert command.broker_versions() == ("3.9.2", "4.1.2", "4.3.1", "4.4.0")
     assert command.worker_versions() == ("2.8.2", "3.9.2", "4.3.1")
-    for version in set(broker_versions()) - {DEFAULT_VERSION}:
+    for version in set(command.broker_versions()) - {DEFAULT_VERSION}:
         assert any(jar.parts[1] == "kafka_2.13" for jar in locked_sets()[f"kafka-broker-{version}"])
 
 
@@ -178,7 +178,7 @@ def test_the_page_says_what_was_found_and_nothing_becomes_markup() -> None:
 
 def test_the_command_line_has_the_whole_matrix_as_default() -> None:
     options = command.parse([])
-    assert (options.brokers, options.workers) == (broker_versions(), command.worker_versions())
+    assert (options.brokers, options.workers) == (command.broker_versions(), command.worker_versions())
     assert options.plugin == tuple(Plugin)
 
 

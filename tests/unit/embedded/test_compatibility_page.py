@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from connect_share.embedded.broker import broker_versions
-from tests.lab.compatibility.__main__ import worker_versions
+from tests.lab.compatibility.__main__ import broker_versions, worker_versions
 from tests.lab.compatibility.cells import Plugin, planned
 from tests.lab.compatibility.page import page
 from tests.lab.compatibility.result import Outcome, load_results

@@ -43,13 +43,13 @@ def test_half_an_answer_is_none(answer: bytes, status: int) -> None:
     """A worker that is killed has often begun to answer."""
     with _answering(answer) as rest:
         with pytest.raises(RestError) as refused:
-            rest.connectors()
+            rest.call("GET", "/connectors")
         assert refused.value.status == status
 
 
 def test_an_answer() -> None:
     with _answering(b'HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n["a"]') as rest:
-        assert rest.connectors() == ["a"]
+        assert rest.call("GET", "/connectors") == ["a"]
 
 
 @contextmanager
@@ -86,7 +86,7 @@ def _worker(answers: Callable[[int], tuple[int, bytes]]) -> Iterator[ConnectRest
 
 def test_a_question_that_meets_a_rebalance_is_asked_again() -> None:
     with _worker(lambda number: (200, b'{"a":"b"}') if number > 2 else (409, b"rebalance")) as rest:
-        assert rest.config("c") == {"a": "b"}
+        assert rest.call("GET", "/connectors/c/config") == {"a": "b"}
 
 
 def test_a_change_that_meets_one_is_told() -> None:
