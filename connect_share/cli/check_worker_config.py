@@ -6,7 +6,6 @@ import argparse
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -55,14 +54,6 @@ def add_to(nouns: Nouns) -> None:
     parser.set_defaults(run=check_worker_config)
 
 
-@dataclass(frozen=True)
-class _Connectors:
-    """The connectors that were checked; ``None`` findings if the cluster was not asked, or did not answer."""
-
-    findings: tuple[WorkerFinding, ...] | None
-    count: int = 0
-
-
 def check_worker_config(arguments: argparse.Namespace, out: Output) -> int:
     """Check a worker file; 1 if a finding is an error."""
     for folder in arguments.libs:
@@ -70,11 +61,11 @@ def check_worker_config(arguments: argparse.Namespace, out: Output) -> int:
             raise UsageError(f"--libs: {folder} is not a folder")
     properties = _properties(arguments.file)
     if isinstance(properties, WorkerFinding):
-        return _report(arguments, out, [properties], connectors=_Connectors(None))
+        return _report(arguments, out, [properties])
     checked = check_properties(properties)
     search = _search(arguments.libs, os.environ, properties.get(PLUGIN_PATH, ""))
-    connectors = _connectors(arguments, checked, out)
-    findings = [*checked.findings, *check_jars(search, own_jar()), *(connectors.findings or ())]
+    of_connectors, connectors = _connectors(arguments, checked, out)
+    findings = [*checked.findings, *check_jars(search, own_jar()), *of_connectors]
     return _report(arguments, out, findings, checked, connectors=connectors, search=search)
 
 
@@ -100,19 +91,22 @@ def _search(libs: Sequence[Path], environment: Mapping[str, str], plugin_path: s
     )
 
 
-def _connectors(arguments: argparse.Namespace, checked: CheckedFile, out: Output) -> _Connectors:
+def _connectors(
+    arguments: argparse.Namespace, checked: CheckedFile, out: Output
+) -> tuple[Sequence[WorkerFinding], int | None]:
+    """Return the findings and the number of connectors, ``None`` if the cluster was not asked, or did not answer."""
     if arguments.offline:
-        return _Connectors(None)
+        return (), None
     config = checked.config
     if config is None or not checked.reachable:
         out.note("connectors were not checked: errors in the file prevent reading the config topic")
-        return _Connectors(None)
+        return (), None
     try:
         states = _states(config, arguments.timeout, out, sharing_enabled=checked.sharing_enabled)
         two_clusters = _two_plain_clusters(config, arguments.timeout)
     except (BrokerError, StoreError, TopicError) as exc:
         out.note(f"connectors were not checked: {exc}")
-        return _Connectors(None)
+        return (), None
     found: list[WorkerFinding] = []
     for state in states:
         configs = {name: state.connector_config(name) or {} for name in state.connectors()}
@@ -120,7 +114,7 @@ def _connectors(arguments: argparse.Namespace, checked: CheckedFile, out: Output
         sources = {name for name in configs if state.task_count_record(name) is not None}
         found += check_connectors(config, configs, sources=sources)
     found += two_clusters
-    return _Connectors(tuple(dict.fromkeys(found)), sum(len(state.connectors()) for state in states))
+    return tuple(dict.fromkeys(found)), sum(len(state.connectors()) for state in states)
 
 
 def _states(
@@ -159,7 +153,7 @@ def _report(
     findings: Sequence[WorkerFinding],
     checked: CheckedFile | None = None,
     *,
-    connectors: _Connectors,
+    connectors: int | None = None,
     search: JarSearch | None = None,
 ) -> int:
     severities = list(Severity)
@@ -181,8 +175,8 @@ def _report(
                     {"path": str(jar.path), "sha256": jar.sha256, "version": jar.version}
                     for jar in (search.class_path if search is not None else ())
                 ],
-                "connectors_checked": connectors.findings is not None,
-                "connectors": connectors.count if connectors.findings is not None else None,
+                "connectors_checked": connectors is not None,
+                "connectors": connectors,
             }
         )
         return code
@@ -196,7 +190,7 @@ def _report(
     if counts:
         shown = (plural(number, severity.value) for severity, number in counts.items())
         verdict += f" ({', '.join(shown)})"
-    if connectors.findings is not None:
-        verdict += f"; {plural(connectors.count, 'connector')} looked at"
+    if connectors is not None:
+        verdict += f"; {plural(connectors, 'connector')} looked at"
     out.lines(verdict)
     return code

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -31,34 +31,31 @@ class JarSearch:
     plugin_path: tuple[JarFile, ...]
 
 
-def check_jars(search: JarSearch, ours: JarFile) -> tuple[WorkerFinding, ...]:
+def check_jars(search: JarSearch, ours: JarFile) -> Iterator[WorkerFinding]:
     """Check the jars that were found against the jar of this installation."""
-    return tuple(WorkerFinding(severity, name, text) for severity, name, text in _findings(search, ours))
-
-
-def _findings(search: JarSearch, ours: JarFile) -> Iterable[tuple[Severity, str, str]]:
     found = search.class_path
     if not search.looked_in:
         text = (
             "the jar was not looked for: neither --libs, KAFKA_HOME nor CLASSPATH says what the worker's class path is"
         )
-        yield Severity.WARNING, INTERCEPTORS, f"{text}; {_REMEDY}"
+        yield WorkerFinding(Severity.WARNING, INTERCEPTORS, f"{text}; {_REMEDY}")
     elif not found:
         severity = Severity.ERROR if search.complete else Severity.WARNING
-        yield severity, INTERCEPTORS, f"no jar in {' and '.join(search.looked_in)} has the interceptor; {_REMEDY}"
+        text = f"no jar in {' and '.join(search.looked_in)} has the interceptor; {_REMEDY}"
+        yield WorkerFinding(severity, INTERCEPTORS, text)
     elif len(found) > 1:
         text = f"{len(found)} jars on the class path have the interceptor, and one hides the others: {_paths(found)}"
-        yield Severity.ERROR, INTERCEPTORS, f"{text}; keep one"
+        yield WorkerFinding(Severity.ERROR, INTERCEPTORS, f"{text}; keep one")
     for jar in found:
         if jar.sha256 != ours.sha256:
             text = f"{jar.path} is {compared(jar, ours)}; {_REMEDY}, for all workers of the group at once"
-            yield Severity.WARNING, INTERCEPTORS, text
+            yield WorkerFinding(Severity.WARNING, INTERCEPTORS, text)
     if search.plugin_path:
         text = (
             f"{PLUGIN_PATH} has the jar ({_paths(search.plugin_path)}), where a worker does not look for interceptors; "
             f"it belongs on the worker's own class path, such as the libs folder of Kafka"
         )
-        yield Severity.WARNING, PLUGIN_PATH, text
+        yield WorkerFinding(Severity.WARNING, PLUGIN_PATH, text)
 
 
 def _paths(jars: Sequence[JarFile]) -> str:
