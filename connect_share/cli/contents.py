@@ -31,10 +31,7 @@ class TopicContents:
 
     Attributes:
         groups: state by group, in the type of the topic; only groups that have a record there.
-        records: number of records by group.
         others: records of groups that were not asked for.
-        unrecognized: records whose key is no legal key of Connect.
-        notes: for stderr.
         two_clusters: if plain keys seem to be those of two clusters: that, and what to do.
     """
 

@@ -25,8 +25,6 @@ DAY_MS: Final = 86_400_000
 HOUR_MS: Final = 3_600_000
 SEGMENT_BYTES: Final = tuple(size * MIB for size in (2, 4, 8, 16, 32, 50))
 """Sizes of segments that are advised: the smallest in which a quarter of a partition's live bytes finds room."""
-SEGMENT_MS: Final = HOUR_MS
-DIRTY_RATIO: Final = 0.1
 TOMBSTONE_RETENTION_MS: Final = DAY_MS
 SHORT_RETENTION_MS: Final = HOUR_MS
 """Tombstones kept for less than this are reported as a danger."""
@@ -171,8 +169,8 @@ def _candidates(profile: TopicProfile, settings: CleanerSettings) -> dict[str, A
         found["cleanup.policy"] = frozenset({"compact"})
     at_most = {
         "segment.bytes": segment_bytes_for(profile, settings.max_message_bytes),
-        "segment.ms": SEGMENT_MS,
-        "min.cleanable.dirty.ratio": DIRTY_RATIO,
+        "segment.ms": HOUR_MS,
+        "min.cleanable.dirty.ratio": 0.1,
         "min.compaction.lag.ms": 0,
         "delete.retention.ms": TOMBSTONE_RETENTION_MS,
     }

@@ -154,8 +154,6 @@ class PartitionProfile:
     """One partition, counted; small but for its keys, and made to be sent between processes.
 
     Attributes:
-        counts: by group and kind.
-        unrecognized: records whose key is no key of Connect.
         chunks: the partition from its first record to its last.
         bytes_before_superseding: of the records before the first one that supersedes another; ``None`` if none does.
             The cleaned part of the log ends there at the latest.

@@ -62,9 +62,7 @@ class CountPlan:
     """The topics to be counted, and their settings.
 
     Attributes:
-        ranges: of each topic, all partitions to the end they have now.
         configs: effective settings by topic type, ``None`` where they may not be read.
-        notes: for stderr.
     """
 
     topic_set: TopicSet

@@ -64,9 +64,7 @@ class WatchedTopic:
         replicas: it should have; ``None`` if that cannot be seen.
         factor_from: setting that asks for these, for people.
         needed_by: the effect of a missing topic.
-        create: the command that creates it.
         internal: Kafka creates it when it is first used.
-        single_partition: it is a config topic.
         unclean_wanted: the worker file asks for unclean elections.
     """
 

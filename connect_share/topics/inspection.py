@@ -36,7 +36,6 @@ class Inspection:
     """The result of :func:`inspect_topics`.
 
     Attributes:
-        topics: that were looked at.
         reassignment: partitions that should get other replicas.
         differences: of existing topics from how ``create topics`` would make them; none of them is a finding.
         notes: what could not be seen, for stderr.

@@ -50,10 +50,8 @@ class PlannedTopic:
     """One topic of the set.
 
     Attributes:
-        spec: with all its settings.
-        settings: the same settings with their reasons.
+        settings: all of those in ``spec``, with their reasons.
         replicas: it would have; ``None``: the brokers' default, which may not be seen.
-        differences: of the topic that exists.
     """
 
     spec: TopicSpec

@@ -38,7 +38,6 @@ class HandedOut:
     """The result of :func:`hand_out`.
 
     Attributes:
-        jar: as it is there now.
         replaced: another build that was there before, ``None`` if there was none.
         written: ``False`` if the same file was there already.
     """
