@@ -98,11 +98,7 @@ def read_contents(
 
 
 def _refuse_unknown(unknown: set[Group], topic_set: TopicSet, timeout_s: float) -> None:
-    """Refuse groups that were named and have no record in any topic; one may have none in those that were read.
-
-    Raises:
-        ConnectShareError: it says which groups there are.
-    """
+    """Refuse groups that were named and have no record in any topic; one may have none in those that were read."""
     if not unknown:
         return
     there = read_topics(topic_set, list(topic_set.topics), timeout_s=timeout_s).groups()

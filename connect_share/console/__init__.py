@@ -1,7 +1,6 @@
 """The common parts of command-line programs: options, printing, progress, questions, and running a command."""
 
 from connect_share.console.groups import PLAIN, Group, group_order, groups_of, shown_group
-from connect_share.console.interruption import InterruptionError
 from connect_share.console.options import (
     DEFAULT_TIMEOUT_S,
     EXIT_CODES,
@@ -24,7 +23,6 @@ __all__ = [
     "EXIT_CODES",
     "PLAIN",
     "Group",
-    "InterruptionError",
     "Output",
     "Parser",
     "ProgressLine",

@@ -40,11 +40,7 @@ def load_properties(path: str | Path, encoding: str = "latin-1") -> dict[str, st
 
 
 def _without_bom(data: bytes) -> bytes:
-    """Remove a byte order mark that does no harm.
-
-    Raises:
-        ConfigError: Java would read it as a part of the first property's name.
-    """
+    """Remove a byte order mark; refuse one that Java would read as a part of the first property's name."""
     if not data.startswith(BOM_UTF8):
         return data
     first = data.removeprefix(BOM_UTF8).splitlines()[:1]

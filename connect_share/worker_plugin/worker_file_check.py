@@ -132,9 +132,7 @@ def check_properties(properties: Mapping[str, str]) -> CheckedFile:
     word = given.get(SHARING_PROPERTY, "").strip().lower()
     if word != "enabled" and SHARING_PROPERTY not in reported:
         trouble = "is missing" if not word else "is disabled" if word == "disabled" else "has to be enabled or disabled"
-        found.append(
-            WorkerFinding(Severity.ERROR, SHARING_PROPERTY, f"{SHARING_PROPERTY} {trouble}", add=(_SHARING_LINE,)),
-        )
+        found.append(WorkerFinding(Severity.ERROR, SHARING_PROPERTY, f"{SHARING_PROPERTY} {trouble}", (_SHARING_LINE,)))
     exactly_once = "disabled" if config is None else config.exactly_once_source_support
     found += [
         finding for finding in _interceptors(properties, given, exactly_once) if finding.property_name not in reported
