@@ -7,9 +7,9 @@ from collections.abc import Sequence
 _PREFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
-def milliseconds(seconds: float) -> str:
-    """Return seconds as milliseconds, without the unit."""
-    return _digits(seconds * 1e3)
+def milliseconds(seconds: float | None) -> str:
+    """Return seconds as milliseconds, without the unit; nothing for what was not measured."""
+    return "" if seconds is None else _digits(seconds * 1e3)
 
 
 def duration(seconds: float, *others: float) -> str:
@@ -25,8 +25,10 @@ def duration_tick(seconds: float) -> str:
     return f"{round(seconds / scale, 6):,g} {unit}" if seconds else "0"
 
 
-def ratio(value: float) -> str:
-    """Return how many times as much something is."""
+def ratio(value: float | None) -> str:
+    """Return how many times as much something is; nothing for what was not measured."""
+    if value is None:
+        return ""
     return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 

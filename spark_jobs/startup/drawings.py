@@ -9,9 +9,8 @@ from markupsafe import Markup
 
 from connect_share.startup import CostModel
 from spark_jobs import plots
-from spark_jobs.startup.contrasts import Contrast
-from spark_jobs.startup.growth import Growth
 from spark_jobs.startup.result import Prediction, StartupResult, Warmth
+from spark_jobs.startup.series import Contrast, Growth
 from spark_jobs.startup.view import MeasuredLatency, MeasuredScenario, MeasuredStorm, drawable, look_of
 from spark_jobs.units import duration, milliseconds, percent, ratio
 
@@ -25,7 +24,7 @@ def starts_plot(title: str, scenario: MeasuredScenario, warmth: Warmth) -> Marku
     for each in scenario.starts:
         if each.warmth == warmth:
             look, total = look_of(each.contender), each.total
-            value = duration(total.median, total.low, total.high) if total.n > 1 else duration(total.median)
+            value = duration(total.median, total.low, total.high) if len(total.values) > 1 else duration(total.median)
             rows.append(plots.Strip(look.label, value, look.colour, total.values, total.median))
     return plots.strips(title, rows)
 

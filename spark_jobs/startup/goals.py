@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -37,6 +37,21 @@ class Goal:
     met: bool | None
 
 
+_BESIDE_OURS: Final[Sequence[tuple[str, str, str, Warmth, float]]] = (
+    ("KIP's workload, cold: time of Java's stores beside ours", KIP, "java", "cold", 20),
+    (
+        "KIP's workload, warm: time of Java's stores on the same prefixed topics beside ours",
+        KIP,
+        "java-foreign",
+        "warm",
+        5,
+    ),
+    ("KIP's workload: time of kcat, one topic after another, beside our cold start", KIP, "kcat", "cold", 1),
+    ("1,000 groups, warm: time of Java's stores on plain keys beside ours", LARGE, "java", "warm", 7),
+)
+"""Sentence, scenario, contender, warmth, and how many times our time it has to take at least."""
+
+
 def goals(result: StartupResult) -> list[Goal]:
     """Return every goal, judged as far as it was measured."""
     scenarios = measured_scenarios(result)
@@ -45,24 +60,16 @@ def goals(result: StartupResult) -> list[Goal]:
         found = scenarios[scenario].find(contender, warmth) if scenario in scenarios else None
         return None if found is None else found.total.median
 
-    def other_beside_ours(sentence: str, scenario: str, contender: str, warmth: Warmth, least: float) -> Goal:
-        ours, other = start(scenario, OURS, warmth), start(scenario, contender, warmth)
-        return _ratio_goal(sentence, other, ours, least=least, missing=result.missing.get(contender))
-
-    found = [
-        other_beside_ours("KIP's workload, cold: time of Java's stores beside ours", KIP, "java", "cold", 20),
-        other_beside_ours(
-            "KIP's workload, warm: time of Java's stores on the same prefixed topics beside ours",
-            KIP,
-            "java-foreign",
-            "warm",
-            5,
-        ),
-        other_beside_ours(
-            "KIP's workload: time of kcat, one topic after another, beside our cold start", KIP, "kcat", "cold", 1
-        ),
-        other_beside_ours(
-            "1,000 groups, warm: time of Java's stores on plain keys beside ours", LARGE, "java", "warm", 7
+    return [
+        *(
+            _ratio_goal(
+                sentence,
+                start(scenario, contender, warmth),
+                start(scenario, OURS, warmth),
+                least=least,
+                missing=result.missing.get(contender),
+            )
+            for sentence, scenario, contender, warmth, least in _BESIDE_OURS
         ),
         _ratio_goal(
             "1,000 groups, warm: time of our stores beside Java's with the sharing jar",
@@ -81,12 +88,8 @@ def goals(result: StartupResult) -> list[Goal]:
         _memory(scenarios),
         *_storm(result),
         _model(result),
+        *_latencies(result),
     ]
-    return (
-        found
-        + [_latency_beside_java(result, store) for store in STORES]
-        + [_latency_with_others(result, store) for store in STORES]
-    )
 
 
 def _not_measured(sentence: str, target: str, why: str | None = None) -> Goal:
@@ -152,30 +155,29 @@ def _model(result: StartupResult) -> Goal:
     return Goal(sentence, target, f"off by {worst:.0%} at most ({len(errors)} sizes)", worst <= MODEL_ERROR)
 
 
-def _p50(result: StartupResult, contender: str, store: str, groups: Callable[[int], bool]) -> float | None:
-    found = spread(
-        value
-        for each in result.latencies
-        if (each.contender, each.store) == (contender, store) and groups(each.groups)
-        for value in each.seconds
-    )
-    return None if found is None else found.median
+def _latencies(result: StartupResult) -> Iterator[Goal]:
+    def p50(contender: str, store: str, *, alone: bool) -> float | None:
+        found = spread(
+            value
+            for each in result.latencies
+            if (each.contender, each.store) == (contender, store)
+            and (each.groups == 1 if alone else each.groups >= MANY_GROUPS)
+            for value in each.seconds
+        )
+        return None if found is None else found.median
 
-
-def _latency_beside_java(result: StartupResult, store: str) -> Goal:
-    return _ratio_goal(
-        f"put to read-back of the {store} store, p50: ours beside Java's",
-        _p50(result, OURS, store, lambda groups: groups == 1),
-        _p50(result, "java", store, lambda groups: groups == 1),
-        most=1,
-        missing=result.missing.get("java"),
-    )
-
-
-def _latency_with_others(result: StartupResult, store: str) -> Goal:
-    return _ratio_goal(
-        f"put to read-back of the {store} store, p50: {MANY_GROUPS} groups that write, beside one group alone",
-        _p50(result, OURS, store, lambda groups: groups >= MANY_GROUPS),
-        _p50(result, OURS, store, lambda groups: groups == 1),
-        most=1.5,
-    )
+    for store in STORES:
+        yield _ratio_goal(
+            f"put to read-back of the {store} store, p50: ours beside Java's",
+            p50(OURS, store, alone=True),
+            p50("java", store, alone=True),
+            most=1,
+            missing=result.missing.get("java"),
+        )
+    for store in STORES:
+        yield _ratio_goal(
+            f"put to read-back of the {store} store, p50: {MANY_GROUPS} groups that write, beside one group alone",
+            p50(OURS, store, alone=False),
+            p50(OURS, store, alone=True),
+            most=1.5,
+        )

@@ -16,14 +16,14 @@ from connect_share.console import printable
 from connect_share.errors import ConnectShareError, UsageError
 from migrator.report.page import render_markdown, render_page
 from spark_jobs import command_line, units
-from spark_jobs.startup import drawings, tables
-from spark_jobs.startup.contrasts import contrasts
+from spark_jobs.startup import drawings
 from spark_jobs.startup.goals import goals
-from spark_jobs.startup.growth import growths
 from spark_jobs.startup.result import Scenario, StartupResult
+from spark_jobs.startup.series import contrasts, growths
 from spark_jobs.startup.summary import model_cards, ratio_cards, sentences
 from spark_jobs.startup.view import (
     KIP,
+    OURS,
     STORES,
     WARMTHS,
     MeasuredScenario,
@@ -63,7 +63,7 @@ def report_values(result: StartupResult) -> dict[str, Any]:
         "sentences": list(sentences(result, scenarios, grown, storms, latencies)),
         "kip": kip,
         "growths": grown,
-        "model_cards": list(model_cards(result.model, predicted=bool(result.predictions))) if result.model else [],
+        "model_cards": model_cards(result.model, predicted=bool(result.predictions)) if result.model else [],
         "predictions": predictions,
         "phased": sorted(with_phases, key=lambda each: (each.name != KIP, -each.records))[:_PHASE_PLOTS],
         "contrasts": compared,
@@ -77,8 +77,8 @@ def report_values(result: StartupResult) -> dict[str, Any]:
         "titles": titles,
         "described": _described,
         "drawings": drawings,
-        "tables": tables,
         "units": units,
+        "OURS": OURS,
         "STORES": STORES,
         "WARMTHS": WARMTHS,
     }
@@ -148,7 +148,7 @@ def startup_table(result: StartupResult) -> list[str]:
         lines += [scenario.title, f"  {'milliseconds, median (min-max)':<58}{'all three':>24}{heads}"]
         for each in scenario.starts:
             median, low, high = map(units.milliseconds, (each.total.median, each.total.low, each.total.high))
-            cells = [units.milliseconds(each.topics[store].median) if store in each.topics else "" for store in STORES]
+            cells = [units.milliseconds(each.store_seconds(store)) for store in STORES]
             line = f"  {each.title:<58}{f'{median} ({low}-{high})':>24}{''.join(f'{cell:>9}' for cell in cells)}"
             lines.append(line.rstrip())
         lines.append("")

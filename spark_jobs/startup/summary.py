@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from connect_share.startup import EARLY_BYTES, EARLY_RECORDS, CostModel
-from spark_jobs.startup.growth import Growth
 from spark_jobs.startup.result import StartupResult, Warmth
+from spark_jobs.startup.series import Growth
 from spark_jobs.startup.view import KIP, OURS, MeasuredLatency, MeasuredScenario, MeasuredStorm, look_of
 from spark_jobs.units import duration, listed, percent, ratio, size
 
@@ -40,18 +40,22 @@ def ratio_cards(kip: MeasuredScenario | None, large: MeasuredScenario | None) ->
         )
 
 
-def model_cards(model: CostModel, *, predicted: bool) -> Iterator[Card]:
-    """Yield the prices of the cost model."""
-    yield Card(duration(model.fixed_s), "fixed")
-    yield Card(duration(model.per_record_s), "a record", "own or foreign")
-    if model.per_early_record_s:
-        yield Card(duration(model.per_early_record_s), "more", f"for each of the first {EARLY_RECORDS:,}")
-    yield Card(duration(model.per_byte_s), "a byte", "of keys and values")
-    if model.per_early_byte_s:
-        yield Card(duration(model.per_early_byte_s), "more", f"for each of the first {size(EARLY_BYTES)}")
-    yield Card(duration(model.per_own_record_s), "an own record", "parsed and folded")
-    if predicted:
-        yield Card(f"± {percent(model.error)}", "largest error", "of a size predicted from the others")
+def _prices(model: CostModel) -> list[Card]:
+    """Return what the cost model charges beside the fixed time."""
+    prices = [
+        (model.per_record_s, "a record", "own or foreign"),
+        (model.per_early_record_s, "more", f"for each of the first {EARLY_RECORDS:,}"),
+        (model.per_byte_s, "a byte", "of keys and values"),
+        (model.per_early_byte_s, "more", f"for each of the first {size(EARLY_BYTES)}"),
+        (model.per_own_record_s, "an own record", "parsed and folded"),
+    ]
+    return [Card(duration(seconds), what, detail) for seconds, what, detail in prices if seconds or what != "more"]
+
+
+def model_cards(model: CostModel, *, predicted: bool) -> list[Card]:
+    """Return the prices of the cost model."""
+    error = Card(f"± {percent(model.error)}", "largest error", "of a size predicted from the others")
+    return [Card(duration(model.fixed_s), "fixed"), *_prices(model), *([error] if predicted else [])]
 
 
 def sentences(
@@ -104,18 +108,15 @@ def _grown(growth: Growth) -> str:
     if ends is None:
         return ""
     (first_x, first), (last_x, last) = ends
-    dimension = growth.dimension
-    sizes = f"{dimension.form.format(first_x)} and {dimension.form.format(last_x)} {dimension.unit}"
-    return f"from {duration(first.median)} to {duration(last.median)} between {sizes}"
+    between = f"{first_x:,.0f} and {last_x:,.0f} {growth.dimension.unit}"
+    return f"from {duration(first.median)} to {duration(last.median)} between {between}"
 
 
 def _model(model: CostModel, *, predicted: bool) -> str:
-    prices = [f"{duration(model.per_record_s)} a record"]
-    if model.per_early_record_s:
-        prices.append(f"{duration(model.per_early_record_s)} more for each of the first {EARLY_RECORDS:,}")
-    prices.append(f"{duration(model.per_byte_s)} a byte")
-    if model.per_early_byte_s:
-        prices.append(f"{duration(model.per_early_byte_s)} more for each of the first {size(EARLY_BYTES)}")
-    prices.append(f"{duration(model.per_own_record_s)} a record of the group's own")
+    prices = [
+        " ".join((each.figure, {"an own record": "a record of the group's own"}.get(each.what, each.what)))
+        + (f" {each.detail}" if each.what == "more" else "")
+        for each in _prices(model)
+    ]
     tested = f"; each size was predicted from the others within {percent(model.error)}" if predicted else ""
     return f"A start costs {duration(model.fixed_s)}, and {listed(prices)}{tested}."

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final
 
 from spark_jobs.startup.result import PHASES, Latency, Scenario, StartupResult, Storm, Warmth
-from spark_jobs.units import ratio
+from spark_jobs.units import milliseconds, ratio
 
 KIP: Final = "kip"
 OURS: Final = "python"
@@ -63,11 +63,6 @@ class Spread:
     """Seconds of several starts; never empty."""
 
     values: tuple[float, ...]
-
-    @property
-    def n(self) -> int:
-        """The number of values."""
-        return len(self.values)
 
     @property
     def median(self) -> float:
@@ -137,6 +132,10 @@ class Measured:
         """The ratio of its median to ours."""
         return None if self.ours is None else self.total.median / self.ours.total.median
 
+    def store_seconds(self, store: str) -> float | None:
+        """Return the median until a store was ready."""
+        return self.topics[store].median if store in self.topics else None
+
     @property
     def sentence(self) -> str:
         """The comparison with ours in words, whichever is the faster one."""
@@ -181,6 +180,11 @@ class MeasuredScenario:
         """Parts of a start that someone knows of, in their order."""
         there = {phase for each in self.starts for phase in each.phases}
         return [*(phase for phase in PHASES if phase in there), *sorted(there - set(PHASES))]
+
+    def phase_texts(self, measured: Measured) -> list[str]:
+        """Return the milliseconds of each part of a contender's start, and of all together."""
+        parts = [measured.phases.get(phase, 0.0) for phase in self.phases]
+        return [milliseconds(seconds) for seconds in (*parts, sum(parts))]
 
     def find(self, contender: str, warmth: Warmth) -> Measured | None:
         """Return what was measured of a contender."""
@@ -246,16 +250,12 @@ class MeasuredStorm:
     """A storm.
 
     Attributes:
-        seconds: of each start.
-        wall_seconds: ``None`` if it cannot have been measured.
-        times: its wall time beside that of the same starts one after another.
+        alone: the same starts one after another, if that is another storm and was measured.
         queueing: more starts ran at once than there are processors.
     """
 
     storm: Storm
-    seconds: Spread | None
-    wall_seconds: float | None
-    times: float | None
+    alone: Storm | None
     queueing: bool
 
     @property
@@ -267,6 +267,21 @@ class MeasuredStorm:
         return "all at once" if at_once >= self.storm.starts else f"{at_once:,} at once"
 
     @property
+    def seconds(self) -> Spread | None:
+        """The time of each start."""
+        return spread(self.storm.seconds)
+
+    @property
+    def wall_seconds(self) -> float | None:
+        """The time until all were up; ``None`` if it cannot have been measured."""
+        return self.storm.wall_seconds if drawable(self.storm.wall_seconds) else None
+
+    @property
+    def times(self) -> float | None:
+        """The wall time beside that of the same starts one after another."""
+        return None if self.alone is None or self.wall_seconds is None else self.wall_seconds / self.alone.wall_seconds
+
+    @property
     def cpu_seconds(self) -> float | None:
         """CPU time of each start."""
         each = self.storm.cpu_seconds / self.storm.starts if self.storm.starts > 0 else 0.0
@@ -275,23 +290,16 @@ class MeasuredStorm:
 
 def measured_storms(result: StartupResult) -> list[list[MeasuredStorm]]:
     """Return the storms by scenario and number of starts, fewest at once first."""
-    groups: dict[tuple[str, int], list[Storm]] = {}
+    processors = processors_of(result)
+    groups: dict[tuple[str, int], list[MeasuredStorm]] = {}
+    alone: dict[tuple[str, int], Storm] = {}
     for storm in sorted(result.storms, key=lambda each: (each.scenario, each.starts, each.at_once)):
-        groups.setdefault((storm.scenario, storm.starts), []).append(storm)
-    return [[_measured_storm(storm, group, processors_of(result)) for storm in group] for group in groups.values()]
-
-
-def _measured_storm(storm: Storm, group: Sequence[Storm], processors: int | None) -> MeasuredStorm:
-    alone = next((other for other in group if other.at_once == 1), None)
-    wall_s = storm.wall_seconds if drawable(storm.wall_seconds) else None
-    comparable = alone is not None and alone is not storm and drawable(alone.wall_seconds)
-    return MeasuredStorm(
-        storm,
-        spread(storm.seconds),
-        wall_s,
-        wall_s / alone.wall_seconds if comparable and alone is not None and wall_s is not None else None,
-        queueing=processors is not None and storm.at_once > processors,
-    )
+        kind = (storm.scenario, storm.starts)
+        queueing = processors is not None and storm.at_once > processors
+        groups.setdefault(kind, []).append(MeasuredStorm(storm, alone.get(kind), queueing))
+        if storm.at_once == 1 and drawable(storm.wall_seconds):
+            alone.setdefault(kind, storm)
+    return list(groups.values())
 
 
 @dataclass(frozen=True, slots=True)

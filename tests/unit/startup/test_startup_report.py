@@ -14,8 +14,6 @@ from hypothesis import strategies as st
 
 from connect_share.console import printable
 from connect_share.startup import CostModel, StartSize
-from spark_jobs.startup.contrasts import contrasts
-from spark_jobs.startup.growth import growths
 from spark_jobs.startup.report import (
     load_result,
     main,
@@ -26,6 +24,7 @@ from spark_jobs.startup.report import (
     write_report,
 )
 from spark_jobs.startup.result import Latency, Prediction, Scenario, Starts, StartupResult, Storm
+from spark_jobs.startup.series import contrasts, growths
 from spark_jobs.startup.view import measured_scenarios
 from spark_jobs.units import count_tick, duration, duration_tick, listed, percent, ratio, size
 from tests.support.browser import CHROMIUM, WITHOUT_CHROMIUM, Browser
