@@ -28,7 +28,7 @@ from spark_jobs.startup.contenders import missing_contenders
 from spark_jobs.startup.goals import Goal, goals
 from spark_jobs.startup.report import startup_table, write_report
 from spark_jobs.startup.result import StartupResult
-from spark_jobs.startup.scenarios import CONTENDERS, SUITES, chosen, plans
+from spark_jobs.startup.scenarios import CONTENDERS, PLANS, SUITES, chosen
 from spark_jobs.startup.suite import Suite, SuiteRequest
 
 _ROUNDS: Final = {"full": 5, "quick": 2, "kip": 5}
@@ -136,7 +136,7 @@ def main(argv: Sequence[str]) -> int:
     where.add_argument("--embedded", action="store_true", help="on a local broker of its own")
     where.add_argument("-B", "--bootstrap-servers", help="on this cluster, in topics of its own that are deleted after")
     arguments.add_argument("--suite", choices=tuple(SUITES), default="kip", help="which scenarios; default kip")
-    arguments.add_argument("--scenarios", type=_names, help=f"instead: comma list of {', '.join(plans())}")
+    arguments.add_argument("--scenarios", type=_names, help=f"instead: comma list of {', '.join(PLANS)}")
     arguments.add_argument("--rounds", type=int, help="default 5, quick: 2")
     arguments.add_argument(
         "--contenders",

@@ -24,7 +24,7 @@ from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
 from connect_share.worker_plugin.worker_file_check import worker_lines
 from migrator.progress import Progress
 from spark_jobs.generate_workload import generate
-from spark_jobs.startup.reads import start_size
+from spark_jobs.startup.probe import start_size
 from spark_jobs.startup.scenarios import CHECKPOINT, NEW_SHARE, PARTITIONS, TRANSACTION_RECORDS, Plan, workload
 from spark_jobs.workload import WorkloadSize
 

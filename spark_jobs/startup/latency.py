@@ -1,20 +1,41 @@
-"""The time from a put to its read-back in running stores: ours and Java's in turn, alone and while other groups write."""
+"""The time from a put to its read-back in running stores: ours and Java's in turn, alone and while other groups write.
+
+Our puts and the other groups' writes run in processes of their own:
+
+usage: python -m spark_jobs.startup.latency puts WORKER_FILE PUTS UNCOUNTED
+       python -m spark_jobs.startup.latency writers WORKER_FILE GROUPS   (until its standard input is closed)
+"""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import count as count_from
 from pathlib import Path
 from typing import Final, Literal
 
 from connect_share.admin import Admin
+from connect_share.client import producer
 from connect_share.embedded.errors import EmbeddedError
 from connect_share.embedded.java_program import time_java_puts
 from connect_share.embedded.worker import worker_properties, write_properties
-from connect_share.records import TopicType
+from connect_share.keys import ClusterGroupId, prefix_key
+from connect_share.records import ConnectorTaskId, TopicType
+from connect_share.state import (
+    ConnectorStatus,
+    State,
+    TaskStatus,
+    connector_config_record,
+    offset_key,
+    offset_value,
+    task_status_record,
+)
+from connect_share.storage import ConnectStorage
 from connect_share.topics import ensure_topic, topic_spec
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
 from connect_share.worker_plugin import INTERCEPTOR_CLASS, jar_path
@@ -30,6 +51,12 @@ CONTENDERS: Final = ("python", "java")
 _BLOCKS: Final = 2
 _UNCOUNTED: Final = 100
 _PUTS_S: Final = 600
+_MODULE: Final = "spark_jobs.startup.latency"
+WRITES_A_SECOND: Final = 10
+"""Of each other group, to each topic: far more than a group writes that is not just being started."""
+
+_LOOK_EVERY_S: Final = 50e-6
+_NAME: Final = "latency"
 _STORES: Final[tuple[Literal["config", "status", "offset"], ...]] = ("config", "status", "offset")
 
 
@@ -49,10 +76,7 @@ def measure_latency(
     Raises:
         ConnectShareError: a topic could not be made, or a process failed.
     """
-    files = {
-        "python": _worker_file(folder, bootstrap_servers, prefix, "python"),
-        "java": _worker_file(folder, bootstrap_servers, prefix, "java"),
-    }
+    files = {name: _worker_file(folder, bootstrap_servers, prefix, name) for name in CONTENDERS}
     worker = WorkerConfig.from_file(files["python"])
     found: dict[tuple[str, str, int], list[float]] = {}
     blocks = min(_BLOCKS, puts)
@@ -103,7 +127,7 @@ def _others(worker_file: Path, groups: int) -> Iterator[None]:
     if groups == 0:
         yield
         return
-    command = [sys.executable, "-m", "spark_jobs.startup.latency_probe", "writers", str(worker_file), str(groups)]
+    command = [sys.executable, "-m", _MODULE, "writers", str(worker_file), str(groups)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as writers:
         try:
             if writers.stdout is None or writers.stdout.readline().strip() != "writing":
@@ -117,10 +141,98 @@ def _others(worker_file: Path, groups: int) -> Iterator[None]:
 
 
 def _python_puts(worker_file: Path, count: int, uncounted: int) -> dict[str, list[float]]:
-    lines = run_python("spark_jobs.startup.latency_probe", "puts", worker_file, count, uncounted, timeout_s=_PUTS_S)
+    lines = run_python(_MODULE, "puts", worker_file, count, uncounted, timeout_s=_PUTS_S)
     found: dict[str, list[float]] = json.loads(lines[-1])
     return found
 
 
 def _java_puts(worker_file: Path, count: int, uncounted: int) -> dict[str, list[float]]:
     return time_java_puts(worker_file, count, uncounted, jars=[jar_path()])
+
+
+def puts(worker: WorkerConfig, count: int, uncounted: int) -> dict[str, list[float]]:
+    """Return the seconds of each put by store."""
+    found: dict[str, list[float]] = {"config": [], "offset": [], "status": []}
+    with ConnectStorage(worker, allow_live_members=True, allow_empty=True) as storage:
+        kinds: dict[str, Callable[[ConnectStorage, int], None]] = {
+            "config": _put_config,
+            "offset": _put_offset,
+            "status": _put_status,
+        }
+        for number in range(-uncounted, count):
+            for store, put in kinds.items():
+                began = time.perf_counter()
+                put(storage, number)
+                if number >= 0:
+                    found[store].append(time.perf_counter() - began)
+    return found
+
+
+def _put_config(storage: ConnectStorage, number: int) -> None:
+    storage.config.put_connector_config(_NAME, {"name": _NAME, "number": str(number)})
+    while (storage.config.snapshot().connector_config(_NAME) or {}).get("number") != str(number):
+        time.sleep(_LOOK_EVERY_S)
+
+
+def _put_offset(storage: ConnectStorage, number: int) -> None:
+    key = offset_key(_NAME, {"file": "a"})
+    if storage.cluster_group_id is not None:
+        key = prefix_key(storage.cluster_group_id, key)
+    value = offset_value({"position": number})
+    storage.offsets.set({key: value}).result(60)
+    while storage.offsets.get([key]).result(60)[key] != value:
+        pass
+
+
+def _put_status(storage: ConnectStorage, number: int) -> None:
+    generation = number + 1_000_000
+    storage.status.put(ConnectorStatus(_NAME, State.RUNNING, "127.0.0.1:8083", generation))
+    while (now := storage.status.get(_NAME)) is None or now.generation != generation:
+        time.sleep(_LOOK_EVERY_S)
+
+
+def write_as_groups(worker: WorkerConfig, groups: int, ended: threading.Event) -> None:
+    """Write to all three topics as so many groups do, evenly spread, until the event is set."""
+    sender = producer(worker.producer_settings(), client_id="other-groups", overrides={"linger.ms": "0"})
+    pause_s = 1.0 / WRITES_A_SECOND / groups
+    due_s = time.monotonic()
+    for turn in count_from():
+        group = ClusterGroupId(f"other-{turn % groups:03d}")
+        for topic_type, (key, value) in _records(turn // groups).items():
+            sender.produce(worker.topic(topic_type), key=prefix_key(group, key), value=value)
+        sender.poll(0)
+        due_s = max(due_s + pause_s, time.monotonic() - 1.0)  # what was missed long ago is not made up for
+        if ended.wait(max(0.0, due_s - time.monotonic())):
+            break
+    sender.flush(30)
+
+
+def _records(number: int) -> dict[TopicType, tuple[bytes, bytes | None]]:
+    task = ConnectorTaskId("busy", number % 4)
+    return {
+        TopicType.CONFIG: connector_config_record("busy", {"name": "busy", "number": str(number), "notes": "x" * 500}),
+        TopicType.OFFSET: (offset_key("busy", {"file": str(number % 4)}), offset_value({"position": number})),
+        TopicType.STATUS: task_status_record(TaskStatus(task, State.RUNNING, "127.0.0.1:8083", number)),
+    }
+
+
+def main(argv: list[str]) -> int:
+    """Print one JSON object of puts, or write until standard input ends."""
+    what, worker = argv[0], WorkerConfig.from_file(Path(argv[1]))
+    if what == "puts":
+        print(json.dumps(puts(worker, int(argv[2]), int(argv[3]))), flush=True)
+        return 0
+    ended = threading.Event()
+
+    def await_end() -> None:
+        sys.stdin.read()
+        ended.set()
+
+    threading.Thread(target=await_end, daemon=True).start()
+    print("writing", flush=True)
+    write_as_groups(worker, int(argv[2]), ended)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

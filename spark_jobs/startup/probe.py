@@ -16,24 +16,35 @@ import resource
 import shutil
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from connect_share.client import library_versions
+from connect_share.admin import Admin
+from connect_share.client import Consumer, Message, TopicPartition, consumer, library_versions, to_record
 from connect_share.connect_json import loads
-from connect_share.errors import StoreError, ValueFormatError
-from connect_share.records import Record, TopicType
+from connect_share.errors import ReadToEndTimeoutError, StoreError, ValueFormatError
+from connect_share.keys import prefix_key
+from connect_share.log import gather_facts, read_batches
+from connect_share.log.catch_up import catch_up_consumer
+from connect_share.records import OffsetRange, Record, TopicType
+from connect_share.startup import StartSize
 from connect_share.state import replay_config, replay_offsets, replay_status
 from connect_share.storage import ConnectStorage, StorageStartup
 from connect_share.worker_config import WorkerConfig
-from spark_jobs.startup.reads import librdkafka_read, own_records, plain_client_read, start_size
 from spark_jobs.startup.result import Start
 
 _PARSED: Final = (TopicType.CONFIG, TopicType.STATUS)
 _STATUS: Final = Path("/proc/self/status")
 _RESET_PEAK: Final = Path("/proc/self/clear_refs")
+
+
+_BATCH: Final = 2_000
+_IDLE_S: Final = 0.005
+_GIVE_UP_S: Final = 300.0
+_WORKER_ORDER: Final = (TopicType.OFFSET, TopicType.STATUS, TopicType.CONFIG)
 
 
 class Measurement:
@@ -138,6 +149,108 @@ def cpu_seconds() -> float:
     """Return the CPU time of this process so far, all threads."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime
+
+
+def plain_client_read(worker: WorkerConfig) -> int:
+    """Read the topics one after another with default settings until the client says "end"; return the number of records."""
+    records = 0
+    for topic_type in _WORKER_ORDER:
+        topic = worker.topic(topic_type)
+        reader = consumer(
+            worker.client_settings(),
+            client_id="plain",
+            isolation=worker.isolation(topic_type),
+            overrides={"enable.partition.eof": "true"},
+        )
+        partitions = set(reader.list_topics(topic, timeout=30).topics[topic].partitions)
+        reader.assign([TopicPartition(topic, partition, 0) for partition in partitions])
+        while partitions:
+            message = reader.poll(1.0)
+            if message is None:
+                continue
+            if message.error() is None:
+                records += 1
+            else:
+                partitions.discard(message.partition() or 0)
+        reader.close()
+    return records
+
+
+def librdkafka_read(worker: WorkerConfig) -> None:
+    """Fetch the three topics as our stores do, with the same settings through one client, and look at no record.
+
+    This is the limit of what a store in Python can reach: the client hands out one object a record, and that is all.
+
+    Raises:
+        ReadToEndTimeoutError: an end was not reached.
+    """
+    with Admin(worker.admin_settings(), client_id="bare-admin") as admin:
+        found = gather_facts(admin, [worker.topic(topic_type) for topic_type in TopicType])
+        isolation = worker.isolation(TopicType.CONFIG)
+        reader = catch_up_consumer(worker.consumer_settings(), client_id="bare", isolation=isolation)
+        try:
+            _throw_away(
+                reader,
+                {
+                    (topic, partition): end
+                    for topic, facts in found.items()
+                    for partition, end in facts.end_offsets.items()
+                    if end > 0
+                },
+            )
+        finally:
+            # Closing is no part of a start: our stores do it in a thread of its own.
+            threading.Thread(target=reader.close).start()
+
+
+def _throw_away(reader: Consumer, ends: dict[tuple[str, int], int]) -> None:
+    reader.assign([TopicPartition(topic, partition, 0) for topic, partition in sorted(ends)])
+    left, deadline_s = sum(ends.values()), time.monotonic() + _GIVE_UP_S
+    while ends:
+        wanted = max(1, min(_BATCH, left))
+        taken = len(reader.consume(wanted, _IDLE_S))
+        left -= taken
+        if taken == wanted and left > 0:
+            continue
+        for at in reader.position([TopicPartition(topic, partition) for topic, partition in ends]):
+            if at.offset >= ends[at.topic, at.partition]:
+                del ends[at.topic, at.partition]
+        if ends and time.monotonic() > deadline_s:
+            topic, partition = min(ends)
+            raise ReadToEndTimeoutError(f"{topic}[{partition}] was not read to its end within {_GIVE_UP_S:g} s")
+
+
+def own_records(worker: WorkerConfig) -> dict[TopicType, list[Record]]:
+    """Read the records of the worker's group; without sharing all."""
+    found: dict[TopicType, list[Record]] = {topic_type: [] for topic_type in TopicType}
+    for topic_type, message, own in _everything(worker):
+        if own:
+            found[topic_type].append(to_record(message))
+    return found
+
+
+def start_size(worker: WorkerConfig) -> StartSize:
+    """Return what a start has to read."""
+    records = size = own_records = 0
+    for _, message, own in _everything(worker):
+        records += 1
+        size += len(message.key() or b"") + len(message.value() or b"")
+        own_records += own
+    return StartSize(records=records, bytes=size, own_records=own_records)
+
+
+def _everything(worker: WorkerConfig) -> Iterator[tuple[TopicType, Message, bool]]:
+    """Yield all records, and whether each is one of the worker's group."""
+    prefix = b"" if worker.cluster_group_id is None else prefix_key(worker.cluster_group_id, b"")
+    with Admin(worker.admin_settings(), client_id="count-admin") as admin:
+        found = gather_facts(admin, [worker.topic(topic_type) for topic_type in TopicType])
+    for topic_type in TopicType:
+        topic = worker.topic(topic_type)
+        ranges = [OffsetRange(topic, partition, 0, end) for partition, end in found[topic].end_offsets.items()]
+        isolation = worker.isolation(topic_type)
+        for batch in read_batches(worker.client_settings(), ranges, isolation=isolation, client_id="count"):
+            for message in batch:
+                yield topic_type, message, (message.key() or b"").startswith(prefix)
 
 
 def _timed(read: Callable[[WorkerConfig], object], worker: WorkerConfig) -> Start:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -15,7 +16,7 @@ from connect_share.client import library_versions
 from connect_share.embedded.broker import DEFAULT_VERSION
 from connect_share.errors import ConfigError, ConnectShareError
 from connect_share.private_file import write_private_file
-from spark_jobs.startup.result import FORMAT, Latency, Scenario, Starts, StartupResult, Storm
+from spark_jobs.startup.result import FORMAT, Scenario, Starts, StartupResult, Storm
 from spark_jobs.startup.scenarios import COLD_STARTS
 
 _CHANGING: Final = frozenset({"load_1_minute"})
@@ -53,10 +54,8 @@ def load(path: Path | None, machine: Mapping[str, Any], known_versions: Mapping[
         raise ConfigError(f"{path} is no result of this benchmark; {remedy}", property_name="result") from exc
     if found.format != FORMAT:
         raise ConfigError(f"{path} has another format than {FORMAT}; {remedy}", property_name="result")
-    for what, before, now in (
-        ("machine", found.machine, fresh.machine),
-        ("versions", found.versions, fresh.versions),
-    ):
+    for what in ("machine", "versions"):
+        before, now = getattr(found, what), getattr(fresh, what)
         for name in sorted((before.keys() | now.keys()) - _CHANGING):
             if before.get(name) != now.get(name):
                 raise ConfigError(
@@ -83,14 +82,14 @@ def save(path: Path, result: StartupResult) -> None:
 
 def has_starts(result: StartupResult, scenario: Scenario, contenders: Sequence[str], rounds: int) -> bool:
     """Return whether all contenders were measured on exactly this scenario, often enough."""
-    if scenario not in result.scenarios:
-        return False
     cold = {
         starts.contender: len(starts.seconds)
         for starts in result.starts
         if starts.scenario == scenario.name and starts.warmth == "cold"
     }
-    return all(cold.get(contender, 0) >= rounds * COLD_STARTS.get(contender, 1) for contender in contenders)
+    return scenario in result.scenarios and all(
+        cold.get(contender, 0) >= rounds * COLD_STARTS.get(contender, 1) for contender in contenders
+    )
 
 
 def has_storm(result: StartupResult, scenario: str, starts: int, at_once: int) -> bool:
@@ -100,23 +99,18 @@ def has_storm(result: StartupResult, scenario: str, starts: int, at_once: int) -
 
 def has_latencies(result: StartupResult, contenders: Sequence[str], groups: Sequence[int], puts: int) -> bool:
     """Return whether puts into all stores were measured, often enough."""
-    found = {(each.contender, each.store, each.groups): len(each.seconds) for each in result.latencies}
-    return all(
-        found.get((contender, store, number), 0) >= puts
-        for contender in contenders
-        for store in ("config", "status", "offset")
-        for number in groups
-    )
+    found: dict[tuple[str, str, int], int] = {
+        (each.contender, each.store, each.groups): len(each.seconds) for each in result.latencies
+    }
+    kinds = itertools.product(contenders, ("config", "status", "offset"), groups)
+    return all(found.get(kind, 0) >= puts for kind in kinds)
 
 
 def with_starts(result: StartupResult, scenario: Scenario, starts: Sequence[Starts]) -> StartupResult:
     """Return the result with these starts in place of all earlier ones of the scenario: ratios are of one run."""
-    return result.model_copy(
-        update={
-            "scenarios": [*(each for each in result.scenarios if each.name != scenario.name), scenario],
-            "starts": [*(each for each in result.starts if each.scenario != scenario.name), *starts],
-        }
-    )
+    others = [each for each in result.scenarios if each.name != scenario.name]
+    kept = [each for each in result.starts if each.scenario != scenario.name]
+    return result.model_copy(update={"scenarios": [*others, scenario], "starts": [*kept, *starts]})
 
 
 def with_storm(result: StartupResult, storm: Storm) -> StartupResult:
@@ -124,8 +118,3 @@ def with_storm(result: StartupResult, storm: Storm) -> StartupResult:
     name = (storm.scenario, storm.starts, storm.at_once)
     others = [each for each in result.storms if (each.scenario, each.starts, each.at_once) != name]
     return result.model_copy(update={"storms": [*others, storm]})
-
-
-def with_latencies(result: StartupResult, latencies: Sequence[Latency]) -> StartupResult:
-    """Return the result with these latencies in place of all others: they, too, are compared within one run."""
-    return result.model_copy(update={"latencies": list(latencies)})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Final
 
 from connect_share.errors import ConfigError
@@ -52,7 +52,7 @@ class Plan:
 
     scenario: Scenario
     contenders: tuple[str, ...]
-    warm_starts: int = 3
+    warm_starts: int
 
     @property
     def size(self) -> WorkloadSize:
@@ -62,17 +62,8 @@ class Plan:
 
 def workload(scenario: Scenario, *, prefixed: bool) -> WorkloadSize:
     """Return the records of a scenario."""
-    return WorkloadSize(
-        groups=scenario.groups,
-        jobs=scenario.jobs,
-        config_records=scenario.config_records,
-        status_records=scenario.status_records,
-        offset_records=scenario.offset_records,
-        config_bytes=scenario.config_bytes,
-        status_bytes=scenario.status_bytes,
-        prefixed=prefixed,
-        source_partitions=scenario.source_partitions,
-    )
+    members = {field.name for field in fields(WorkloadSize)} & Scenario.model_fields.keys()
+    return WorkloadSize(**{name: getattr(scenario, name) for name in members}, prefixed=prefixed)
 
 
 def _plan(
@@ -87,22 +78,21 @@ def _plan(
 ) -> Plan:
     """Return a scenario with so many configs, statuses and offsets; further members as in :class:`Scenario`."""
     config_records, status_records, offset_records = records
-    scenario = Scenario.model_validate(
-        {
-            "name": name,
-            "title": title,
-            "series": series,
-            "groups": 20,
-            "jobs": 5,
-            "config_records": config_records,
-            "status_records": status_records,
-            "offset_records": offset_records,
-            "status_bytes": status_records * 150,
-            "offset_bytes": 0,
-            "partitions": PARTITIONS,
-            **settings,
-        }
-    )
+    members = {
+        "name": name,
+        "title": title,
+        "series": series,
+        "groups": 20,
+        "jobs": 5,
+        "config_records": config_records,
+        "status_records": status_records,
+        "offset_records": offset_records,
+        "status_bytes": status_records * 150,
+        "offset_bytes": 0,
+        "partitions": PARTITIONS,
+        **settings,
+    }
+    scenario = Scenario.model_validate(members)
     # Nothing pads an offset: the size of the first ones stands for all.
     size = workload(scenario, prefixed=scenario.shared)
     first = list(itertools.islice(group_records(size, 0, TopicType.OFFSET), _SAMPLE))
@@ -111,13 +101,29 @@ def _plan(
     return Plan(scenario.model_copy(update={"offset_bytes": offset_bytes}), tuple(contenders), warm_starts)
 
 
-_KIP_RECORDS: Final = (8_000, 8_000, 8_000)
-_KIP_BYTES: Final = {"config_bytes": 32_000_000, "status_bytes": 3_000_000}
+_KIP: Final[Mapping[str, Any]] = {
+    "records": (8_000, 8_000, 8_000),
+    "config_bytes": 32_000_000,
+    "status_bytes": 3_000_000,
+}
 _KIP_CONTENDERS: Final = tuple(contender for contender in CONTENDERS if contender != CHECKPOINT)
-
-
-def _kip(name: str, title: str, series: str, *, contenders: Sequence[str] = _USUAL, **settings: Any) -> Plan:
-    return _plan(name, title, series, _KIP_RECORDS, contenders=contenders, **_KIP_BYTES, **settings)
+_ONE_OF_THE_KIP: Final[Mapping[str, Any]] = {
+    "groups": 1,
+    "records": (400, 400, 400),
+    "config_bytes": 1_600_000,
+    "status_bytes": 150_000,
+    "shared": False,
+}
+_TINY: Final[Mapping[str, Any]] = {
+    "series": "tiny",
+    "records": (120, 120, 120),
+    "contenders": CONTENDERS,
+    "warm_starts": 1,
+    "groups": 3,
+    "jobs": 2,
+    "config_bytes": 60_000,
+}
+"""To try the benchmark out; in no suite."""
 
 
 def _groups(groups: int) -> Plan:
@@ -150,62 +156,41 @@ def _records(name: str, total: int) -> Plan:
     )
 
 
-def _record_size(name: str, size: int) -> Plan:
-    title = f"1,000 configs of {size // 1_000:,} kB on average"
-    return _plan(f"record-size-{name}", title, "record-size", (1_000, 1_000, 1_000), config_bytes=1_000 * size)
-
-
-def _tiny(name: str, title: str, **settings: Any) -> Plan:
-    """Return a scenario to try the benchmark out; it belongs to no suite."""
+def _record_size(kilobytes: int) -> Plan:
     return _plan(
-        name,
-        title,
-        "tiny",
-        (120, 120, 120),
-        contenders=CONTENDERS,
-        warm_starts=1,
-        groups=3,
-        jobs=2,
-        config_bytes=60_000,
-        **settings,
+        f"record-size-{kilobytes}k",
+        f"1,000 configs of {kilobytes} kB on average",
+        "record-size",
+        (1_000, 1_000, 1_000),
+        config_bytes=1_000_000 * kilobytes,
     )
 
 
-def _full_suite() -> list[Plan]:
-    return [
-        _kip("kip", "KIP-1173's workload: 20 groups of 5 sink jobs", "kip", contenders=_KIP_CONTENDERS),
-        *(_groups(groups) for groups in (1, 10, 20, 100, 1_000)),
-        _records("10k", 10_000),
-        _records("100k", 100_000),
-        _records("300k", 300_000),
-        _records("1m", 1_000_000),
-        _record_size("1k", 1_000),
-        _record_size("10k", 10_000),
-        _record_size("50k", 50_000),
-        _record_size("100k", 100_000),
-        _plan(
-            "dedicated",
-            "one of the KIP's groups, alone on dedicated topics",
-            "sharing",
-            (400, 400, 400),
-            groups=1,
-            shared=False,
-            contenders=("python", "java", "librdkafka"),
-            **{name: size // 20 for name, size in _KIP_BYTES.items()},
-        ),
-        _kip("compacted", "the KIP's workload, compacted", "compaction", compacted=True),
-        _kip("zstd", "the KIP's workload, compressed with zstd", "compression", compression="zstd"),
-        _kip("lz4", "the KIP's workload, compressed with lz4", "compression", compression="lz4"),
-        _kip("transactions", "the KIP's workload, read committed past markers", "transactions", transactions=True),
-    ]
-
-
-_FULL: Final = _full_suite()
-_PLANS: Final = [
-    *_FULL,
-    _tiny("tiny", "a few hundred records, to try the benchmark out"),
-    _tiny("tiny-transactions", "a few hundred records, read committed past markers", transactions=True),
-]
+_FULL: Final = (
+    _plan("kip", "KIP-1173's workload: 20 groups of 5 sink jobs", "kip", contenders=_KIP_CONTENDERS, **_KIP),
+    *map(_groups, (1, 10, 20, 100, 1_000)),
+    *(_records(*each) for each in (("10k", 10_000), ("100k", 100_000), ("300k", 300_000), ("1m", 1_000_000))),
+    *map(_record_size, (1, 10, 50, 100)),
+    _plan(
+        "dedicated",
+        "one of the KIP's groups, alone on dedicated topics",
+        "sharing",
+        contenders=("python", "java", "librdkafka"),
+        **_ONE_OF_THE_KIP,
+    ),
+    _plan("compacted", "the KIP's workload, compacted", "compaction", compacted=True, **_KIP),
+    _plan("zstd", "the KIP's workload, compressed with zstd", "compression", compression="zstd", **_KIP),
+    _plan("lz4", "the KIP's workload, compressed with lz4", "compression", compression="lz4", **_KIP),
+    _plan("transactions", "the KIP's workload, read committed past markers", "transactions", transactions=True, **_KIP),
+)
+PLANS: Final[Mapping[str, Plan]] = {
+    plan.scenario.name: plan
+    for plan in (
+        *_FULL,
+        _plan("tiny", "a few hundred records, to try the benchmark out", **_TINY),
+        _plan("tiny-transactions", "a few hundred records, read committed past markers", transactions=True, **_TINY),
+    )
+}
 SUITES: Final[Mapping[str, Sequence[str]]] = {
     "kip": ("kip",),
     "quick": ("kip", "groups-1"),
@@ -213,22 +198,14 @@ SUITES: Final[Mapping[str, Sequence[str]]] = {
 }
 
 
-def plans() -> dict[str, Plan]:
-    """Return every scenario by its name."""
-    return {plan.scenario.name: plan for plan in _PLANS}
-
-
 def chosen(suite: str, names: Sequence[str] | None) -> list[Plan]:
     """Return the scenarios of a suite, or those that are named, in the order of the whole list.
 
     Raises:
-        ConfigError: there is no such suite or scenario.
+        ConfigError: there is no such scenario.
     """
-    known = plans()
-    if suite not in SUITES:
-        raise ConfigError(f"there is no suite {suite!r}, only {', '.join(SUITES)}")
     wanted = SUITES[suite] if names is None else names
-    unknown = sorted(set(wanted) - known.keys())
+    unknown = sorted(set(wanted) - PLANS.keys())
     if unknown:
-        raise ConfigError(f"there is no scenario {unknown[0]!r}, only {', '.join(known)}")
-    return [plan for name, plan in known.items() if name in wanted]
+        raise ConfigError(f"there is no scenario {unknown[0]!r}, only {', '.join(PLANS)}")
+    return [plan for name, plan in PLANS.items() if name in wanted]
