@@ -29,13 +29,11 @@ from connect_share.embedded.machine import describe_machine
 from connect_share.errors import ConnectShareError
 from connect_share.java_runtime import java_command, java_version
 from migrator.cli.text import plan_lines, verification_lines
-from spark_jobs.demo.benchmark import run_benchmark
 from spark_jobs.demo.clusters import CLUSTERS
-from spark_jobs.demo.move import apply_plan, make_plan, verify_plan
 from spark_jobs.demo.report import render_report, summary_lines
 from spark_jobs.demo.restart import look_at_shared_topics, run_again
 from spark_jobs.demo.result import DemoResult, Phase, all_equal
-from spark_jobs.demo.stores import start_stores
+from spark_jobs.demo.steps import apply_plan, make_plan, run_benchmark, start_stores, verify_plan
 from spark_jobs.demo.workers import await_no_members, run_clusters
 from spark_jobs.session import spark_session
 

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from connect_share.keys import split_key
 from connect_share.records import Record, TopicType
 from spark_jobs.demo.clusters import Connector
 from spark_jobs.demo.result import ConnectorAgain, FileAgain, SharedTopic, TopicAgain
-from spark_jobs.demo.views import ClusterView, ConnectorView, StatusView, line_of, view_differences
+from spark_jobs.demo.views import ClusterView, ConnectorView, StatusView, compared
 
 # What a plain worker says of each record that it cannot place.
 _ABOUT_FOREIGN: Final = re.compile(
@@ -40,32 +40,24 @@ class DataState:
 def compare_restart(before: ClusterView, again: ClusterView, worker_id: str) -> tuple[ConnectorAgain, ...]:
     """Compare what REST said before the move with what it says on the shared topics.
 
-    Statuses are written anew by the worker that runs now, so their states are compared, and who wrote them is checked.
+    Statuses are written anew by the worker that runs now, so their states are compared, and who wrote them.
     """
+    wanted = {name: _written_by(worker_id, connector) for name, connector in before.items()}
+    lines = compared(wanted, again, ("REST before", "REST again"), ("state", "worker_id"))
     return tuple(
-        ConnectorAgain(
-            connector=name,
-            before=line_of(before.get(name)),
-            again=line_of(again.get(name)),
-            differences=(
-                *view_differences(before.get(name), again.get(name), ("REST before", "REST again"), ("state",)),
-                *_old_statuses(again.get(name), worker_id),
-            ),
-        )
-        for name in sorted(before.keys() | again.keys())
+        ConnectorAgain(connector=name, before=there, again=here, differences=differences)
+        for name, there, here, differences in lines
     )
 
 
-def _old_statuses(connector: ConnectorView | None, worker_id: str) -> list[str]:
-    if connector is None:
-        return []
-    statuses: list[tuple[str, StatusView | None]] = [("connector status", connector.status)]
-    statuses += [(f"status of task {task}", status) for task, status in sorted(connector.tasks.items())]
-    return [
-        f"{what} not written by the worker that runs"
-        for what, status in statuses
-        if status is not None and status.worker_id != worker_id
-    ]
+def _written_by(worker_id: str, connector: ConnectorView) -> ConnectorView:
+    """Return a connector whose statuses are those of another worker."""
+
+    def written(status: StatusView | None) -> StatusView | None:
+        return None if status is None else replace(status, worker_id=worker_id)
+
+    tasks = {task: written(status) for task, status in connector.tasks.items()}
+    return replace(connector, status=written(connector.status), tasks=tasks)
 
 
 def compare_topics(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -211,62 +211,53 @@ def line_of(connector: ConnectorView | None) -> str | None:
 
 def compare_views(cluster_group_id: str, rest: ClusterView, stores: ClusterView) -> GroupComparison:
     """Compare a cluster as its worker showed it with what the stores show; connectors by name."""
-    lines = []
-    for name in sorted(rest.keys() | stores.keys()):
-        there, here = rest.get(name), stores.get(name)
-        differences = view_differences(there, here, ("REST", "the stores"))
-        lines.append(
-            ConnectorLine(connector=name, rest=line_of(there), stores=line_of(here), differences=tuple(differences))
-        )
-    return GroupComparison(
-        cluster_group_id=cluster_group_id, rest=count(rest), stores=count(stores), connectors=tuple(lines)
+    lines = tuple(
+        ConnectorLine(connector=name, rest=there, stores=here, differences=differences)
+        for name, there, here, differences in compared(rest, stores, ("REST", "the stores"))
     )
+    return GroupComparison(cluster_group_id=cluster_group_id, rest=count(rest), stores=count(stores), connectors=lines)
 
 
-def view_differences(
-    there: ConnectorView | None,
-    here: ConnectorView | None,
-    sides: tuple[str, str],
-    status_fields: Sequence[str] = STATUS_FIELDS,
-) -> list[str]:
-    """Return the names of what differs between two views of a connector, never values.
+def compared(
+    there: ClusterView, here: ClusterView, sides: tuple[str, str], status_fields: Sequence[str] = STATUS_FIELDS
+) -> Iterator[tuple[str, str | None, str | None, tuple[str, ...]]]:
+    """Yield the name of each connector, its line on both sides, and the names of what differs, never values.
 
     Args:
-        there: one side, ``None`` if it is absent.
+        there: one side.
         here: the other side.
         sides: names of the two.
         status_fields: members of a status that have to be the same.
     """
-    if there is None or here is None:
-        if there is here:
-            return []
-        return [f"missing in {sides[1]}" if here is None else f"only in {sides[1]}"]
-    found = [
-        f"property {name}"
-        for name in sorted(there.config.keys() | here.config.keys())
-        if there.config.get(name) != here.config.get(name)
-    ]
-    if there.target_state != here.target_state:
-        found.append(f"target state {there.target_state} / {here.target_state}")
-
-    def compare_status(what: str, one: StatusView | None, other: StatusView | None) -> None:
+    for name in sorted(there.keys() | here.keys()):
+        one, other = there.get(name), here.get(name)
         if one is None or other is None:
-            if one is not other:
-                found.append(f"{what} missing in {sides[1] if other is None else sides[0]}")
-            return
-        found.extend(f"{what}: {field}" for field in status_fields if getattr(one, field) != getattr(other, field))
-
-    compare_status("connector status", there.status, here.status)
-    for task in sorted(there.tasks.keys() | here.tasks.keys()):
-        if task not in there.tasks or task not in here.tasks:
-            found.append(f"task {task}")
+            found = [f"missing in {sides[1]}" if other is None else f"only in {sides[1]}"]
         else:
-            compare_status(f"status of task {task}", there.tasks[task], here.tasks[task])
+            found = list(_differences(one, other, sides, status_fields))
+        yield name, line_of(one), line_of(other), tuple(found)
+
+
+def _differences(
+    there: ConnectorView, here: ConnectorView, sides: tuple[str, str], status_fields: Sequence[str]
+) -> Iterator[str]:
+    for name in sorted(there.config.keys() | here.config.keys()):
+        if there.config.get(name) != here.config.get(name):
+            yield f"property {name}"
+    if there.target_state != here.target_state:
+        yield f"target state {there.target_state} / {here.target_state}"
+    statuses = [("connector status", there.status, here.status)]
+    for task in sorted(there.tasks.keys() | here.tasks.keys()):
+        if task in there.tasks and task in here.tasks:
+            statuses.append((f"status of task {task}", there.tasks[task], here.tasks[task]))
+        else:
+            yield f"task {task}"
+    for what, one, other in statuses:
+        if one is not None and other is not None:
+            yield from (f"{what}: {field}" for field in status_fields if getattr(one, field) != getattr(other, field))
+        elif one is not other:
+            yield f"{what} missing in {sides[1] if other is None else sides[0]}"
     if there.topics != here.topics:
-        found.append(f"{len(there.topics ^ here.topics)} active topics")
-    unequal = [
-        key for key in there.offsets.keys() | here.offsets.keys() if there.offsets.get(key) != here.offsets.get(key)
-    ]
-    if unequal:
-        found.append(f"{len(unequal)} source offsets")
-    return found
+        yield f"{len(there.topics ^ here.topics)} active topics"
+    if unequal := {partition for partition, _ in there.offsets.items() ^ here.offsets.items()}:
+        yield f"{len(unequal)} source offsets"

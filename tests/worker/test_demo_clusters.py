@@ -18,11 +18,10 @@ from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig
 from migrator.cli.__main__ import main as migrate
 from spark_jobs.demo.clusters import CLUSTERS
-from spark_jobs.demo.move import make_plan
 from spark_jobs.demo.report import summary_lines
 from spark_jobs.demo.restart import look_at_shared_topics, run_again
 from spark_jobs.demo.result import GroupAgain
-from spark_jobs.demo.stores import start_stores
+from spark_jobs.demo.steps import make_plan, start_stores
 from spark_jobs.demo.workers import Captured, await_no_members, run_clusters
 from tests.support.java_groups import write
 from tests.support.kafka import given_broker

@@ -54,11 +54,11 @@ _CHANGES: list[tuple[Callable[[ConnectorView], ConnectorView | None], str]] = [
     (lambda view: replace(view, offsets={'{"file": "x"}': '{"position": 0}'}), "1 source offsets"),
     (
         lambda view: replace(view, status=StatusView("RUNNING", _OLD, "4.3.1", None)),
-        "connector status not written by the worker that runs",
+        "connector status: worker_id",
     ),
     (
         lambda view: replace(view, tasks={**view.tasks, 0: StatusView("RUNNING", _OLD, "4.3.1", None)}),
-        "status of task 0 not written by the worker that runs",
+        "status of task 0: worker_id",
     ),
 ]
 
