@@ -32,31 +32,12 @@ from migrator.cli.text import plan_lines, verification_lines
 from spark_jobs.demo.clusters import CLUSTERS
 from spark_jobs.demo.report import render_report, summary_lines
 from spark_jobs.demo.restart import look_at_shared_topics, run_again
-from spark_jobs.demo.result import DemoResult, Phase, all_equal
+from spark_jobs.demo.result import DemoResult, Phase
 from spark_jobs.demo.steps import apply_plan, make_plan, run_benchmark, start_stores, verify_plan
 from spark_jobs.demo.workers import await_no_members, run_clusters
 from spark_jobs.session import spark_session
 
 _SHOWN_DIFFERENCES: Final = 20
-
-
-class _Phases:
-    """Names each phase on stderr and keeps how long it took."""
-
-    def __init__(self) -> None:
-        self.began_s = time.monotonic()
-        self.done: list[Phase] = []
-
-    @contextlib.contextmanager
-    def phase(self, name: str) -> Iterator[None]:
-        print(f"== {name}", file=sys.stderr, flush=True)
-        began_s = time.monotonic()
-        yield
-        self.done.append(Phase(name=name, seconds=round(time.monotonic() - began_s, 2)))
-
-    @property
-    def seconds(self) -> float:
-        return round(time.monotonic() - self.began_s, 2)
 
 
 def run_demo(output_folder: Path) -> DemoResult:
@@ -73,43 +54,49 @@ def run_demo(output_folder: Path) -> DemoResult:
     with contextlib.ExitStack() as stack:
         ensure_artifacts(f"kafka-{DEFAULT_VERSION}")
         ensure_artifacts("ecj")
-        phases = _Phases()
-        with phases.phase("starting a Kafka broker"):
+        began_s, phases = time.monotonic(), []
+
+        @contextlib.contextmanager
+        def phase(name: str) -> Iterator[None]:
+            print(f"== {name}", file=sys.stderr, flush=True)
+            phase_began_s = time.monotonic()
+            yield
+            phases.append(Phase(name=name, seconds=round(time.monotonic() - phase_began_s, 2)))
+
+        with phase("starting a Kafka broker"):
             broker = stack.enter_context(LocalBroker("bench"))
             admin = stack.enter_context(broker.admin(timeout_s=30.0))
-        with phases.phase(f"running {len(CLUSTERS)} Java Connect clusters on dedicated topics"):
+        with phase(f"running {len(CLUSTERS)} Java Connect clusters on dedicated topics"):
             captured = run_clusters(broker.bootstrap_servers, admin, work, output.note)
-        with phases.phase("waiting until the brokers miss the killed workers"):
+        with phase("waiting until the brokers miss the killed workers"):
             await_no_members(admin, (cluster.group_id for cluster in CLUSTERS))
         plan_file = work / "move.json"
-        with phases.phase("planning the move onto shared topics"):
+        with phase("planning the move onto shared topics"):
             output.lines(*plan_lines(make_plan(captured, plan_file)))
-        with phases.phase("starting Spark"):
+        with phase("starting Spark"):
             stack.enter_context(spark_session("connect-share demo"))
-        with phases.phase("copying with Spark"):
+        with phase("copying with Spark"):
             apply_plan(plan_file)
-        with phases.phase("verifying with Spark"):
+        with phase("verifying with Spark"):
             move, verification = verify_plan(plan_file)
             output.lines(*verification_lines(verification, _SHOWN_DIFFERENCES))
-        with phases.phase("starting the Python stores of every group"):
+        with phase("starting the Python stores of every group"):
             started = [start_stores(each) for each in captured]
-        with phases.phase("starting the same Java workers again, on the shared topics with the jar"):
+        with phase("starting the same Java workers again, on the shared topics with the jar"):
             again = run_again(captured, admin, work, output.note)
             shared_topics = look_at_shared_topics(captured[0], admin)
-        with phases.phase("benchmark: starts of Java's and our stores"):
+        with phase("benchmark: starts of Java's and our stores"):
             benchmark = run_benchmark(broker.bootstrap_servers, work)
-        groups = tuple(comparison for _, comparison in started)
         result = DemoResult(
             versions=_versions(),
-            seconds=phases.seconds,
-            phases=tuple(phases.done),
+            seconds=round(time.monotonic() - began_s, 2),
+            phases=tuple(phases),
             move=move,
             starts=tuple(start for start, _ in started),
-            groups=groups,
+            groups=tuple(comparison for _, comparison in started),
             again=tuple(again),
             shared_topics=tuple(shared_topics),
             benchmark=benchmark,
-            equal=all_equal(move, groups, again, shared_topics),
         )
     (output_folder / "result.json").write_text(result.model_dump_json(indent=2) + "\n", encoding="utf-8")
     (output_folder / "report.html").write_text(render_report(result), encoding="utf-8")
@@ -152,9 +139,8 @@ def main(argv: Sequence[str]) -> int:
     except KeyboardInterrupt:
         output.note("interrupted; everything was stopped")
         return 1
-    output.lines(
-        "", f"{options.output / 'report.html'}, {options.output / 'result.json'} ({result.seconds:.0f} s in all)", ""
-    )
+    files = f"{options.output / 'report.html'}, {options.output / 'result.json'}"
+    output.lines("", f"{files} ({result.seconds:.0f} s in all)", "")
     output.lines(*summary_lines(result.groups, result.again, result.shared_topics))
     return 0 if result.equal else 1
 

@@ -30,7 +30,7 @@ from spark_jobs.demo.restart_checks import (
     foreign_log_lines,
 )
 from spark_jobs.demo.result import ConnectorAgain, GroupAgain, SharedTopic
-from spark_jobs.demo.views import ClusterView, GroupComparison, compare_views, count, view_from_storage
+from spark_jobs.demo.views import ClusterView, compare_views, count, view_from_storage
 from spark_jobs.demo.workers import DEADLINE_S, Captured, capture, source_position, view_of
 
 T = TypeVar("T")
@@ -40,14 +40,11 @@ _CLIENT_ID = "demo"
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """Observations while a cluster's worker ran again."""
+    """What was seen of a cluster while its worker ran again; without what became of the data."""
 
-    seconds: float
-    again: ClusterView
-    connectors: tuple[ConnectorAgain, ...]
+    group: GroupAgain
     started: DataState
     appended: Mapping[str, bytes]
-    stores: GroupComparison
 
 
 def run_again(captured: Sequence[Captured], admin: Admin, work: Path, say: Callable[[str], None]) -> list[GroupAgain]:
@@ -62,19 +59,16 @@ def run_again(captured: Sequence[Captured], admin: Admin, work: Path, say: Calla
     before = [_data_state(admin, each) for each in captured]
     # Left in this order: workers first, which ends the threads that wait for them, also after Ctrl-C.
     with ThreadPoolExecutor(len(captured)) as threads, ExitStack() as stack:
-        workers = [
-            stack.enter_context(
-                ConnectWorker(
-                    WorkerConfig.from_file(each.shared_worker_file).originals, class_path=(jar_path(),), wait=False
-                )
-            )
-            for each in captured
-        ]
+        workers = []
+        for each in captured:
+            properties = WorkerConfig.from_file(each.shared_worker_file).originals
+            workers.append(stack.enter_context(ConnectWorker(properties, class_path=(jar_path(),), wait=False)))
         try:
             say(f"{len(workers)} workers started with {jar_path().name}")
             runs = list(threads.map(_run_cluster, [admin] * len(captured), captured, workers, before))
         finally:
-            _stop(workers)
+            with ThreadPoolExecutor(len(workers)) as stopping:
+                list(stopping.map(ConnectWorker.stop, workers))
             logs = [worker.log() for worker in workers]
             for each, log in zip(captured, logs, strict=True):
                 (work / f"worker-{each.cluster.group_id}-shared.log").write_text(log, encoding="utf-8")
@@ -82,19 +76,14 @@ def run_again(captured: Sequence[Captured], admin: Admin, work: Path, say: Calla
     for each, data, run, log in zip(captured, before, runs, logs, strict=True):
         # Looked at when all have been stopped: nothing comes late any more.
         at_end = _data_state(admin, each)
-        group = GroupAgain(
-            cluster_group_id=each.cluster.group_id,
-            seconds=run.seconds,
-            before=count(each.view),
-            again=count(run.again),
-            connectors=run.connectors,
-            topics=compare_topics(data, run.started, at_end, run.appended, _values_since(each, data, at_end)),
-            files=compare_files(each.cluster.connectors, data, run.started, at_end, run.appended),
-            stores=run.stores,
-            foreign_log_lines=foreign_log_lines(log),
-        )
-        say(f"{group.cluster_group_id}: {group.again.connectors} connectors back after {run.seconds:.1f} s")
-        found.append(group)
+        data_checks = {
+            "topics": compare_topics(data, run.started, at_end, run.appended, _values_since(each, data, at_end)),
+            "files": compare_files(each.cluster.connectors, data, run.started, at_end, run.appended),
+            "foreign_log_lines": foreign_log_lines(log),
+        }
+        found.append(run.group.model_copy(update=data_checks))
+        name, connectors = run.group.cluster_group_id, run.group.again.connectors
+        say(f"{name}: {connectors} connectors back after {run.group.seconds:.1f} s")
     return found
 
 
@@ -118,11 +107,6 @@ def look_at_shared_topics(captured: Captured, admin: Admin) -> list[SharedTopic]
     return found
 
 
-def _stop(workers: Sequence[ConnectWorker]) -> None:
-    with ThreadPoolExecutor(len(workers)) as threads:
-        list(threads.map(ConnectWorker.stop, workers))
-
-
 def _run_cluster(admin: Admin, captured: Captured, worker: ConnectWorker, before: DataState) -> _Run:
     began_s = time.monotonic()
     worker.await_healthy()
@@ -140,7 +124,18 @@ def _run_cluster(admin: Admin, captured: Captured, worker: ConnectWorker, before
     now = capture(worker, set(again))
     with ConnectStorage(WorkerConfig.from_file(captured.shared_worker_file), allow_live_members=True) as storage:
         stores = compare_views(captured.cluster.group_id, now, view_from_storage(storage))
-    return _Run(seconds, again, connectors, started, appended, stores)
+    group = GroupAgain(
+        cluster_group_id=captured.cluster.group_id,
+        seconds=seconds,
+        before=count(captured.view),
+        again=count(again),
+        connectors=connectors,
+        topics=(),
+        files=(),
+        stores=stores,
+        foreign_log_lines=0,
+    )
+    return _Run(group, started, appended)
 
 
 def _last_of(ask: Callable[[], T], accept: Callable[[T], bool], worker: ConnectWorker) -> T:

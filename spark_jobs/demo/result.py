@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, computed_field
 
 from connect_share.records import TopicType
 from spark_jobs.demo.views import GroupComparison, StateCounts
@@ -17,7 +15,7 @@ class _Part(BaseModel):
 
 
 class Phase(_Part):
-    """One step of the demo and how long it took."""
+    """One step of the demo."""
 
     name: str
     seconds: float
@@ -134,10 +132,11 @@ class GroupAgain(_Part):
             *((f"file of sink {file.connector!r}", file.differences) for file in self.files),
             *((f"{line.connector!r} in the stores beside Java", line.differences) for line in self.stores.connectors),
         ]
-        found = [f"{what}: {difference}" for what, differences in named for difference in differences]
         if self.foreign_log_lines:
-            found.append(f"the worker's log: {self.foreign_log_lines} warnings or errors about records of others")
-        return tuple(found)
+            named.append(
+                ("the worker's log", (f"{self.foreign_log_lines} warnings or errors about records of others",))
+            )
+        return tuple(f"{what}: {difference}" for what, differences in named for difference in differences)
 
     @property
     def equal(self) -> bool:
@@ -187,19 +186,15 @@ class DemoResult(_Part):
     again: tuple[GroupAgain, ...]
     shared_topics: tuple[SharedTopic, ...]
     benchmark: Benchmark
-    equal: bool
 
-
-def all_equal(
-    move: Move,
-    groups: Sequence[GroupComparison],
-    again: Sequence[GroupAgain],
-    shared_topics: Sequence[SharedTopic],
-) -> bool:
-    """Return whether everything is as it should be: the demo's verdict."""
-    return (
-        move.verified_equal
-        and all(group.equal for group in groups)
-        and [group.cluster_group_id for group in again if group.equal] == [group.cluster_group_id for group in groups]
-        and not any(topic.plain_keys for topic in shared_topics)
-    )
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def equal(self) -> bool:
+        """Whether everything is as it should be: the demo's verdict."""
+        return (
+            self.move.verified_equal
+            and all(group.equal for group in self.groups)
+            and [each.cluster_group_id for each in self.again if each.equal]
+            == [each.cluster_group_id for each in self.groups]
+            and not any(topic.plain_keys for topic in self.shared_topics)
+        )

@@ -58,6 +58,7 @@ def run_clusters(bootstrap_servers: str, admin: Admin, work: Path, say: Callable
         EmbeddedError: a worker or connector did not get where it should.
     """
     work = work.resolve()  # the workers run in folders of their own
+    folders = [work / "files" / cluster.group_id for cluster in CLUSTERS]
     for topic in sorted({connector.topic for cluster in CLUSTERS for connector in cluster.connectors}):
         admin.create_topic(NewTopicRequest(topic, partitions=1, replication_factor=1))
     # Left in this order: workers first, which ends the threads that wait for them, also after Ctrl-C.
@@ -67,18 +68,18 @@ def run_clusters(bootstrap_servers: str, admin: Admin, work: Path, say: Callable
             for cluster in CLUSTERS
         ]
         try:
-            views = list(threads.map(_run_cluster, CLUSTERS, workers, [work] * len(CLUSTERS)))
+            views = list(threads.map(_run_cluster, CLUSTERS, workers, folders))
         finally:
-            for number, worker in enumerate(workers):
+            for cluster, worker in zip(CLUSTERS, workers, strict=True):
                 worker.kill()
-                (work / f"worker-{CLUSTERS[number].group_id}.log").write_text(worker.log(), encoding="utf-8")
+                (work / f"worker-{cluster.group_id}.log").write_text(worker.log(), encoding="utf-8")
     captured = []
-    for cluster, view in zip(CLUSTERS, views, strict=True):
+    for cluster, folder, view in zip(CLUSTERS, folders, views, strict=True):
         name = cluster.group_id
         before, after = dedicated_properties(bootstrap_servers, cluster), shared_properties(bootstrap_servers, cluster)
         worker_file = write_properties(work / f"{name}.properties", before)
         shared_worker_file = write_properties(work / f"{name}-shared.properties", after)
-        captured.append(Captured(cluster, _folder(work, cluster), worker_file, shared_worker_file, view))
+        captured.append(Captured(cluster, folder, worker_file, shared_worker_file, view))
         say(f"{name}: {len(view)} connectors, worker killed")
     return captured
 
@@ -111,13 +112,8 @@ def until(what: Callable[[], str], worker: ConnectWorker | None = None) -> Itera
     raise EmbeddedError(f"not within {DEADLINE_S:g} s: {what()}")
 
 
-def _folder(work: Path, cluster: Cluster) -> Path:
-    return work / "files" / cluster.group_id
-
-
-def _run_cluster(cluster: Cluster, worker: ConnectWorker, work: Path) -> ClusterView:
+def _run_cluster(cluster: Cluster, worker: ConnectWorker, folder: Path) -> ClusterView:
     worker.await_healthy()
-    folder = _folder(work, cluster)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     rest, connectors = worker.rest, cluster.connectors
