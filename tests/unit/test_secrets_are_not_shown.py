@@ -48,8 +48,6 @@ HARMLESS = {
         "FittedModel.machine",
         "StartupResult.machine",
         "_Run.appended",
-        "_Setting.of",
-        "_Setting.usual",
     ),
     "Rollback.removals",
 }
