@@ -14,6 +14,7 @@ import shutil
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
@@ -74,7 +75,7 @@ def _body(options: argparse.Namespace) -> int:
         brokers: list[str] = [options.bootstrap_servers] if options.bootstrap_servers else []
 
         def servers() -> str:
-            """Start a broker when one is first needed."""
+            # A broker is started when one is first needed.
             if not brokers:
                 brokers.append(stack.enter_context(LocalBroker("bench", properties=_BROKER)).bootstrap_servers)
             return brokers[0]
@@ -90,7 +91,7 @@ def _body(options: argparse.Namespace) -> int:
     judged = goals(result)
     output = Output("benchmark_startup", options.output)
     if output.is_json:
-        output.json({**json.loads(result.model_dump_json()), "goals": [_goal(goal) for goal in judged]})
+        output.json({**json.loads(result.model_dump_json()), "goals": list(map(asdict, judged))})
     else:
         output.lines(
             *startup_table(result), *(f"{name} is not measured: {why}" for name, why in result.missing.items())
@@ -98,10 +99,6 @@ def _body(options: argparse.Namespace) -> int:
         output.lines("", *(_line(goal) for goal in judged if goal.met is not None))
         output.lines(f"{sum(goal.met is None for goal in judged)} goals of {len(judged)} were not measured")
     return 0
-
-
-def _goal(goal: Goal) -> dict[str, str | bool | None]:
-    return {"sentence": goal.sentence, "target": goal.target, "measured": goal.measured, "met": goal.met}
 
 
 def _line(goal: Goal) -> str:

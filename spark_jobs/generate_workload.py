@@ -47,15 +47,6 @@ class GroupJob:
     transaction_records: int = 0
 
 
-def write_group(job: GroupJob) -> int:
-    """Write the records of one group; gives how many.
-
-    Raises:
-        WriteError: a record was refused.
-    """
-    return write_groups((job,))
-
-
 def write_groups(jobs: Sequence[GroupJob]) -> int:
     """Write the records of several groups, one after the other, through the same clients; return how many.
 

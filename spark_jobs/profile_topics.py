@@ -13,12 +13,12 @@ from pathlib import Path
 
 from connect_share.console import DEFAULT_TIMEOUT_S, Output, ProgressLine, groups_of, json_text
 from connect_share.records import TopicType
-from connect_share.startup import SHIPPED_NAME, CountPlan, load_model, members, startup_profile
+from connect_share.startup import SHIPPED_NAME, CountJob, CountPlan, load_model, members, startup_profile
 from connect_share.startup.tables import show
 from connect_share.worker_config import TopicSet
 from spark_jobs import command_line
 from spark_jobs.session import spark_session
-from spark_jobs.tasks import count_in_task, run_as_tasks
+from spark_jobs.tasks import run_as_tasks
 
 JOB = "profile_topics"
 
@@ -32,7 +32,7 @@ def _body(options: argparse.Namespace) -> int:
         out.note(note)
     jobs = [job for topic_type in TopicType for job in plan.jobs(topic_type, one_for_each_partition=True)]
     with ProgressLine(sys.stderr) as progress, spark_session("connect-share profile_topics") as spark:
-        counted = run_as_tasks(spark, jobs, count_in_task, progress=progress, what="counting partitions")
+        counted = run_as_tasks(spark, jobs, CountJob.run, progress=progress, what="counting partitions")
     partitions = {
         topic_type: [
             profile

@@ -14,13 +14,10 @@ from typing import Any, TypeVar
 from pyspark import SparkContext, TaskContext
 from pyspark.sql import SparkSession
 
-from connect_share.startup import CountJob, PartitionProfile
 from migrator.copy.copy_job import CopyJob
 from migrator.copy.engine import copy_one
 from migrator.copy.evidence import SliceEvidence
 from migrator.progress import Progress
-from migrator.verify.equality import StateDifference
-from migrator.verify.verify_job import VerifyJob
 from spark_jobs.session import warn_of_missing_protection
 
 J = TypeVar("J")
@@ -33,16 +30,6 @@ def copy_in_task(job: CopyJob) -> SliceEvidence:
     """Copy one slice; an attempt after a failed one first reads back what that has written."""
     context = TaskContext.get()
     return copy_one(job, resumed=context is not None and context.attemptNumber() > 0)
-
-
-def verify_in_task(job: VerifyJob) -> list[StateDifference]:
-    """Read, fold and compare one topic of one group."""
-    return job.run()
-
-
-def count_in_task(job: CountJob) -> list[PartitionProfile]:
-    """Count the partitions of one job."""
-    return job.run()
 
 
 def run_as_tasks(

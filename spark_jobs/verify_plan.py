@@ -13,7 +13,7 @@ from migrator.verify.verify_job import VerifyJob
 from spark_jobs import command_line
 from spark_jobs.apply_plan import SPARK_ENGINE
 from spark_jobs.session import spark_session
-from spark_jobs.tasks import run_as_tasks, verify_in_task
+from spark_jobs.tasks import run_as_tasks
 
 
 def verify_engine(progress: Progress) -> VerifyEngine:
@@ -21,7 +21,7 @@ def verify_engine(progress: Progress) -> VerifyEngine:
 
     def engine(jobs: Sequence[VerifyJob]) -> list[list[StateDifference]]:
         with spark_session("connect-share verify_plan") as spark:
-            return run_as_tasks(spark, jobs, verify_in_task, progress=progress, what="comparing topics")
+            return run_as_tasks(spark, jobs, VerifyJob.run, progress=progress, what="comparing topics")
 
     return engine
 

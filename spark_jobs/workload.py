@@ -70,11 +70,10 @@ class WorkloadSize:
 
 def group_records(size: WorkloadSize, group: int, topic_type: TopicType) -> Iterator[Written]:
     """Yield the records of one group in one topic, in the order in which workers would have written them."""
-    make = {TopicType.CONFIG: _config, TopicType.STATUS: _status, TopicType.OFFSET: _offsets}[topic_type]
-    total = {
-        TopicType.CONFIG: size.config_records,
-        TopicType.STATUS: size.status_records,
-        TopicType.OFFSET: size.offset_records,
+    make, total = {
+        TopicType.CONFIG: (_config, size.config_records),
+        TopicType.STATUS: (_status, size.status_records),
+        TopicType.OFFSET: (_offsets, size.offset_records),
     }[topic_type]
     chance = random.Random(f"{size.seed}/{group}/{topic_type.value}")  # noqa: S311 - a workload, not a secret
     records = make(size, group, chance)

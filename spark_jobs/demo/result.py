@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, computed_field
+from pydantic import computed_field
 
 from connect_share.records import TopicType
-from spark_jobs.demo.views import GroupComparison, StateCounts
+from spark_jobs.demo.views import GroupComparison, Shown, StateCounts
 
 RESULT_FORMAT = "connect-share/demo-result/1"
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True)
-
-
-class Phase(_Part):
+class Phase(Shown):
     """One step of the demo."""
 
     name: str
     seconds: float
 
 
-class MovedTopic(_Part):
+class MovedTopic(Shown):
     """One dedicated topic and what the move made of it."""
 
     cluster_group_id: str
@@ -34,7 +30,7 @@ class MovedTopic(_Part):
     skipped: dict[str, int]
 
 
-class Move(_Part):
+class Move(Shown):
     """The migration with the Spark engine."""
 
     plan_file: str
@@ -45,7 +41,7 @@ class Move(_Part):
     differences: tuple[str, ...]
 
 
-class StoreStart(_Part):
+class StoreStart(Shown):
     """The start of one Python store on a shared topic."""
 
     topic: str
@@ -54,7 +50,7 @@ class StoreStart(_Part):
     foreign_records: int
 
 
-class GroupStart(_Part):
+class GroupStart(Shown):
     """The start of a group's three Python stores."""
 
     cluster_group_id: str
@@ -62,7 +58,7 @@ class GroupStart(_Part):
     stores: tuple[StoreStart, ...]
 
 
-class ConnectorAgain(_Part):
+class ConnectorAgain(Shown):
     """One connector before the move and after the workers' second start; ``None`` where it is absent."""
 
     connector: str
@@ -71,7 +67,7 @@ class ConnectorAgain(_Part):
     differences: tuple[str, ...]
 
 
-class TopicAgain(_Part):
+class TopicAgain(Shown):
     """A data topic around the workers' second start.
 
     Attributes:
@@ -91,7 +87,7 @@ class TopicAgain(_Part):
     differences: tuple[str, ...]
 
 
-class FileAgain(_Part):
+class FileAgain(Shown):
     """A sink's file around the workers' second start; in lines."""
 
     connector: str
@@ -102,7 +98,7 @@ class FileAgain(_Part):
     differences: tuple[str, ...]
 
 
-class GroupAgain(_Part):
+class GroupAgain(Shown):
     """A cluster's Java workers, started again on the shared topics with the jar.
 
     Attributes:
@@ -144,7 +140,7 @@ class GroupAgain(_Part):
         return not self.differences
 
 
-class SharedTopic(_Part):
+class SharedTopic(Shown):
     """A shared topic after everything, and how many keys in it carry no group's prefix."""
 
     topic: str
@@ -152,7 +148,7 @@ class SharedTopic(_Part):
     plain_keys: int
 
 
-class BenchmarkBar(_Part):
+class BenchmarkBar(Shown):
     """One median of the start-up benchmark.
 
     Attributes:
@@ -166,14 +162,14 @@ class BenchmarkBar(_Part):
     runs: int
 
 
-class Benchmark(_Part):
+class Benchmark(Shown):
     """The start-up benchmark: where, on what, and its medians."""
 
     workload: str
     bars: tuple[BenchmarkBar, ...]
 
 
-class DemoResult(_Part):
+class DemoResult(Shown):
     """Everything the demo found."""
 
     format: str = RESULT_FORMAT

@@ -56,10 +56,14 @@ class ConnectorView:
 ClusterView = Mapping[str, ConnectorView]
 
 
-class StateCounts(BaseModel):
-    """A view in numbers: fit to be shown."""
+class Shown(BaseModel):
+    """A part of the demo's result: names and numbers, no configuration and no offset."""
 
     model_config = ConfigDict(frozen=True)
+
+
+class StateCounts(Shown):
+    """A view in numbers: fit to be shown."""
 
     connectors: int
     connector_states: dict[str, int]
@@ -77,10 +81,8 @@ class StateCounts(BaseModel):
         )
 
 
-class ConnectorLine(BaseModel):
+class ConnectorLine(Shown):
     """One connector on both sides; ``None`` where it is absent."""
-
-    model_config = ConfigDict(frozen=True)
 
     connector: str
     rest: str | None
@@ -88,10 +90,8 @@ class ConnectorLine(BaseModel):
     differences: tuple[str, ...]
 
 
-class GroupComparison(BaseModel):
+class GroupComparison(Shown):
     """One cluster group on both sides."""
-
-    model_config = ConfigDict(frozen=True)
 
     cluster_group_id: str
     rest: StateCounts
@@ -171,9 +171,7 @@ def view_from_storage(storage: ConnectStorage) -> dict[str, ConnectorView]:
 
 
 def _status_in_store(status: Any) -> StatusView | None:
-    if status is None:
-        return None
-    return StatusView(status.state.name, status.worker_id, status.version, status.trace)
+    return status and StatusView(status.state.name, status.worker_id, status.version, status.trace)
 
 
 def count(view: ClusterView) -> StateCounts:

@@ -46,69 +46,52 @@ class Files:
         checkpoint: of our stores, made when 1 % of the records were still missing; holds secrets.
     """
 
-    folder: Path
     ours: Path
     jar: Path
     plain: Path
     foreign: Path
     checkpoint: Path
 
-    def worker(self) -> WorkerConfig:
-        """Our stores' settings."""
-        return WorkerConfig.from_file(self.ours)
-
-
-def _storage_settings(plan: Plan) -> dict[str, str]:
-    settings = {f"{topic}.storage.partitions": str(count) for topic, count in PARTITIONS.items() if topic != "config"}
-    if plan.scenario.compacted:
-        for topic in PARTITIONS:
-            settings[f"{topic}.storage.segment.ms"] = str(_SEGMENT_MS)
-            settings[f"{topic}.storage.min.cleanable.dirty.ratio"] = "0.001"
-    return settings
-
 
 def worker_properties_of(plan: Plan, bootstrap_servers: str, prefix: str, group: int) -> dict[str, str]:
     """Return the worker file of one group of a scenario, by the group's number."""
-    size = plan.size
-    return {
-        **worker_properties(bootstrap_servers, size.group_id(group % size.groups), prefix),
-        **_storage_settings(plan),
-        SHARING_PROPERTY: "enabled" if plan.scenario.shared else "disabled",
-        **({"exactly.once.source.support": "enabled"} if plan.scenario.transactions else {}),
-    }
+    properties = worker_properties(bootstrap_servers, plan.size.group_id(group), prefix)
+    properties[SHARING_PROPERTY] = "enabled" if plan.scenario.shared else "disabled"
+    if plan.scenario.transactions:
+        properties["exactly.once.source.support"] = "enabled"
+    for topic, partitions in PARTITIONS.items():
+        if topic != "config":
+            properties[f"{topic}.storage.partitions"] = str(partitions)
+        if plan.scenario.compacted:
+            properties[f"{topic}.storage.segment.ms"] = str(_SEGMENT_MS)
+            properties[f"{topic}.storage.min.cleanable.dirty.ratio"] = "0.001"
+    return properties
 
 
 def write_files(folder: Path, plan: Plan, bootstrap_servers: str, prefix: str) -> Files:
     """Write the worker files of a scenario; its topics are named after the prefix."""
     group = min(3, plan.size.groups - 1)
     ours = worker_properties_of(plan, bootstrap_servers, prefix, group)
-    copied = plan.scenario.shared
-    plain = {
-        **worker_properties_of(plan, bootstrap_servers, f"{prefix}-plain" if copied else prefix, group),
-        SHARING_PROPERTY: "disabled",
-    }
+    plain = worker_properties_of(plan, bootstrap_servers, f"{prefix}-plain" if plan.scenario.shared else prefix, group)
+    jar_lines = dict(line.split("=", 1) for line in worker_lines(exactly_once=plan.scenario.transactions))
+    not_sharing = {SHARING_PROPERTY: "disabled"}
 
     def write(name: str, properties: dict[str, str]) -> Path:
         return write_properties(folder / f"{prefix}-{name}.properties", properties)
 
     return Files(
-        folder=folder,
         ours=write("ours", ours),
-        jar=write("jar", {**ours, **_jar_lines(exactly_once=plan.scenario.transactions)}),
-        plain=write("plain", plain),
-        foreign=write("foreign", {**ours, SHARING_PROPERTY: "disabled"}),
+        jar=write("jar", {**ours, **jar_lines}),
+        plain=write("plain", {**plain, **not_sharing}),
+        foreign=write("foreign", {**ours, **not_sharing}),
         checkpoint=folder / f"{prefix}.checkpoint",
     )
-
-
-def _jar_lines(*, exactly_once: bool) -> dict[str, str]:
-    return dict(line.split("=", 1) for line in worker_lines(exactly_once=exactly_once))
 
 
 @contextmanager
 def filled(
     spark: SparkSession, plan: Plan, files: Files, contenders: Collection[str], *, settle_s: float, progress: Progress
-) -> Iterator[WorkerConfig]:
+) -> Iterator[None]:
     """Fill the topics of a scenario and delete them afterwards.
 
     Args:
@@ -122,7 +105,7 @@ def filled(
     Raises:
         ConnectShareError: a topic cannot be used, a record was refused, or the cleaner does not come.
     """
-    worker, plain = files.worker(), WorkerConfig.from_file(files.plain)
+    worker, plain = WorkerConfig.from_file(files.ours), WorkerConfig.from_file(files.plain)
     scenario = plan.scenario
     try:
         written = generate(
@@ -141,7 +124,7 @@ def filled(
             generate(spark, worker, _newer(plan.size), progress=progress)
         if "java" in contenders and scenario.shared:
             generate(spark, plain, workload(scenario, prefixed=False), progress=progress)
-        yield worker
+        yield
     finally:
         with Admin(worker.admin_settings(), client_id="benchmark") as admin:
             admin.delete_topics([each.topic(topic_type) for each in (worker, plain) for topic_type in TopicType])
@@ -149,13 +132,10 @@ def filled(
 
 def _newer(size: WorkloadSize) -> WorkloadSize:
     """Return the size of the records that come after the checkpoint."""
+    records = ("config_records", "status_records", "offset_records")
+    fewer = {name: max(1, getattr(size, name) // NEW_SHARE) for name in records}
     return replace(
-        size,
-        config_records=max(1, size.config_records // NEW_SHARE),
-        status_records=max(1, size.status_records // NEW_SHARE),
-        offset_records=max(1, size.offset_records // NEW_SHARE),
-        config_bytes=size.config_bytes // NEW_SHARE,
-        status_bytes=size.status_bytes // NEW_SHARE,
+        size, **fewer, config_bytes=size.config_bytes // NEW_SHARE, status_bytes=size.status_bytes // NEW_SHARE
     )
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import gc
-import resource
 import shutil
 import sys
 import tempfile
@@ -53,12 +52,12 @@ class Measurement:
     def __init__(self) -> None:
         gc.collect()
         self._memory = _memory("VmRSS") if _reset_peak() else None
-        self._cpu = cpu_seconds()
+        self._cpu = time.process_time()
         self._began = time.perf_counter()
 
     def end(self) -> Start:
         """Return what the process has used so far."""
-        seconds, cpu = time.perf_counter() - self._began, cpu_seconds() - self._cpu
+        seconds, cpu = time.perf_counter() - self._began, time.process_time() - self._cpu
         peak = _memory("VmHWM")
         grown = None if self._memory is None or peak is None else max(0, peak - self._memory)
         return Start(seconds=seconds, cpu_seconds=cpu, peak_bytes=grown)
@@ -143,12 +142,6 @@ def _reset_peak() -> bool:
     except OSError:
         return False
     return True
-
-
-def cpu_seconds() -> float:
-    """Return the CPU time of this process so far, all threads."""
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime
 
 
 def plain_client_read(worker: WorkerConfig) -> int:

@@ -21,7 +21,6 @@ from connect_share.errors import ConnectShareError
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig
 from migrator.progress import Progress, Silent
-from spark_jobs.startup.probe import cpu_seconds
 from spark_jobs.startup.result import Storm
 from spark_jobs.tasks import run_as_tasks
 
@@ -61,14 +60,14 @@ def start_in_task(job: StormStart) -> StormEnd:
     with ExitStack() as stack:
         if job.turn is not None:
             fcntl.flock(stack.enter_context(job.turn.open("w")), fcntl.LOCK_EX)
-        began_s, began, cpu = time.time(), time.perf_counter(), cpu_seconds()
+        began_s, began, cpu = time.time(), time.perf_counter(), time.process_time()
         storage = ConnectStorage(worker, allow_live_members=True)
         failed = False
         try:
             storage.__enter__()
         except ConnectShareError:
             failed = True
-        end = StormEnd(began_s, time.time(), time.perf_counter() - began, cpu_seconds() - cpu, failed)
+        end = StormEnd(began_s, time.time(), time.perf_counter() - began, time.process_time() - cpu, failed)
     threading.Thread(target=storage.close, daemon=True).start()
     return end
 

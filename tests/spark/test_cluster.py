@@ -33,7 +33,7 @@ from migrator.progress import Silent
 from spark_jobs import generate_workload, profile_topics
 from spark_jobs.kafka_source import read_kafka
 from spark_jobs.session import spark_session
-from spark_jobs.tasks import count_in_task, run_as_tasks
+from spark_jobs.tasks import run_as_tasks
 
 def where(_):
     import connect_share, os
@@ -48,7 +48,7 @@ with spark_session("cluster test") as spark:
     settings = worker.client_settings().overlaid({"sasl.password": secret, "sasl.oauthbearer.extensions": "a=" + secret})
     topic = [OffsetRange(worker.config_storage_topic, 0, 0, 40)]
     job = CountJob(TopicType.CONFIG, settings, topic, Isolation.READ_COMMITTED, 60.0, True)
-    counted = run_as_tasks(spark, [job], count_in_task, progress=Silent(), what="counting")
+    counted = run_as_tasks(spark, [job], type(job).run, progress=Silent(), what="counting")
     frame = read_kafka(spark, settings, topic, isolation=Isolation.READ_COMMITTED, client_id="test")
     frame.explain(True)
     counts = [counted[0][0].total().records, frame.groupBy("topic").count().collect()[0]["count"]]

@@ -34,7 +34,7 @@ from connect_share.worker_config import SHARING_PROPERTY, ClientSettings, Isolat
 from migrator.facts.manifest import Manifest, manifest_path
 from migrator.progress import Progress
 from spark_jobs import command_line
-from spark_jobs.generate_workload import GroupJob, write_group
+from spark_jobs.generate_workload import GroupJob, write_groups
 from spark_jobs.workload import WorkloadSize
 from tests.lab.benchmarks.migration_report import KIP, migration_report, migration_table, size_report
 from tests.lab.benchmarks.mirror_maker import mirror, partitions_of, programs, remove
@@ -297,7 +297,7 @@ def _fill(scene: Scene, size: WorkloadSize, progress: Progress) -> tuple[int, in
             ensure_topic(admin, topic_spec(own, topic_type))
     topics = tuple((topic_type, own.topic(topic_type)) for topic_type in TopicType)
     for group in range(size.groups):
-        write_group(GroupJob(size, group, topics, own.producer_settings()))
+        write_groups([GroupJob(size, group, topics, own.producer_settings())])
         progress.advance(1)
     for _, topic in topics:
         for _, key, (value, _) in _records(scene.source, topic):
