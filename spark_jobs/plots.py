@@ -47,7 +47,7 @@ _MARKERS: Final = "o^sDvP"
 _WIDTH: Final = 360.0
 """Of every plot, in points: about the width of a phone."""
 
-_COLUMNS: Final = 54
+_COLUMNS: Final = 52
 """Characters in the width of a plot."""
 
 _ROW: Final = 38.0

@@ -9,61 +9,13 @@ from typing import Literal
 
 from connect_share.startup import CostModel, StartSize
 from spark_jobs.startup.result import PHASES, Latency, Prediction, Scenario, Starts, StartupResult, Storm, Warmth
+from spark_jobs.startup.scenarios import chosen
 
 MODEL = CostModel(fixed_s=0.028, per_record_s=0.55e-6, per_byte_s=0.35e-9, per_own_record_s=6e-6, error=0.14)
 _JAVA = {"java": (0.21, 5.1e-6), "java-foreign": (0.23, 5.4e-6), "java-jar": (0.16, 0.42e-6)}
 _CLIENTS = {"plain-client": (0.9, 1.3e-6), "librdkafka": (0.016, 0.4e-6), "kcat": (0.075, 0.5e-6)}
+_STORES = {"config": 0.85, "status": 0.6, "offset": 0.97}
 _SHARES = (0.08, 0.1, 0.27, 0.38, 0.12, 0.05)
-
-
-_USUAL = ("python", "java-jar", "librdkafka")
-_WITH_JAVA = (*_USUAL, "java")
-_ALL = (*_WITH_JAVA, "java-foreign", "plain-client", "kcat")
-_KIP = {
-    "groups": 20,
-    "jobs": 5,
-    **dict.fromkeys(("config_records", "status_records", "offset_records"), 8_000),
-    "config_bytes": 32_000_000,
-    "status_bytes": 3_000_000,
-    "offset_bytes": 800_000,
-    "partitions": {"config": 1, "status": 5, "offset": 25},
-}
-
-
-def _scenario(name: str, title: str, series: str, **more: object) -> Scenario:
-    return Scenario.model_validate({**_KIP, "name": name, "title": title, "series": series, **more})
-
-
-def _of(records: tuple[int, int, int], config_bytes: int) -> dict[str, int]:
-    config, status, offset = records
-    counts = {"config_records": config, "status_records": status, "offset_records": offset}
-    return {**counts, "config_bytes": config_bytes, "status_bytes": status * 150, "offset_bytes": offset * 100}
-
-
-def _scenarios() -> list[tuple[Scenario, tuple[str, ...]]]:
-    """Give scenarios with the contenders that are measured on them."""
-    alone = {"groups": 1, "shared": False, **_of((400, 400, 400), 1_600_000)}
-    found = [
-        (_scenario("kip", "KIP-1173's workload: 20 groups of 5 sink jobs", "kip"), _ALL),
-        (_scenario("dedicated", "one of the KIP's groups, alone on dedicated topics", "sharing", **alone), _WITH_JAVA),
-        (_scenario("compacted", "the KIP's workload, compacted", "compaction", compacted=True), _USUAL),
-        (_scenario("zstd", "the KIP's workload, compressed with zstd", "compression", compression="zstd"), _USUAL),
-        (_scenario("lz4", "the KIP's workload, compressed with lz4", "compression", compression="lz4"), _USUAL),
-        (_scenario("transactions", "the KIP's workload, past markers", "transactions", transactions=True), _USUAL),
-    ]
-    for groups in (1, 10, 20, 100, 1_000):
-        of = _of((100 * groups, 200 * groups, 1_000 * groups), 99_000 * groups)
-        title = f"{groups:,} groups, {1_300 * groups:,} records"
-        contenders = (*_WITH_JAVA, "python-checkpoint") if groups == 1_000 else _WITH_JAVA
-        found.append((_scenario(f"groups-{groups}", title, "groups", **{**of, "groups": groups}), contenders))
-    for name, total in (("10k", 10_000), ("100k", 100_000), ("1m", 1_000_000)):
-        of = _of((total // 10, total // 5, total * 7 // 10), total * 60)
-        found.append((_scenario(f"records-{name}", f"{total:,} records of 20 groups", "records", **of), _USUAL))
-    for name, size in (("1k", 1_000), ("10k", 10_000), ("100k", 100_000)):
-        of = _of((1_000, 1_000, 1_000), 1_000 * size)
-        title = f"1,000 configs of {size // 1_000} kB on average"
-        found.append((_scenario(f"record-size-{name}", title, "record-size", **of), _USUAL))
-    return found
 
 
 def size_of(scenario: Scenario) -> StartSize:
@@ -98,21 +50,15 @@ def _seconds(scenario: Scenario, contender: str, warmth: Warmth) -> float:
 def _starts(dice: random.Random, scenario: Scenario, contender: str, warmth: Warmth) -> Starts:
     middle = _seconds(scenario, contender, warmth)
     seconds = [middle * dice.lognormvariate(0, 0.12) for _ in range(5 if warmth == "cold" else 15)]
-    stores = contender.startswith(("python", "java"))
+    phases = zip(PHASES, _SHARES, strict=True) if contender.startswith("python") else ()
+    stores = _STORES.items() if contender.startswith(("python", "java")) else ()
     return Starts(
         scenario=scenario.name,
         contender=contender,
         warmth=warmth,
         seconds=seconds,
-        phases={phase: [each * share for each in seconds] for phase, share in zip(PHASES, _SHARES, strict=True)}
-        if contender.startswith("python")
-        else {},
-        topics={
-            topic: [each * share for each in seconds]
-            for topic, share in (("config", 0.85), ("status", 0.6), ("offset", 0.97))
-        }
-        if stores
-        else {},
+        phases={phase: [each * share for each in seconds] for phase, share in phases},
+        topics={topic: [each * share for each in seconds] for topic, share in stores},
         cpu_seconds=[each * 0.8 for each in seconds],
         peak_bytes=[round(3e7 + 0.2 * size_of(scenario).bytes) for _ in seconds],
         size=size_of(scenario),
@@ -122,11 +68,11 @@ def _starts(dice: random.Random, scenario: Scenario, contender: str, warmth: War
 @cache
 def a_result(seed: int = 1) -> StartupResult:
     dice = random.Random(seed)
-    chosen = _scenarios()
+    plans = chosen("full", None)
     starts = [
-        _starts(dice, scenario, contender, warmth)
-        for scenario, contenders in chosen
-        for contender in contenders
+        _starts(dice, plan.scenario, contender, warmth)
+        for plan in plans
+        for contender in plan.contenders
         for warmth in _warmths(contender)
     ]
     storms = []
@@ -160,14 +106,15 @@ def a_result(seed: int = 1) -> StartupResult:
         for groups in (1, 20)
         for contender, middle in (("python", 0.0021), ("java", 0.0027))
     ]
-    plain = [each for each, _ in chosen if each.compression == "none" and not each.transactions]
+    scenarios = [plan.scenario for plan in plans]
+    plain = [each for each in scenarios if each.compression == "none" and not each.transactions]
     cold = {
         each.scenario: statistics.median(each.seconds)
         for each in starts
         if (each.contender, each.warmth) == ("python", "cold")
     }
     return StartupResult(
-        scenarios=[scenario for scenario, _ in chosen],
+        scenarios=scenarios,
         starts=starts,
         storms=storms,
         latencies=latencies,
