@@ -44,6 +44,8 @@ def test_statuses_written_anew_are_compared_by_state() -> None:
     (line,) = compare_restart(_BEFORE, _AGAIN, _NEW)
     assert line.differences == ()
     assert line.before == line.again is not None
+    (line,) = compare_restart({}, _AGAIN, _NEW)  # deleted before, and back
+    assert line.differences == ("only in REST again",)
 
 
 _CHANGES: list[tuple[Callable[[ConnectorView], ConnectorView | None], str]] = [
@@ -66,11 +68,6 @@ def test_what_is_not_as_it_was_is_named(change: Callable[[ConnectorView], Connec
     changed = change(_AGAIN["a.b"])
     (line,) = compare_restart(_BEFORE, {} if changed is None else {"a.b": changed}, _NEW)
     assert line.differences == (told,)
-
-
-def test_a_deleted_connector_that_is_back_is_named() -> None:
-    (line,) = compare_restart({}, _AGAIN, _NEW)
-    assert line.differences == ("only in REST again",)
 
 
 _STATE = DataState(ends={"t": 600, "idle": 600}, files={"sink": b"one\ntwo\n", "paused": b"one\n"})
@@ -109,11 +106,8 @@ def test_wrong_records_of_a_running_source_are_named(values: tuple[bytes | None,
     assert _topics(t=values)["t"].differences == (told,)
 
 
-def test_records_of_a_source_that_does_not_run_are_named() -> None:
+def test_records_of_the_start_and_of_a_source_that_does_not_run_are_named() -> None:
     assert _topics(idle=(_LINE,))["idle"].differences == ("1 records that nobody appended",)
-
-
-def test_records_written_by_the_start_are_named() -> None:
     started = replace(_STATE, ends={"t": 1200, "idle": 600})
     assert _topics(started=started)["t"].differences == ("600 records written by the start",)
 
@@ -142,11 +136,8 @@ def test_wrong_content_of_a_sinks_file_is_named(content: bytes, told: str) -> No
     assert _files(sink=content)["sink"].differences == (told,)
 
 
-def test_what_a_paused_sink_writes_is_named() -> None:
+def test_what_a_paused_sink_and_the_start_write_is_named() -> None:
     assert _files(paused=b"one\nswordfish\n")["paused"].differences == ("1 lines that nobody appended",)
-
-
-def test_a_file_changed_by_the_start_is_named() -> None:
     started = replace(_STATE, files={**_STATE.files, "sink": b"one\ntwo\none\n"})
     assert _files(started=started)["sink"].differences == ("changed by the start",)
 
@@ -211,6 +202,9 @@ def test_the_last_lines_say_that_all_is_equal() -> None:
         f"  and since then:    {since}",
         "  equal: yes",
     ]
+    assert summary_lines([_RIGHT], [_group()], [_PLAIN])[0] == (
+        "differs: shared-configs: 4 of 6 keys without a group's prefix"
+    )
 
 
 _WRONG = [
@@ -234,11 +228,6 @@ def test_each_part_that_is_wrong_makes_the_group_unequal(wrong: dict[str, object
     assert group.differences == (told,)
     assert not group.equal
     assert summary_lines([_RIGHT], [group])[-2:] == [f"  differs: {told}", "  equal: no"]
-
-
-def test_plain_keys_are_named_before_the_groups() -> None:
-    lines = summary_lines([_RIGHT], [_group()], [_PLAIN])
-    assert lines[0] == "differs: shared-configs: 4 of 6 keys without a group's prefix"
 
 
 def test_no_value_leaves_the_checks() -> None:

@@ -132,21 +132,14 @@ def a_result(factor: float = 1.0) -> StartupResult:
         for groups, ours_s in ((1, 0.01 * factor), (20, 0.015 * factor**2)):
             latencies.append(Latency(contender="python", store=store, groups=groups, seconds=[ours_s]))
             latencies.append(Latency(contender="java", store=store, groups=groups, seconds=[0.01]))
-    failed = 0 if factor == 1 else 1
+    storms = [
+        Storm(scenario="kip", starts=100, at_once=at_once, seconds=[0.1], wall_seconds=wall_s, cpu_seconds=9)
+        for at_once, wall_s in ((1, 10), (2, 13 * factor))
+    ]
+    storms[1] = storms[1].model_copy(update={"failed": int(factor != 1)})
     return StartupResult(
         starts=[*ours, *others],
-        storms=[
-            Storm(scenario="kip", starts=100, at_once=1, seconds=[0.1], wall_seconds=10, cpu_seconds=9),
-            Storm(
-                scenario="kip",
-                starts=100,
-                at_once=2,
-                seconds=[0.1],
-                wall_seconds=13 * factor,
-                cpu_seconds=9,
-                failed=failed,
-            ),
-        ],
+        storms=storms,
         latencies=latencies,
         predictions=[
             Prediction(scenario="a", size=SIZES[0], predicted_seconds=1.29 * factor, measured_seconds=1),
@@ -182,6 +175,8 @@ VERSIONS = {"kafka": "4.3.1"}
 
 
 def test_a_run_finds_what_it_has_kept(tmp_path: Path) -> None:
+    assert resume.versions() == resume.versions()
+    assert "+" in resume.versions()["connect_share"]  # names the code
     file = tmp_path / "made" / "result.json"
     empty = resume.load(file, MACHINE, VERSIONS)
     assert (empty.machine, empty.versions, empty.starts) == (MACHINE, VERSIONS, [])
@@ -227,13 +222,6 @@ def test_what_does_not_belong_together_is_not_mixed(tmp_path: Path, content: str
     with pytest.raises(ConfigError, match=words):
         resume.load(file, MACHINE, VERSIONS)
     assert file.read_text() == content
-
-
-def test_our_own_version_names_the_code() -> None:
-    found = resume.versions()
-    assert found == resume.versions()
-    assert "+" in found["connect_share"]
-    assert found["librdkafka"]
 
 
 def test_the_demo_shows_medians() -> None:
