@@ -30,20 +30,10 @@ def _moved_plot(topics: Sequence[MovedTopic]) -> Markup:
     bars = []
     for topic_type in TopicType:
         parts = [topic for topic in topics if topic.topic_type is topic_type]
-        bars.append(
-            plots.Bar(
-                parts[0].shared_topic if parts else topic_type.value,
-                f"{sum(topic.records_written for topic in parts):,} records",
-                [
-                    (
-                        topic.records_written,
-                        f"{topic.cluster_group_id}: {topic.records_written:,}",
-                        groups.index(topic.cluster_group_id) + 1,
-                    )
-                    for topic in parts
-                ],
-            )
-        )
+        label = parts[0].shared_topic if parts else topic_type.value
+        written = [(topic.cluster_group_id, topic.records_written) for topic in parts]
+        pieces = [(records, f"{group}: {records:,}", groups.index(group) + 1) for group, records in written]
+        bars.append(plots.Bar(label, f"{sum(records for _, records in written):,} records", pieces))
     return plots.bars("records of each cluster group in the shared topics", bars, legend=groups)
 
 

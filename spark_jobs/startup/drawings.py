@@ -46,9 +46,8 @@ def predictions_plot(title: str, predictions: Sequence[tuple[str, Prediction]], 
     """Return what was predicted of each size, with the range of its error, and what was measured."""
     rows = []
     for label, each in predictions:
-        low = high = each.predicted_seconds
-        if model is not None:
-            low, high = low / (1 + model.error), high * (1 + model.error)
+        factor = 1.0 if model is None else 1 + model.error
+        low, high = each.predicted_seconds / factor, each.predicted_seconds * factor
         rows.append(
             plots.Strip(
                 label,

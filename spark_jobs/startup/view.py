@@ -223,8 +223,9 @@ def _measured(result: StartupResult, scenario: str) -> list[Measured]:
             continue
         topics = {name: spread(value for each in entries for value in each.topics.get(name, ())) for name in STORES}
         phases: dict[str, list[float]] = {}
-        for phase, values in ((phase, values) for each in entries for phase, values in each.phases.items()):
-            phases.setdefault(phase, []).extend(value for value in values if value == 0 or drawable(value))
+        for each in entries:
+            for phase, values in each.phases.items():
+                phases.setdefault(phase, []).extend(value for value in values if value == 0 or drawable(value))
         cpu = spread(value for each in entries for value in each.cpu_seconds)
         peaks = [peak for each in entries for peak in each.peak_bytes]
         found.append(
