@@ -33,7 +33,7 @@ def wrong_protocol(settings: ClientSettings) -> str | None:
             speaks, use = ("plaintext", "PLAINTEXT, or SASL_PLAINTEXT") if wants_tls else ("TLS", "SSL, or SASL_SSL")
             return (
                 f"security.protocol is {protocol.upper()} and {host}:{port} speaks {speaks}; set security.protocol to {use} "
-                f"where one has to log in"
+                f"that needs a login"
             )
         if speaks_tls is not None:
             return None

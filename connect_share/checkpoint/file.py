@@ -99,9 +99,9 @@ def read_checkpoint(path: Path) -> Checkpoint | None:
             found = os.fstat(file.fileno())
             # The user who can write it decides what is believed.
             if not stat.S_ISREG(found.st_mode) or found.st_uid not in (0, os.geteuid()):
-                raise CheckpointRejected("it is no file of the user that runs this")
+                raise CheckpointRejected("it belongs to another user, or is not a regular file")
             if found.st_mode & stat.S_IWOTH:
-                raise CheckpointRejected("everybody may write it")
+                raise CheckpointRejected("every user may write to it")
             data = file.read()
     except FileNotFoundError:
         return None
@@ -119,7 +119,7 @@ def read_checkpoint(path: Path) -> Checkpoint | None:
         return Checkpoint.model_validate(_with_numbers(json.loads(body)))
     except (ValidationError, ValueError, TypeError, AttributeError, KeyError, RecursionError):
         # The parser's own words would quote what is in the file.
-        raise CheckpointRejected("it is not as this version writes checkpoints") from None
+        raise CheckpointRejected("its content is not valid for this version") from None
 
 
 def _with_numbers(plain: Any) -> Any:

@@ -60,11 +60,11 @@ def why_not_usable(saved: TopicCheckpoint, now: TopicNow, *, age_ms: int) -> str
         == set(saved.leader_epochs)
         == set(now.log_starts)
     ):
-        return f"the partitions of topic {where} are others"
+        return f"topic {where} has other partitions now"
     if age_ms < 0:
-        return "it is of the future: a clock was set back"
+        return "its time is in the future: a clock was set back"
     if now.delete_retention_ms is None:
-        return f"the delete.retention.ms of topic {where} could not be learnt"
+        return f"the delete.retention.ms of topic {where} could not be read"
     if age_ms * 2 >= now.delete_retention_ms:
         return f"it is older than half of delete.retention.ms={now.delete_retention_ms} of topic {where}"
     for partition in sorted(partitions):

@@ -169,7 +169,7 @@ def _change(admin: Admin, changes: Mapping[str, list[SettingChange]], out: Outpu
         for change in wanted:
             if now.get(change.setting, change.old) != change.old:
                 raise ConnectShareError(
-                    f"{topic}: {change.setting} has become {now[change.setting]} since it was read; run this again"
+                    f"{topic}: {change.setting} changed to {now[change.setting]} since it was read; run this again"
                 )
     for topic, wanted in changes.items():
         admin.alter_topic_configs(topic, {change.setting: change.new for change in wanted})

@@ -26,7 +26,7 @@ def add_to(nouns: Nouns) -> None:
     """Add ``check topics``."""
     parser = nouns.add_parser(
         "topics",
-        help="do the topics have their replicas, and can all go on if a broker fails?",
+        help="do the topics have their replicas, and do writes continue if a broker fails?",
         description="Check the topics of a worker, __consumer_offsets and __transaction_state: replicas, racks, "
         "min.insync.replicas, leaders, cleanup.policy. Reads only. Exit code 1 if something is found.",
     )

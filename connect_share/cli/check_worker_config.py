@@ -36,7 +36,7 @@ def add_to(nouns: Nouns) -> None:
     parser = nouns.add_parser(
         "worker-config",
         help="is a Java worker's file right for topic sharing?",
-        description="Tell whether a Java worker's file is right for topic sharing, and what to add. "
+        description="Check a Java worker's file for topic sharing, and say what to add. "
         "Reads only; exit code 1 if something is wrong, warnings allowed.",
     )
     parser.add_argument("file", metavar="FILE", type=Path, help="properties file of a Java worker")
@@ -47,7 +47,7 @@ def add_to(nouns: Nouns) -> None:
         action="append",
         default=[],
         help="folder with the jars of the worker's own class path, may be repeated; "
-        "$KAFKA_HOME/libs by default; CLASSPATH is looked at too",
+        "$KAFKA_HOME/libs by default; CLASSPATH is searched too",
     )
     parser.add_argument("--offline", action="store_true", help="do not ask the cluster for the group's connectors")
     add_output(parser, _TIMEOUT_S)
@@ -191,6 +191,6 @@ def _report(
         shown = (plural(number, severity.value) for severity, number in counts.items())
         verdict += f" ({', '.join(shown)})"
     if connectors is not None:
-        verdict += f"; {plural(connectors, 'connector')} looked at"
+        verdict += f"; {plural(connectors, 'connector')} checked"
     out.lines(verdict)
     return code

@@ -129,7 +129,7 @@ def _fold(
         contents.records[group] += 1
     if beyond:
         contents.notes.append(
-            f"{topic} has more than {MOST_GROUPS} groups: {beyond} record(s) of those that came last were not looked at; "
+            f"{topic} has more than {MOST_GROUPS} groups: {beyond} record(s) of the last ones were not checked; "
             "--group shows any of them"
         )
     contents.groups = {group: fold.snapshot() for group, fold in folds.items()}

@@ -49,7 +49,7 @@ def describe_connector(arguments: argparse.Namespace, out: Output) -> int:
     if not found:
         known = ", ".join(shown_group(group) for group in contents.groups()) or "none with records"
         raise ConnectShareError(
-            f"no connector {arguments.connector!r} (groups looked at: {known}); get connectors lists those there are"
+            f"no connector {arguments.connector!r} (groups checked: {known}); get connectors lists all connectors"
         )
     if out.is_json:
         out.json({"connectors": found})

@@ -93,7 +93,7 @@ def read_contents(
         for note in topic.notes:
             out.note(note)
         if topic.unrecognized:
-            out.note(f"{topic.topic}: {plural(topic.unrecognized, 'record')} passed over, no key of Connect")
+            out.note(f"{topic.topic}: {plural(topic.unrecognized, 'record')} ignored: their keys are not Connect's")
     return contents
 
 
@@ -248,7 +248,7 @@ _NOUNS: Final = {
     "tasks": (get_tasks, "tasks with state and worker"),
     "offsets": (
         get_offsets,
-        "source offsets by connector and source partition (values included: they are what is asked for)",
+        "source offsets by connector and source partition (offset values are shown)",
     ),
     "statuses": (get_statuses, "statuses of connectors and tasks as they were written"),
 }

@@ -18,7 +18,7 @@ def add_to(verbs: Nouns) -> None:
     """Add ``worker-jar``, which is a verb without nouns."""
     parser = verbs.add_parser(
         "worker-jar",
-        help="hand out the jar that gives topic sharing to Java workers",
+        help="show or copy the jar that gives topic sharing to Java workers",
         description="Print where the jar for unmodified Java workers (2.8 to 4.3) is, or copy it to where they find it.",
     )
     parser.add_argument("--to", metavar="DIR", type=Path, help="copy the jar into this folder, such as Kafka's libs")

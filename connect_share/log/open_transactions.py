@@ -54,7 +54,7 @@ class OpenTransaction:
         return (
             f"a transaction is open at {self.topic}[{self.partition}]@{self.start_offset}. {self._claim()}. It ends when it "
             f"is committed or aborted, at the latest after its transaction.timeout.ms (a minute by default), also if its "
-            f"producer is dead: wait. If it stays for longer, it hangs. Who it is says the broker, by producer id and epoch: "
+            f"producer is dead: wait. If it stays for longer, it hangs. The broker shows the producer id and epoch: "
             f"{tool} describe-producers {place}; stop that producer, then {tool} abort {place} "
             f"--start-offset {self.start_offset}"
         )
@@ -62,14 +62,12 @@ class OpenTransaction:
     def _claim(self) -> str:
         """Return what the key of the first record says; anybody who may write to the topic can choose it."""
         if self.plain:
-            return (
-                "By the key of its first record it claims to be of a cluster with plain keys, transactional id unknown"
-            )
+            return "The key of its first record is that of a cluster with plain keys, transactional id unknown"
         if self.cluster_group_id is None:
             return "Its first record is no record of Connect, transactional id unknown"
         group, leader = str(self.cluster_group_id), shown(f"connect-cluster-{self.cluster_group_id}")
         task = "" if self.connector is None else f"{shown(f'{group}-{self.connector}-<task>')} of a source task or "
-        claim = f"it claims to be of cluster group {shown(group)}, transactional id {task}{leader}"
+        claim = f"it appears to belong to cluster group {shown(group)}, transactional id {task}{leader}"
         return f"By the key of its first record {claim}"
 
 

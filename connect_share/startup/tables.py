@@ -152,7 +152,7 @@ def _model(found: StartupProfile, out: Output) -> None:
         f"seconds by the cost model of {when} ({machine or 'unknown machine'}), right within {fitted.model.error:.0%}"
     )
     if found.model_name == SHIPPED_NAME:
-        text += "; on another machine only ratios hold, --model takes a benchmark of your own"
+        text += "; on another machine only ratios hold, --model uses your own benchmark"
     out.lines("", text)
 
 

@@ -91,7 +91,7 @@ class CountPlan:
                     configs[topic_type] = admin.topic_configs(topic)
                 except AuthorizationError as exc:
                     configs[topic_type] = None
-                    notes.append(f"nothing is advised for {topic}: {exc}")
+                    notes.append(f"no advice for {topic}: {exc}")
         ranges = {topic_type: each for topic_type, (each, _) in found.items()}
         return cls(topic_set, ranges, configs, notes, time.time_ns() // 1_000_000, timeout_s)
 

@@ -32,9 +32,9 @@ class TwoClusters:
         """Return a warning and what to do; worker ids come from the topic and are escaped."""
         one, other = (f"{ascii(worker)[1:-1]} (generation {number})" for worker, number in (self.first, self.second))
         return (
-            f"two Connect clusters with plain keys seem to share topic {topic}: workers {one} and {other} take turns in it. "
-            f"Each runs the other's connectors and overwrites its state; take them apart with connect-share-migrate plan "
-            f"--assign, or give one of them topics of its own"
+            f"two Connect clusters with plain keys seem to share topic {topic}: workers {one} and {other} write to it "
+            f"alternately. Each runs the other's connectors and overwrites its state; take them apart with "
+            f"connect-share-migrate plan --assign, or give one of them topics of its own"
         )
 
 

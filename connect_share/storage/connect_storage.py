@@ -166,7 +166,7 @@ class ConnectStorage:
             raise UsageError(
                 f"exactly.once.source.support is enabled, but an offset writer of connector {connector!r} would write "
                 "outside of the transaction in which a task writes its records: write offsets with the task's own "
-                "transactional producer, or say transactional=False where at least once is enough"
+                "transactional producer, or use transactional=False if at least once is enough"
             )
         store = self._running.connector_offsets.store_of(connector)
         return OffsetStorageWriter(store, connector, cluster_group_id=self._group)

@@ -72,7 +72,7 @@ class LiveMembersGuard:
         if members:
             raise LiveMembersError(
                 f"{members} live Connect workers are members of group {self._group_id!r}: two writers would "
-                "overwrite each other. Stop the workers, or use allow_live_members=True if you know better"
+                "overwrite each other. Stop the workers, or use allow_live_members=True if no worker writes"
             )
 
     def _await_answer(self, within_s: float, later_than_s: float) -> None:

@@ -81,7 +81,7 @@ def start_storage(options: StorageOptions, life: StorageLife, stack: ExitStack) 
         except CheckpointRejected as rejected:
             full_read_reason = str(rejected)
             _logger.info(
-                "Reading everything instead of going on from checkpoint %s: %s", options.checkpoint, full_read_reason
+                "Reading everything instead of restarting from checkpoint %s: %s", options.checkpoint, full_read_reason
             )
     return StorageStart(options, life, stack, admin, began).from_the_beginning(full_read_reason)
 
@@ -153,8 +153,8 @@ class StorageStart:
             return self._run(facts, reader, settings=settings, checkpoint=checkpoint)
         except (BrokerError, LookupError, TypeError, ValueError, AttributeError) as error:
             reason = error if isinstance(error, BrokerError) else type(error).__name__
-            _logger.warning("Reading everything, going on from checkpoint %s failed: %s", path, reason)
-            raise CheckpointRejected("going on from it failed") from error
+            _logger.warning("Reading everything, restarting from checkpoint %s failed: %s", path, reason)
+            raise CheckpointRejected("restarting from it failed") from error
 
     def _shared_reader(
         self, starts: Mapping[str, Mapping[int, int]], *, from_the_beginning: bool

@@ -132,7 +132,7 @@ def own_offsets_worker_config(
 
 def _text(connector: str, name: str, value: object) -> str:
     if not isinstance(value, str):
-        raise _refused(connector, name, "is no text; every value of a connector's configuration is a string")
+        raise _refused(connector, name, "is not text; every value of a connector's configuration is a string")
     if len(value) > _VALUE_LIMIT or "\0" in value or _UNPAIRED.search(value):
         raise _refused(connector, name, f"has more than {_VALUE_LIMIT} characters, or characters that no setting has")
     if has_reference(value):
@@ -146,7 +146,7 @@ def _check_topic(worker_config: WorkerConfig, connector: str, topic: str) -> Non
     if not topic:
         raise _refused(connector, OWN_TOPIC_PROPERTY, "is blank; name a topic or leave it out")
     if not is_topic_name(topic):
-        raise _refused(connector, OWN_TOPIC_PROPERTY, "is no name that a topic can have")
+        raise _refused(connector, OWN_TOPIC_PROPERTY, "is not a legal topic name")
     for other in (TopicType.CONFIG, TopicType.STATUS):
         if topic == worker_config.topic(other):
             raise _refused(

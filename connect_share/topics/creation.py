@@ -133,7 +133,7 @@ def await_in_sync(
         if found and replicas is not None and fewest < replicas:
             raise ReplicationFactorError(
                 f"topic {topic!r} was created with {fewest} replicas although {replicas} were asked for: this cluster "
-                f"decides by itself; set the replication factor to {fewest} if that is meant, else delete the topic",
+                f"chose the number itself; set the replication factor to {fewest} to accept it, or delete the topic",
                 topic=topic,
             )
         short = [partition for partition in found if partition.leader is None or partition.missing]

@@ -175,7 +175,7 @@ def _of_partition(
         down = [broker for broker in partition.missing if broker not in racks]
         missing = _of(partition.missing)
         what = f"has {len(partition.isr)} of {len(partition.replicas)} replicas in sync, missing {missing}"
-        remedy = f"start {_of(down)}" if down else f"look at the logs of {missing}: it is up, but does not follow"
+        remedy = f"start {_of(down)}" if down else f"look at the logs of {missing}: it is up, but does not replicate"
         yield watched.finding(FindingKind.UNDER_REPLICATED, what, remedy, partition.id)
     count = len(partition.replicas)
     if watched.replicas is not None and count < watched.replicas:

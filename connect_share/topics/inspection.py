@@ -116,7 +116,7 @@ def _asked(admin: Admin, watched: Sequence[WatchedTopic], notes: list[str]) -> t
         except AuthorizationError as exc:
             if not topic.internal and topic not in seen:
                 raise
-            notes.append(f"{topic.topic} was not checked whole: {exc}")
+            notes.append(f"{topic.topic} was checked only in part: {exc}")
     return ClusterFacts(admin.brokers(), topics, configs, admin.bootstrap_servers), seen
 
 

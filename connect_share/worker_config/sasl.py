@@ -47,7 +47,7 @@ def translate_sasl(java: Mapping[str, str]) -> dict[str, str]:
         return _oauth(java, module)
     expected = "PlainLoginModule" if mechanism == "PLAIN" else "ScramLoginModule"
     if module is None or module.short_name != expected:
-        raise refusal("sasl.jaas.config", f"has to name {expected} for sasl.mechanism {mechanism}")
+        raise refusal("sasl.jaas.config", f"must name {expected} for sasl.mechanism {mechanism}")
     if module.options.get("tokenauth", "").lower() == "true":
         raise refusal("sasl.jaas.config", ": delegation tokens (tokenauth) are not supported by this client")
     if not module.options.get("username") or "password" not in module.options:
@@ -73,16 +73,16 @@ def _login_module(java: Mapping[str, str], mechanism: str) -> LoginModule | None
 
 def _oauth(java: Mapping[str, str], module: LoginModule | None) -> dict[str, str]:
     if module is not None and module.short_name != "OAuthBearerLoginModule":
-        raise refusal("sasl.jaas.config", "has to name OAuthBearerLoginModule for sasl.mechanism OAUTHBEARER")
+        raise refusal("sasl.jaas.config", "must name OAuthBearerLoginModule for sasl.mechanism OAUTHBEARER")
     options = {} if module is None else module.options
     for name in java:
         if name.startswith(_OAUTH_REFUSED) and java[name].strip():
-            raise refusal(name, "cannot be honoured by this client; use client credentials (clientId, clientSecret)")
+            raise refusal(name, "is not supported by this client; use client credentials (clientId, clientSecret)")
     for name in options:
         if name.startswith("ssl."):
             raise refusal(
                 "sasl.jaas.config",
-                f": option {name} cannot be honoured by this client; "
+                f": option {name} is not supported by this client; "
                 f"put the token endpoint's CA into the system's trust store",
             )
     out = {"sasl.mechanism": "OAUTHBEARER"}

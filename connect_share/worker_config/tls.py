@@ -48,10 +48,10 @@ def translate_tls(java: Mapping[str, str]) -> dict[str, str]:
     """
     for name, remedy in _REFUSED.items():
         if java.get(name, "").strip():
-            raise refusal(name, f"cannot be honoured by this client; {remedy}")
+            raise refusal(name, f"is not supported by this client; {remedy}")
     for name in ("ssl.trustmanager.algorithm", "ssl.keymanager.algorithm"):
         if java.get(name, "").strip() not in _JVM_ALGORITHMS:
-            raise refusal(name, "cannot be honoured by this client; leave it out")
+            raise refusal(name, "is not supported by this client; leave it out")
     out: dict[str, str] = {}
     for name in ("ssl.enabled.protocols", "ssl.protocol"):
         wanted = {part.strip() for part in java.get(name, "").split(",") if part.strip()}
@@ -83,7 +83,7 @@ def _store_kind(name: str, location: str) -> str:
     try:
         # Reading a named pipe would block, and a connector's configuration can name one.
         if not stat.S_ISREG(Path(location).stat().st_mode):
-            raise refusal(name, f": {location} is no regular file")
+            raise refusal(name, f": {location} is not a regular file")
         with Path(location).open("rb") as file:
             content = file.read(_STORE_LIMIT_BYTES)
     except OSError as exc:

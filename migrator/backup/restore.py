@@ -39,7 +39,7 @@ class RestoreRequest:
     Attributes:
         connector: exact name of the only connector wanted.
         from_group: ``group.id`` of the cluster whose records are meant.
-        from_plain: the records with plain keys are meant.
+        from_plain: restore the records with plain keys.
     """
 
     connector: str | None = None

@@ -54,10 +54,10 @@ def _after_interruption(arguments: argparse.Namespace) -> str:
     if arguments.command in _READ_ONLY or getattr(arguments, "dry_run", False):
         return "nothing was written to Kafka; the same command begins again"
     if arguments.command == "restore":
-        return "what was put back by then stays; the same command goes on from there"
+        return "what was restored so far stays; the same command continues"
     command = f"connect-share-migrate {arguments.command} {shlex.quote(str(arguments.plan))}"
     if arguments.command not in ("apply", "resume"):
-        return f"what was done by then stays; {command} goes on from there"
+        return f"what was done so far stays; {command} continues"
     try:
         path = manifest_path(arguments.plan)
         status = Manifest.load(path).status if path.exists() else None
@@ -66,7 +66,7 @@ def _after_interruption(arguments: argparse.Namespace) -> str:
     if status is None:
         return f"nothing was copied; {command} begins again"
     verb = "resume" if status is MigrationStatus.PLANNED else "verify"
-    return f"what was copied by then stays; next: connect-share-migrate {verb} {shlex.quote(str(arguments.plan))}"
+    return f"what was copied so far stays; next: connect-share-migrate {verb} {shlex.quote(str(arguments.plan))}"
 
 
 if __name__ == "__main__":

@@ -39,12 +39,12 @@ def build_parser() -> argparse.ArgumentParser:
     _add_survey(commands.add_parser("survey", help="facts before a plan: topics, groups, what a move would meet"))
     _add_plan(commands.add_parser("plan", help="check and write down what is to be done; writes nothing to Kafka"))
     _add_apply(commands.add_parser("apply", help="carry out a plan"))
-    _add_resume(commands.add_parser("resume", help="go on with an apply that did not end"))
+    _add_resume(commands.add_parser("resume", help="continue an apply that was interrupted"))
     _add_cutover(commands.add_parser("cutover", help="copy what is left, verify, fence and seal the old side"))
     rollback = commands.add_parser("rollback", help="remove what a plan has written")
     _add_undo(rollback, stays="that stays", shown="removed")
     _add_verify(commands.add_parser("verify", help="compare the state on both sides; exit 1 on a difference"))
-    _add_seal(commands.add_parser("seal", help="seal the old side alone: after a forgotten cutover, or in another way"))
+    _add_seal(commands.add_parser("seal", help="seal the old side only, for example after a forgotten cutover"))
     unseal = commands.add_parser("unseal", help="put the target states back at the old side; the copies stay")
     _add_undo(unseal, stays="the copies stay", shown="done")
     _add_restore(commands.add_parser("restore", help="put back what a backup holds, whole or one connector"))
@@ -120,7 +120,7 @@ def _add_plan(parser: argparse.ArgumentParser) -> None:
         "--mode",
         choices=("mirror", "state"),
         default="mirror",
-        help="mirror: record for record; state: what the records amount to, in Connect's own order",
+        help="mirror: record for record; state: the current state only, in Connect's own order",
     )
     parser.add_argument("--follow", action="store_true", help="the sources' workers may be alive until the cut-over")
     parser.add_argument("--dry-run", action="store_true", help="show the plan, write no file")
@@ -129,11 +129,11 @@ def _add_plan(parser: argparse.ArgumentParser) -> None:
 
 def _add_apply(parser: argparse.ArgumentParser) -> None:
     _add_plan_file(parser, engine=True)
-    parser.add_argument("--follow", action="store_true", help="go on mirroring until Ctrl-C or the cut-over")
+    parser.add_argument("--follow", action="store_true", help="mirror until Ctrl-C or the cut-over")
     parser.add_argument(
         "--isolation-proof",
         action="store_true",
-        help="note first what the destination holds of others, so that verify --isolation can prove it untouched",
+        help="first note the records of other groups at the destination, for verify --isolation",
     )
     parser.add_argument("--no-backup", action="store_true", help="write no backup first: nothing can be restored then")
     _add_yes(parser, dry_run="check everything, write nothing")
@@ -152,7 +152,7 @@ def _add_cutover(parser: argparse.ArgumentParser) -> None:
         "--seal",
         choices=("stop", "remove", "none"),
         help="stop: every connector at the source gets the target state STOPPED; remove: the originals are removed; "
-        "none. Default: remove where originals lie beside their copies, else stop",
+        "none. Default: remove if originals and copies are in the same topics, else stop",
     )
     parser.add_argument(
         "--timeout",
@@ -207,7 +207,7 @@ def _add_restore(parser: argparse.ArgumentParser) -> None:
         help="worker file of where the records go; sharing enabled there: keys with its group.id as prefix",
     )
     parser.add_argument("--connector", metavar="NAME", help="this connector only; names are exact")
-    parser.add_argument("--from-group", metavar="GROUP", help="the cluster in the backup whose records are meant")
-    parser.add_argument("--from-plain", action="store_true", help="the records with plain keys are meant")
+    parser.add_argument("--from-group", metavar="GROUP", help="restore the records of this group of the backup")
+    parser.add_argument("--from-plain", action="store_true", help="restore the records with plain keys")
     _add_yes(parser, dry_run="show what would change, write nothing")
     _add_output(parser)

@@ -113,7 +113,7 @@ def _topic_notes(topics: Sequence[TopicSurvey]) -> list[str]:
         if topic.illegal_keys:
             notes.append(f"{topic.topic}: {topic.illegal_keys:,} record(s) whose key Connect does not write there")
         notes += [
-            f"{_name(group.group)} in {topic.topic}: {group.unreadable_headers:,} record(s) cannot be carried whole, for the "
+            f"{_name(group.group)} in {topic.topic}: {group.unreadable_headers:,} record(s) cannot be copied completely: the "
             f"name of a header is not UTF-8; the first is {group.first_unreadable}"
             for group in topic.groups
             if group.unreadable_headers
@@ -134,7 +134,7 @@ def _group_notes(groups: Sequence[GroupSurvey]) -> list[str]:
         for text, names in (
             ("an offsets topic of their own", [c.name for c in group.connectors if c.own_offsets_topic]),
             ("tasks that Connect does not see, put in order by --mode state", _in(group, "heals")),
-            ("task configurations that are not all there, made anew by workers", _in(group, "leaves_without_tasks")),
+            ("missing task configurations, which workers will make again", _in(group, "leaves_without_tasks")),
             (
                 "tasks counted for exactly-once fencing",
                 [c.name for c in group.connectors if c.fenced_tasks is not None],
@@ -146,13 +146,13 @@ def _group_notes(groups: Sequence[GroupSurvey]) -> list[str]:
             places = ", ".join(f"{each.connector!r} {each.property}" for each in group.secrets)
             notes.append(
                 f"{whose}: {len(group.secrets)} secret(s) in clear text in connectors ({places or 'none'}), "
-                f"{group.secrets_in_tasks} in tasks; everybody reads them who may read the topic"
+                f"{group.secrets_in_tasks} in tasks; every reader of the topic can see them"
             )
         if group.two_clusters is not None:
             notes.append(group.two_clusters)
         if group.group is None and len(group.group_ids) > 1:
             notes += [
-                f"{whose}: {connector.name!r} was run by {', '.join(connector.worker_ids) or 'nobody known'}"
+                f"{whose}: {connector.name!r} was run by {', '.join(connector.worker_ids) or 'unknown workers'}"
                 for connector in group.connectors
             ]
     return notes

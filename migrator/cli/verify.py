@@ -17,8 +17,8 @@ from migrator.verify.verification import verify_plan
 SHOWN_DIFFERENCES: Final = 50
 
 _VERDICTS: Final = {
-    BystanderVerdict.TOUCHED: "touched: records are gone or others than before",
-    BystanderVerdict.UNCLEAR: "unclear: compaction has removed what would prove it",
+    BystanderVerdict.TOUCHED: "touched: records are missing or changed",
+    BystanderVerdict.UNCLEAR: "unclear: compaction has removed the evidence",
     BystanderVerdict.WROTE_SINCE: "wrote itself since",
     BystanderVerdict.EQUAL: "equal",
 }
@@ -69,7 +69,9 @@ def isolation_lines(report: BystanderReport) -> list[str]:
         else:
             lines += [f"{text}: {_group_line(group)}" for group in groups]
     lines.append(
-        "isolated: nobody else was touched" if report.isolated else "not proven that nobody else was touched: see above"
+        "isolated: no other group was changed"
+        if report.isolated
+        else "not proven that no other group was changed: see above"
     )
     return lines
 

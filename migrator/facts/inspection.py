@@ -86,7 +86,7 @@ def require_same_cluster(admin: Admin, expected_id: str | None, path: str) -> No
     if expected_id is not None and found != expected_id:
         raise PlanRejectedError(
             f"{path} leads to the Kafka cluster {found}, but {expected_id} holds the topics: correct the file, or "
-            "make a new plan if the change is meant"
+            "make a new plan if the change is intended"
         )
 
 

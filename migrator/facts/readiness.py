@@ -97,7 +97,7 @@ def _require_empty(run: MigrationRun, opened: Opened, progress: Progress) -> Non
         raise AlreadyAppliedError(
             f"an earlier apply of this plan was interrupted after {len(run.manifest.evidence)} of "
             f"{run.manifest.slices_planned} slices ({run.manifest_path}) and left records behind: connect-share-migrate "
-            f"resume goes on from there ({error})"
+            f"resume continues ({error})"
         ) from error
 
 

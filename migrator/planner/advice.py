@@ -173,7 +173,7 @@ def _end_of(moves: Sequence[PlannedMove], destination: Destination) -> str:
         for move in moves
         for topic_type, topic in topics.items()
     ):
-        return f"{fence}remove the originals, which lie beside their copies"
+        return f"{fence}remove the originals, which are in the same topics as their copies"
     return f"{fence}seal the source, so that a worker that is started there by mistake runs nothing"
 
 

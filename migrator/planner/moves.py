@@ -174,7 +174,7 @@ def _refuse_contradictions(moves: Sequence[PlannedMove], intent: Intent) -> None
         if count > 1:
             raise ConfigError(
                 f"{count} sources would become {becomes} and be merged: give one destination worker file for each "
-                "source, each with a group.id of its own, or --merge if that is meant",
+                "source, each with a group.id of its own, or --merge if you want one group",
                 property_name="group.id",
             )
 
@@ -209,5 +209,5 @@ def refuse_same_topics(moves: Sequence[PlannedMove], destination_cluster: str | 
             if other is not move and (move.only_connectors is None or move.only_connectors == other.only_connectors):
                 raise ConfigError(
                     f"{topic} is used by {other.source_file} and by {move.source_file} with the same keys: records do "
-                    "not show which of the two wrote them; --assign says which connector belongs to which"
+                    "not show which of the two wrote them; assign the connectors with --assign"
                 )

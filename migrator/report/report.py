@@ -135,7 +135,7 @@ def _summary(plan: MigrationPlan, manifest: Manifest | None) -> list[Row]:
             ("engine", manifest.engine),
             ("copy began", _time(manifest.started_at_ms)),
             ("copy ended", _time(manifest.finished_at_ms)),
-            ("gone on with after an interruption", f"{manifest.resumed} times"),
+            ("resumed after an interruption", f"{manifest.resumed} times"),
             ("records written", manifest.records_written),
         ]
     return lines

@@ -65,8 +65,8 @@ _EXPLANATIONS: Final[Mapping[SkipReason, str]] = {
     SkipReason.ALREADY_PREFIXED: "carries the prefix of a cluster group where plain keys are taken",
     SkipReason.PLAIN_KEY: "has a plain key where keys of named cluster groups are taken",
     SkipReason.FOREIGN_GROUP: "belongs to a cluster group that is not to be moved",
-    SkipReason.SESSION_KEY: "is a session key: a secret between workers, which the new leader makes anew",
-    SkipReason.RESTART_REQUEST: "is a restart request: it was meant for workers of the past",
+    SkipReason.SESSION_KEY: "is a session key: a secret of the workers; the new leader makes a new one",
+    SkipReason.RESTART_REQUEST: "is a restart request for the old workers",
     SkipReason.OTHER_JOB: "belongs to another connector than the one to be moved",
     SkipReason.NO_JOB: "belongs to no connector, and one connector only is to be moved",
 }

@@ -61,7 +61,7 @@ class Cluster:
         return code, captured.out, captured.err
 
     def found(self, **more: str) -> tuple[int, int | None, set[tuple[str, str, str]]]:
-        """Exit code, connectors looked at, and what was found in which."""
+        """Exit code, connectors checked, and what was found in which."""
         code, out, _ = self.check("--output", "json", **more)
         result = json.loads(out)
         findings = {
@@ -111,7 +111,7 @@ def test_connectors_of_the_group_on_shared_topics(cluster: Any, unique: str) -> 
     code, out, err = ours.check(**EXACTLY_ONCE)
     assert (code, err) == (1, "")
     assert f"error: connector '\\u202eevil\\x1b[2J': {PRODUCER} replaces the worker's interceptor" in out
-    assert out.endswith("; 8 connectors looked at\n")
+    assert out.endswith("; 8 connectors checked\n")
     code, out, _ = ours.check()
     assert code == 1
     assert "error: connector 'mixed': offsets.storage.topic names the worker's own offset topic" in out

@@ -141,7 +141,7 @@ def test_groups(filled: Filled, run: Any) -> None:
     assert rows["gone"]["connectors"] == 0
     assert ran.json["unrecognized_records"] == {"config": 1, "offset": 1, "status": 0}
     assert ran.json["topics"]["config"] == filled.topic("configs")
-    assert "1 record passed over, no key of Connect" in ran.err
+    assert "1 record ignored: their keys are not Connect's" in ran.err
 
 
 def test_groups_as_a_table(filled: Filled, run: Any) -> None:

@@ -156,7 +156,7 @@ def test_ctrl_c_ends_a_copy_with_the_next_command(busy: Busy, command: list[str]
             assert "Traceback" not in "".join(said)
             break  # too late
         ended += 1
-        last = f"connect-share-migrate: interrupted: what was copied by then stays; next: connect-share-migrate resume {plan}"
+        last = f"connect-share-migrate: interrupted: what was copied so far stays; next: connect-share-migrate resume {plan}"
         assert (process.returncode, said[-1]) == (130, last)
         assert all(line.startswith("{") for line in said[:-1]), said
         verb = "resume"

@@ -248,8 +248,8 @@ def test_topics_are_checked_and_made_as_far_as_rights_go(
     captured = capsys.readouterr()
     for words in (
         "that the brokers are set to were not checked: ",
-        "shared-config was not checked whole: ",
-        "__consumer_offsets was not checked whole: ",
+        "shared-config was checked only in part: ",
+        "__consumer_offsets was checked only in part: ",
     ):
         assert words in captured.err
     path = worker_file(tmp_path, secure, "owner", offset_storage_topic="shared-further")

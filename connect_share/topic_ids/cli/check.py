@@ -66,7 +66,7 @@ def add_sources(parser: Parser) -> None:
         type=Path,
         action="append",
         default=[],
-        help="output of the scanner on one broker, may be repeated; 'check topic-ids --print-scanner' hands it out",
+        help="output of the scanner on one broker, may be repeated; 'check topic-ids --print-scanner' prints it",
     )
     disks.add_argument(
         "--brokers-dir",

@@ -44,7 +44,7 @@ _MEANING: Final[Mapping[Cause, str]] = {
     Cause.ID_LOST: "the znode had lost its id and a controller made up a new one; all replicas still have the old one",
     Cause.ID_LOST_AND_EXTENDED: "the znode had lost its id, a controller made up a new one, and partitions added since "
     "have the new one while the others have the old one",
-    Cause.AUTHORITY_DAMAGED: "the id in the znode is none: at the next election no broker can become controller",
+    Cause.AUTHORITY_DAMAGED: "the id in the znode is not valid: at the next election no broker can become controller",
     Cause.ID_SHARED: "several topics have one id in ZooKeeper: at the next election no broker can become controller",
     Cause.REPLICA_DIFFERS: "single replicas have another id than the cluster: edited, restored from elsewhere, or left "
     "over from an earlier topic of this name",

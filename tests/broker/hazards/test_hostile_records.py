@@ -230,7 +230,7 @@ def test_a_record_with_such_a_header_is_refused_by_its_place_only_if_it_has_to_b
     code, out, err = run("survey", "--source-worker-config", source, "--destination-worker-config", destination)
     assert code == 0, err
     config = site.topic("shared", TopicType.CONFIG)
-    assert f"other.group in {config}: 1 record(s) cannot be carried whole" in " ".join((out + err).split())
+    assert f"other.group in {config}: 1 record(s) cannot be copied completely" in " ".join((out + err).split())
     assert f"the first is {config}[0]@0" in " ".join((out + err).split())
 
     plan = site.plan(source, destination)

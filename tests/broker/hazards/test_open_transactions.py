@@ -34,7 +34,7 @@ EXACTLY_ONCE = {
             (b"com.acme.connector-my.conn", b"{}"),
             "com.acme",
             "connect-cluster-com.acme",
-            "claims to be of cluster group 'com.acme', transactional id 'connect-cluster-com.acme'. It ends",
+            "appears to belong to cluster group 'com.acme', transactional id 'connect-cluster-com.acme'. It ends",
         ),
         (
             "offset",
@@ -48,7 +48,7 @@ EXACTLY_ONCE = {
             (b"commit-x", b"{}"),
             None,
             None,
-            "claims to be of a cluster with plain keys, transactional id unknown",
+            "is that of a cluster with plain keys, transactional id unknown",
         ),
         ("config", (b"garbage", b"{}"), None, None, "no record of Connect, transactional id unknown"),
     ],
@@ -76,7 +76,7 @@ def test_a_start_says_what_it_waits_for_and_the_remedy_is_one(
         starting = threads.submit(storage.__enter__)
         found = await_that(lambda: re.search(r"waits: a transaction is open .*", caplog.text), what="told")
         assert found is not None
-        assert "claims to be of cluster group 'B', transactional id 'connect-cluster-B'" in found[0]
+        assert "appears to belong to cluster group 'B', transactional id 'connect-cluster-B'" in found[0]
         assert not starting.done()
         who, ends_it = found[0].split("kafka-transactions.sh ")[1:]
         assert "ProducerEpoch" in run_tool(shlex.split(who.split(";")[0]), tmp_path)

@@ -13,7 +13,7 @@ from connect_share.storage import ConnectStorage
 from tests.broker.stores.conftest import Shared
 from tests.support.migration_site import run
 
-TOLD = "workers one:1 (generation 5) and two:1 (generation 1) take turns in it"
+WARNING = "workers one:1 (generation 5) and two:1 (generation 1) write to it alternately"
 
 
 def test_it_is_said_at_a_start_by_the_check_and_by_the_survey(
@@ -28,24 +28,25 @@ def test_it_is_said_at_a_start_by_the_check_and_by_the_survey(
     caplog.clear()
     with ConnectStorage(plain):
         pass
-    (told,) = [record.getMessage() for record in caplog.records if "take turns" in record.getMessage()]
-    assert TOLD in told
-    assert shared.topics["status"] in told
+    (warned,) = [record.getMessage() for record in caplog.records if "write to it alternately" in record.getMessage()]
+    assert WARNING in warned
+    assert shared.topics["status"] in warned
     caplog.clear()
     with ConnectStorage(shared.worker("three", connect_management_topic_sharing_support="enabled"), allow_empty=True):
         pass
-    assert "take turns" not in caplog.text  # others' matters are not its own
+    assert "write to it alternately" not in caplog.text  # others' matters are not its own
 
     files = [
         write_properties(tmp_path / f"{name}.properties", shared.properties(name, **more))
         for name, more in (("one", {}), ("four", {"connect_management_topic_sharing_support": "enabled"}))
     ]
     main(["check", "worker-config", str(files[0])])
-    assert f"\nwarning: two Connect clusters with plain keys seem to share topic {shared.topics['status']}: {TOLD}" in (
-        "\n" + capsys.readouterr().out
+    assert (
+        f"\nwarning: two Connect clusters with plain keys seem to share topic {shared.topics['status']}: {WARNING}"
+        in ("\n" + capsys.readouterr().out)
     )
     assert main(["get", "statuses", "-w", str(files[0])]) == 0
-    assert TOLD in capsys.readouterr().err
+    assert WARNING in capsys.readouterr().err
     code, out, err = run("survey", "--source-worker-config", files[0], "--destination-worker-config", files[1])
     assert code == 0, err
-    assert TOLD in out
+    assert WARNING in out

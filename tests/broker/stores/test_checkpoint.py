@@ -170,7 +170,7 @@ def test_a_file_that_lies_is_not_fatal(shared: Any, tmp_path: Path) -> None:
     saved = read_checkpoint(path)
     assert saved is not None
     write_checkpoint(path, saved.model_copy(update={"status": saved.status.model_copy(update={"state": [1]})}))
-    assert reason(config, path) == "going on from it failed"
+    assert reason(config, path) == "restarting from it failed"
 
 
 def test_a_place_that_cannot_be_written(shared: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -52,7 +52,10 @@ def test_only_plain_statuses_count_and_worker_ids_are_escaped() -> None:
         shared.apply(Record("t", 0, offset, 0, b"group.status-connector-x", text))
     assert shared.clusters.found is None
     assert plain.clusters.found is not None
-    assert r"workers a\x1b[2J:1 (generation 10) and b:1 (generation 3) take turns" in plain.clusters.found.warning("t")
+    assert (
+        r"workers a\x1b[2J:1 (generation 10) and b:1 (generation 3) write to it alternately"
+        in plain.clusters.found.warning("t")
+    )
 
 
 class SlowWatch(PlainClusterWatch):
