@@ -34,8 +34,7 @@ SECRET = "hunter2-canary"
 HOLDS_DATA = ("bytes", "Any", "object")
 # What has such a type and is none of it: ids, hashes, functions, figures of machines.
 HARMLESS = {
-    *("Authority.removed", "AuthorityTopic.topic_id", "PartitionDirectory.topic_id", "_TopicDecision.target"),
-    *("_MetadataFold.names", "_MetadataFold.partitions", "_MetadataFold.removed"),
+    "RepairBackup.changes",
     *(
         "PartitionProfile.digests",
         "ExistingRecords.found",
