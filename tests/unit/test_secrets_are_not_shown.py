@@ -34,7 +34,7 @@ SECRET = "hunter2-canary"
 HOLDS_DATA = ("bytes", "Any", "object")
 # What has such a type and is none of it: ids, hashes, functions, figures of machines.
 HARMLESS = {
-    "RepairBackup.changes",
+    *("RepairBackup.changes", "_MetadataFold.partitions"),
     *(
         "PartitionProfile.digests",
         "ExistingRecords.found",
