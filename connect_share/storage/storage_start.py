@@ -227,17 +227,18 @@ class StorageStart:
     def _stores(self) -> tuple[KafkaConfigBackingStore, KafkaStatusBackingStore, KafkaOffsetBackingStore]:
         def options(topic_type: TopicType) -> StoreOptions:
             return {
-                "cluster_group_id": self._worker.cluster_group_id,
                 "log": self._log_of(topic_type),
                 "admin": self._admin,
                 "write_guard": self._check_write,
             }
 
-        listener = self._options.update_listener
+        group, listener = self._worker.cluster_group_id, self._options.update_listener
         return (
-            KafkaConfigBackingStore(self._worker, update_listener=listener, **options(TopicType.CONFIG)),
-            KafkaStatusBackingStore(self._worker, **options(TopicType.STATUS)),
-            KafkaOffsetBackingStore(self._worker, **options(TopicType.OFFSET)),
+            KafkaConfigBackingStore(
+                self._worker, cluster_group_id=group, update_listener=listener, **options(TopicType.CONFIG)
+            ),
+            KafkaStatusBackingStore(self._worker, cluster_group_id=group, **options(TopicType.STATUS)),
+            KafkaOffsetBackingStore(self._worker, cluster_group_id=group, **options(TopicType.OFFSET)),
         )
 
     def _log_of(self, topic_type: TopicType) -> LogFactory:

@@ -64,6 +64,7 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
         worker_config: names the topic (``config.storage.topic``) and how to reach it.
         update_listener: called with changes after the start.
         clock: seconds, for the write budget.
+        cluster_group_id: only keys with this prefix are read and written; ``None``: plain keys, as unmodified workers.
         options: see ``StoreOptions``.
 
     Attributes:
@@ -76,11 +77,12 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
         self,
         worker_config: WorkerConfig,
         *,
+        cluster_group_id: str | None = None,
         update_listener: ConfigUpdateListener | None = None,
         clock: Callable[[], float] = time.monotonic,
         **options: Unpack[StoreOptions],
     ) -> None:
-        super().__init__(worker_config, TopicType.CONFIG, **options)
+        super().__init__(worker_config, TopicType.CONFIG, cluster_group_id=cluster_group_id, **options)
         self._listener = update_listener
         self.listener_failures = 0
         self._clock = clock

@@ -31,13 +31,16 @@ class KafkaOffsetBackingStore(KafkaTopicBasedBackingStore):
 
     Args:
         worker_config: names the topic (``offset.storage.topic``) and how to reach it.
+        cluster_group_id: only keys with this prefix are read and written; ``None``: plain keys, as unmodified workers.
         options: see ``StoreOptions``.
 
     Source: ``KafkaOffsetBackingStore``.
     """
 
-    def __init__(self, worker_config: WorkerConfig, **options: Unpack[StoreOptions]) -> None:
-        super().__init__(worker_config, TopicType.OFFSET, **options)
+    def __init__(
+        self, worker_config: WorkerConfig, *, cluster_group_id: str | None = None, **options: Unpack[StoreOptions]
+    ) -> None:
+        super().__init__(worker_config, TopicType.OFFSET, cluster_group_id=cluster_group_id, **options)
         self._state_lock = threading.Lock()
         self._fold: OffsetFold = OffsetFold(self._group)
         self._readers: ThreadPoolExecutor | None = None

@@ -49,13 +49,16 @@ class KafkaStatusBackingStore(KafkaTopicBasedBackingStore):
 
     Args:
         worker_config: names the topic (``status.storage.topic``) and how to reach it.
+        cluster_group_id: only keys with this prefix are read and written; ``None``: plain keys, as unmodified workers.
         options: see ``StoreOptions``.
 
     Source: ``KafkaStatusBackingStore``.
     """
 
-    def __init__(self, worker_config: WorkerConfig, **options: Unpack[StoreOptions]) -> None:
-        super().__init__(worker_config, TopicType.STATUS, **options)
+    def __init__(
+        self, worker_config: WorkerConfig, *, cluster_group_id: str | None = None, **options: Unpack[StoreOptions]
+    ) -> None:
+        super().__init__(worker_config, TopicType.STATUS, cluster_group_id=cluster_group_id, **options)
         self._state_lock = threading.RLock()
         self._fold: StatusFold = StatusFold(self._group)
         self._entries: dict[bytes, _Entry] = {}

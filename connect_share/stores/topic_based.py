@@ -95,16 +95,14 @@ class WriteGuard(Protocol):
 
 
 class StoreOptions(TypedDict, total=False):
-    """What each of the three stores can be made with.
+    """Rare options of the three stores.
 
     Attributes:
-        cluster_group_id: only keys with this prefix are read, and written; ``None``: plain keys, as unmodified workers.
         log: makes the log around the store's sink; by default a ``KafkaBasedLog`` on the topic.
         admin: shared with others and left open; by default one of the store's own.
         write_guard: called before anything is written; what it raises is raised by the write.
     """
 
-    cluster_group_id: str | None
     log: LogFactory | None
     admin: Admin | None
     write_guard: WriteGuard | None
@@ -128,6 +126,7 @@ class KafkaTopicBasedBackingStore(ABC):
     Args:
         worker_config: topic names, settings, exactly-once mode.
         topic_type: which of the three topics.
+        cluster_group_id: only keys with this prefix are read and written; ``None``: plain keys, as unmodified workers.
         options: see ``StoreOptions``.
 
     Source: ``KafkaTopicBasedBackingStore``.
@@ -136,11 +135,17 @@ class KafkaTopicBasedBackingStore(ABC):
     _fold: Fold
     _state_lock: AbstractContextManager[Any]
 
-    def __init__(self, worker_config: WorkerConfig, topic_type: TopicType, **options: Unpack[StoreOptions]) -> None:
-        group = options.get("cluster_group_id")
+    def __init__(
+        self,
+        worker_config: WorkerConfig,
+        topic_type: TopicType,
+        *,
+        cluster_group_id: str | None,
+        **options: Unpack[StoreOptions],
+    ) -> None:
         self._worker_config = worker_config
         self._topic_type = topic_type
-        self._group = None if group is None else ClusterGroupId(group)
+        self._group = None if cluster_group_id is None else ClusterGroupId(cluster_group_id)
         self._log_factory = options.get("log") or self._kafka_based_log
         self._shared_admin = options.get("admin")
         self._own_admin: Admin | None = None
