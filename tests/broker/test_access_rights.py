@@ -128,6 +128,7 @@ class Scene:
             "key.converter": converter,
             "value.converter": converter,
             **{TOPIC_PROPERTIES[kind]: f"{prefix}-{kind.value}" for kind in TopicType},
+            "offset.flush.interval.ms": "1000",
             **{f"{kind.value}.storage.replication.factor": "1" for kind in TopicType},
             **{f"{kind.value}.storage.partitions": "1" for kind in TopicType if kind is not TopicType.CONFIG},
             **more,

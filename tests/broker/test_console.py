@@ -273,7 +273,7 @@ def test_hostile_names_are_escaped(filled: Filled, run: Any) -> None:
 def test_an_unknown_connector_fails(filled: Filled, run: Any) -> None:
     ran = run("describe", "connector", "nobody", *filled.flags())
     assert (ran.code, ran.out) == (1, "")
-    assert "no connector 'nobody' (groups looked at: (plain), evil, gone, team-b, team.a)" in ran.err
+    assert "no connector 'nobody' (groups checked: (plain), evil, gone, team-b, team.a)" in ran.err
 
 
 def worker_file(folder: Path, filled: Filled, group: str, *, sharing: bool) -> Path:

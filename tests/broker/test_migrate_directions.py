@@ -140,7 +140,7 @@ def test_a_rename_in_place(site: Site) -> None:
     old, new = (site.worker_file("shared", group, sharing=True) for group in ("old.name", "new"))
     plan = carry_out(site.plan(old, new))
     assert all(plan.in_place(plan.sources[0], topic_type) for topic_type in TopicType)
-    assert "cutover: copy what is left, verify, and remove the originals, which lie beside" in said(plan)
+    assert "cutover: copy what is left, verify, and remove the originals, which are in the same" in said(plan)
     for topic_type in TopicType:
         after = site.read(site.topic("shared", topic_type))
         old_ones = [r for r in before[topic_type] if (r.key or b"").startswith(b"old.name.")]
