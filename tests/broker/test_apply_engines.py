@@ -50,7 +50,7 @@ def test_kill_in_the_middle_and_a_second_apply(site: Site) -> None:
     lay_down(site, "own", TopicType.CONFIG, pairs)
     lay_down(site, "own", TopicType.OFFSET, SMALL[TopicType.OFFSET])
     # Small requests, so that the middle of the copy lasts long enough to be hit.
-    destination = site.worker_file("shared", GROUP, sharing=True, producer_batch_size="3000")
+    destination = site.worker_file("shared", GROUP, sharing=True, producer_batch_size="500")
     plan_path = site.plan(site.worker_file("own", "orders", sharing=False), destination)
     process = subprocess.Popen(
         [sys.executable, "-m", "migrator.cli", "apply", str(plan_path), "--yes"],
