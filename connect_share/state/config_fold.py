@@ -7,7 +7,7 @@ import binascii
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple, assert_never
+from typing import Any, Final, Literal, NamedTuple, assert_never
 
 from connect_share.connect_json import JSON_NULL, loads
 from connect_share.errors import ValueFormatError
@@ -29,10 +29,21 @@ _log = logging.getLogger(__name__)
 _TARGET_STATES: Final = {state.value: state for state in TargetState}
 
 
+ListenerMethod = Literal[
+    "on_connector_config_update",
+    "on_connector_config_remove",
+    "on_task_config_update",
+    "on_connector_target_state_change",
+    "on_session_key_update",
+    "on_restart_request",
+    "on_logging_level_update",
+]
+
+
 class ConfigEvent(NamedTuple):
     """A method of ``ConfigUpdateListener`` to be called, by its name, and the arguments. Source: ``UpdateListener``."""
 
-    method: str
+    method: ListenerMethod
     arguments: tuple[Any, ...]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import pickle
+import typing
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 import connect_share
 import migrator
 from connect_share import errors
+from connect_share.state.config_fold import ListenerMethod
 
 
 def test_the_list_of_public_names_is_sorted_and_whole() -> None:
@@ -36,6 +38,11 @@ def test_a_name_that_moved_is_still_found(name: str) -> None:
 
 def test_the_migrators_names_are_importable() -> None:
     assert {"KafkaConnectTopicMigrator", "Skipped", "SkipReason"} <= set(dir(migrator))
+
+
+def test_every_event_of_the_config_fold_is_a_method_of_the_listener() -> None:
+    methods = {name for name in vars(connect_share.ConfigUpdateListener) if name.startswith("on_")}
+    assert set(typing.get_args(ListenerMethod)) == methods
 
 
 def _errors() -> list[type[errors.ConnectShareError]]:
