@@ -32,16 +32,16 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell starts what runs in its background with SIGINT ignored, and every program started from here would inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-_NEEDS_BROKER = {"broker", "worker_factory"}
 _shared = pytest.StashKey[tuple[ExitStack, TestBroker]]()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         path = str(item.path)
-        for folder in ("broker", "worker", "spark"):
+        for folder, markers in {"broker": ["broker"], "worker": ["broker", "worker"], "spark": ["spark"]}.items():
             if f"/tests/{folder}/" in path:
-                item.add_marker(folder)
+                for marker in markers:
+                    item.add_marker(marker)
         if "/tests/spark/" in path:
             # One Spark session costs ten seconds and a gigabyte: all its tests in one process.
             item.add_marker(pytest.mark.xdist_group("spark"))

@@ -39,8 +39,6 @@ from tests.support.migration_site import (
 )
 from tests.support.waiting import await_that
 
-pytestmark = pytest.mark.broker
-
 
 def test_kill_in_the_middle_and_a_second_apply(site: Site) -> None:
     """What is there after kill -9 is a part in order; a second apply refuses and says how far the first came."""

@@ -23,8 +23,6 @@ from migrator.planner.moves import Intent
 from tests.support.migration_runs import apply_plan, cut_over, roll_back, verify_plan
 from tests.support.migration_site import GROUP, SHARED_PARTITIONS, Site, lay_down, pair, run, shared, small_source
 
-pytestmark = pytest.mark.broker
-
 
 def carry_out(plan: Path) -> None:
     apply_plan(plan)

@@ -23,8 +23,6 @@ from migrator.report.evidence_folder import folder_of
 from tests.support.migration_runs import apply_plan, resume_plan, verify_plan
 from tests.support.migration_site import GROUP, Site, lay_down, pair, run, shared, small_source
 
-pytestmark = pytest.mark.broker
-
 
 def odd_records(site: Site, who: str = "own") -> None:
     """What Connect never writes, and what it seldom writes."""

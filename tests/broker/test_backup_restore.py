@@ -19,8 +19,6 @@ from tests.support.migration_runs import apply_plan
 from tests.support.migration_site import GROUP, SMALL, Site, lay_down, pair, run, shared, small_source
 from tests.support.waiting import await_that
 
-pytestmark = pytest.mark.broker
-
 
 def backed_up(site: Site, source: Path, destination: Path, name: str = "plan.json", **intent: object) -> Path:
     path = site.plan(source, destination, name, Intent(**intent))  # type: ignore[arg-type]

@@ -20,8 +20,6 @@ from tests.support.migration_runs import apply_plan, check_bystanders
 from tests.support.migration_site import SHARED_PARTITIONS, SMALL, Site, lay_down, run, shared, small_source
 from tests.support.waiting import await_that
 
-pytestmark = pytest.mark.broker
-
 KEPT = {"min.compaction.lag.ms": "3600000"}
 
 

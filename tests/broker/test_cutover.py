@@ -42,8 +42,6 @@ from tests.support.migration_site import (
 )
 from tests.support.waiting import await_that
 
-pytestmark = pytest.mark.broker
-
 
 class Life:
     """What the workers of a live cluster write: offsets that grow, and connectors that come and go."""

@@ -26,8 +26,6 @@ from tests.support.migration_site import (
     small_source,
 )
 
-pytestmark = pytest.mark.broker
-
 
 def carry_out(path: Path) -> MigrationPlan:
     apply_plan(path)

@@ -32,8 +32,6 @@ from tests.support.migration_site import GROUP as SHARED_GROUP
 from tests.support.migration_site import SHARED_PARTITIONS, SMALL, Site, lay_down, pair, run, shared, small_source
 from tests.support.waiting import await_that
 
-pytestmark = pytest.mark.broker
-
 
 @pytest.fixture(scope="module")
 def busy(broker: Any, tmp_path_factory: pytest.TempPathFactory) -> Busy:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from itertools import count
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,8 +14,6 @@ from tests.support.histories import History, histories
 from tests.support.migration_runs import apply_plan, verify_plan
 from tests.support.migration_site import PARTITIONS, SHARED_PARTITIONS, Site
 from tests.support.topics import ONE_SEGMENT
-
-pytestmark = pytest.mark.broker
 
 _numbers = count()
 

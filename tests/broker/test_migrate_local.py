@@ -34,8 +34,6 @@ from tests.support.migration_site import (
     small_source,
 )
 
-pytestmark = pytest.mark.broker
-
 CAPTURE_NAMES = {TopicType.CONFIG: "configs", TopicType.STATUS: "status", TopicType.OFFSET: "offsets"}
 
 

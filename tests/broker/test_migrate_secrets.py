@@ -15,8 +15,6 @@ from migrator.copy.engine import copy_one
 from tests.support.migration_runs import apply_plan
 from tests.support.migration_site import GROUP, SHARED_PARTITIONS, Site, lay_down, pair, run, shared
 
-pytestmark = pytest.mark.broker
-
 SESSION_KEY = "U0VTU0lPTi1LRVktU0VDUkVU"
 SECRETS = {
     "connector": "hunter2-connector",

@@ -15,8 +15,6 @@ from migrator.facts.manifest import manifest_path
 from migrator.plan.plan import MigrationPlan
 from tests.support.migration_site import Site, run, shared, small_source
 
-pytestmark = pytest.mark.broker
-
 
 @pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:

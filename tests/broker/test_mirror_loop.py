@@ -7,14 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from connect_share.murmur2 import partition_for
 from connect_share.records import TopicType
 from connect_share.state import TargetState, replay_config, replay_offsets, replay_status
 from tests.support.migration_site import GROUP, SHARED_PARTITIONS, Site, lay_down, pair, small_source
-
-pytestmark = pytest.mark.broker
 
 PAGE = Path(__file__).parents[2] / "docs" / "mirror-loop.md"
 

@@ -45,8 +45,6 @@ from tests.support.migration_site import (
 )
 from tests.support.waiting import await_that
 
-pytestmark = pytest.mark.broker
-
 
 def settled(site: Site, topic: str) -> None:
     """Wait for the transaction's marker: the coordinator answers before it is written."""

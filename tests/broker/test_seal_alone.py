@@ -20,7 +20,6 @@ from tests.support.connect_member import ConnectMember
 from tests.support.migration_runs import apply_plan, cut_over, follow_plan, preview_cutover, preview_seal, seal_plan
 from tests.support.migration_site import GROUP, SHARED_PARTITIONS, Site, lay_down, pair, run, shared, small_source
 
-pytestmark = pytest.mark.broker
 FILE = {"filename": "x.txt"}
 
 

@@ -5,16 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
 from connect_share import client
 from connect_share.records import TopicType
 from migrator.survey.found import Survey
 from migrator.survey.survey import survey
 from tests.support.connect_member import ConnectMember
 from tests.support.migration_site import SHARED_PARTITIONS, SMALL, Site, lay_down, pair, run
-
-pytestmark = pytest.mark.broker
 
 SECRET = "hunter2-hunter2"
 CONFIG = TopicType.CONFIG

@@ -14,8 +14,6 @@ from connect_share.records import Record
 from spark_jobs.record_files import read_record_files
 from spark_jobs.record_source import KAFKA_SOURCE
 
-pytestmark = pytest.mark.spark
-
 
 def _plain(value: Any) -> Any:
     return bytes(value) if isinstance(value, bytearray) else value

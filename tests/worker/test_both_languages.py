@@ -34,8 +34,6 @@ from tests.support.kafka import TestBroker
 from tests.support.topics import create_known
 from tests.support.waiting import await_that
 
-pytestmark = [pytest.mark.broker, pytest.mark.worker]
-
 SOURCE = "my.conn-1"
 SINK = "größe-😀-日本"
 STOPPED = "connector-x"

@@ -29,8 +29,6 @@ from tests.support.java_groups import LogLines, SharedTopics
 from tests.support.kafka import TestBroker
 from tests.support.python_runtime import PythonRuntime
 
-pytestmark = [pytest.mark.broker, pytest.mark.worker]
-
 LOOK_ALIKES = ("a", "a.b", "a-b", "A", "a.b.my.conn")
 OPERATIONS_A_ROUND = 4
 _LONG = [("4.3.1", "enabled"), ("3.9.2", "disabled")]

@@ -25,8 +25,6 @@ from tests.support.java_groups import (
 from tests.support.kafka import TestBroker
 from tests.support.waiting import await_that
 
-pytestmark = [pytest.mark.broker, pytest.mark.worker]
-
 Start = Callable[..., LabWorker]
 OTHERS = b'{"properties":{}}'
 

@@ -22,8 +22,6 @@ from tests.support.java_groups import EXACTLY_ONCE, JAR, LogLines, SharedTopics,
 from tests.support.kafka import TestBroker
 from tests.support.waiting import await_that
 
-pytestmark = [pytest.mark.broker, pytest.mark.worker]
-
 LINE = "a line of text\n"
 
 

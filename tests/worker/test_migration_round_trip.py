@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from connect_share.embedded.rest import RestError
 from connect_share.embedded.worker import worker_properties, write_properties
 from connect_share.records import TopicType
@@ -20,8 +18,6 @@ from tests.support.java_groups import JAR, QUICK_MEMBERS, SharedTopics, delete, 
 from tests.support.kafka import TestBroker
 from tests.support.migration_site import run
 from tests.support.waiting import await_that
-
-pytestmark = [pytest.mark.broker, pytest.mark.worker]
 
 View = dict[str, Any]
 _WAIT_S = 180.0

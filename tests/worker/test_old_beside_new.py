@@ -6,8 +6,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import pytest
-
 from connect_share import TopicType, split_key
 from connect_share.embedded.worker import worker_properties
 from connect_share.storage import ConnectStorage
@@ -16,8 +14,6 @@ from tests.lab.worker import LabWorker
 from tests.support.java_groups import JAR, LogLines, SharedTopics, delete, put
 from tests.support.kafka import TestBroker
 from tests.support.waiting import await_that
-
-pytestmark = [pytest.mark.broker, pytest.mark.worker]
 
 CONNECTOR = "my.conn"
 

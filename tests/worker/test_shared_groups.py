@@ -30,8 +30,6 @@ from tests.support.kafka import given_broker
 from tests.support.python_group_model import PythonModel
 from tests.support.soak import Faults, Soak, clear, keep_logs, kill_broker
 
-pytestmark = [pytest.mark.broker, pytest.mark.worker]
-
 _LONG = "CONNECT_SHARE_SOAK_MINUTES" in os.environ
 _MINUTES = float(os.environ.get("CONNECT_SHARE_SOAK_MINUTES", "0.4"))
 _VERSIONS = {"com.acme": "2.8.2", "com.acme.orders": "3.9.2", "team-7": "4.3.1"}

@@ -27,7 +27,7 @@ from tests.support.kafka import given_broker
 from tests.support.waiting import await_that
 
 # A cluster costs ten seconds and more: not beside the other one.
-pytestmark = [pytest.mark.broker, pytest.mark.kills_broker, pytest.mark.xdist_group("cluster")]
+pytestmark = [pytest.mark.kills_broker, pytest.mark.xdist_group("cluster")]
 
 KILLED = (1, 2, 3) if "CONNECT_SHARE_SOAK_MINUTES" in os.environ else (1,)
 READ_S = 20.0

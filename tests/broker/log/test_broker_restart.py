@@ -12,7 +12,7 @@ import pytest
 from connect_share.errors import BrokerError, ReadToEndTimeoutError
 from tests.broker.log.conftest import Bench, Collected
 
-pytestmark = [pytest.mark.broker, pytest.mark.kills_broker]
+pytestmark = pytest.mark.kills_broker
 
 
 @pytest.mark.parametrize("crash", [False, True], ids=["stopped", "killed"])

@@ -22,8 +22,6 @@ from connect_share.worker_config.client_settings import ClientSettings, Isolatio
 from tests.support.connect_member import ConnectMember
 from tests.support.waiting import await_that
 
-pytestmark = pytest.mark.broker
-
 
 @pytest.mark.parametrize("partitions", [1, 5, 25])
 def test_keys_are_placed_where_java_places_them(bench: Any, partitions: int) -> None:

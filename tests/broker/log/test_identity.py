@@ -13,8 +13,6 @@ from connect_share.errors import ConnectShareError, StoreClosedError, StoreError
 from connect_share.log import RecordMetadata, identity
 from tests.support.waiting import await_that
 
-pytestmark = pytest.mark.broker
-
 
 def recreate(bench: Any, log: Any) -> str:
     """Delete and create it, and give the new id."""

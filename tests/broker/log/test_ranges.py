@@ -13,8 +13,6 @@ from connect_share.worker_config.client_settings import Isolation
 from tests.broker.log.test_start import QUICK_COMPACTION, compact
 from tests.support.deadlines import error_at_deadline
 
-pytestmark = pytest.mark.broker
-
 
 def read(bench: Any, *ranges: OffsetRange, **options: Any) -> list[tuple[int, int]]:
     settings: dict[str, Any] = {"isolation": Isolation.READ_UNCOMMITTED, "idle_timeout_s": 30.0} | options

@@ -20,8 +20,6 @@ from connect_share.worker_config.client_settings import Isolation
 from tests.support.deadlines import error_at_deadline
 from tests.support.waiting import await_that
 
-pytestmark = pytest.mark.broker
-
 QUICK_COMPACTION = {
     "segment.ms": "100",
     "min.cleanable.dirty.ratio": "0.0",

@@ -27,8 +27,6 @@ from connect_share.worker_config.client_settings import Isolation
 from tests.support.deadlines import error_at_deadline
 from tests.support.waiting import await_that
 
-pytestmark = pytest.mark.broker
-
 BOTH = [Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED]
 
 

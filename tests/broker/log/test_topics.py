@@ -24,8 +24,6 @@ from connect_share.errors import (
 from connect_share.records import TopicType
 from connect_share.topics import TopicSpec, check_cleanup_policy, ensure_topic
 
-pytestmark = pytest.mark.broker
-
 
 def test_created_as_asked(bench: Any) -> None:
     spec = replace(

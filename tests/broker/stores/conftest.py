@@ -22,8 +22,6 @@ from connect_share.stores.status import KafkaStatusBackingStore
 from connect_share.worker_config import WorkerConfig
 from tests.support.topics import create_known
 
-pytestmark = pytest.mark.broker
-
 Pair = tuple[bytes, bytes | None]
 
 

@@ -24,8 +24,6 @@ from connect_share.stores.transactional_writer import TransactionalWriter
 from connect_share.worker_config import WorkerConfig
 from tests.support.connect_member import ConnectMember
 
-pytestmark = pytest.mark.broker
-
 FILE = {"filename": "x.txt"}
 KEY = b'["foo",{"filename":"x.txt"}]'
 

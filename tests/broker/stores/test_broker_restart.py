@@ -41,7 +41,7 @@ from connect_share.worker_config.client_settings import Isolation
 from tests.support.kafka import ONE_SEGMENT_EACH, given_broker
 from tests.support.waiting import await_that
 
-pytestmark = [pytest.mark.broker, pytest.mark.kills_broker, pytest.mark.xdist_group("broker-restart")]
+pytestmark = [pytest.mark.kills_broker, pytest.mark.xdist_group("broker-restart")]
 
 AWAY_S = (2.0, 6.0, 40.0) if "CONNECT_SHARE_SOAK_MINUTES" in os.environ else (2.0, 6.0)
 LATE_S = 1.0  # a call may outlive its deadline by so much

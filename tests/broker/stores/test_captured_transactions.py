@@ -19,8 +19,6 @@ from tests.support.captures import captured_as_seen, prefixed, rest_view
 from tests.support.records import at_offset
 from tests.support.topics import ONE_SEGMENT
 
-pytestmark = pytest.mark.broker
-
 KINDS = {"configs": "config", "offsets": "offset", "status": "status"}
 SINK = "FileStreamSink"
 

@@ -23,8 +23,6 @@ from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig
 from tests.support.waiting import await_that
 
-pytestmark = pytest.mark.broker
-
 SECRET = "s3cret-of-a-connector"
 SHARING = {"connect.management.topic.sharing.support": "enabled"}
 

@@ -11,8 +11,6 @@ from connect_share.errors import InvalidClusterGroupIdError
 from connect_share.state import SkipKind, TargetState
 from connect_share.stores.config import KafkaConfigBackingStore
 
-pytestmark = pytest.mark.broker
-
 CONFIG = {"name": "a"}
 CONNECTOR = (b"connector-a", b'{"properties":{"name":"a"}}')
 # Segments roll and are cleaned as fast as a broker can.

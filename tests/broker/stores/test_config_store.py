@@ -21,8 +21,6 @@ from connect_share.state import RestartRequest, SessionKey, TargetState
 from connect_share.stores.config import KafkaConfigBackingStore
 from tests.support.waiting import await_that
 
-pytestmark = pytest.mark.broker
-
 GROUPS = pytest.mark.parametrize("group", ["group-a", None], ids=["shared", "plain"])
 CONFIG = {"connector.class": "C", "tasks.max": "1", "name": "foo", "nul": None}
 

@@ -22,8 +22,6 @@ from connect_share.stores.offset_reader import OffsetStorageReader
 from connect_share.stores.offset_writer import OffsetStorageWriter
 from tests.support.waiting import await_that
 
-pytestmark = pytest.mark.broker
-
 GROUPS = pytest.mark.parametrize("group", ["group-a", None], ids=["shared", "plain"])
 FILE = {"filename": "x.txt"}
 LONG = {"filename": "l" * 3000}

@@ -11,8 +11,6 @@ from connect_share.state import TargetState
 from connect_share.stores.alter_offsets import reset_offsets
 from connect_share.stores.transactional_writer import TransactionalWriter
 
-pytestmark = pytest.mark.broker
-
 MODES = pytest.mark.parametrize("mode", ["preparing", "enabled"])
 GROUPS = pytest.mark.parametrize("group", ["group-a", None], ids=["shared", "plain"])
 CONFIG = {"name": "foo"}

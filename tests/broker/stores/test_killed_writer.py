@@ -14,8 +14,6 @@ import pytest
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig
 
-pytestmark = pytest.mark.broker
-
 # It ends by the kill alone. Acknowledgements are printed only after the put has returned; the pipe survives the process.
 WRITER = """
 import itertools, json, os, sys

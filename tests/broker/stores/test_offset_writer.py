@@ -17,8 +17,6 @@ from connect_share.errors import (
 from connect_share.stores.offset_reader import OffsetStorageReader
 from connect_share.stores.offset_writer import OffsetStorageWriter
 
-pytestmark = pytest.mark.broker
-
 GROUPS = pytest.mark.parametrize("group", ["group-a", None], ids=["shared", "plain"])
 FILE = {"filename": "x.txt"}
 # Larger than the limit the failing topics are made with.

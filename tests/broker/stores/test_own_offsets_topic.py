@@ -16,8 +16,6 @@ from connect_share.worker_config import WorkerConfig
 from tests.support.password_collector import PasswordCollector, password_collector
 from tests.support.waiting import await_that
 
-pytestmark = pytest.mark.broker
-
 SHARING = {"connect.management.topic.sharing.support": "enabled"}
 FILE = {"filename": "x.txt"}
 KEY = b'["foo",{"filename":"x.txt"}]'

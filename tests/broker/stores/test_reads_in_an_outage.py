@@ -18,7 +18,7 @@ from connect_share.storage import ConnectStorage
 from connect_share.stores import offsets
 from connect_share.worker_config import WorkerConfig
 
-pytestmark = [pytest.mark.broker, pytest.mark.kills_broker]
+pytestmark = pytest.mark.kills_broker
 
 OUTAGE_S = 40 if os.environ.get("CONNECT_SHARE_LONG") else 6
 FILE = {"filename": "x.txt"}

@@ -12,8 +12,6 @@ from connect_share.records import ConnectorTaskId
 from connect_share.state import ConnectorStatus, State, TaskStatus, TopicStatus
 from connect_share.stores.status import KafkaStatusBackingStore, _RetryThread
 
-pytestmark = pytest.mark.broker
-
 GROUPS = pytest.mark.parametrize("group", ["group-a", None], ids=["shared", "plain"])
 TASK = ConnectorTaskId("foo", 0)
 

@@ -37,8 +37,6 @@ from connect_share.worker_config import WorkerConfig
 from tests.support.connect_member import ConnectMember
 from tests.support.waiting import await_that
 
-pytestmark = pytest.mark.broker
-
 SHARING = {"connect.management.topic.sharing.support": "enabled"}
 FILE = {"filename": "x.txt"}
 

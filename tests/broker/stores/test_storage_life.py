@@ -33,8 +33,6 @@ from tests.broker.stores.conftest import Listener
 from tests.broker.stores.test_storage import fill, worker
 from tests.support.waiting import await_that
 
-pytestmark = pytest.mark.broker
-
 TOO_LARGE = b"x" * 2_000_000
 """A value that the broker refuses, whatever the key."""
 
