@@ -60,19 +60,16 @@ from connect_share.state import (
     replay_status,
 )
 from connect_share.storage import ConnectStorage, StorageStartup, StoreStartup
-from connect_share.stores import (
-    ConfigUpdateListener,
-    ConnectorOffsetBackingStore,
-    KafkaConfigBackingStore,
-    KafkaOffsetBackingStore,
-    KafkaStatusBackingStore,
-    OffsetBackingStore,
-    OffsetStorageReader,
-    OffsetStorageWriter,
-    TransactionalWriter,
-    alter_offsets,
-    reset_offsets,
-)
+from connect_share.stores.alter_offsets import alter_offsets, reset_offsets
+from connect_share.stores.config import KafkaConfigBackingStore
+from connect_share.stores.config_listener import ConfigUpdateListener
+from connect_share.stores.connector_offsets import ConnectorOffsetBackingStore
+from connect_share.stores.offset_backing_store import OffsetBackingStore
+from connect_share.stores.offset_reader import OffsetStorageReader
+from connect_share.stores.offset_writer import OffsetStorageWriter
+from connect_share.stores.offsets import KafkaOffsetBackingStore
+from connect_share.stores.status import KafkaStatusBackingStore
+from connect_share.stores.transactional_writer import TransactionalWriter
 from connect_share.worker_config import ClientSettings, Isolation, WorkerConfig
 
 if TYPE_CHECKING:

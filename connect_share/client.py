@@ -46,40 +46,6 @@ from connect_share.errors import (
 from connect_share.records import Headers, Record
 from connect_share.worker_config.client_settings import ClientSettings, Isolation, is_secret_property
 
-__all__ = [
-    "OFFSET_BEGINNING",
-    "OFFSET_INVALID",
-    "AdminClient",
-    "AlterConfigOpType",
-    "ConfigEntry",
-    "ConfigResource",
-    "ConfigSource",
-    "Consumer",
-    "IsolationLevel",
-    "KafkaError",
-    "KafkaException",
-    "Message",
-    "NewTopic",
-    "OffsetSpec",
-    "Producer",
-    "ResourceType",
-    "TopicCollection",
-    "TopicPartition",
-    "TopicRight",
-    "admin_client",
-    "callback",
-    "consumer",
-    "headers_of",
-    "is_end_of_partition",
-    "is_unknown_topic",
-    "is_unsupported",
-    "library_versions",
-    "producer",
-    "to_record",
-    "to_whole_record",
-    "translate",
-]
-
 T = TypeVar("T")
 
 _log = logging.getLogger(__name__)

@@ -9,13 +9,3 @@ from connect_share.admin.descriptions import (
     TopicDescription,
     topic_id_text,
 )
-
-__all__ = [
-    "Admin",
-    "BrokerDescription",
-    "LogEnd",
-    "NewTopicRequest",
-    "PartitionDescription",
-    "TopicDescription",
-    "topic_id_text",
-]

@@ -2,5 +2,3 @@
 
 from connect_share.connect_json.reader import loads
 from connect_share.connect_json.writer import JSON_NULL, dumps, same
-
-__all__ = ["JSON_NULL", "dumps", "loads", "same"]

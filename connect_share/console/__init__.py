@@ -16,30 +16,3 @@ from connect_share.console.program import run_program
 from connect_share.console.progress_line import ProgressLine
 from connect_share.console.prompt import confirmed
 from connect_share.console.text import ELLIPSIS, json_text, plural, printable, table, text_width, truncated
-
-__all__ = [
-    "DEFAULT_TIMEOUT_S",
-    "ELLIPSIS",
-    "EXIT_CODES",
-    "PLAIN",
-    "Group",
-    "Output",
-    "Parser",
-    "ProgressLine",
-    "add_client_settings",
-    "add_output",
-    "add_version",
-    "client_settings_of",
-    "confirmed",
-    "group_order",
-    "groups_of",
-    "json_text",
-    "plural",
-    "printable",
-    "run_program",
-    "seconds",
-    "shown_group",
-    "table",
-    "text_width",
-    "truncated",
-]

@@ -7,19 +7,3 @@ from connect_share.log.protocol import RecordMetadata, RecordSink
 from connect_share.log.ranges import RangeReader, read_batches, read_ranges
 from connect_share.log.shared_reader import SharedReader, StartContext
 from connect_share.log.topic_bootstrap import TopicFacts, gather_facts, with_ends
-
-__all__ = [
-    "KafkaBasedLog",
-    "OnFailed",
-    "RangeReader",
-    "RecordMetadata",
-    "RecordSink",
-    "SharedReader",
-    "StartContext",
-    "TopicFacts",
-    "find_open_transactions",
-    "gather_facts",
-    "read_batches",
-    "read_ranges",
-    "with_ends",
-]

@@ -15,23 +15,3 @@ from connect_share.startup.cost_model import (
 from connect_share.startup.profile import PartitionCounter, PartitionProfile, TopicProfile
 from connect_share.startup.report import SHIPPED_NAME, ProfiledTopic, StartupProfile, members, startup_profile
 from connect_share.startup.topic_count import CountJob, CountPlan
-
-__all__ = [
-    "EARLY_BYTES",
-    "EARLY_RECORDS",
-    "SHIPPED_NAME",
-    "CostModel",
-    "CountJob",
-    "CountPlan",
-    "FittedModel",
-    "PartitionCounter",
-    "PartitionProfile",
-    "ProfiledTopic",
-    "StartSize",
-    "StartupProfile",
-    "TopicProfile",
-    "amounts",
-    "load_model",
-    "members",
-    "startup_profile",
-]

@@ -2,5 +2,3 @@
 
 from connect_share.storage.connect_storage import ConnectStorage
 from connect_share.storage.startup import StorageStartup, StoreStartup
-
-__all__ = ["ConnectStorage", "StorageStartup", "StoreStartup"]

@@ -12,15 +12,14 @@ from pathlib import Path
 from typing import Final
 
 from connect_share.admin import Admin
-from connect_share.checkpoint import (
+from connect_share.checkpoint.file import (
     Checkpoint,
     CheckpointRejected,
     TopicCheckpoint,
-    TopicNow,
     read_checkpoint,
-    why_not_usable,
     write_checkpoint,
 )
+from connect_share.checkpoint.proof import TopicNow, why_not_usable
 from connect_share.errors import (
     AuthorizationError,
     BrokerError,

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from connect_share.admin import Admin
-from connect_share.checkpoint import Checkpoint, CheckpointRejected
+from connect_share.checkpoint.file import Checkpoint, CheckpointRejected
 from connect_share.errors import BrokerError
 from connect_share.log import KafkaBasedLog, RecordSink, SharedReader, StartContext, TopicFacts, gather_facts, with_ends
 from connect_share.records import TopicType

@@ -12,14 +12,3 @@ from connect_share.topics.spec import (
     topic_spec,
     topic_specs,
 )
-
-__all__ = [
-    "CREATE_TIMEOUT_S",
-    "TopicSpec",
-    "check_cleanup_policy",
-    "check_known_policy",
-    "check_partition_count",
-    "ensure_topic",
-    "topic_spec",
-    "topic_specs",
-]

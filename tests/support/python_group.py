@@ -16,7 +16,7 @@ from typing import IO, Any
 
 from connect_share import ConnectShareError, ConnectStorage, WorkerConfig
 from connect_share.state import ConnectorStatus, State, TargetState
-from connect_share.stores import reset_offsets
+from connect_share.stores.alter_offsets import reset_offsets
 
 
 def view(storage: ConnectStorage) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 from connect_share import ConnectStorage, WorkerConfig
 from connect_share.records import ConnectorTaskId
 from connect_share.state import ConnectorStatus, State, TargetState, TaskStatus, TopicStatus
-from connect_share.stores import reset_offsets
+from connect_share.stores.alter_offsets import reset_offsets
 from tests.support.waiting import await_that
 
 # Names that have keys, groups and dots of their own in them; the same in every group.

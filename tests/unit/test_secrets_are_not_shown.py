@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 import connect_share
 import migrator
 import spark_jobs
-from connect_share.checkpoint import Checkpoint, TopicCheckpoint
+from connect_share.checkpoint.file import Checkpoint, TopicCheckpoint
 from connect_share.client import admin_client, consumer, producer
 from connect_share.connect_json import dumps
 from connect_share.errors import ConfigError

@@ -18,7 +18,7 @@ from connect_share.murmur2 import partition_for
 from connect_share.records import TopicType
 from connect_share.state import TargetState
 from connect_share.storage import ConnectStorage
-from connect_share.stores import alter_offsets, reset_offsets
+from connect_share.stores.alter_offsets import alter_offsets, reset_offsets
 from connect_share.stores.connector_offsets import ConnectorOffsetBackingStore
 from connect_share.stores.transactional_writer import TransactionalWriter
 from connect_share.worker_config import WorkerConfig

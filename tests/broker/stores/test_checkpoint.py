@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from connect_share.admin import Admin
-from connect_share.checkpoint import read_checkpoint
+from connect_share.checkpoint.file import read_checkpoint
 from connect_share.embedded.broker import LocalBroker
 from connect_share.errors import ConfigError, RecordFileError
 from connect_share.records import ConnectorTaskId
@@ -160,7 +160,7 @@ def reason_of_other(shared: Any, path: Path) -> str:
 
 def test_a_file_that_lies_is_not_fatal(shared: Any, tmp_path: Path) -> None:
     """Good sums of a state that is none."""
-    from connect_share.checkpoint import write_checkpoint
+    from connect_share.checkpoint.file import write_checkpoint
 
     config, path = worker(shared), tmp_path / "checkpoint"
     with ConnectStorage(config, checkpoint=path) as storage:

@@ -19,7 +19,7 @@ from connect_share.state import (
     replay_status,
 )
 from connect_share.storage import ConnectStorage
-from connect_share.stores import reset_offsets
+from connect_share.stores.alter_offsets import reset_offsets
 from connect_share.worker_config import WorkerConfig
 from tests.lab.compatibility.result import PythonEvidence
 from tests.lab.compatibility.shared_topics import SharedTopics
