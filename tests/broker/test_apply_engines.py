@@ -31,11 +31,8 @@ from tests.support.migration_site import (
     SHARED_PARTITIONS,
     SMALL,
     Site,
-    lay_down,
     pair,
     run,
-    shared,
-    small_source,
 )
 from tests.support.waiting import await_that
 
@@ -45,8 +42,8 @@ def test_kill_in_the_middle_and_a_second_apply(site: Site) -> None:
     site.create("own")
     site.create("shared", SHARED_PARTITIONS)
     pairs = [pair(f"connector-{n}", '{"properties":{"x":"%s"}}' % ("x" * 200)) for n in range(60_000)]
-    lay_down(site, "own", TopicType.CONFIG, pairs)
-    lay_down(site, "own", TopicType.OFFSET, SMALL[TopicType.OFFSET])
+    site.lay_down("own", TopicType.CONFIG, pairs)
+    site.lay_down("own", TopicType.OFFSET, SMALL[TopicType.OFFSET])
     # Small requests, so that the middle of the copy lasts long enough to be hit.
     destination = site.worker_file("shared", GROUP, sharing=True, producer_batch_size="500")
     plan_path = site.plan(site.worker_file("own", "orders", sharing=False), destination)
@@ -79,9 +76,9 @@ def test_kill_in_the_middle_and_a_second_apply(site: Site) -> None:
 
 def test_a_repeated_task_writes_nothing_twice(site: Site) -> None:
     """What Spark does after a failed attempt: the same jobs again, told that they are not the first."""
-    small = small_source(site)
-    lay_down(site, "own", TopicType.CONFIG, [pair("connector-gone", None), *SMALL[TopicType.CONFIG]])
-    plan_path = site.plan(small, shared(site))
+    small = site.small_source()
+    site.lay_down("own", TopicType.CONFIG, [pair("connector-gone", None), *SMALL[TopicType.CONFIG]])
+    plan_path = site.plan(small, site.shared())
 
     def twice(jobs: Any) -> Iterator[Any]:
         for job in jobs:
@@ -101,9 +98,9 @@ def test_a_repeated_task_writes_nothing_twice(site: Site) -> None:
 def test_a_refused_record_ends_the_copy(site: Site) -> None:
     """The limit of the destination was lowered after the plan was made: nothing counts as copied."""
     site.create("own")
-    lay_down(site, "own", TopicType.CONFIG, [pair("connector-a"), pair("connector-big", "x" * 3000)])
+    site.lay_down("own", TopicType.CONFIG, [pair("connector-a"), pair("connector-big", "x" * 3000)])
     site.create("tiny", SHARED_PARTITIONS, {"max.message.bytes": "2000"})
-    plan_path = site.plan(site.worker_file("own", "orders", sharing=False), shared(site))
+    plan_path = site.plan(site.worker_file("own", "orders", sharing=False), site.shared())
     tiny = site.topic("tiny", TopicType.CONFIG)
 
     def lowered(jobs: Sequence[CopyJob]) -> Iterator[SliceEvidence]:
@@ -124,7 +121,7 @@ def test_a_refused_record_ends_the_copy(site: Site) -> None:
 
 def test_jobs_travel_and_hide_their_secrets(site: Site) -> None:
     """What Spark sends to its workers; a secret in it is not shown when one is printed or logged."""
-    plan_path = site.plan(small_source(site), shared(site))
+    plan_path = site.plan(site.small_source(), site.shared())
     secret = ClientSettings({"bootstrap.servers": site.bootstrap_servers, "sasl.password": "open-sesame"})
     seen: list[CopyJob] = []
 

@@ -21,7 +21,7 @@ from connect_share.worker_config import WorkerConfig
 from migrator.errors import AlreadyAppliedError, DestinationNotEmptyError
 from migrator.planner.moves import Intent
 from tests.support.migration_runs import apply_plan, cut_over, roll_back, verify_plan
-from tests.support.migration_site import GROUP, SHARED_PARTITIONS, Site, lay_down, pair, run, shared, small_source
+from tests.support.migration_site import GROUP, SHARED_PARTITIONS, Site, pair, run
 
 
 def carry_out(plan: Path) -> None:
@@ -50,48 +50,48 @@ def is_empty(site: Site, who: str, group: str | None = None) -> bool:
 
 def another(site: Site, name: str) -> None:
     """One more connector beside that of the small source."""
-    lay_down(site, "own", TopicType.CONFIG, [pair(f"connector-{name}", '{"properties":{"name":"x"}}')])
-    lay_down(site, "own", TopicType.OFFSET, [pair(f'["{name}",{{}}]', '{"position":1}')])
+    site.lay_down("own", TopicType.CONFIG, [pair(f"connector-{name}", '{"properties":{"name":"x"}}')])
+    site.lay_down("own", TopicType.OFFSET, [pair(f'["{name}",{{}}]', '{"position":1}')])
 
 
 def test_a_canary_and_the_whole_are_taken_back_and_go_again(site: Site, caplog: pytest.LogCaptureFixture) -> None:
-    source = small_source(site)
+    source = site.small_source()
     another(site, "second")
     site.create("shared", SHARED_PARTITIONS)
     before = believed(site, "own")
-    canary = site.plan(source, shared(site), "canary.json", Intent(job="a.b"))
+    canary = site.plan(source, site.shared(), "canary.json", Intent(job="a.b"))
     carry_out(canary)
     roll_back(canary)
     assert is_empty(site, "shared", GROUP)
-    whole = site.plan(source, shared(site), "whole.json")
+    whole = site.plan(source, site.shared(), "whole.json")
     carry_out(whole)
     with pytest.raises(DestinationNotEmptyError, match=r"holds .* of connector\(s\) 'a.b' under group"):
-        site.plan(source, shared(site), "refused.json", Intent(job="a.b"))
+        site.plan(source, site.shared(), "refused.json", Intent(job="a.b"))
     roll_back(whole)
     assert is_empty(site, "shared", GROUP)
     with pytest.raises(AlreadyAppliedError, match=r"rolled back: make a new plan"):
         apply_plan(whole)
-    again = site.plan(source, shared(site), "again.json")
+    again = site.plan(source, site.shared(), "again.json")
     carry_out(again)
     assert cut_over(again).verification is not None
     assert believed(site, "shared", GROUP) == before
-    code, _, said = run("survey", "--source-worker-config", shared(site), "--destination-worker-config", source)
+    code, _, said = run("survey", "--source-worker-config", site.shared(), "--destination-worker-config", source)
     assert code == 0
     # The removals of this tool are no records that were discarded.
     assert "Discarding" not in caplog.text + said
 
 
 def test_a_canary_that_stays_is_followed_by_the_rest(site: Site) -> None:
-    source = small_source(site)
+    source = site.small_source()
     another(site, "second")
     before = believed(site, "own")
-    canary = site.plan(source, shared(site), "canary.json", Intent(job="a.b"))
+    canary = site.plan(source, site.shared(), "canary.json", Intent(job="a.b"))
     carry_out(canary)
     cut_over(canary, how="remove")
     assert "the others with --assign" in run(
-        "plan", "--source-worker-config", source, "--destination-worker-config", shared(site), "--dry-run"
+        "plan", "--source-worker-config", source, "--destination-worker-config", site.shared(), "--dry-run"
     )[2]  # fmt: skip
-    rest = site.plan(source, shared(site), "rest.json", Intent(assign={"orders": ("second",)}))
+    rest = site.plan(source, site.shared(), "rest.json", Intent(assign={"orders": ("second",)}))
     carry_out(rest)
     cut_over(rest)
     assert believed(site, "shared", GROUP) == before
@@ -99,16 +99,16 @@ def test_a_canary_that_stays_is_followed_by_the_rest(site: Site) -> None:
 
 def test_out_and_in_again_where_the_originals_were_removed(site: Site) -> None:
     """The old topics are gone back to, and the shared ones again after that."""
-    source = small_source(site)
+    source = site.small_source()
     site.create("shared", SHARED_PARTITIONS)
     before = believed(site, "own")
     for number in range(2):
-        there = site.plan(source, shared(site), f"there-{number}.json")
+        there = site.plan(source, site.shared(), f"there-{number}.json")
         carry_out(there)
         cut_over(there, how="remove")
         assert is_empty(site, "own")
         assert believed(site, "shared", GROUP) == before
-        back = site.plan(shared(site), source, f"back-{number}.json")
+        back = site.plan(site.shared(), source, f"back-{number}.json")
         carry_out(back)
         cut_over(back, how="remove")
         assert is_empty(site, "shared", GROUP)
@@ -119,7 +119,7 @@ def test_out_and_in_again_where_the_originals_were_removed(site: Site) -> None:
 
 
 def test_a_group_is_renamed_in_place_and_gets_its_old_name_back(site: Site) -> None:
-    source = small_source(site)
+    source = site.small_source()
     shared_now, renamed = (site.worker_file("own", group, sharing=True) for group in ("orders", "renamed"))
     before = believed(site, "own")
     for number, (old, new) in enumerate(
@@ -135,20 +135,20 @@ def test_a_group_is_renamed_in_place_and_gets_its_old_name_back(site: Site) -> N
 
 def test_a_connector_that_its_new_workers_removed_comes_again(site: Site) -> None:
     """Connect leaves task configurations and commits behind, and the tombstones of statuses are new."""
-    source = small_source(site)
+    source = site.small_source()
     site.create("shared", SHARED_PARTITIONS)
-    first = site.plan(source, shared(site), "first.json")
+    first = site.plan(source, site.shared(), "first.json")
     carry_out(first)
     before = believed(site, "shared", GROUP)
-    with ConnectStorage(WorkerConfig.from_file(shared(site))) as storage:
+    with ConnectStorage(WorkerConfig.from_file(site.shared())) as storage:
         storage.config.remove_connector_config("a.b")
         for status in (storage.status.get("a.b"), storage.status.get(ConnectorTaskId("a.b", 0))):
             assert isinstance(status, ConnectorStatus | TaskStatus)
             storage.status.put(dataclasses.replace(status, state=State.DESTROYED))
         storage.status.flush()
     with pytest.raises(DestinationNotEmptyError, match=r"offset already holds 1 living key\(s\)"):
-        site.plan(source, shared(site), "second.json")
-    with ConnectStorage(WorkerConfig.from_file(shared(site))) as storage:
+        site.plan(source, site.shared(), "second.json")
+    with ConnectStorage(WorkerConfig.from_file(site.shared())) as storage:
         writer = storage.offset_writer("a.b")
         writer.offset({"filename": "x.txt"}, None)
         assert writer.begin_flush(10)
@@ -156,5 +156,5 @@ def test_a_connector_that_its_new_workers_removed_comes_again(site: Site) -> Non
         assert flushed is not None
         flushed.result(30)
     assert is_empty(site, "shared", GROUP)
-    carry_out(site.plan(source, shared(site), "second.json"))
+    carry_out(site.plan(source, site.shared(), "second.json"))
     assert believed(site, "shared", GROUP)[0] == before[0]

@@ -21,7 +21,7 @@ from migrator.planner.moves import Intent
 from migrator.progress import Silent
 from migrator.report.evidence_folder import folder_of
 from tests.support.migration_runs import apply_plan, resume_plan, verify_plan
-from tests.support.migration_site import GROUP, Site, lay_down, pair, run, shared, small_source
+from tests.support.migration_site import GROUP, Site, pair, run
 
 
 def odd_records(site: Site, who: str = "own") -> None:
@@ -46,7 +46,7 @@ def of_topics(site: Site, who: str) -> list[Record]:
 
 
 def test_every_record_of_the_source_is_kept_before_anything_is_written(site: Site) -> None:
-    path = site.plan(small_source(site), shared(site))
+    path = site.plan(site.small_source(), site.shared())
     odd_records_before = of_topics(site, "own")
 
     def engine(jobs: list[CopyJob]) -> None:
@@ -78,11 +78,11 @@ def test_every_record_of_the_source_is_kept_before_anything_is_written(site: Sit
 
 
 def test_tombstones_headers_timestamps_and_offsets_are_exact(site: Site) -> None:
-    source = small_source(site)
+    source = site.small_source()
     odd_records(site)
     before = of_topics(site, "own")
     assert len(before) == 12
-    path = site.plan(source, shared(site))
+    path = site.plan(source, site.shared())
     code, out, err = run("apply", path, "--yes", "--output", "json")
     assert code == 0, err
     assert json.loads(out)["manifest"]["backup"]["records"] == 12
@@ -93,10 +93,10 @@ def test_tombstones_headers_timestamps_and_offsets_are_exact(site: Site) -> None
 def test_the_evidence_of_a_whole_move(site: Site) -> None:
     """What each command leaves, and that no name from a topic becomes markup and no value gets out."""
     name = "<img src=x onerror=alert(1)>"
-    source = small_source(site)
+    source = site.small_source()
     hunter = json.dumps({"properties": {"password": "hunter2"}})
-    lay_down(site, "own", TopicType.CONFIG, [pair(f"connector-{name}", hunter)])
-    path, elsewhere = site.plan(source, shared(site)), site.folder / "ticket"
+    site.lay_down("own", TopicType.CONFIG, [pair(f"connector-{name}", hunter)])
+    path, elsewhere = site.plan(source, site.shared()), site.folder / "ticket"
     assert run("apply", path, "--yes", "--evidence", elsewhere)[0] == 0
     site.produce(
         [
@@ -125,7 +125,7 @@ def test_the_evidence_of_a_whole_move(site: Site) -> None:
 
 
 def test_no_backup_when_told(site: Site) -> None:
-    path = site.plan(small_source(site), shared(site))
+    path = site.plan(site.small_source(), site.shared())
     assert run("apply", path, "--yes", "--no-backup")[0] == 0
     assert not backup_path(path).exists()
     assert Manifest.load(manifest_path(path)).backup is None
@@ -136,7 +136,7 @@ def test_what_is_shared_is_kept_once_and_what_would_be_written_over_too(site: Si
     site.create("shared")
     config = site.topic("shared", TopicType.CONFIG)
     for group in ("one", "two", "other"):
-        lay_down(site, "shared", TopicType.CONFIG, [pair(f"{group}.connector-{group}", '{"properties":{}}')])
+        site.lay_down("shared", TopicType.CONFIG, [pair(f"{group}.connector-{group}", '{"properties":{}}')])
     shared_config = site.topic("shared", TopicType.CONFIG)
     site.produce([Record(shared_config, 0, 0, 1, key, b"x") for key in (b"\xff", b"one.", b"connector-plain")])
     site.create("second")
@@ -165,8 +165,8 @@ def test_what_is_shared_is_kept_once_and_what_would_be_written_over_too(site: Si
 
 
 def test_the_backup_of_another_run_is_never_replaced(site: Site, tmp_path: Path) -> None:
-    source = small_source(site)
-    path = site.plan(source, shared(site))
+    source = site.small_source()
+    path = site.plan(source, site.shared())
     apply_plan(path)
     before = backup_path(path).read_bytes()
     manifest_path(path).unlink()

@@ -16,7 +16,7 @@ from migrator.facts.manifest import backup_path
 from migrator.planner.moves import Intent
 from tests.support.connect_member import ConnectMember
 from tests.support.migration_runs import apply_plan
-from tests.support.migration_site import GROUP, SMALL, Site, lay_down, pair, run, shared, small_source
+from tests.support.migration_site import GROUP, SMALL, Site, pair, run
 from tests.support.waiting import await_that
 
 
@@ -48,9 +48,9 @@ def pairs_of(site: Site, who: str, topic_type: TopicType) -> list[tuple[object, 
 
 def test_a_lost_cluster_comes_back_as_it_was(site: Site) -> None:
     """To fresh topics of the same group: same keys, values, timestamps, order; no session key, no restart request."""
-    source = small_source(site)
-    lay_down(site, "own", TopicType.CONFIG, [pair("connector-gone", "{}"), pair("connector-gone", None)])
-    file = backed_up(site, source, shared(site))
+    source = site.small_source()
+    site.lay_down("own", TopicType.CONFIG, [pair("connector-gone", "{}"), pair("connector-gone", None)])
+    file = backed_up(site, source, site.shared())
     fresh = site.worker_file("fresh", "orders", sharing=False)
     dry = restored(file, "--destination-worker-config", fresh, "--dry-run")
     assert dry["create"] == [site.topic("fresh", topic_type) for topic_type in TopicType]
@@ -84,10 +84,10 @@ def test_a_lost_cluster_comes_back_as_it_was(site: Site) -> None:
 
 
 def test_the_preview_tells_every_kind_of_change_and_never_a_value(site: Site) -> None:
-    source = small_source(site)
+    source = site.small_source()
     config = [pair("connector-gone", "{}"), pair("connector-gone", None), pair("connector-x", '{"properties":{}}')]
-    lay_down(site, "own", TopicType.CONFIG, config)
-    file = backed_up(site, source, shared(site))
+    site.lay_down("own", TopicType.CONFIG, config)
+    file = backed_up(site, source, site.shared())
     prefixed = [
         pair(f"{GROUP}.connector-gone", '{"properties":{"password":"hunter2"}}'),
         pair(f"{GROUP}.connector-a.b", '{"properties":{"password":"hunter2"}}'),
@@ -101,7 +101,7 @@ def test_the_preview_tells_every_kind_of_change_and_never_a_value(site: Site) ->
             for key, value, _ in prefixed
         ]
     )
-    arguments = (file, "--destination-worker-config", shared(site))
+    arguments = (file, "--destination-worker-config", site.shared())
     told = restored(*arguments, "--dry-run")
     assert differing(told) == {
         ("config", "a.b"): {"changed": 1, "same": 3},
@@ -134,11 +134,11 @@ def test_the_preview_tells_every_kind_of_change_and_never_a_value(site: Site) ->
 
 
 def test_one_connector_and_no_other(site: Site) -> None:
-    source = small_source(site)
+    source = site.small_source()
     for name in ("a", "a.b-0", "a.b.c"):
-        lay_down(site, "own", TopicType.CONFIG, [pair(f"connector-{name}", '{"properties":{}}')])
-        lay_down(site, "own", TopicType.OFFSET, [pair(json.dumps([name, {"f": 1}]), '{"position":1}')])
-    file = backed_up(site, source, shared(site))
+        site.lay_down("own", TopicType.CONFIG, [pair(f"connector-{name}", '{"properties":{}}')])
+        site.lay_down("own", TopicType.OFFSET, [pair(json.dumps([name, {"f": 1}]), '{"position":1}')])
+    file = backed_up(site, source, site.shared())
     plain = site.worker_file("fresh", "orders", sharing=False)
     restored(file, "--destination-worker-config", plain, "--connector", "a.b", "--yes")
     assert replay_config(site.read(site.topic("fresh", TopicType.CONFIG))).connectors() == {"a.b"}
@@ -153,7 +153,7 @@ def test_what_is_not_clear_is_refused(site: Site) -> None:
     """Two groups of one topic, one of them moved whole, of the other one connector."""
     site.create("shared")
     for group, name in (("one", "a"), ("two", "b"), ("two", "c"), ("other", "d")):
-        lay_down(site, "shared", TopicType.CONFIG, [pair(f"{group}.connector-{name}", '{"properties":{}}')])
+        site.lay_down("shared", TopicType.CONFIG, [pair(f"{group}.connector-{name}", '{"properties":{}}')])
     sources = [site.worker_file("shared", group, sharing=True) for group in ("one", "two")]
     targets = [site.worker_file("second", group, sharing=True) for group in ("one-b", "two-b")]
     path = site.folder / "plan.json"
@@ -186,8 +186,8 @@ def test_what_is_not_clear_is_refused(site: Site) -> None:
 
 
 def test_live_workers_and_damaged_files_are_refused_before_anything_is_written(site: Site) -> None:
-    source = small_source(site, group=f"{site.name}-orders")
-    file = backed_up(site, source, shared(site))
+    source = site.small_source(group=f"{site.name}-orders")
+    file = backed_up(site, source, site.shared())
     group = f"{site.name}-orders"
     restore = prepare_restore(file, source, RestoreRequest())
     before = site.read(site.topic("own", TopicType.CONFIG))
@@ -218,7 +218,7 @@ def test_originals_that_the_cut_over_removed_come_back(site: Site) -> None:
     """A rename in place, sealed by removing the originals: the old group has its state again, the new one keeps its own."""
     site.create("shared")
     for topic_type, records in SMALL.items():
-        lay_down(site, "shared", topic_type, [(f"old.{key}", value, None) for key, value, _ in records])
+        site.lay_down("shared", topic_type, [(f"old.{key}", value, None) for key, value, _ in records])
     old, new = (site.worker_file("shared", group, sharing=True) for group in ("old", "new"))
     file = backed_up(site, old, new)
     path = site.folder / "plan.json"

@@ -17,7 +17,7 @@ from migrator.facts.bystanders import AT_ONCE, portions
 from migrator.facts.manifest import Manifest, manifest_path
 from migrator.planner.moves import Intent
 from tests.support.migration_runs import apply_plan, check_bystanders
-from tests.support.migration_site import SHARED_PARTITIONS, SMALL, Site, lay_down, run, shared, small_source
+from tests.support.migration_site import SHARED_PARTITIONS, SMALL, Site, run
 from tests.support.waiting import await_that
 
 KEPT = {"min.compaction.lag.ms": "3600000"}
@@ -55,12 +55,12 @@ def a_shared_site(site: Site) -> Path:
         ("nonsense", "x"),
     )
     others_write(site, TopicType.OFFSET, ('other.["z",{}]', '{"p":1}'), ('third.["z",{}]', '{"p":1}'))
-    return small_source(site)
+    return site.small_source()
 
 
 def test_others_stay_as_they_were_and_may_go_on(site: Site) -> None:
     source = a_shared_site(site)
-    path = site.plan(source, shared(site))
+    path = site.plan(source, site.shared())
     assert run("apply", path, "--yes", "--isolation-proof")[0] == 0
     code, out, _ = run("verify", path, "--isolation")
     assert code == 0, out
@@ -135,8 +135,8 @@ def test_originals_in_place_and_other_connectors_of_the_group_are_others_too(sit
         records = [(key, value, None) for key, value, _ in pairs if key.startswith(("connector-", "status-c", "["))]
         for name in names:
             for prefix in ("old", "new") if name == "stays" else ("old",):
-                lay_down(
-                    site, "shared", topic_type, [(f"{prefix}.{k}".replace("a.b", name), v, 0) for k, v, _ in records]
+                site.lay_down(
+                    "shared", topic_type, [(f"{prefix}.{k}".replace("a.b", name), v, 0) for k, v, _ in records]
                 )
     old, new = (site.worker_file("shared", group, sharing=True) for group in ("old", "new"))
     path = site.plan(old, new, intent=Intent(job="moved"))
@@ -153,7 +153,7 @@ def test_what_the_cleaner_takes_is_told_apart(site: Site) -> None:
     """A group's newer record explains that the older one is gone; nothing explains the loss of another."""
     site.create("shared", SHARED_PARTITIONS, {"min.cleanable.dirty.ratio": "0.01", "segment.ms": "1"})
     others_write(site, TopicType.CONFIG, ("other.connector-z", "{}"), ("third.connector-z", "{}"))
-    path = site.plan(small_source(site), shared(site))
+    path = site.plan(site.small_source(), site.shared())
     apply_plan(path, isolation_proof=True)
     topic = site.topic("shared", TopicType.CONFIG)
 
@@ -176,7 +176,7 @@ def test_what_the_cleaner_takes_is_told_apart(site: Site) -> None:
 
 
 def test_without_the_notes_there_is_no_proof(site: Site) -> None:
-    path = site.plan(small_source(site), shared(site))
+    path = site.plan(site.small_source(), site.shared())
     with pytest.raises(PlanFileError, match="no manifest"):
         check_bystanders(path)
     apply_plan(path)

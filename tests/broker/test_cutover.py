@@ -30,16 +30,7 @@ from migrator.verify.verification import local_verify_engine
 from migrator.verify.verify_job import VerifyJob
 from tests.support.connect_member import ConnectMember
 from tests.support.migration_runs import apply_plan, cut_over, follow_plan, preview_cutover, roll_back, verify_plan
-from tests.support.migration_site import (
-    GROUP,
-    SHARED_PARTITIONS,
-    Site,
-    lay_down,
-    pair,
-    run,
-    shared,
-    small_source,
-)
+from tests.support.migration_site import GROUP, SHARED_PARTITIONS, Site, pair, run
 from tests.support.waiting import await_that
 
 
@@ -62,8 +53,8 @@ class Life:
                 pair(f"task-{name}-0", "{}".replace("{}", '{"properties":{}}')),
                 pair(f"commit-{name}", '{"tasks":1}'),
             ]
-        lay_down(self._site, "own", TopicType.CONFIG, config)
-        lay_down(self._site, "own", TopicType.OFFSET, [pair(f'["{name}",{{"p":{number % 4}}}]', f'{{"at":{number}}}')])
+        self._site.lay_down("own", TopicType.CONFIG, config)
+        self._site.lay_down("own", TopicType.OFFSET, [pair(f'["{name}",{{"p":{number % 4}}}]', f'{{"at":{number}}}')])
 
     def run(self) -> None:
         while not self._ended.wait(0.01):
@@ -83,10 +74,10 @@ class Life:
 def followed_plan(site: Site, **extra: str) -> Path:
     # Record by record is compared: no segment may be rolled (by a record of now behind those of 2023) and cleaned.
     kept = {"segment.ms": "3000000000000"}
-    source = small_source(site, group=f"{site.name}-live", configs=kept, **extra)
+    source = site.small_source(group=f"{site.name}-live", configs=kept, **extra)
     site.create("shared", SHARED_PARTITIONS, kept)
-    lay_down(site, "shared", TopicType.CONFIG, [pair("other.connector-z", '{"properties":{}}')])
-    return site.plan(source, shared(site), intent=Intent(follow=True))
+    site.lay_down("shared", TopicType.CONFIG, [pair("other.connector-z", '{"properties":{}}')])
+    return site.plan(source, site.shared(), intent=Intent(follow=True))
 
 
 def follower(plan: Path) -> subprocess.Popen[bytes]:
@@ -116,7 +107,7 @@ def test_a_verification_keeps_what_was_mirrored_meanwhile(site: Site) -> None:
     apply_plan(plan)
 
     def follow_meanwhile(jobs: Sequence[VerifyJob]) -> Iterator[list[StateDifference]]:
-        lay_down(site, "own", TopicType.OFFSET, [pair('["late",{"p":1}]', '{"at":1}')])
+        site.lay_down("own", TopicType.OFFSET, [pair('["late",{"p":1}]', '{"at":1}')])
         follow_plan(plan, stopped=lambda: True, report=lambda _: None)
         yield from local_verify_engine(Silent())(jobs)
 
@@ -256,14 +247,13 @@ def test_exactly_once_producers_are_fenced(site: Site) -> None:
 
 
 def test_a_number_of_tasks_that_cannot_be_true_fences_nobody(site: Site) -> None:
-    source = small_source(site, exactly_once_source_support="enabled")
-    lay_down(
-        site,
+    source = site.small_source(exactly_once_source_support="enabled")
+    site.lay_down(
         "own",
         TopicType.CONFIG,
         [pair("connector-x", '{"properties":{}}'), pair("tasks-fencing-x", '{"task-count":2147483647}')],
     )
-    plan = site.plan(source, shared(site))
+    plan = site.plan(source, site.shared())
     apply_plan(plan)
     code, _, err = run("cutover", plan, "--yes")
     assert code == 1
@@ -272,7 +262,7 @@ def test_a_number_of_tasks_that_cannot_be_true_fences_nobody(site: Site) -> None
 
 
 def test_a_difference_stops_the_cutover_before_anything_is_sealed(site: Site) -> None:
-    plan = site.plan(small_source(site), shared(site))
+    plan = site.plan(site.small_source(), site.shared())
     apply_plan(plan)
     site.produce([Record(site.topic("shared", TopicType.CONFIG), 0, 0, 1, f"{GROUP}.connector-a.b".encode(), None)])
     with pytest.raises(CutoverError, match="verify"):
@@ -283,8 +273,8 @@ def test_a_difference_stops_the_cutover_before_anything_is_sealed(site: Site) ->
 
 
 def test_originals_beside_their_copies_are_removed(site: Site) -> None:
-    source = small_source(site)
-    lay_down(site, "own", TopicType.CONFIG, [pair("other.connector-z", '{"properties":{}}')])
+    source = site.small_source()
+    site.lay_down("own", TopicType.CONFIG, [pair("other.connector-z", '{"properties":{}}')])
     plan = site.plan(source, site.worker_file("own", "orders", sharing=True))
     apply_plan(plan)
     assert verify_plan(plan).equal
@@ -312,7 +302,7 @@ def test_originals_beside_their_copies_are_removed(site: Site) -> None:
 
 
 def test_rollback_takes_what_the_plan_wrote_and_nothing_else(site: Site) -> None:
-    plan = site.plan(small_source(site), shared(site))
+    plan = site.plan(site.small_source(), site.shared())
     apply_plan(plan)
     code, out, _ = run("rollback", plan, "--dry-run", "--output", "json")
     listed = json.loads(out)
@@ -340,9 +330,9 @@ def test_rollback_takes_what_the_plan_wrote_and_nothing_else(site: Site) -> None
 
 
 def test_an_apply_that_did_not_end_is_rolled_back(site: Site) -> None:
-    source = small_source(site)
+    source = site.small_source()
     site.create("shared", SHARED_PARTITIONS, {"message.timestamp.type": "LogAppendTime"})
-    plan = site.plan(source, shared(site))
+    plan = site.plan(source, site.shared())
     manifest = apply_plan(plan)
     interrupted = manifest.model_copy(update={"status": MigrationStatus.PLANNED, "evidence": manifest.evidence[:1]})
     interrupted.save(manifest_path(plan))
@@ -355,11 +345,11 @@ def test_an_apply_that_did_not_end_is_rolled_back(site: Site) -> None:
 
 
 def test_following_needs_a_plan_made_for_it(site: Site) -> None:
-    source = small_source(site)
-    files = ("--source-worker-config", source, "--destination-worker-config", shared(site))
+    source = site.small_source()
+    files = ("--source-worker-config", source, "--destination-worker-config", site.shared())
     followed = site.folder / "followed.json"
     assert run("plan", *files, "--follow", "-o", followed)[1].endswith(f"apply {followed} --follow\n")
-    plan = site.plan(source, shared(site))
+    plan = site.plan(source, site.shared())
     assert "make a plan with --follow" in run("apply", plan, "--follow", "--yes")[2]
     apply_plan(plan)
     with pytest.raises(PlanRejectedError, match="--follow"):

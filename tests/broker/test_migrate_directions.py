@@ -16,15 +16,7 @@ from migrator.plan.plan import MigrationPlan
 from migrator.planner.make_plan import make_plan
 from migrator.planner.moves import Intent
 from tests.support.migration_runs import apply_plan, verify_plan
-from tests.support.migration_site import (
-    SHARED_PARTITIONS,
-    Site,
-    lay_down,
-    pair,
-    run,
-    shared,
-    small_source,
-)
+from tests.support.migration_site import SHARED_PARTITIONS, Site, pair, run
 
 
 def carry_out(path: Path) -> MigrationPlan:
@@ -63,7 +55,7 @@ def connector(name: str, *, tasks: int = 1) -> dict[TopicType, list[tuple[object
 def fill(site: Site, who: str, names: list[str], prefix: str = "") -> None:
     for name in names:
         for topic_type, pairs in connector(name).items():
-            lay_down(site, who, topic_type, [(f"{prefix}{key}", value, None) for key, value, _ in pairs])
+            site.lay_down(who, topic_type, [(f"{prefix}{key}", value, None) for key, value, _ in pairs])
 
 
 def said(plan: MigrationPlan) -> str:
@@ -72,11 +64,11 @@ def said(plan: MigrationPlan) -> str:
 
 def test_there_and_back_again(site: Site) -> None:
     """Dedicated to shared, shared to dedicated: every byte is what it was."""
-    source = small_source(site)
+    source = site.small_source()
     site.create("shared", SHARED_PARTITIONS)
-    carry_out(site.plan(source, shared(site)))
+    carry_out(site.plan(source, site.shared()))
     exit_file = site.worker_file("fresh", "orders", sharing=False)
-    plan = carry_out(site.plan(shared(site), exit_file, "exit.json"))
+    plan = carry_out(site.plan(site.shared(), exit_file, "exit.json"))
     assert "com.acme.orders gets plain keys (1 connector)" in said(plan)
     assert "1. you: stop all workers of com.acme.orders, orders and keep them stopped" in said(plan)
     assert "cutover: copy what is left, verify, and seal the source" in said(plan)
@@ -113,7 +105,7 @@ def test_several_groups_are_merged_when_told(site: Site) -> None:
     fill(site, "shared", ["a", "a.b"], "one.")
     fill(site, "shared", ["c"], "two.")
     marker = [pair(f"{group}.target-state-", "null") for group in ("one", "two")]  # of groups that were moved before
-    lay_down(site, "shared", TopicType.CONFIG, marker)
+    site.lay_down("shared", TopicType.CONFIG, marker)
     sources = [site.worker_file("shared", group, sharing=True) for group in ("one", "two")]
     target = site.worker_file("second", "both", sharing=True)
     path = site.folder / "plan.json"
@@ -151,7 +143,7 @@ def test_a_rename_in_place(site: Site) -> None:
 
 def test_dedicated_topics_become_shared_ones(site: Site) -> None:
     """In place from plain keys: the topics of one cluster go on as the shared topics."""
-    source = small_source(site)
+    source = site.small_source()
     carry_out(site.plan(source, site.worker_file("own", "orders", sharing=True)))
     records = site.read(site.topic("own", TopicType.CONFIG))
     assert replay_config(records, "orders").target_state("a.b") is TargetState.STOPPED
@@ -160,13 +152,13 @@ def test_dedicated_topics_become_shared_ones(site: Site) -> None:
 
 def test_the_plain_mirror(site: Site) -> None:
     """KIP-1173: an old cluster becomes the one plain group of shared topics."""
-    source = small_source(site)
+    source = site.small_source()
     site.create("shared")
     fill(site, "shared", ["a"], "other.")
     plain = site.worker_file("shared", "orders", sharing=False)
     carry_out(site.plan(source, plain))
     assert replay_config(site.read(site.topic("shared", TopicType.CONFIG))).connectors() == {"a.b"}
-    second = small_source(site, "own2", "billing")
+    second = site.small_source("own2", "billing")
     with pytest.raises(DestinationNotEmptyError, match="plain keys"):
         make_plan([second], [plain], now_ms=1)
 
@@ -197,8 +189,8 @@ def test_the_sharing_lines_of_the_files_are_judged(site: Site, lines: list[str],
     """By the rules of ``check worker-config``, of the destination and of the source."""
     site.create("shared", SHARED_PARTITIONS)
     for group in ("team.a", "team.b"):
-        lay_down(site, "shared", TopicType.CONFIG, [pair(f"{group}.connector-x", '{"properties":{}}')])
-    source = small_source(site)
+        site.lay_down("shared", TopicType.CONFIG, [pair(f"{group}.connector-x", '{"properties":{}}')])
+    source = site.small_source()
     base = site.worker_file("shared", "orders", sharing=True).read_text().splitlines()
     kept = [line for line in base if not line.startswith(("group.id", "connect.management"))]
     destination = site.folder / "destination.properties"
@@ -255,11 +247,11 @@ def test_one_job_among_names_that_look_like_it(site: Site, job: str) -> None:
 
 
 def test_a_job_that_is_nowhere_or_twice(site: Site) -> None:
-    first, second = small_source(site, "one", "orders"), small_source(site, "two", "billing")
+    first, second = site.small_source("one", "orders"), site.small_source("two", "billing")
     with pytest.raises(PlanRejectedError, match=r"'a\.b' exists in orders, billing"):
-        make_plan([first, second], [shared(site)], now_ms=1, intent=Intent(job="a.b"))
+        make_plan([first, second], [site.shared()], now_ms=1, intent=Intent(job="a.b"))
     with pytest.raises(PlanRejectedError, match="none of the sources has a record of connector 'a'"):
-        make_plan([first, second], [shared(site)], now_ms=1, intent=Intent(job="a"))
+        make_plan([first, second], [site.shared()], now_ms=1, intent=Intent(job="a"))
 
 
 def test_two_clusters_that_share_plain_keys_are_split(site: Site) -> None:
@@ -289,22 +281,21 @@ def test_two_clusters_that_share_plain_keys_are_split(site: Site) -> None:
 
 
 def test_sources_that_cannot_be_told_apart(site: Site) -> None:
-    source = small_source(site)
+    source = site.small_source()
     crossed = site.folder / "crossed.properties"
     crossed.write_text(
-        shared(site).read_text().replace(site.topic("shared", TopicType.STATUS), site.topic("own", TopicType.OFFSET))
+        site.shared().read_text().replace(site.topic("shared", TopicType.STATUS), site.topic("own", TopicType.OFFSET))
     )
     with pytest.raises(ConfigError, match=r"offset topic of .* and the status topic of"):
         make_plan([source], [crossed], now_ms=1)
     illegal = site.worker_file("own", "task-runner", sharing=True)
     with pytest.raises(InvalidClusterGroupIdError, match=r"group\.id"):
-        make_plan([illegal], [shared(site)], now_ms=1)
+        make_plan([illegal], [site.shared()], now_ms=1)
 
 
 def test_state_mode_puts_an_order_broken_config_topic_in_order(site: Site) -> None:
     site.create("own")
-    lay_down(
-        site,
+    site.lay_down(
         "own",
         TopicType.CONFIG,
         [
@@ -323,11 +314,11 @@ def test_state_mode_puts_an_order_broken_config_topic_in_order(site: Site) -> No
             pair("target-state-early", '{"state":"PAUSED"}'),
         ],
     )
-    lay_down(site, "own", TopicType.OFFSET, [pair('["early",{}]', f'{{"p":{n}}}') for n in range(3)])
-    lay_down(site, "own", TopicType.OFFSET, [pair('["gone",{}]', '{"p":1}'), pair('["gone",{}]', None)])
+    site.lay_down("own", TopicType.OFFSET, [pair('["early",{}]', f'{{"p":{n}}}') for n in range(3)])
+    site.lay_down("own", TopicType.OFFSET, [pair('["gone",{}]', '{"p":1}'), pair('["gone",{}]', None)])
     source = site.worker_file("own", "orders", sharing=False)
     assert replay_config(site.read(site.topic("own", TopicType.CONFIG))).task_count("early") == 0
-    path = site.plan(source, shared(site, "orders"), intent=Intent(mode="state"))
+    path = site.plan(source, site.shared("orders"), intent=Intent(mode="state"))
     carry_out(path)
     written = site.read(site.topic("shared", TopicType.CONFIG))
     assert [record.key for record in written] == [

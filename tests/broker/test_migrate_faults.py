@@ -29,7 +29,7 @@ from tests.support.kafka import TOPIC_PREFIX
 from tests.support.migration_faults import CONFIG_RECORDS, Busy, TooLate, full_disk, recreate, set_topic_config
 from tests.support.migration_runs import apply_plan, resume_plan, verify_plan
 from tests.support.migration_site import GROUP as SHARED_GROUP
-from tests.support.migration_site import SHARED_PARTITIONS, SMALL, Site, lay_down, pair, run, shared, small_source
+from tests.support.migration_site import SHARED_PARTITIONS, SMALL, Site, pair, run
 from tests.support.waiting import await_that
 
 
@@ -198,7 +198,7 @@ def test_the_broker_is_killed_and_comes_back(own_broker: LocalBroker, tmp_path: 
 
 
 def test_a_source_created_again_is_not_gone_on_with(site: Site) -> None:
-    plan = site.plan(small_source(site), shared(site))
+    plan = site.plan(site.small_source(), site.shared())
 
     def interrupted(jobs: Sequence[CopyJob]) -> Iterator[SliceEvidence]:
         yield copy_one(jobs[0])
@@ -208,7 +208,7 @@ def test_a_source_created_again_is_not_gone_on_with(site: Site) -> None:
         apply_plan(plan, engine=interrupted)
     before = [site.read(site.topic("shared", topic_type)) for topic_type in TopicType]
     recreate(site, site.topic("own", TopicType.OFFSET))
-    lay_down(site, "own", TopicType.OFFSET, SMALL[TopicType.OFFSET])
+    site.lay_down("own", TopicType.OFFSET, SMALL[TopicType.OFFSET])
     with pytest.raises(TopicRecreatedError, match="deleted and created again"):
         resume_plan(plan)
     assert [site.read(site.topic("shared", topic_type)) for topic_type in TopicType] == before
@@ -221,9 +221,9 @@ def test_what_was_refused_is_written_when_it_may_be(site: Site) -> None:
     site.create("own", configs=large)
     pairs = [pair(f"connector-{number}", json.dumps({"properties": {"x": "x" * 90}})) for number in range(30_000)]
     pairs[15_000] = pair("connector-large", json.dumps({"properties": {"x": "x" * 1_040_000}}))
-    lay_down(site, "own", TopicType.CONFIG, pairs)
+    site.lay_down("own", TopicType.CONFIG, pairs)
     site.create("shared", SHARED_PARTITIONS, large)
-    plan = site.plan(site.worker_file("own", "orders", sharing=False), shared(site))
+    plan = site.plan(site.worker_file("own", "orders", sharing=False), site.shared())
     topic = site.topic("shared", TopicType.CONFIG)
     set_topic_config(site, topic, "max.message.bytes", "1030000")
     with pytest.raises(BrokerError, match="MSG_SIZE_TOO_LARGE"):

@@ -27,11 +27,8 @@ from tests.support.migration_site import (
     SHARED_PARTITIONS,
     SMALL,
     Site,
-    lay_down,
     pair,
     run,
-    shared,
-    small_source,
 )
 
 CAPTURE_NAMES = {TopicType.CONFIG: "configs", TopicType.STATUS: "status", TopicType.OFFSET: "offsets"}
@@ -44,7 +41,7 @@ def test_what_java_workers_wrote_is_moved_and_verified(site: Site, version: str)
     for topic_type in TopicType:
         records = captured(version, CAPTURE_NAMES[topic_type])
         site.produce([replace(record, topic=site.topic("own", topic_type)) for record in records])
-    plan_path = site.plan(site.worker_file("own", "orders", sharing=False), shared(site))
+    plan_path = site.plan(site.worker_file("own", "orders", sharing=False), site.shared())
 
     manifest = apply_plan(plan_path)
     assert manifest.status is MigrationStatus.COPIED
@@ -87,8 +84,7 @@ def test_awkward_records(site: Site) -> None:
     """Tombstones, empty values, the same key twice, foreign prefixes, undecodable keys, headers, no records."""
     site.create("own")
     site.create("shared", SHARED_PARTITIONS)
-    lay_down(
-        site,
+    site.lay_down(
         "own",
         TopicType.CONFIG,
         [
@@ -109,7 +105,7 @@ def test_awkward_records(site: Site) -> None:
     )
     site.produce([odd])
     source = site.worker_file("own", "orders", sharing=False)
-    plan_path = site.plan(source, shared(site))
+    plan_path = site.plan(source, site.shared())
     plan = MigrationPlan.load(plan_path)
     counts = plan.sources[0].topics[TopicType.CONFIG].counts
     assert counts.skipped == {
@@ -155,14 +151,14 @@ def test_gaps_left_by_compaction(site: Site) -> None:
         site.produce([Record(topic, 0, 0, now_ms, b"connector-a", b'{"properties":{"n":"%d"}}' % number)])
         number += 1
         time.sleep(0.2)  # segments roll by time: nothing can be asked for instead
-    plan_path = site.plan(site.worker_file("own", "orders", sharing=False), shared(site))
+    plan_path = site.plan(site.worker_file("own", "orders", sharing=False), site.shared())
     apply_plan(plan_path)
     assert verify_plan(plan_path).equal
 
 
 def test_empty_topics(site: Site) -> None:
     site.create("own")
-    plan_path = site.plan(site.worker_file("own", "orders", sharing=False), shared(site))
+    plan_path = site.plan(site.worker_file("own", "orders", sharing=False), site.shared())
     assert any("none of its records" in warning for warning in MigrationPlan.load(plan_path).warnings)
     manifest = apply_plan(plan_path)
     assert manifest.records_written == 0
@@ -173,7 +169,7 @@ def test_apply_creates_the_shared_topics_with_the_settings_of_create_topics(
     site: Site, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source, destination = (
-        small_source(site),
+        site.small_source(),
         site.worker_file("shared", GROUP, sharing=True, config_storage_segment_ms="5000"),
     )
     plan_path = site.plan(source, destination)
@@ -208,7 +204,7 @@ def test_apply_creates_the_shared_topics_with_the_settings_of_create_topics(
 
 def test_a_plan_is_carried_to_another_machine(site: Site, tmp_path: Path) -> None:
     """Together with the worker files: they lie beside it there, or where an edited plan says."""
-    source, destination = small_source(site), shared(site)
+    source, destination = site.small_source(), site.shared()
     plan = site.plan(source, destination)
     there = tmp_path / "there"
     there.mkdir()
@@ -237,12 +233,12 @@ def test_a_plan_is_carried_to_another_machine(site: Site, tmp_path: Path) -> Non
 
 
 def test_several_sources_keep_their_names(site: Site) -> None:
-    first, second = small_source(site, "one", "orders"), small_source(site, "two", "billing")
+    first, second = site.small_source("one", "orders"), site.small_source("two", "billing")
     site.create("shared", SHARED_PARTITIONS)
     foreign = Record(site.topic("shared", TopicType.CONFIG), 0, 0, 1, b"third.connector-z", b'{"properties":{}}')
     site.produce([foreign])
     plan_path = site.folder / "plan.json"
-    plan = make_plan([first, second], [shared(site)], now_ms=1)
+    plan = make_plan([first, second], [site.shared()], now_ms=1)
     plan.save(plan_path)
     assert [source.cluster_group_id for source in plan.sources] == ["orders", "billing"]
     assert any("not used" in warning for warning in plan.warnings)
@@ -256,8 +252,8 @@ def test_several_sources_keep_their_names(site: Site) -> None:
 
 
 def test_pairs_of_files_rename_each_source(site: Site) -> None:
-    first, second = small_source(site, "one", "orders"), small_source(site, "two", "billing")
-    plan = make_plan([first, second], [shared(site, "eu.orders"), shared(site, "eu.billing")], now_ms=1)
+    first, second = site.small_source("one", "orders"), site.small_source("two", "billing")
+    plan = make_plan([first, second], [site.shared("eu.orders"), site.shared("eu.billing")], now_ms=1)
     assert [source.cluster_group_id for source in plan.sources] == ["eu.orders", "eu.billing"]
     path = site.folder / "plan.json"
     plan.save(path)
@@ -273,14 +269,14 @@ def test_two_megabytes_pass_when_the_topic_takes_them(site: Site) -> None:
     producer = client.producer(site.settings, client_id="test", overrides={"message.max.bytes": "4000000"})
     producer.produce(topic, key=b"connector-big", value=value, partition=0)
     assert producer.flush(30) == 0
-    plan_path = site.plan(site.worker_file("own", "orders", sharing=False), shared(site))
+    plan_path = site.plan(site.worker_file("own", "orders", sharing=False), site.shared())
     apply_plan(plan_path)
     (copied,) = site.read(site.topic("shared", TopicType.CONFIG))
     assert copied.value == value
 
 
 def test_verify_finds_what_was_changed_at_the_destination(site: Site) -> None:
-    plan_path = site.plan(small_source(site), shared(site))
+    plan_path = site.plan(site.small_source(), site.shared())
     apply_plan(plan_path)
     topic = site.topic("shared", TopicType.OFFSET)
     key = (GROUP + '.["a.b",{"filename":"x.txt"}]').encode()
@@ -316,14 +312,14 @@ def test_timestamps(site: Site) -> None:
     site.create("own")
     topic = site.topic("own", TopicType.CONFIG)
     site.produce([Record(topic, 0, 0, timestamp_ms, b"connector-a", b"{}") for timestamp_ms in (-1, 1)])
-    plan_path = site.plan(site.worker_file("own", "orders", sharing=False), shared(site))
+    plan_path = site.plan(site.worker_file("own", "orders", sharing=False), site.shared())
     assert not any("timestamp 0" in warning for warning in MigrationPlan.load(plan_path).warnings)
     apply_plan(plan_path)
     assert [record.timestamp_ms for record in site.read(site.topic("shared", TopicType.CONFIG))] == [-1, 1]
 
 
 def test_the_commands(site: Site) -> None:
-    source, destination = small_source(site), shared(site)
+    source, destination = site.small_source(), site.shared()
     plan_path = site.folder / "move.json"
     code, out, err = run(
         "plan", "--source-worker-config", source, "--destination-worker-config", destination, "-o", plan_path

@@ -13,7 +13,7 @@ from connect_share.records import Record, TopicType
 from migrator.copy.copy_job import CopyJob
 from migrator.copy.engine import copy_one
 from tests.support.migration_runs import apply_plan
-from tests.support.migration_site import GROUP, SHARED_PARTITIONS, Site, lay_down, pair, run, shared
+from tests.support.migration_site import GROUP, SHARED_PARTITIONS, Site, pair, run
 
 SESSION_KEY = "U0VTU0lPTi1LRVktU0VDUkVU"
 SECRETS = {
@@ -37,8 +37,7 @@ def source(site: Site) -> Path:
     site.create("own")
     site.create("shared", SHARED_PARTITIONS)
     status = json.dumps({"state": "FAILED", "trace": SECRETS["trace"], "worker_id": "w:1", "generation": 1})
-    lay_down(
-        site,
+    site.lay_down(
         "own",
         TopicType.CONFIG,
         [
@@ -52,10 +51,10 @@ def source(site: Site) -> Path:
             pair("connector-gone", None),
         ],
     )
-    lay_down(
-        site, "own", TopicType.STATUS, [pair("status-connector-a", status), pair("status-task-a-0", SECRETS["bad"])]
+    site.lay_down(
+        "own", TopicType.STATUS, [pair("status-connector-a", status), pair("status-task-a-0", SECRETS["bad"])]
     )
-    lay_down(site, "own", TopicType.OFFSET, [pair('["a",{"file":"x"}]', json.dumps({"token": SECRETS["offset"]}))])
+    site.lay_down("own", TopicType.OFFSET, [pair('["a",{"file":"x"}]', json.dumps({"token": SECRETS["offset"]}))])
     topic = site.topic("own", TopicType.OFFSET)
     header = (("h", SECRETS["header"].encode()),)
     site.produce([Record(topic, 0, 0, 1_700_000_000_000, b'["a",{"file":"y"}]', b"{}", header)])
@@ -66,7 +65,7 @@ def source(site: Site) -> Path:
 @pytest.mark.parametrize("mode", ["mirror", "state"])
 def test_no_secret_is_told(site: Site, mode: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
-    own, target = source(site), shared(site)
+    own, target = source(site), site.shared()
     plan = site.folder / "plan.json"
     told: list[str] = []
 

@@ -13,7 +13,7 @@ import pytest
 from connect_share.records import TopicType
 from migrator.facts.manifest import manifest_path
 from migrator.plan.plan import MigrationPlan
-from tests.support.migration_site import Site, run, shared, small_source
+from tests.support.migration_site import Site, run
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
 
 
 def test_an_apply_reads_each_file_once(site: Site, opened: Counter[str]) -> None:
-    source, destination = small_source(site), shared(site)
+    source, destination = site.small_source(), site.shared()
     plan = site.plan(source, destination)
     opened.clear()
     code, _, err = run("apply", plan, "--yes")
@@ -60,7 +60,7 @@ def _answering(monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], object])
 
 
 def test_a_plan_that_is_changed_at_the_question_is_refused(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    plan = site.plan(small_source(site), shared(site))
+    plan = site.plan(site.small_source(), site.shared())
     text = plan.read_text()
     _answering(monkeypatch, lambda: plan.write_text(text + "\n"))
     code, _, err = run("apply", plan)
@@ -77,7 +77,7 @@ def test_a_plan_that_is_changed_at_the_question_is_refused(site: Site, monkeypat
 def test_a_worker_file_that_is_changed_at_the_question_changes_nothing(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source, destination = small_source(site), shared(site)
+    source, destination = site.small_source(), site.shared()
     plan = site.plan(source, destination)
     _answering(
         monkeypatch, lambda: [file.write_text("bootstrap.servers=nowhere:1\n") for file in (source, destination)]
@@ -87,7 +87,7 @@ def test_a_worker_file_that_is_changed_at_the_question_changes_nothing(
 
 
 def test_one_command_at_a_time_from_the_question_on(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    plan = site.plan(small_source(site), shared(site))
+    plan = site.plan(site.small_source(), site.shared())
     others: list[tuple[int, str, str]] = []
     _answering(monkeypatch, lambda: others.append(run("apply", plan, "--yes")))
     assert run("apply", plan)[0] == 0

@@ -10,7 +10,7 @@ from pathlib import Path
 from connect_share.murmur2 import partition_for
 from connect_share.records import TopicType
 from connect_share.state import TargetState, replay_config, replay_offsets, replay_status
-from tests.support.migration_site import GROUP, SHARED_PARTITIONS, Site, lay_down, pair, small_source
+from tests.support.migration_site import GROUP, SHARED_PARTITIONS, Site, pair
 
 PAGE = Path(__file__).parents[2] / "docs" / "mirror-loop.md"
 
@@ -34,10 +34,9 @@ def mirror(site: Site, topic_type: TopicType) -> str:
 
 
 def test_the_loop_of_the_page(site: Site) -> None:
-    small_source(site)
+    site.small_source()
     site.create("shared", SHARED_PARTITIONS)
-    lay_down(
-        site,
+    site.lay_down(
         "own",
         TopicType.CONFIG,
         [pair("connector-gone", "{}"), pair("connector-gone", None), pair("other.connector-x", "{}")],
@@ -61,6 +60,6 @@ def test_the_loop_of_the_page(site: Site) -> None:
             r.timestamp_ms for r in site.read(site.topic("own", topic_type))
         }
     # Progress was committed: what comes later is copied once.
-    lay_down(site, "own", TopicType.OFFSET, [pair('["a.b",{"filename":"x.txt"}]', '{"position":43}')])
+    site.lay_down("own", TopicType.OFFSET, [pair('["a.b",{"filename":"x.txt"}]', '{"position":43}')])
     assert mirror(site, TopicType.OFFSET) == "{'written': 1}\n"
     assert mirror(site, TopicType.OFFSET) == "{}\n"

@@ -33,16 +33,7 @@ from migrator.facts.manifest import Manifest, MigrationStatus, manifest_path
 from migrator.planner.make_plan import make_plan
 from tests.support.connect_member import ConnectMember
 from tests.support.migration_runs import apply_plan, verify_plan
-from tests.support.migration_site import (
-    GROUP,
-    SHARED_PARTITIONS,
-    SMALL,
-    Site,
-    lay_down,
-    pair,
-    shared,
-    small_source,
-)
+from tests.support.migration_site import GROUP, SHARED_PARTITIONS, SMALL, Site, pair
 from tests.support.waiting import await_that
 
 
@@ -83,10 +74,10 @@ def transactional(site: Site, topic: str, keys: Sequence[str], *, end: str) -> A
 
 
 def test_a_log_that_ends_in_a_transaction_marker(site: Site) -> None:
-    source = small_source(site)
+    source = site.small_source()
     topic = site.topic("own", TopicType.CONFIG)
     transactional(site, topic, ["connector-t"], end="commit")
-    plan_path = site.plan(source, shared(site))
+    plan_path = site.plan(source, site.shared())
     apply_plan(plan_path)
     assert verify_plan(plan_path).equal
     assert replay_config(site.read(site.topic("shared", TopicType.CONFIG)), GROUP).connectors() == {"a.b", "t"}
@@ -94,9 +85,9 @@ def test_a_log_that_ends_in_a_transaction_marker(site: Site) -> None:
 
 @pytest.mark.parametrize(("support", "sees"), [("enabled", {"a.b"}), ("disabled", {"a.b", "ghost"})])
 def test_each_source_is_read_as_its_own_worker_reads_it(site: Site, support: str, sees: set[str]) -> None:
-    source = small_source(site, exactly_once_source_support=support)
+    source = site.small_source(exactly_once_source_support=support)
     transactional(site, site.topic("own", TopicType.CONFIG), ["connector-ghost"], end="abort")
-    plan_path = site.plan(source, shared(site))
+    plan_path = site.plan(source, site.shared())
     apply_plan(plan_path)
     assert verify_plan(plan_path).equal
     assert replay_config(site.read(site.topic("shared", TopicType.CONFIG)), GROUP).connectors() == sees
@@ -104,18 +95,18 @@ def test_each_source_is_read_as_its_own_worker_reads_it(site: Site, support: str
 
 @pytest.mark.parametrize("support", ["enabled", "disabled"])
 def test_an_open_transaction_is_refused(site: Site, support: str) -> None:
-    source = small_source(site, exactly_once_source_support=support)
+    source = site.small_source(exactly_once_source_support=support)
     topic = site.topic("own", TopicType.CONFIG)
     producer = transactional(site, topic, ["connector-open"], end="open")
     with pytest.raises(OpenTransactionError) as caught:
-        site.plan(source, shared(site))
+        site.plan(source, site.shared())
     assert (caught.value.topic, caught.value.partition) == (topic, 0)
     assert (caught.value.last_stable_offset, caught.value.end_offset) == (6, 7)
     assert "6" in str(caught.value)
     assert "7" in str(caught.value)
     producer.abort_transaction(30)
     settled(site, topic)
-    plan_path = site.plan(source, shared(site))
+    plan_path = site.plan(source, site.shared())
     producer.begin_transaction()
     producer.produce(site.topic("own", TopicType.STATUS), key=b"status-connector-x", value=b"{}", partition=0)
     producer.flush(30)
@@ -125,25 +116,25 @@ def test_an_open_transaction_is_refused(site: Site, support: str) -> None:
 
 
 def test_sources_are_never_merged(site: Site) -> None:
-    first, second = small_source(site, "one", "orders"), small_source(site, "two", "orders")
+    first, second = site.small_source("one", "orders"), site.small_source("two", "orders")
     with pytest.raises(ConfigError, match="merged"):
-        make_plan([first, second], [shared(site)], now_ms=1)
+        make_plan([first, second], [site.shared()], now_ms=1)
     with pytest.raises(ConfigError, match="3 source worker files and 2 destination"):
-        make_plan([first, second, first], [shared(site), shared(site)], now_ms=1)
+        make_plan([first, second, first], [site.shared(), site.shared()], now_ms=1)
     illegal = site.worker_file("one", "task-runner", sharing=False)
     with pytest.raises(ConfigError, match=r"group\.id"):
-        make_plan([illegal, second], [shared(site)], now_ms=1)
-    make_plan([illegal], [shared(site)], now_ms=1)  # the destination names it
+        make_plan([illegal, second], [site.shared()], now_ms=1)
+    make_plan([illegal], [site.shared()], now_ms=1)  # the destination names it
 
 
 def test_bad_topics_are_refused(site: Site) -> None:
     missing = site.worker_file("none", "orders", sharing=False)
     with pytest.raises(TopicMissingError):
-        make_plan([missing], [shared(site)], now_ms=1)
-    source = small_source(site)
+        make_plan([missing], [site.shared()], now_ms=1)
+    source = site.small_source()
     site.create("shared", SHARED_PARTITIONS, {"cleanup.policy": "compact,delete"})
     with pytest.raises(TopicNotCompactedError, match=r"cleanup\.policy"):
-        make_plan([source], [shared(site)], now_ms=1)
+        make_plan([source], [site.shared()], now_ms=1)
     site.create("wide", {**SHARED_PARTITIONS, TopicType.CONFIG: 3})
     with pytest.raises(PartitionCountError):
         make_plan([source], [site.worker_file("wide", GROUP, sharing=True)], now_ms=1)
@@ -157,24 +148,24 @@ def test_bad_topics_are_refused(site: Site) -> None:
 
 def test_a_key_that_makes_its_record_too_large(site: Site) -> None:
     site.create("own")
-    lay_down(site, "own", TopicType.CONFIG, [pair("connector-big", "x" * 2000)])
+    site.lay_down("own", TopicType.CONFIG, [pair("connector-big", "x" * 2000)])
     site.create("shared", SHARED_PARTITIONS, {"max.message.bytes": "2100"})
     with pytest.raises(PlanRejectedError, match=r"max\.message\.bytes=2100") as caught:
-        site.plan(site.worker_file("own", "orders", sharing=False), shared(site))
+        site.plan(site.worker_file("own", "orders", sharing=False), site.shared())
     assert f"{site.topic('own', TopicType.CONFIG)}[0]@0" in str(caught.value)
 
 
 def test_a_destination_that_holds_the_group_is_refused(site: Site) -> None:
-    source = small_source(site)
+    source = site.small_source()
     site.create("shared", SHARED_PARTITIONS)
     topic = site.topic("shared", TopicType.STATUS)
     site.produce([Record(topic, 0, 0, 1, f"{GROUP}.x.status-connector-a".encode(), b"{}")])
-    plan_path = site.plan(source, shared(site))  # com.acme.orders.x is another group
+    plan_path = site.plan(source, site.shared())  # com.acme.orders.x is another group
     site.produce([Record(topic, 0, 0, 1, f"{GROUP}.status-connector-a".encode(), None)])
-    site.plan(source, shared(site), "removed.json")  # what was removed holds nothing up
+    site.plan(source, site.shared(), "removed.json")  # what was removed holds nothing up
     site.produce([Record(topic, 0, 0, 1, f"{GROUP}.status-connector-a".encode(), b"{}")])
     with pytest.raises(DestinationNotEmptyError, match=r"1 living key\(s\) of group com\.acme\.orders"):
-        site.plan(source, shared(site), "second.json")
+        site.plan(source, site.shared(), "second.json")
     with pytest.raises(DestinationNotEmptyError):
         apply_plan(plan_path)
     assert not manifest_path(plan_path).exists()
@@ -182,29 +173,29 @@ def test_a_destination_that_holds_the_group_is_refused(site: Site) -> None:
 
 
 def test_what_changed_since_the_plan_is_refused(site: Site) -> None:
-    source = small_source(site)
-    plan_path = site.plan(source, shared(site))
-    lay_down(site, "own", TopicType.OFFSET, [pair('["a.b",{"filename":"y.txt"}]', "{}")])
+    source = site.small_source()
+    plan_path = site.plan(source, site.shared())
+    site.lay_down("own", TopicType.OFFSET, [pair('["a.b",{"filename":"y.txt"}]', "{}")])
     with pytest.raises(SourceChangedError, match="was written since"):
         apply_plan(plan_path)
 
-    plan_path = site.plan(source, shared(site))
+    plan_path = site.plan(source, site.shared())
     topic = site.topic("own", TopicType.CONFIG)
     with site.admin() as admin:
         admin.delete_topics([topic])
         await_that(lambda: topic not in admin.describe_topics([topic]), what="deleted")
         site.create_topic(admin, topic, 1, {})
-    lay_down(site, "own", TopicType.CONFIG, SMALL[TopicType.CONFIG])
+    site.lay_down("own", TopicType.CONFIG, SMALL[TopicType.CONFIG])
     with pytest.raises(TopicRecreatedError):
         apply_plan(plan_path)
 
-    plan_path = site.plan(source, shared(site))
+    plan_path = site.plan(source, site.shared())
     source.write_text(source.read_text().replace("group.id=orders", "group.id=others"))
     with pytest.raises(PlanRejectedError, match=r"group\.id"):
         apply_plan(plan_path)
 
-    plan_path = site.plan(source, shared(site))
-    destination = shared(site)
+    plan_path = site.plan(source, site.shared())
+    destination = site.shared()
     destination.write_text(destination.read_text().replace(f"group.id={GROUP}", "group.id=somebody.else"))
     with pytest.raises(PlanRejectedError, match=r"group\.id"):
         apply_plan(plan_path)
@@ -213,7 +204,7 @@ def test_what_changed_since_the_plan_is_refused(site: Site) -> None:
 
 
 def test_a_plan_is_applied_once_and_by_one_process(site: Site) -> None:
-    plan_path = site.plan(small_source(site), shared(site))
+    plan_path = site.plan(site.small_source(), site.shared())
 
     def second(_jobs: Sequence[CopyJob]) -> list[SliceEvidence]:
         with pytest.raises(AlreadyAppliedError, match="another process"):
@@ -235,15 +226,15 @@ def test_a_plan_is_applied_once_and_by_one_process(site: Site) -> None:
 
 
 def test_live_workers_are_refused(site: Site) -> None:
-    source = small_source(site, group=f"{site.name}-orders")
-    plan_path = site.plan(source, shared(site, f"{site.name}-eu"))
+    source = site.small_source(group=f"{site.name}-orders")
+    plan_path = site.plan(source, site.shared(f"{site.name}-eu"))
     with ConnectMember(site.bootstrap_servers, f"{site.name}-orders"):
         with pytest.raises(LiveMembersError, match=f"1 worker.s. of the source group {site.name}-orders"):
-            site.plan(source, shared(site, f"{site.name}-eu"))
+            site.plan(source, site.shared(f"{site.name}-eu"))
         with pytest.raises(LiveMembersError):
             apply_plan(plan_path)
     with (
         ConnectMember(site.bootstrap_servers, f"{site.name}-eu"),
         pytest.raises(LiveMembersError, match="destination group"),
     ):
-        site.plan(source, shared(site, f"{site.name}-eu"))
+        site.plan(source, site.shared(f"{site.name}-eu"))

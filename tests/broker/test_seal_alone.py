@@ -18,7 +18,7 @@ from migrator.facts.manifest import Manifest, MigrationStatus, manifest_path
 from migrator.planner.moves import Intent
 from tests.support.connect_member import ConnectMember
 from tests.support.migration_runs import apply_plan, cut_over, follow_plan, preview_cutover, preview_seal, seal_plan
-from tests.support.migration_site import GROUP, SHARED_PARTITIONS, Site, lay_down, pair, run, shared, small_source
+from tests.support.migration_site import GROUP, SHARED_PARTITIONS, Site, pair, run
 
 FILE = {"filename": "x.txt"}
 
@@ -46,9 +46,8 @@ def position(site: Site, group: str = GROUP) -> object:
 
 def test_a_forgotten_cutover_starts_no_old_worker(site: Site) -> None:
     old, new = f"{site.name}-old", f"{site.name}-new"  # members are seen by every test that shares the broker
-    source = small_source(site, group=old, exactly_once_source_support="enabled")
-    lay_down(
-        site,
+    source = site.small_source(group=old, exactly_once_source_support="enabled")
+    site.lay_down(
         "own",
         TopicType.CONFIG,
         [
@@ -58,12 +57,12 @@ def test_a_forgotten_cutover_starts_no_old_worker(site: Site) -> None:
         ],
     )
     before = {"a.b": TargetState.STOPPED, "second": TargetState.PAUSED, "third": TargetState.STARTED}
-    plan = site.plan(source, shared(site, new))
+    plan = site.plan(source, site.shared(new))
     apply_plan(plan)
     with pytest.raises(PlanRejectedError, match=r"no new worker has written since the copy: .* cutover"):
         preview_seal(plan)
     assert "is not sealed" in run("unseal", plan, "--yes")[2]
-    work(shared(site, new), 99)
+    work(site.shared(new), 99)
     for verb in (("cutover", plan, "--yes"), ("cutover", plan, "--dry-run")):
         code, _, said = run(*verb)
         assert code == 1
@@ -103,18 +102,18 @@ def test_a_forgotten_cutover_starts_no_old_worker(site: Site) -> None:
 
 
 def test_nothing_is_mirrored_over_what_new_workers_wrote(site: Site) -> None:
-    source = small_source(site, configs={"segment.ms": "3000000000000"})
+    source = site.small_source(configs={"segment.ms": "3000000000000"})
     site.create("shared", SHARED_PARTITIONS)
-    plan = site.plan(source, shared(site), intent=Intent(follow=True))
+    plan = site.plan(source, site.shared(), intent=Intent(follow=True))
     apply_plan(plan)
     follow_plan(plan, stopped=lambda: True, report=lambda _: None)
-    lay_down(site, "own", TopicType.OFFSET, [pair('["a.b",{"filename":"x.txt"}]', '{"position":50}')])
+    site.lay_down("own", TopicType.OFFSET, [pair('["a.b",{"filename":"x.txt"}]', '{"position":50}')])
     noted = Manifest.load(manifest_path(plan))
     follow_plan(plan, stopped=lambda: True, report=lambda _: None)
     noted.save(manifest_path(plan))  # killed before the round was written down: those records are the plan's own
     assert preview_cutover(plan).how == "stop"
-    lay_down(site, "own", TopicType.OFFSET, [pair('["a.b",{"filename":"x.txt"}]', '{"position":51}')])
-    work(shared(site), 99)
+    site.lay_down("own", TopicType.OFFSET, [pair('["a.b",{"filename":"x.txt"}]', '{"position":51}')])
+    work(site.shared(), 99)
     with pytest.raises(DestinationUsedError):
         cut_over(plan)
     with pytest.raises(DestinationUsedError):
@@ -125,13 +124,13 @@ def test_nothing_is_mirrored_over_what_new_workers_wrote(site: Site) -> None:
 def test_what_an_exit_left_is_removed_later_while_new_workers_run(site: Site) -> None:
     group = f"{site.name}-live"  # members are seen by every test that shares the broker
     site.create("shared", SHARED_PARTITIONS)
-    source = small_source(site)
-    there = site.plan(source, shared(site, group), "there.json")
+    source = site.small_source()
+    there = site.plan(source, site.shared(group), "there.json")
     apply_plan(there)
     cut_over(there)
-    lay_down(site, "shared", TopicType.CONFIG, [pair(f"{group}.session-key", "{}"), pair("other.connector-z", "{}")])
+    site.lay_down("shared", TopicType.CONFIG, [pair(f"{group}.session-key", "{}"), pair("other.connector-z", "{}")])
     plain = site.worker_file("fresh", group, sharing=False)
-    out = site.plan(shared(site, group), plain, "out.json")
+    out = site.plan(site.shared(group), plain, "out.json")
     apply_plan(out)
     cut_over(out)
     before = site.read(site.topic("fresh", TopicType.CONFIG))
@@ -151,14 +150,14 @@ def test_what_an_exit_left_is_removed_later_while_new_workers_run(site: Site) ->
     assert "seal and unseal" in run("cutover", out, "--yes")[2]
     # Sealing once more changes nothing, and one may come in again.
     assert seal_plan(out).manifest.sealed is not None
-    apply_plan(site.plan(plain, shared(site, group), "again.json"))
+    apply_plan(site.plan(plain, site.shared(group), "again.json"))
 
 
 def test_a_cutover_that_was_killed_while_it_sealed_is_repeated(site: Site) -> None:
     """Of workers that were stopped before: what it had written is no growth of the source."""
-    source = small_source(site)
-    lay_down(site, "own", TopicType.CONFIG, [pair("connector-second", '{"properties":{}}')])
-    plan = site.plan(source, shared(site))
+    source = site.small_source()
+    site.lay_down("own", TopicType.CONFIG, [pair("connector-second", '{"properties":{}}')])
+    plan = site.plan(source, site.shared())
     apply_plan(plan)
     done = cut_over(plan).manifest
     assert done.sealed is not None
@@ -172,12 +171,12 @@ def test_a_cutover_that_was_killed_while_it_sealed_is_repeated(site: Site) -> No
 
 def test_what_was_mirrored_is_backed_up_before_it_is_removed(site: Site) -> None:
     """Of one connector of several, and taken back in the end."""
-    source = small_source(site, configs={"segment.ms": "3000000000000"})
-    lay_down(site, "own", TopicType.CONFIG, [pair("connector-stays", '{"properties":{}}')])
-    plan = site.plan(source, shared(site), intent=Intent(follow=True, job="a.b"))
+    source = site.small_source(configs={"segment.ms": "3000000000000"})
+    site.lay_down("own", TopicType.CONFIG, [pair("connector-stays", '{"properties":{}}')])
+    plan = site.plan(source, site.shared(), intent=Intent(follow=True, job="a.b"))
     assert run("apply", plan, "--yes")[0] == 0
-    lay_down(site, "own", TopicType.OFFSET, [pair('["a.b",{"filename":"x.txt"}]', '{"position":50}')])
-    lay_down(site, "own", TopicType.OFFSET, [pair('["stays",{}]', "{}")])
+    site.lay_down("own", TopicType.OFFSET, [pair('["a.b",{"filename":"x.txt"}]', '{"position":50}')])
+    site.lay_down("own", TopicType.OFFSET, [pair('["stays",{}]', "{}")])
     code, _, said = run("cutover", plan, "--seal", "remove", "--yes")
     assert code == 0, said
     manifest = Manifest.load(manifest_path(plan))
@@ -199,15 +198,15 @@ def test_what_was_mirrored_is_backed_up_before_it_is_removed(site: Site) -> None
 
 
 def test_unsealed_followed_and_cut_over_again(site: Site) -> None:
-    source = small_source(site, configs={"segment.ms": "3000000000000"})
+    source = site.small_source(configs={"segment.ms": "3000000000000"})
     paused = [pair("connector-second", '{"properties":{}}'), pair("target-state-second", '{"state":"PAUSED"}')]
-    lay_down(site, "own", TopicType.CONFIG, paused)
+    site.lay_down("own", TopicType.CONFIG, paused)
     log_append = {"message.timestamp.type": "LogAppendTime"}  # records are recognised all the same
     site.create("shared", SHARED_PARTITIONS, log_append)
-    plan = site.plan(source, shared(site), intent=Intent(follow=True))
+    plan = site.plan(source, site.shared(), intent=Intent(follow=True))
     apply_plan(plan)
     for at in range(2):
-        lay_down(site, "own", TopicType.OFFSET, [pair('["a.b",{"filename":"x.txt"}]', f'{{"position":{at}}}')])
+        site.lay_down("own", TopicType.OFFSET, [pair('["a.b",{"filename":"x.txt"}]', f'{{"position":{at}}}')])
         noted = Manifest.load(manifest_path(plan))
         follow_plan(plan, stopped=lambda: True, report=lambda _: None)
         if at:

@@ -10,7 +10,7 @@ from connect_share.records import TopicType
 from migrator.survey.found import Survey
 from migrator.survey.survey import survey
 from tests.support.connect_member import ConnectMember
-from tests.support.migration_site import SHARED_PARTITIONS, SMALL, Site, lay_down, pair, run
+from tests.support.migration_site import SHARED_PARTITIONS, SMALL, Site, pair, run
 
 SECRET = "hunter2-hunter2"
 CONFIG = TopicType.CONFIG
@@ -25,9 +25,8 @@ def a_scene(site: Site) -> tuple[Path, Path, str]:
     live = f"{site.name}-live"
     site.create("own")
     for topic_type, pairs in SMALL.items():
-        lay_down(site, "own", topic_type, pairs)
-    lay_down(
-        site,
+        site.lay_down("own", topic_type, pairs)
+    site.lay_down(
         "own",
         CONFIG,
         [
@@ -50,18 +49,16 @@ def a_scene(site: Site) -> tuple[Path, Path, str]:
             pair("nonsense", "{}"),
         ],
     )
-    lay_down(site, "own", TopicType.OFFSET, [pair('["early",{}]', "1" * 500), pair('["early",{}]', None)])
+    site.lay_down("own", TopicType.OFFSET, [pair('["early",{}]', "1" * 500), pair('["early",{}]', None)])
     status = '{{"state":"RUNNING","trace":null,"worker_id":"{}","generation":3}}'
-    lay_down(
-        site,
+    site.lay_down(
         "own",
         TopicType.STATUS,
         [pair("status-task-early-0", status.format("one:1")), pair("status-connector-early", status.format("two:2"))],
     )
     with site.admin() as admin:
         site.create_topic(admin, site.topic("shared", CONFIG), 1, {"max.message.bytes": "1000"})
-    lay_down(
-        site,
+    site.lay_down(
         "shared",
         CONFIG,
         [
@@ -159,7 +156,7 @@ def test_json_and_the_way_out_and_a_record_that_does_not_fit(site: Site) -> None
     site.create("shared", SHARED_PARTITIONS)
     with site.admin() as admin:
         site.create_topic(admin, site.topic("out", CONFIG), 1, {"max.message.bytes": "200"})
-    lay_down(site, "shared", CONFIG, [("g.connector-a\x1b[31m", properties(name="a", x="y" * 100), 0)])
+    site.lay_down("shared", CONFIG, [("g.connector-a\x1b[31m", properties(name="a", x="y" * 100), 0)])
     arguments = (
         "--source-worker-config",
         site.worker_file("shared", "g", sharing=True),
@@ -178,7 +175,7 @@ def test_json_and_the_way_out_and_a_record_that_does_not_fit(site: Site) -> None
 
 def test_what_does_not_answer_is_named_and_the_rest_told(site: Site) -> None:
     site.create("own")
-    lay_down(site, "own", CONFIG, SMALL[CONFIG])
+    site.lay_down("own", CONFIG, SMALL[CONFIG])
     source = site.worker_file("own", "orders", sharing=False)
     nobody = site.folder / "nobody.properties"
     nobody.write_text(source.read_text().replace(site.bootstrap_servers, "127.0.0.1:1").replace("-own-", "-shared-"))

@@ -120,30 +120,40 @@ class Site:
         make_plan([source], [destination], now_ms=1, intent=intent).save(path)
         return path
 
+    def lay_down(self, who: str, topic_type: TopicType, pairs: Sequence[tuple[Any, Any, Any]]) -> list[Record]:
+        """Produce pairs into a dedicated topic, each where a Java producer would put it."""
+        records = []
+        for number, (key, value, partition) in enumerate(pairs):
+            raw = key.encode() if isinstance(key, str) else key
+            records.append(
+                Record(
+                    topic=self.topic(who, topic_type),
+                    partition=partition_for(raw or b"", PARTITIONS[topic_type]) if partition is None else partition,
+                    offset=number,
+                    timestamp_ms=1_700_000_000_000 + number,
+                    key=raw,
+                    value=value.encode() if isinstance(value, str) else value,
+                )
+            )
+        self.produce(records)
+        return records
+
+    def small_source(
+        self, who: str = "own", group: str = "orders", *, configs: dict[str, str] | None = None, **extra: str
+    ) -> Path:
+        self.create(who, configs=configs)
+        for topic_type, pairs in SMALL.items():
+            self.lay_down(who, topic_type, pairs)
+        return self.worker_file(who, group, sharing=False, **extra)
+
+    def shared(self, group: str = GROUP) -> Path:
+        return self.worker_file("shared", group, sharing=True)
+
 
 def pair(
     key: str | bytes | None, value: str | bytes | None = "{}", partition: int | None = None
 ) -> tuple[Any, Any, Any]:
     return key, value, partition
-
-
-def lay_down(site: Site, who: str, topic_type: TopicType, pairs: Sequence[tuple[Any, Any, Any]]) -> list[Record]:
-    """Produce pairs into a dedicated topic, each where a Java producer would put it."""
-    records = []
-    for number, (key, value, partition) in enumerate(pairs):
-        raw = key.encode() if isinstance(key, str) else key
-        records.append(
-            Record(
-                topic=site.topic(who, topic_type),
-                partition=partition_for(raw or b"", PARTITIONS[topic_type]) if partition is None else partition,
-                offset=number,
-                timestamp_ms=1_700_000_000_000 + number,
-                key=raw,
-                value=value.encode() if isinstance(value, str) else value,
-            )
-        )
-    site.produce(records)
-    return records
 
 
 def run(*arguments: str | Path) -> tuple[int, str, str]:
@@ -168,16 +178,3 @@ SMALL = {
     ],
     TopicType.OFFSET: [pair('["a.b",{"filename":"x.txt"}]', '{"position":42}')],
 }
-
-
-def small_source(
-    site: Site, who: str = "own", group: str = "orders", *, configs: dict[str, str] | None = None, **extra: str
-) -> Path:
-    site.create(who, configs=configs)
-    for topic_type, pairs in SMALL.items():
-        lay_down(site, who, topic_type, pairs)
-    return site.worker_file(who, group, sharing=False, **extra)
-
-
-def shared(site: Site, group: str = GROUP) -> Path:
-    return site.worker_file("shared", group, sharing=True)

@@ -26,7 +26,6 @@ from tests.broker.stores.conftest import Pair, Shared
 from tests.support.console import console
 from tests.support.migration_runs import apply_plan, verify_plan
 from tests.support.migration_site import GROUP, SHARED_PARTITIONS, SMALL, Site, run
-from tests.support.migration_site import shared as shared_file
 from tests.support.raw_records import RawRecord, write_raw
 
 SHARING = {"connect_management_topic_sharing_support": "enabled"}
@@ -221,7 +220,7 @@ def test_a_record_with_such_a_header_is_refused_by_its_place_only_if_it_has_to_b
         )
         ours = [RawRecord(f"{GROUP}.{key}".encode(), value.encode()) for key, value, _ in pairs]
         write_raw(site.bootstrap_servers, topic, ours)
-    source = shared_file(site)
+    source = site.shared()
     destination = site.worker_file("own", "orders", sharing=False)
 
     flags = [f"--{each.value}-storage-topic={site.topic('shared', each)}" for each in TopicType]
