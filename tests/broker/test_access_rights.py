@@ -32,6 +32,7 @@ from connect_share.worker_plugin import INTERCEPTOR_CLASS
 from migrator.cli.__main__ import main as migrate
 from tests.lab.secure_broker import SecureBroker
 from tests.lab.worker import LabWorker
+from tests.support.flushes import flush_offsets
 from tests.support.java_groups import EXACTLY_ONCE, JAR
 from tests.support.waiting import await_that
 
@@ -152,12 +153,7 @@ class Scene:
 
 
 def flush(storage: ConnectStorage) -> None:
-    writer = storage.offset_writer("c", transactional=False)
-    writer.offset({"file": "a"}, {"position": 1})
-    assert writer.begin_flush()
-    flushed = writer.do_flush()
-    assert flushed is not None
-    flushed.result(20)
+    flush_offsets(storage.offset_writer("c", transactional=False), ({"file": "a"}, {"position": 1}), limit_s=20)
 
 
 def use_stores(scene: Scene, **more: str) -> None:

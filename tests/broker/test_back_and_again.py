@@ -20,6 +20,7 @@ from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig
 from migrator.errors import AlreadyAppliedError, DestinationNotEmptyError
 from migrator.planner.moves import Intent
+from tests.support.flushes import flush_offsets
 from tests.support.migration_runs import apply_plan, cut_over, roll_back, verify_plan
 from tests.support.migration_site import GROUP, SHARED_PARTITIONS, Site, pair, run
 
@@ -149,12 +150,7 @@ def test_a_connector_that_its_new_workers_removed_comes_again(site: Site) -> Non
     with pytest.raises(DestinationNotEmptyError, match=r"offset already holds 1 living key\(s\)"):
         site.plan(source, site.shared(), "second.json")
     with ConnectStorage(WorkerConfig.from_file(site.shared())) as storage:
-        writer = storage.offset_writer("a.b")
-        writer.offset({"filename": "x.txt"}, None)
-        assert writer.begin_flush(10)
-        flushed = writer.do_flush()
-        assert flushed is not None
-        flushed.result(30)
+        flush_offsets(storage.offset_writer("a.b"), ({"filename": "x.txt"}, None))
     assert is_empty(site, "shared", GROUP)
     carry_out(site.plan(source, site.shared(), "second.json"))
     assert believed(site, "shared", GROUP)[0] == before[0]

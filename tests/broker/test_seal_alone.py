@@ -17,6 +17,7 @@ from migrator.errors import AlreadyAppliedError, DestinationUsedError, PlanRejec
 from migrator.facts.manifest import Manifest, MigrationStatus, manifest_path
 from migrator.planner.moves import Intent
 from tests.support.connect_member import ConnectMember
+from tests.support.flushes import flush_offsets
 from tests.support.migration_runs import apply_plan, cut_over, follow_plan, preview_cutover, preview_seal, seal_plan
 from tests.support.migration_site import GROUP, SHARED_PARTITIONS, Site, pair, run
 
@@ -26,12 +27,7 @@ FILE = {"filename": "x.txt"}
 def work(worker_file: Path, position: int) -> None:
     """Do what new workers do: go on with the source connector."""
     with ConnectStorage(WorkerConfig.from_file(worker_file)) as storage:
-        writer = storage.offset_writer("a.b")
-        writer.offset(FILE, {"position": position})
-        assert writer.begin_flush(10)
-        flushed = writer.do_flush()
-        assert flushed is not None
-        flushed.result(30)
+        flush_offsets(storage.offset_writer("a.b"), (FILE, {"position": position}))
 
 
 def states(site: Site) -> dict[str, TargetState | None]:

@@ -43,6 +43,7 @@ from connect_share.storage import ConnectStorage
 from connect_share.worker_config import ClientSettings, WorkerConfig
 from migrator.survey.survey import survey
 from tests.lab.secure_broker import SecureBroker
+from tests.support.flushes import flush_offsets
 from tests.support.topics import create_known
 from tests.support.waiting import await_that
 
@@ -183,11 +184,7 @@ def test_secrets_are_in_no_log_line_and_no_repr(
                 storage.config.put_session_key(SessionKey(CANARY.encode(), "HmacSHA256", 1))
                 storage.status.put(ConnectorStatus("c", State.FAILED, "w:1", 1, CANARY))
                 writer = storage.offset_writer("c", transactional=False)
-                writer.offset({"file": "a"}, {"position": CANARY})
-                assert writer.begin_flush()
-                flushed = writer.do_flush()
-                assert flushed is not None
-                flushed.result(30)
+                flush_offsets(writer, ({"file": "a"}, {"position": CANARY}))
                 writer.offset({"file": "a"}, {"position": CANARY})
                 with pytest.raises(ConnectShareError) as caught:
                     storage.config.put_connector_config("c", {"password": [CANARY]})  # type: ignore[dict-item]

@@ -17,6 +17,7 @@ from typing import IO, Any
 from connect_share import ConnectShareError, ConnectStorage, WorkerConfig
 from connect_share.state import ConnectorStatus, State, TargetState
 from connect_share.stores.alter_offsets import reset_offsets
+from tests.support.flushes import flush_offsets
 
 
 def view(storage: ConnectStorage) -> dict[str, Any]:
@@ -50,12 +51,7 @@ def _carry_out(storage: ConnectStorage, order: dict[str, Any]) -> Any:
         case "delete":
             storage.config.remove_connector_config(name)
         case "offset":
-            writer = storage.offset_writer(name)
-            writer.offset(order["partition"], order["offset"])
-            writer.begin_flush()
-            flushed = writer.do_flush()
-            assert flushed is not None
-            flushed.result(30)
+            flush_offsets(storage.offset_writer(name), (order["partition"], order["offset"]))
         case "reset":
             reset_offsets(storage.offsets, name)
         case "view":

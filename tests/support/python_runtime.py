@@ -12,6 +12,7 @@ from connect_share import ConnectStorage, WorkerConfig
 from connect_share.records import ConnectorTaskId
 from connect_share.state import ConnectorStatus, State, TargetState, TaskStatus, TopicStatus
 from connect_share.stores.alter_offsets import reset_offsets
+from tests.support.flushes import flush_offsets
 from tests.support.waiting import await_that
 
 # Names that have keys, groups and dots of their own in them; the same in every group.
@@ -166,11 +167,7 @@ class PythonRuntime:
     def offset(self, name: str) -> None:
         partition, offset = self._choose.choice(_PARTITIONS), {"position": self._choose.randrange(10**9)}
         writer = self.storage.offset_writer(name, transactional=False)  # nothing here writes records
-        writer.offset(partition, offset)
-        assert writer.begin_flush(30)
-        flush = writer.do_flush()
-        assert flush is not None
-        flush.result(30)
+        flush_offsets(writer, (partition, offset))
         self.model["offsets"].setdefault(name, {})[json.dumps(partition)] = offset
 
     def reset(self, name: str) -> None:

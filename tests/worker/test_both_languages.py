@@ -29,6 +29,7 @@ from connect_share.worker_config import SHARING_PROPERTY, Isolation, WorkerConfi
 from connect_share.worker_plugin import INTERCEPTOR_CLASS
 from tests.lab.waiting import when_possible
 from tests.lab.worker import LabWorker
+from tests.support.flushes import flush_offsets
 from tests.support.java_groups import EXACTLY_ONCE, JAR, LogLines, put
 from tests.support.kafka import TestBroker
 from tests.support.topics import create_known
@@ -158,11 +159,7 @@ def task_config(connector: dict[str, str], kind: str) -> dict[str, str]:
 
 def write_offset(storage: ConnectStorage, group: Group, name: str, position: int) -> None:
     writer = storage.offset_writer(name, transactional=False)  # no task of it runs yet
-    writer.offset({"filename": group.configs[name]["file"]}, {"position": position})
-    assert writer.begin_flush()
-    flush = writer.do_flush()
-    assert flush is not None
-    flush.result(30)
+    flush_offsets(writer, ({"filename": group.configs[name]["file"]}, {"position": position}))
 
 
 def python_begins(group: Group) -> None:

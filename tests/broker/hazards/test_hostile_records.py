@@ -24,6 +24,7 @@ from migrator.plan.plan import MigrationPlan
 from migrator.transform.rules import KeyTransform
 from tests.broker.stores.conftest import Pair, Shared
 from tests.support.console import console
+from tests.support.flushes import flush_offsets
 from tests.support.migration_runs import apply_plan, verify_plan
 from tests.support.migration_site import GROUP, SHARED_PARTITIONS, SMALL, Site, run
 from tests.support.raw_records import RawRecord, write_raw
@@ -112,12 +113,7 @@ def test_garbage_and_oversized_records_of_others_change_nothing(
         storage.config.put_target_state("good", TargetState.PAUSED)
         storage.status.put(running)
         storage.status.flush()
-        writer = storage.offset_writer("good")
-        writer.offset({"p": 1}, {"n": 1})
-        writer.begin_flush()
-        flushed = writer.do_flush()
-        assert flushed is not None
-        flushed.result(30)
+        flush_offsets(storage.offset_writer("good"), ({"p": 1}, {"n": 1}))
         storage.status.refresh(60)
         before = believed(storage)
         assert before["status"] == running

@@ -23,6 +23,7 @@ from connect_share.storage import ConnectStorage
 from connect_share.topics.creation import await_in_sync
 from connect_share.worker_config import WorkerConfig
 from tests.lab.cluster import LocalCluster
+from tests.support.flushes import done
 from tests.support.kafka import given_broker
 from tests.support.waiting import await_that
 
@@ -89,9 +90,7 @@ def test_kill_9_under_writes_reads_and_starts(cluster: LocalCluster) -> None:
         def put_offset(number: int) -> None:
             source.offset({"p": number % 5}, {"n": number})
             source.begin_flush()
-            flushed = source.do_flush()
-            assert flushed is not None
-            flushed.result(STUCK_S)
+            done(source.do_flush(), STUCK_S)
 
         configs = Numbers(lambda number: storage.config.put_connector_config("c", {"n": str(number)}))
         offsets = Numbers(put_offset)

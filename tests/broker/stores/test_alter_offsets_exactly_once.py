@@ -23,6 +23,7 @@ from connect_share.stores.connector_offsets import ConnectorOffsetBackingStore
 from connect_share.stores.transactional_writer import TransactionalWriter
 from connect_share.worker_config import WorkerConfig
 from tests.support.connect_member import ConnectMember
+from tests.support.flushes import flush_offsets
 
 FILE = {"filename": "x.txt"}
 KEY = b'["foo",{"filename":"x.txt"}]'
@@ -200,9 +201,5 @@ def test_an_offset_writer_says_that_it_joins_no_transaction(shared: Any) -> None
         with pytest.raises(UsageError, match=r"'foo' would write outside of the transaction .* transactional=False"):
             storage.offset_writer("foo")
         writer = storage.offset_writer("foo", transactional=False)
-        writer.offset(FILE, {"position": 1})
-        assert writer.begin_flush()
-        flush = writer.do_flush()
-        assert flush is not None
-        flush.result(30)
+        flush_offsets(writer, (FILE, {"position": 1}))
         assert storage.offset_reader("foo").offset(FILE) == {"position": 1}

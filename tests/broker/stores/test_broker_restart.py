@@ -38,6 +38,7 @@ from connect_share.stores.alter_offsets import alter_offsets
 from connect_share.stores.config import WRITE_BUDGET_S
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import Isolation
+from tests.support.flushes import flush_offsets
 from tests.support.kafka import ONE_SEGMENT_EACH, given_broker
 from tests.support.waiting import await_that
 
@@ -142,12 +143,7 @@ class Statuses:
 
 def flush(storage: ConnectStorage, position: int) -> None:
     """What a task does every minute; the producer waits as long as it takes."""
-    writer = storage.offset_writer("source")
-    writer.offset(FILE, {"position": position})
-    assert writer.begin_flush()
-    written = writer.do_flush()
-    assert written is not None
-    written.result(60)
+    flush_offsets(storage.offset_writer("source"), (FILE, {"position": position}), limit_s=60)
 
 
 @pytest.mark.parametrize("away_s", AWAY_S)
@@ -214,7 +210,6 @@ def test_everything_put_while_the_broker_is_away_arrives(
             assert state.task_count("before") == 2
             assert leading.config.contains("during")
         assert storage.offset_reader("source").offset(FILE) == {"position": 1}
-        assert storage.failed is None
         assert storage.failed is None
         storage.config.put_connector_config("after", {})
         assert "Failed to write a status" not in caplog.text

@@ -21,6 +21,7 @@ from connect_share.records import ConnectorTaskId
 from connect_share.state import ConnectorStatus, State, TargetState, TaskStatus
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig
+from tests.support.flushes import flush_offsets
 from tests.support.waiting import await_that
 
 SECRET = "s3cret-of-a-connector"
@@ -38,13 +39,10 @@ def put(storage: ConnectStorage, name: str, number: int) -> None:
     storage.status.put(ConnectorStatus(name, State.RUNNING, "w:1", number))
     storage.status.put(TaskStatus(ConnectorTaskId(name, 0), State.FAILED, "w:1", number, SECRET))
     storage.status.flush()
-    writer = storage.offset_writer(name)
-    writer.offset({"file": "a"}, {"position": number})
-    writer.offset({"file": "b"}, {"position": number} if number % 2 else None)
-    assert writer.begin_flush()
-    flushed = writer.do_flush()
-    assert flushed is not None
-    flushed.result(30)
+    position = {"position": number}
+    flush_offsets(
+        storage.offset_writer(name), ({"file": "a"}, position), ({"file": "b"}, position if number % 2 else None)
+    )
 
 
 def believed(storage: ConnectStorage) -> Any:

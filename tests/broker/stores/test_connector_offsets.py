@@ -20,17 +20,12 @@ from connect_share.stores.alter_offsets import alter_offsets, reset_offsets
 from connect_share.stores.connector_offsets import ConnectorOffsetBackingStore, _joined
 from connect_share.stores.offset_reader import OffsetStorageReader
 from connect_share.stores.offset_writer import OffsetStorageWriter
+from tests.support.flushes import done
 from tests.support.waiting import await_that
 
 GROUPS = pytest.mark.parametrize("group", ["group-a", None], ids=["shared", "plain"])
 FILE = {"filename": "x.txt"}
 LONG = {"filename": "l" * 3000}
-
-
-def done(flush: Any) -> None:
-    """Wait for a flush that was begun."""
-    assert flush is not None
-    flush.result(30)
 
 
 class Pair:

@@ -16,18 +16,13 @@ from connect_share.errors import (
 )
 from connect_share.stores.offset_reader import OffsetStorageReader
 from connect_share.stores.offset_writer import OffsetStorageWriter
+from tests.support.flushes import done, flush_offsets
 
 GROUPS = pytest.mark.parametrize("group", ["group-a", None], ids=["shared", "plain"])
 FILE = {"filename": "x.txt"}
 # Larger than the limit the failing topics are made with.
 LONG = "l" * 30_000
 SMALL_TOPIC = {"offset_storage_max_message_bytes": "20000"}
-
-
-def done(flush: Any) -> None:
-    """Wait for a flush that was begun."""
-    assert flush is not None
-    flush.result(30)
 
 
 @GROUPS
@@ -60,15 +55,10 @@ def test_null_partition_and_null_offset(shared: Any, group: Any) -> None:
     store = shared.offset_store(group)
     writer = OffsetStorageWriter(store, "foo", cluster_group_id=group)
     reader = OffsetStorageReader(store, "foo", cluster_group_id=group)
-    writer.offset(None, {"position": 1})
-    writer.offset(FILE, {})
-    assert writer.begin_flush()
-    done(writer.do_flush())
+    flush_offsets(writer, (None, {"position": 1}), (FILE, {}))
     assert reader.offset(None) == {"position": 1}
     assert reader.offset(FILE) == {}
-    writer.offset(None, None)
-    assert writer.begin_flush()
-    done(writer.do_flush())
+    flush_offsets(writer, (None, None))
     assert reader.offset(None) is None
     assert store.connector_partitions("foo") == [FILE]
 
@@ -76,17 +66,10 @@ def test_null_partition_and_null_offset(shared: Any, group: Any) -> None:
 def test_partitions_that_java_tells_apart_are_apart(shared: Any) -> None:
     store = shared.offset_store()
     writer = OffsetStorageWriter(store, "foo", cluster_group_id="group-a")
-    for number, value in enumerate((1, 1.0, True, "1")):
-        writer.offset({"n": value}, {"position": number})
-    assert writer.begin_flush()
-    done(writer.do_flush())
+    flush_offsets(writer, *(({"n": value}, {"position": number}) for number, value in enumerate((1, 1.0, True, "1"))))
     reader = OffsetStorageReader(store, "foo", cluster_group_id="group-a")
-    assert [offset for _, offset in reader.offsets([{"n": 1}, {"n": 1.0}, {"n": True}, {"n": "1"}])] == [
-        {"position": 0},
-        {"position": 1},
-        {"position": 2},
-        {"position": 3},
-    ]
+    offsets = [offset for _, offset in reader.offsets([{"n": 1}, {"n": 1.0}, {"n": True}, {"n": "1"}])]
+    assert offsets == [{"position": number} for number in range(4)]
 
 
 def test_get_on_an_empty_store_has_every_key_with_null(shared: Any) -> None:  # case 47
@@ -290,9 +273,7 @@ def test_offsets_connect_cannot_write_leave_the_flush_open(shared: Any, offset: 
     with pytest.raises(FlushInProgressError):
         writer.begin_flush()
     writer.cancel_flush()
-    writer.offset(FILE, {"position": 1})
-    assert writer.begin_flush()
-    done(writer.do_flush())
+    flush_offsets(writer, (FILE, {"position": 1}))
 
 
 def test_reader_leaves_out_what_it_cannot_read(shared: Any) -> None:

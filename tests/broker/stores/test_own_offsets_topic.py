@@ -13,6 +13,7 @@ from connect_share.errors import BrokerError, ConfigError, ConnectShareError, St
 from connect_share.log import identity
 from connect_share.storage import ConnectStorage, connector_offset_stores
 from connect_share.worker_config import WorkerConfig
+from tests.support.flushes import flush_offsets
 from tests.support.password_collector import PasswordCollector, password_collector
 from tests.support.waiting import await_that
 
@@ -72,12 +73,7 @@ def test_the_workers_topic_named_by_a_connector_is_read_by_clients_of_the_connec
         assert storage.offset_reader("foo").offset(FILE) == {"position": 99}
         storage.config.put_connector_config("foo", {"offsets.storage.topic": shared.topics["offset"]})
         assert storage.offset_reader("foo").offset(FILE) == {"position": 1}
-        writer = storage.offset_writer("foo")
-        writer.offset(FILE, {"position": 2})
-        assert writer.begin_flush()
-        flush = writer.do_flush()
-        assert flush is not None
-        flush.result(30)
+        flush_offsets(storage.offset_writer("foo"), (FILE, {"position": 2}))
         until(lambda: storage.offset_reader("foo").offset(FILE) == {"position": 2})
         # By another address, too.
         elsewhere = everywhere(bootstrap_servers=f"{shared.bootstrap_servers},127.0.0.1:1")
@@ -147,12 +143,8 @@ def test_own_stores_end_with_their_connectors(shared: Any, monkeypatch: Any) -> 
             storage.config.remove_connector_config(f"c{number}")
         await_that(logs, lambda now: now == [topics[0], topics[2]], what="only stores that are used or configured")
         # The last flush of a task that is being stopped.
-        writer.offset(FILE, {"position": 7})
-        assert writer.begin_flush()
-        flush = writer.do_flush()
-        assert flush is not None
-        flush.result(30)
-        del writer, flush
+        flush_offsets(writer, (FILE, {"position": 7}))
+        del writer
         await_that(logs, lambda now: now == [topics[2]], what="no store of a removed connector")
         # A configuration that reaches another broker is another store, at once.
         storage.config.put_connector_config(

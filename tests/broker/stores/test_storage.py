@@ -35,16 +35,11 @@ from connect_share.stores.own_offsets_topic import own_offsets_worker_config
 from connect_share.stores.status import KafkaStatusBackingStore
 from connect_share.worker_config import WorkerConfig
 from tests.support.connect_member import ConnectMember
+from tests.support.flushes import flush_offsets
 from tests.support.waiting import await_that
 
 SHARING = {"connect.management.topic.sharing.support": "enabled"}
 FILE = {"filename": "x.txt"}
-
-
-def done(flush: Any) -> None:
-    """Wait for a flush that was begun."""
-    assert flush is not None
-    flush.result(30)
 
 
 def worker(shared: Any, group: Any = "group-a", **overrides: Any) -> Any:
@@ -62,9 +57,7 @@ def fill(storage: Any, name: Any = "foo") -> None:
     storage.status.flush()
     storage.status.refresh()
     writer = storage.offset_writer(name, transactional=False)  # no task of it writes records
-    writer.offset(FILE, {"position": 1})
-    assert writer.begin_flush()
-    done(writer.do_flush())
+    flush_offsets(writer, (FILE, {"position": 1}))
     assert storage.offset_reader(name).offset(FILE) == {"position": 1}
 
 
@@ -365,10 +358,7 @@ def test_two_megabytes(shared: Any) -> None:
         storage.config.put_connector_config("foo", {"large": large})
         storage.status.put(ConnectorStatus("foo", State.FAILED, "w:1", 1, large))
         storage.status.flush()
-        writer = storage.offset_writer("foo")
-        writer.offset(FILE, {"large": large})
-        assert writer.begin_flush()
-        done(writer.do_flush())
+        flush_offsets(storage.offset_writer("foo"), (FILE, {"large": large}))
     with ConnectStorage(config) as storage:
         assert storage.config.snapshot().connector_config("foo") == {"large": large}
         assert storage.status.get("foo") == ConnectorStatus("foo", State.FAILED, "w:1", 1, large)
@@ -380,10 +370,7 @@ def test_connector_with_an_offsets_topic_of_its_own(shared: Any, until: Any) -> 
     shared.extra_topics.add(own)
     with ConnectStorage(worker(shared)) as storage:
         storage.config.put_connector_config("foo", {"offsets.storage.topic": own})
-        writer = storage.offset_writer("foo")
-        writer.offset(FILE, {"position": 3})
-        assert writer.begin_flush()
-        done(writer.do_flush())
+        flush_offsets(storage.offset_writer("foo"), (FILE, {"position": 3}))
         assert storage.offset_reader("foo").offset(FILE) == {"position": 3}
         assert shared.read("offset", topic=own) == [(b'["foo",{"filename":"x.txt"}]', b'{"position":3}')]
         until(lambda: shared.read("offset") == [(b'group-a.["foo",{"filename":"x.txt"}]', b'{"position":3}')])
