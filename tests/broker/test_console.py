@@ -19,11 +19,12 @@ import pytest
 from connect_share.admin import NewTopicRequest
 from connect_share.client import producer
 from connect_share.keys import ConfigKey, prefix_key
+from connect_share.records import Record
 from connect_share.state import target_state_record
 from connect_share.state.config_state import TargetState
 from tests.support.console import console
 from tests.support.kafka import TOPIC_PREFIX, TestBroker
-from tests.support.topics import create_known
+from tests.support.topics import ANYWHERE, create_known, pairs_of, send
 
 VECTORS = Path(__file__).parent.parent / "vectors" / "java-worker"
 TOPICS = {"configs": 1, "offsets": 5, "status": 5}
@@ -78,31 +79,22 @@ def filled(broker: TestBroker) -> Iterator[Filled]:
 
 
 def fill(broker: TestBroker, topics: Filled) -> None:
-    sender = producer(broker.client_settings, client_id="tests")
-    failed: list[Any] = []
-
-    def on_delivery(error: Any, _message: Any) -> None:
-        if error is not None:
-            failed.append(error)
-
-    for group, version in CLUSTERS.items():
-        for name in TOPICS:
-            for line in vector(version, name):
-                key = base64.b64decode(line["key_b64"])
-                value = None if line["value_b64"] is None else base64.b64decode(line["value_b64"])
-                sender.produce(
-                    topics.topic(name),
-                    key=key if group is None else prefix_key(group, key),
-                    value=value,
-                    timestamp=line["timestamp_ms"],
-                    on_delivery=on_delivery,
-                )
-                sender.poll(0)
+    records = [
+        Record(
+            topics.topic(name),
+            ANYWHERE,
+            0,
+            line["timestamp_ms"],
+            key if group is None else prefix_key(group, key),
+            None if line["value_b64"] is None else base64.b64decode(line["value_b64"]),
+        )
+        for group, version in CLUSTERS.items()
+        for name in TOPICS
+        for line in vector(version, name)
+        if (key := base64.b64decode(line["key_b64"]))
+    ]
     # What a co-tenant may put there: a name that acts on terminals, keys that are none, a group that only left a trace.
     evil = "connector-\u202eevil\x1b[2J\x1b]0;gotcha\x07"
-    sender.produce(
-        topics.topic("configs"), key=prefix_key("evil", evil.encode()), value=b'{"properties":{"n\\u001b":"v"}}'
-    )
     secretive = {
         "connector.class": "X",
         "connection.url": "jdbc:x://u:hunter2@db/x",
@@ -110,13 +102,18 @@ def fill(broker: TestBroker, topics: Filled) -> None:
         "db.token": "${file:/etc/secrets:token}",
     }
     value = json.dumps({"properties": secretive}).encode()
-    sender.produce(topics.topic("configs"), key=prefix_key("evil", b"connector-secretive"), value=value)
-    sender.produce(topics.topic("configs"), key=b"\x1b[31mno key of connect", value=b"x")
-    sender.produce(topics.topic("offsets"), key=b"{}", value=b"x")
     marker, _ = target_state_record("", TargetState.STARTED)
-    sender.produce(topics.topic("configs"), key=prefix_key("gone", marker), value=b"null")
-    assert sender.flush(30) == 0
-    assert not failed
+    records += pairs_of(
+        topics.topic("configs"),
+        [
+            (prefix_key("evil", evil.encode()), b'{"properties":{"n\\u001b":"v"}}'),
+            (prefix_key("evil", b"connector-secretive"), value),
+            (b"\x1b[31mno key of connect", b"x"),
+            (prefix_key("gone", marker), b"null"),
+        ],
+    )
+    records += pairs_of(topics.topic("offsets"), [(b"{}", b"x")])
+    send(producer(broker.client_settings, client_id="tests"), records)
 
 
 @pytest.fixture

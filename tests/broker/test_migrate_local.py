@@ -30,6 +30,7 @@ from tests.support.migration_site import (
     pair,
     run,
 )
+from tests.support.topics import COMPACT_NOW
 
 CAPTURE_NAMES = {TopicType.CONFIG: "configs", TopicType.STATUS: "status", TopicType.OFFSET: "offsets"}
 
@@ -135,13 +136,7 @@ def test_awkward_records(site: Site) -> None:
 
 
 def test_gaps_left_by_compaction(site: Site) -> None:
-    settings = {
-        "segment.ms": "100",
-        "min.cleanable.dirty.ratio": "0.0001",
-        "max.compaction.lag.ms": "100",
-        "delete.retention.ms": "0",
-    }
-    site.create("own", configs=settings)
+    site.create("own", configs=COMPACT_NOW)
     topic = site.topic("own", TopicType.CONFIG)
     deadline = time.monotonic() + 90
     number = 0

@@ -12,11 +12,10 @@ from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 from connect_share.embedded.worker import worker_properties, write_properties
-from connect_share.log import read_ranges
 from connect_share.murmur2 import partition_for
-from connect_share.records import OffsetRange, Record, TopicType
+from connect_share.records import Record, TopicType
 from connect_share.state import replay_config, replay_offsets, replay_status
-from connect_share.worker_config import SHARING_PROPERTY, Isolation, WorkerConfig
+from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
 from migrator.copy.copy_job import BARRIER_RECORDS, CopyJob
 from migrator.copy.engine import copy_one
 from migrator.copy.evidence import SliceEvidence
@@ -30,7 +29,7 @@ from tests.support.captures import captured
 from tests.support.kafka import TestBroker
 from tests.support.migration_runs import apply_plan as apply_with
 from tests.support.records import at_offset
-from tests.support.topics import ONE_SEGMENT, create_topic, write_records
+from tests.support.topics import ONE_SEGMENT, create_topic, read_topic, write_records
 
 CAPTURE = "3.9.2"
 NAMES = {TopicType.CONFIG: "configs", TopicType.STATUS: "status", TopicType.OFFSET: "offsets"}
@@ -48,11 +47,7 @@ class Scene:
     def shared_records(self, topic_type: TopicType) -> list[Record]:
         topic = self.shared.topic(topic_type)
         with self.broker.admin() as admin:
-            partitions = range(len(admin.describe_topics([topic])[topic].partitions))
-            ends = admin.end_offsets((topic, partition) for partition in partitions)
-        ranges = [OffsetRange(topic, partition, 0, ends[(topic, partition)]) for partition in partitions]
-        settings = self.broker.client_settings
-        return list(read_ranges(settings, ranges, isolation=Isolation.READ_UNCOMMITTED, client_id="tests"))
+            return read_topic(admin, self.broker.client_settings, topic)
 
     def check_states(self) -> None:
         group = self.shared.group_id

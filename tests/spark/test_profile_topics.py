@@ -8,13 +8,12 @@ from pathlib import Path
 import pytest
 
 from connect_share.cli.__main__ import main as connect_share
-from connect_share.log import read_ranges
-from connect_share.records import OffsetRange, TopicType
+from connect_share.records import TopicType
 from connect_share.startup import PartitionCounter, TopicProfile
-from connect_share.worker_config import Isolation
 from spark_jobs import profile_topics
 from tests.support.kafka import TestBroker
 from tests.support.profiled_topics import SECRET, write_profiled_topics
+from tests.support.topics import read_topic
 
 
 @pytest.mark.usefixtures("spark")
@@ -40,10 +39,9 @@ def test_spark_counts_what_the_console_counts(
 
     topic = topics.topic("offsets")
     with broker.admin() as admin:
-        ends = admin.end_offsets([(topic, 0), (topic, 1)])
+        records = read_topic(admin, broker.client_settings, topic)
     counters = [PartitionCounter(TopicType.OFFSET, partition) for partition in (0, 1)]
-    ranges = [OffsetRange(topic, partition, 0, ends[topic, partition]) for partition in (0, 1)]
-    for record in read_ranges(broker.client_settings, ranges, isolation=Isolation.READ_UNCOMMITTED, client_id="tests"):
+    for record in records:
         counters[record.partition].add(record.offset, record.timestamp_ms, record.key, record.value)
     pure = TopicProfile.of(topic, TopicType.OFFSET, [counter.finish() for counter in counters])
     kinds = {group["group"]: {kind["kind"]: kind for kind in group["kinds"]} for group in told["groups"]}

@@ -14,24 +14,14 @@ from connect_share import client
 from connect_share.admin import Admin, NewTopicRequest
 from connect_share.embedded.worker import worker_properties
 from connect_share.keys import split_key
-from connect_share.log import read_ranges
-from connect_share.records import OffsetRange, Record, TopicType
+from connect_share.records import Record, TopicType
 from connect_share.worker_config import SHARING_PROPERTY, ClientSettings, Isolation
 from connect_share.worker_plugin import INTERCEPTOR_CLASS, jar_path
 from tests.lab.waiting import when_possible
 from tests.lab.worker import LabWorker
-from tests.support.topics import create_known
+from tests.support.topics import create_known, read_topic
 from tests.support.waiting import await_that
 
-# Segments roll and are cleaned as fast as a broker can.
-COMPACT_NOW = {
-    "cleanup.policy": "compact",
-    "segment.ms": "500",
-    "min.cleanable.dirty.ratio": "0.0001",
-    "max.compaction.lag.ms": "200",
-    "delete.retention.ms": "0",
-    "file.delete.delay.ms": "100",
-}
 EXACTLY_ONCE = {
     "exactly.once.source.support": "enabled",
     "producer.interceptor.classes": INTERCEPTOR_CLASS,
@@ -89,13 +79,7 @@ class SharedTopics:
 
     def records(self, topic: str, *, isolation: Isolation = Isolation.READ_UNCOMMITTED) -> list[Record]:
         with Admin(self.settings, client_id="tests") as admin:
-            partitions = range(len(admin.describe_topics([topic])[topic].partitions))
-            pairs = [(topic, partition) for partition in partitions]
-            starts, ends = admin.start_offsets(pairs), admin.end_offsets(pairs, isolation)
-        ranges = [
-            OffsetRange(topic, partition, starts[topic, partition], ends[topic, partition]) for _, partition in pairs
-        ]
-        return list(read_ranges(self.settings, ranges, isolation=isolation, client_id="tests"))
+            return read_topic(admin, self.settings, topic, isolation, up_to=isolation)
 
     def plain_keys(self) -> list[tuple[str, bytes | None]]:
         """Keys in the three topics that carry no group's prefix."""

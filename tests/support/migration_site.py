@@ -11,14 +11,13 @@ from typing import Any
 
 from connect_share import client
 from connect_share.admin import Admin, NewTopicRequest
-from connect_share.log.ranges import read_ranges
 from connect_share.murmur2 import partition_for
-from connect_share.records import OffsetRange, Record, TopicType
-from connect_share.worker_config.client_settings import ClientSettings, Isolation
+from connect_share.records import Record, TopicType
+from connect_share.worker_config.client_settings import ClientSettings
 from migrator.cli.__main__ import main
 from migrator.planner.make_plan import make_plan
 from migrator.planner.moves import Intent
-from tests.support.waiting import await_that
+from tests.support.topics import create_known, read_topic, send
 
 PARTITIONS = {TopicType.CONFIG: 1, TopicType.STATUS: 5, TopicType.OFFSET: 5}
 SHARED_PARTITIONS = {TopicType.CONFIG: 1, TopicType.STATUS: 3, TopicType.OFFSET: 7}
@@ -56,15 +55,7 @@ class Site:
                 )
 
     def create_topic(self, admin: Admin, topic: str, partitions: int, configs: dict[str, str]) -> None:
-        """Create a topic and wait until the broker knows it everywhere: the controller answers first."""
-        settings = {"cleanup.policy": "compact", **configs}
-        admin.create_topic(NewTopicRequest(topic=topic, partitions=partitions, replication_factor=1, configs=settings))
-
-        def leaders() -> list[int | None]:
-            found = admin.describe_topics([topic]).get(topic)
-            return [] if found is None else [part.leader for part in found.partitions]
-
-        await_that(leaders, lambda found: len(found) == partitions and None not in found, what=f"{topic} usable")
+        create_known(admin, NewTopicRequest(topic, partitions, 1, {"cleanup.policy": "compact", **configs}))
 
     def worker_file(self, who: str, group: str, *, sharing: bool, **extra: str) -> Path:
         path = self.folder / f"{who}-{group}{'-sharing' if sharing else ''}.properties"
@@ -83,37 +74,11 @@ class Site:
 
     def produce(self, records: Sequence[Record]) -> None:
         """Write records where their ``partition`` says, in order."""
-        producer = client.producer(self.settings, client_id="test")
-        failures: list[Any] = []
-        for record in records:
-            producer.produce(
-                record.topic,
-                key=record.key,
-                value=record.value,
-                partition=record.partition,
-                timestamp=record.timestamp_ms,
-                headers=list(record.headers or ()) or None,
-                on_delivery=lambda error, _: failures.append(error) if error else None,
-            )
-            producer.poll(0)
-        assert producer.flush(60) == 0
-        assert not failures
+        send(client.producer(self.settings, client_id="test"), records)
 
     def read(self, topic: str) -> list[Record]:
         with self.admin() as admin:
-            parts = [(topic, p.id) for p in admin.describe_topics([topic])[topic].partitions]
-            starts, ends = admin.start_offsets(parts), admin.end_offsets(parts)
-        ranges = [OffsetRange(t, p, starts[(t, p)], ends[(t, p)]) for t, p in parts]
-        return list(
-            read_ranges(
-                self.settings,
-                ranges,
-                isolation=Isolation.READ_UNCOMMITTED,
-                client_id="test",
-                idle_timeout_s=20,
-                with_headers=True,
-            )
-        )
+            return read_topic(admin, self.settings, topic)
 
     def plan(self, source: Path, destination: Path, name: str = "plan.json", intent: Intent | None = None) -> Path:
         path = self.folder / name

@@ -3,21 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from connect_share import client
 from connect_share.admin import Admin, NewTopicRequest
-from connect_share.records import Record
-from connect_share.worker_config import ClientSettings
+from connect_share.log import read_ranges
+from connect_share.records import OffsetRange, Record
+from connect_share.worker_config import ClientSettings, Isolation
 from tests.support.waiting import await_that
 
 # Records of the past would roll the segment at the next append, and the cleaner would take superseded ones at once.
 ONE_SEGMENT = {"segment.ms": "10000000000000"}
+# Segments roll and are cleaned as fast as a broker can.
+COMPACT_NOW = {
+    "cleanup.policy": "compact",
+    "segment.ms": "100",
+    "min.cleanable.dirty.ratio": "0.0",
+    "min.compaction.lag.ms": "0",
+    "max.compaction.lag.ms": "100",
+    "delete.retention.ms": "0",
+    "file.delete.delay.ms": "100",
+}
+ANYWHERE = -1
+"""The partition of a record that goes where its key is hashed to."""
 
 
 def create_known(admin: Admin, request: NewTopicRequest) -> None:
-    """Create a topic and wait until the broker knows it: the controller answers first."""
+    """Create a topic and wait until the broker knows its leaders: the controller answers first."""
     admin.create_topic(request)
-    await_that(lambda: admin.describe_topics([request.topic]), what=f"{request.topic} known")
+
+    def leaders() -> list[int | None]:
+        found = admin.describe_topics([request.topic]).get(request.topic)
+        return [] if found is None else [partition.leader for partition in found.partitions]
+
+    await_that(leaders, lambda found: bool(found) and None not in found, what=f"{request.topic} known")
 
 
 def create_topic(
@@ -35,6 +54,12 @@ def write_records(
 ) -> int:
     """Write records in order, to their own partition or to where their key hashes; return how many."""
     producer = client.producer(settings, client_id="tests", overrides={"linger.ms": "5"})
+    placed = ((record if keep_partition else replace(record, partition=ANYWHERE)) for record in records)
+    return send(producer, (replace(record, topic=topic) for record in placed))
+
+
+def send(producer: client.Producer, records: Iterable[Record]) -> int:
+    """Send records in order, wait until all are acknowledged, and return how many; a time of 0 is now."""
     failures: list[client.KafkaError] = []
 
     def delivered(error: client.KafkaError | None, _message: client.Message) -> None:
@@ -44,16 +69,39 @@ def write_records(
     count = 0
     for record in records:
         producer.produce(
-            topic,
+            record.topic,
             key=record.key,
             value=record.value,
             timestamp=record.timestamp_ms,
             headers=list(record.headers or ()) or None,
             on_delivery=delivered,
-            partition=record.partition if keep_partition else -1,
+            partition=record.partition,
         )
         producer.poll(0)
         count += 1
-    producer.flush()
+    assert producer.flush(120) == 0
     assert failures == []
     return count
+
+
+def pairs_of(topic: str, pairs: Iterable[tuple[bytes | None, bytes | None]], partition: int = ANYWHERE) -> list[Record]:
+    """Make records of keys and values, to be written now."""
+    return [Record(topic, partition, 0, 0, key, value) for key, value in pairs]
+
+
+def read_topic(
+    admin: Admin,
+    settings: ClientSettings,
+    topic: str,
+    isolation: Isolation = Isolation.READ_UNCOMMITTED,
+    *,
+    up_to: Isolation = Isolation.READ_UNCOMMITTED,
+) -> list[Record]:
+    """Read a whole topic with headers, partition after partition; with ``up_to`` committed waits for no transaction."""
+    at = [(topic, partition.id) for partition in admin.describe_topics([topic])[topic].partitions]
+    starts, ends = admin.start_offsets(at), admin.end_offsets(at, up_to)
+    ranges = [OffsetRange(*each, starts[each], ends[each]) for each in at]
+    found = read_ranges(
+        settings, ranges, isolation=isolation, client_id="tests", idle_timeout_s=30.0, with_headers=True
+    )
+    return sorted(found, key=lambda record: (record.partition, record.offset))

@@ -21,8 +21,7 @@ from connect_share.embedded.rest import RestError
 from connect_share.embedded.worker import worker_properties
 from connect_share.errors import FencedError, LiveMembersError, PrivilegedWriteError, UsageError
 from connect_share.keys import prefix_key
-from connect_share.log import read_ranges
-from connect_share.records import ConnectorTaskId, OffsetRange, TopicType
+from connect_share.records import ConnectorTaskId, TopicType
 from connect_share.state import ConnectorStatus, State, TargetState, TaskStatus
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import SHARING_PROPERTY, Isolation, WorkerConfig
@@ -32,7 +31,7 @@ from tests.lab.worker import LabWorker
 from tests.support.flushes import flush_offsets
 from tests.support.java_groups import EXACTLY_ONCE, JAR, LogLines, put
 from tests.support.kafka import TestBroker
-from tests.support.topics import create_known
+from tests.support.topics import create_known, read_topic
 from tests.support.waiting import await_that
 
 SOURCE = "my.conn-1"
@@ -101,13 +100,7 @@ class Group:
 
     def lines(self, topic: str) -> list[str]:
         with Admin(self.config.admin_settings(), client_id="tests") as admin:
-            end = admin.end_offsets([(topic, 0)])[topic, 0]
-        records = read_ranges(
-            self.config.consumer_settings(),
-            [OffsetRange(topic, 0, 0, end)],
-            isolation=Isolation.READ_COMMITTED,
-            client_id="tests",
-        )
+            records = read_topic(admin, self.config.consumer_settings(), topic, Isolation.READ_COMMITTED)
         return [(record.value or b"").decode() for record in records]
 
     def await_lines(self, topic: str, lines: list[str]) -> None:

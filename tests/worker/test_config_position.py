@@ -12,7 +12,6 @@ import pytest
 from connect_share.records import TopicType
 from tests.lab.worker import LabWorker
 from tests.support.java_groups import (
-    COMPACT_NOW,
     JAR,
     LogLines,
     SharedTopics,
@@ -23,6 +22,7 @@ from tests.support.java_groups import (
     write,
 )
 from tests.support.kafka import TestBroker
+from tests.support.topics import COMPACT_NOW
 from tests.support.waiting import await_that
 
 Start = Callable[..., LabWorker]

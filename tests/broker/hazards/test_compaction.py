@@ -8,7 +8,7 @@ from contextlib import suppress
 from connect_share import client
 from connect_share.storage import ConnectStorage
 from tests.broker.stores.conftest import Shared
-from tests.support.java_groups import COMPACT_NOW
+from tests.support.topics import COMPACT_NOW
 from tests.support.waiting import await_that
 
 OWN, OTHER = b"group-a.", b"other.group."

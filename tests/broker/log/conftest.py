@@ -11,11 +11,11 @@ import pytest
 
 from connect_share import client
 from connect_share.admin import Admin, NewTopicRequest
-from connect_share.log import KafkaBasedLog, read_ranges
-from connect_share.records import OffsetRange, Record, TopicType
+from connect_share.log import KafkaBasedLog
+from connect_share.records import Record, TopicType
 from connect_share.topics import TopicSpec
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
-from tests.support.topics import create_known
+from tests.support.topics import ANYWHERE, create_known, pairs_of, read_topic, send
 from tests.support.waiting import await_that
 
 Pair = tuple[bytes | None, bytes | None]
@@ -96,24 +96,12 @@ class Bench:
         made.start()
         return made
 
-    def write(self, pairs: Iterable[Pair], *, partition: int | None = None, topic: str | None = None) -> None:
+    def write(self, pairs: Iterable[Pair], *, partition: int = ANYWHERE, topic: str | None = None) -> None:
         """Write past the log; null keys too where the topic allows them."""
         producer = client.producer(
             self.settings, client_id=f"{self.unique}-writer", overrides={"linger.ms": "5"}, idempotent=True
         )
-        errors: list[Any] = []
-        more: dict[str, Any] = {} if partition is None else {"partition": partition}
-        for key, value in pairs:
-            producer.produce(
-                topic or self.topic,
-                value,
-                key,
-                on_delivery=lambda error, _message: errors.append(error) if error else None,
-                **more,
-            )
-            producer.poll(0)
-        assert producer.flush(30) == 0
-        assert not errors
+        send(producer, pairs_of(topic or self.topic, pairs, partition))
 
     @contextmanager
     def transaction(self, pairs: Iterable[Pair], *, commit: bool = True, partition: int = 0) -> Iterator[None]:
@@ -125,9 +113,7 @@ class Bench:
         )
         producer.init_transactions(30)
         producer.begin_transaction()
-        for key, value in pairs:
-            producer.produce(self.topic, value, key, partition=partition)
-        assert producer.flush(30) == 0
+        send(producer, pairs_of(self.topic, pairs, partition))
         try:
             yield
         finally:
@@ -143,13 +129,7 @@ class Bench:
 
     def read(self, isolation: Isolation = Isolation.READ_UNCOMMITTED, topic: str | None = None) -> list[Record]:
         """Read the whole topic once."""
-        name = topic or self.topic
-        partitions = [(name, p.id) for p in self.admin.describe_topics([name])[name].partitions]
-        starts, ends = self.admin.start_offsets(partitions), self.admin.end_offsets(partitions)
-        ranges = [OffsetRange(*at, starts[at], ends[at]) for at in partitions]
-        return list(
-            read_ranges(self.settings, ranges, isolation=isolation, client_id=f"{self.unique}-r", idle_timeout_s=30.0)
-        )
+        return read_topic(self.admin, self.settings, topic or self.topic, isolation)
 
     def _delete(self) -> None:
         self.admin.delete_topics([self.topic, *self._extra])

@@ -10,8 +10,9 @@ from connect_share.errors import BrokerError, ReadToEndTimeoutError
 from connect_share.log import read_batches, read_ranges
 from connect_share.records import OffsetRange
 from connect_share.worker_config.client_settings import Isolation
-from tests.broker.log.test_start import QUICK_COMPACTION, compact
+from tests.broker.log.test_start import compact
 from tests.support.deadlines import error_at_deadline
+from tests.support.topics import COMPACT_NOW
 
 
 def read(bench: Any, *ranges: OffsetRange, **options: Any) -> list[tuple[int, int]]:
@@ -60,7 +61,7 @@ def test_one_range_for_each_partition(bench: Any) -> None:
 
 
 def test_holes_and_markers(bench: Any) -> None:
-    bench.create(configs=QUICK_COMPACTION)
+    bench.create(configs=COMPACT_NOW)
     bench.write([(b"a", b"%d" % i) for i in range(100)])
     with bench.transaction([(b"b", b"x"), (b"c", b"x")], commit=False):
         pass

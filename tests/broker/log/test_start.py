@@ -18,15 +18,9 @@ from connect_share.log import StartContext, TopicFacts, gather_facts
 from connect_share.records import TopicType
 from connect_share.worker_config.client_settings import Isolation
 from tests.support.deadlines import error_at_deadline
+from tests.support.topics import COMPACT_NOW
 from tests.support.waiting import await_that
 
-QUICK_COMPACTION = {
-    "segment.ms": "100",
-    "min.cleanable.dirty.ratio": "0.0",
-    "min.compaction.lag.ms": "0",
-    "max.compaction.lag.ms": "100",
-    "delete.retention.ms": "0",
-}
 BOTH = [Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED]
 
 
@@ -79,7 +73,7 @@ def test_reads_every_partition_in_order(bench: Any, collected: Any) -> None:
 def test_holes_of_compaction(
     bench: Any, collected: Any, isolation: Isolation
 ) -> None:  # case 55 too: all but the last segment is gone
-    bench.create(configs=QUICK_COMPACTION)
+    bench.create(configs=COMPACT_NOW)
     bench.write([(b"k%d" % (i % 7), b"%d" % i) for i in range(700)])
     compact(bench, 7 + 5)
     sink = collected()
@@ -91,7 +85,7 @@ def test_holes_of_compaction(
 
 @pytest.mark.parametrize("isolation", BOTH)
 def test_everything_compacted_away_but_the_end(bench: Any, collected: Any, isolation: Isolation) -> None:
-    bench.create(configs=QUICK_COMPACTION)
+    bench.create(configs=COMPACT_NOW)
     with bench.transaction([(b"a", b"1"), (b"b", b"2")]):
         pass
     bench.write([(b"a", None), (b"b", None)])

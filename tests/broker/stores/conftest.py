@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -20,9 +20,12 @@ from connect_share.stores.offset_backing_store import OffsetBackingStore, SetCal
 from connect_share.stores.offsets import KafkaOffsetBackingStore
 from connect_share.stores.status import KafkaStatusBackingStore
 from connect_share.worker_config import WorkerConfig
-from tests.support.topics import create_known
+from connect_share.worker_config.client_settings import Isolation
+from tests.support.topics import create_known, pairs_of, read_topic, send
 
 Pair = tuple[bytes, bytes | None]
+SHARING = {"connect.management.topic.sharing.support": "enabled"}
+AnyStore = TypeVar("AnyStore", KafkaConfigBackingStore, KafkaOffsetBackingStore, KafkaStatusBackingStore)
 
 
 @dataclass
@@ -85,29 +88,32 @@ class Shared:
     def worker(self, group: str = "group-a", **overrides: str) -> WorkerConfig:
         return WorkerConfig.from_properties(self.properties(group, **overrides))
 
-    def config_store(
-        self, group: str | None = "group-a", *, worker: WorkerConfig | None = None, start: bool = True, **options: Any
-    ) -> KafkaConfigBackingStore:
-        store = KafkaConfigBackingStore(worker or self.worker(group or "plain"), cluster_group_id=group, **options)
+    def sharing(self, group: str = "group-a", **overrides: str) -> WorkerConfig:
+        """Return the worker file of a group that shares the topics."""
+        return WorkerConfig.from_properties(self.properties(group, **overrides) | SHARING)
+
+    def config_store(self, *group: str | None, **options: Any) -> KafkaConfigBackingStore:
+        return self._opened(KafkaConfigBackingStore, *group, **options)
+
+    def offset_store(self, *group: str | None, **options: Any) -> KafkaOffsetBackingStore:
+        return self._opened(KafkaOffsetBackingStore, *group, **options)
+
+    def status_store(self, *group: str | None, **options: Any) -> KafkaStatusBackingStore:
+        return self._opened(KafkaStatusBackingStore, *group, **options)
+
+    def _opened(
+        self,
+        kind: Callable[..., AnyStore],
+        group: str | None = "group-a",
+        *,
+        worker: WorkerConfig | None = None,
+        start: bool = True,
+        **options: Any,
+    ) -> AnyStore:
+        store = kind(worker or self.worker(group or "plain"), cluster_group_id=group, **options)
         self._stack.callback(store.stop)
         if start:
             store.start()
-        return store
-
-    def offset_store(
-        self, group: str | None = "group-a", *, worker: WorkerConfig | None = None, **options: Any
-    ) -> KafkaOffsetBackingStore:
-        store = KafkaOffsetBackingStore(worker or self.worker(group or "plain"), cluster_group_id=group, **options)
-        self._stack.callback(store.stop)
-        store.start()
-        return store
-
-    def status_store(
-        self, group: str | None = "group-a", *, worker: WorkerConfig | None = None, **options: Any
-    ) -> KafkaStatusBackingStore:
-        store = KafkaStatusBackingStore(worker or self.worker(group or "plain"), cluster_group_id=group, **options)
-        self._stack.callback(store.stop)
-        store.start()
         return store
 
     def write(
@@ -127,27 +133,17 @@ class Shared:
         producer = client.producer(
             self.worker().producer_settings(), client_id=f"{self.unique}-writer", overrides=overrides
         )
-        errors: list[object] = []
         if transactional_id is not None:
             producer.init_transactions(30)
             producer.begin_transaction()
-        for key, value in pairs:
-            wire = key if group is None else prefix_key(group, key)
-            producer.produce(
-                topic or self.topics[kind],
-                value,
-                wire,
-                on_delivery=lambda error, _message: errors.append(error) if error else None,
-            )
-            producer.poll(0)
-        assert producer.flush(30) == 0
+        keyed = ((key if group is None else prefix_key(group, key), value) for key, value in pairs)
+        send(producer, pairs_of(topic or self.topics[kind], keyed))
         if transactional_id is not None:
             if commit:
                 producer.commit_transaction(30)
             else:
                 producer.abort_transaction(30)
         producer.close()
-        assert not errors
 
     @contextmanager
     def open_transaction(self, kind: str, pairs: Sequence[Pair]) -> Iterator[None]:
@@ -163,9 +159,7 @@ class Shared:
         )
         producer.init_transactions(30)
         producer.begin_transaction()
-        for key, value in pairs:
-            producer.produce(self.topics[kind], value, key)
-        assert producer.flush(30) == 0
+        send(producer, pairs_of(self.topics[kind], pairs))
         try:
             yield
         finally:
@@ -179,25 +173,9 @@ class Shared:
 
     def read(self, kind: str, *, topic: str | None = None, isolation: str = "read_uncommitted") -> list[Pair]:
         """Read a whole topic, partition after partition."""
-        from connect_share.log import read_ranges
-        from connect_share.records import OffsetRange
-        from connect_share.worker_config.client_settings import Isolation
-
-        name = topic or self.topics[kind]
-        described = self.admin.describe_topics([name])[name]
-        partitions = [(name, partition.id) for partition in described.partitions]
-        ends = self.admin.end_offsets(partitions)
-        starts = self.admin.start_offsets(partitions)
-        ranges = [OffsetRange(name, number, starts[name, number], ends[name, number]) for _, number in partitions]
-        records = read_ranges(
-            self.worker().consumer_settings(),
-            [wanted for wanted in ranges if wanted.end > wanted.start],
-            isolation=Isolation(isolation),
-            client_id=f"{self.unique}-reader",
-            idle_timeout_s=20.0,
-        )
-        ordered = sorted(records, key=lambda record: (record.partition, record.offset))
-        return [(record.key or b"", record.value) for record in ordered]
+        settings = self.worker().consumer_settings()
+        records = read_topic(self.admin, settings, topic or self.topics[kind], Isolation(isolation))
+        return [(record.key or b"", record.value) for record in records]
 
     def end_offset(self, kind: str, partition: int = 0) -> int:
         return self.admin.end_offsets([(self.topics[kind], partition)])[self.topics[kind], partition]
@@ -239,16 +217,9 @@ class HeldBack:
     def __init__(self, store: OffsetBackingStore) -> None:
         self.store = store
         self.held: list[Callable[[], None]] = []
-        self.cluster_group_id = store.cluster_group_id
 
-    def start(self) -> None:
-        self.store.start()
-
-    def stop(self) -> None:
-        self.store.stop()
-
-    def get(self, keys: Any) -> Future[dict[bytes, bytes | None]]:
-        return self.store.get(keys)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.store, name)
 
     def set(self, values: Mapping[bytes, bytes | None], callback: SetCallback | None = None) -> Future[None]:
         outcome: Future[None] = Future()
@@ -270,12 +241,6 @@ class HeldBack:
         held, self.held = self.held, []
         for write in held:
             write()
-
-    def connector_partitions(self, connector: str) -> list[dict[str, Any]]:
-        return self.store.connector_partitions(connector)
-
-    def wire_keys(self, connector: str, partition: Mapping[str, Any] | None) -> tuple[bytes, ...]:
-        return self.store.wire_keys(connector, partition)
 
 
 @pytest.fixture

@@ -30,8 +30,8 @@ KEY = b'["foo",{"filename":"x.txt"}]'
 
 
 def exactly_once(shared: Any, **more: str) -> WorkerConfig:
-    properties = shared.properties(f"{shared.unique}-g", **{"exactly_once_source_support": "enabled", **more})
-    return WorkerConfig.from_properties({**properties, "connect.management.topic.sharing.support": "enabled"})
+    config: WorkerConfig = shared.sharing(f"{shared.unique}-g", **{"exactly_once_source_support": "enabled", **more})
+    return config
 
 
 def first_task(worker: WorkerConfig, number: int = 0) -> TransactionalWriter:

@@ -20,8 +20,7 @@ from connect_share import replay_config, replay_offsets, replay_status
 from connect_share.admin import Admin
 from connect_share.embedded.broker import LocalBroker
 from connect_share.errors import ConnectShareError, ReadToEndTimeoutError, WriteError
-from connect_share.log import read_ranges
-from connect_share.records import ConnectorTaskId, OffsetRange, Record
+from connect_share.records import ConnectorTaskId
 from connect_share.state import (
     ClusterConfigState,
     ConnectorStatus,
@@ -37,9 +36,9 @@ from connect_share.storage import ConnectStorage
 from connect_share.stores.alter_offsets import alter_offsets
 from connect_share.stores.config import WRITE_BUDGET_S
 from connect_share.worker_config import WorkerConfig
-from connect_share.worker_config.client_settings import Isolation
 from tests.support.flushes import flush_offsets
 from tests.support.kafka import ONE_SEGMENT_EACH, given_broker
+from tests.support.topics import read_topic
 from tests.support.waiting import await_that
 
 pytestmark = [pytest.mark.kills_broker, pytest.mark.xdist_group("broker-restart")]
@@ -297,15 +296,6 @@ def believed(config: ClusterConfigState, status: StatusSnapshot, offsets: Offset
     }
 
 
-def records_of(admin: Admin, broker: LocalBroker, topic: str) -> list[Record]:
-    ends = admin.end_offsets([(topic, 0)])
-    ranges = [OffsetRange(topic, 0, 0, end) for end in ends.values()]
-    reading = read_ranges(
-        broker.client_settings, ranges, isolation=Isolation.READ_UNCOMMITTED, client_id="tests", idle_timeout_s=30.0
-    )
-    return list(reading)
-
-
 AFTER: dict[str, dict[str, Any]] = {
     "configuration": {
         "connectors": {"c", "new"},
@@ -406,7 +396,8 @@ def test_the_broker_is_killed_in_each_phase_of_each_operation(mortal: LocalBroke
             await_that(lambda store=storage.status: store._unwritten, lambda left: not left, what="written")  # type: ignore[misc]
 
         with Admin(mortal.client_settings, client_id="tests") as admin:
-            records = {topic: records_of(admin, mortal, topic) for topic in ("configs", "statuses", "offsets")}
+            topics = ("configs", "statuses", "offsets")
+            records = {topic: read_topic(admin, mortal.client_settings, topic) for topic in topics}
         for (phase, names), storage in storages.items():
             expected = dict(BEFORE)
             for name in PHASES[phase].intersection(names):

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from connect_share import replay_config, replay_offsets, replay_status
-from connect_share.log import read_ranges
-from connect_share.records import ConnectorTaskId, OffsetRange, Record
+from connect_share.records import ConnectorTaskId, Record
 from connect_share.state import TargetState
 from connect_share.storage import ConnectStorage
 from connect_share.stores.connector_offsets import ConnectorOffsetBackingStore
@@ -17,7 +16,7 @@ from connect_share.worker_config import Isolation, WorkerConfig
 from tests.support.captured_transactions import Written, as_written, end_offsets, write_as_captured
 from tests.support.captures import captured_as_seen, prefixed, rest_view
 from tests.support.records import at_offset
-from tests.support.topics import ONE_SEGMENT
+from tests.support.topics import ONE_SEGMENT, read_topic
 
 KINDS = {"configs": "config", "offsets": "offset", "status": "status"}
 SINK = "FileStreamSink"
@@ -42,18 +41,14 @@ def lay_down(shared: Any, version: str, group: str | None) -> None:
 
 def worker(shared: Any, group: str | None, isolation: Isolation) -> WorkerConfig:
     mode = "enabled" if isolation is Isolation.READ_COMMITTED else "disabled"
-    properties = shared.properties(group or "plain", exactly_once_source_support=mode)
-    sharing = {} if group is None else {"connect.management.topic.sharing.support": "enabled"}
-    return WorkerConfig.from_properties(properties | sharing)
+    made = shared.worker if group is None else shared.sharing
+    config: WorkerConfig = made(group or "plain", exactly_once_source_support=mode)
+    return config
 
 
 def read(shared: Any, kind: str, isolation: Isolation) -> list[tuple[Any, ...]]:
-    topic = shared.topics[kind]
-    pairs = [(topic, each.id) for each in shared.admin.describe_topics([topic])[topic].partitions]
-    ends = shared.admin.end_offsets(pairs)
-    ranges = [OffsetRange(topic, partition, 0, ends[topic, partition]) for _, partition in pairs]
     settings = shared.worker().consumer_settings()
-    return in_order(read_ranges(settings, ranges, isolation=isolation, client_id="tests"))
+    return in_order(read_topic(shared.admin, settings, shared.topics[kind], isolation))
 
 
 def in_order(records: Any) -> list[tuple[Any, ...]]:

@@ -21,15 +21,11 @@ from connect_share.records import ConnectorTaskId
 from connect_share.state import ConnectorStatus, State, TargetState, TaskStatus
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig
+from tests.broker.stores.conftest import SHARING
 from tests.support.flushes import flush_offsets
 from tests.support.waiting import await_that
 
 SECRET = "s3cret-of-a-connector"
-SHARING = {"connect.management.topic.sharing.support": "enabled"}
-
-
-def worker(shared: Any, group: str = "group-a", **overrides: str) -> WorkerConfig:
-    return WorkerConfig.from_properties(shared.properties(group, **overrides) | SHARING)
 
 
 def put(storage: ConnectStorage, name: str, number: int) -> None:
@@ -69,7 +65,7 @@ def start(config: WorkerConfig, path: Path) -> tuple[Any, Any]:
 
 
 def test_only_what_is_new_is_read(shared: Any, tmp_path: Path) -> None:
-    config, other, path = worker(shared), worker(shared, "group-b"), tmp_path / "checkpoint"
+    config, other, path = shared.sharing(), shared.sharing("group-b"), tmp_path / "checkpoint"
     with ConnectStorage(config, checkpoint=path) as storage:
         assert storage.startup.full_read_reason == "there is none yet"
         for number in range(3):
@@ -112,7 +108,7 @@ def reason(config: WorkerConfig, path: Path) -> str:
 
 
 def test_when_everything_is_read(shared: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    config, path = worker(shared), tmp_path / "checkpoint"
+    config, path = shared.sharing(), tmp_path / "checkpoint"
     with ConnectStorage(config, checkpoint=path) as storage:
         put(storage, "c", 1)
     good = path.read_bytes()
@@ -151,7 +147,7 @@ def test_when_everything_is_read(shared: Any, tmp_path: Path, caplog: pytest.Log
 
 
 def reason_of_other(shared: Any, path: Path) -> str:
-    with ConnectStorage(worker(shared, "group-c"), allow_empty=True, checkpoint=path) as storage:
+    with ConnectStorage(shared.sharing("group-c"), allow_empty=True, checkpoint=path) as storage:
         assert not storage.config.snapshot().connectors()
         return str(storage.startup.full_read_reason)
 
@@ -160,7 +156,7 @@ def test_a_file_that_lies_is_not_fatal(shared: Any, tmp_path: Path) -> None:
     """Good sums of a state that is none."""
     from connect_share.checkpoint.file import write_checkpoint
 
-    config, path = worker(shared), tmp_path / "checkpoint"
+    config, path = shared.sharing(), tmp_path / "checkpoint"
     with ConnectStorage(config, checkpoint=path) as storage:
         put(storage, "c", 1)
     saved = read_checkpoint(path)
@@ -170,7 +166,7 @@ def test_a_file_that_lies_is_not_fatal(shared: Any, tmp_path: Path) -> None:
 
 
 def test_a_place_that_cannot_be_written(shared: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    config, path = worker(shared), tmp_path / "no" / "such" / "folder"
+    config, path = shared.sharing(), tmp_path / "no" / "such" / "folder"
     with ConnectStorage(config, allow_empty=True, checkpoint=path) as storage:
         with pytest.raises(RecordFileError, match="cannot be written"):
             storage.save_checkpoint()
@@ -194,7 +190,7 @@ with ConnectStorage(WorkerConfig.from_properties(json.loads(sys.argv[1])), check
 
 @pytest.mark.parametrize("kill_after", [20, 90])
 def test_kill_9_leaves_a_good_file(shared: Any, tmp_path: Path, kill_after: int) -> None:
-    config, path = worker(shared), tmp_path / "checkpoint"
+    config, path = shared.sharing(), tmp_path / "checkpoint"
     properties = shared.properties("group-a") | SHARING
     process = subprocess.Popen(
         [sys.executable, "-c", WRITER, json.dumps(properties), str(path)], stdout=subprocess.PIPE

@@ -10,19 +10,10 @@ import pytest
 from connect_share.errors import InvalidClusterGroupIdError
 from connect_share.state import SkipKind, TargetState
 from connect_share.stores.config import KafkaConfigBackingStore
+from tests.support.topics import COMPACT_NOW
 
 CONFIG = {"name": "a"}
 CONNECTOR = (b"connector-a", b'{"properties":{"name":"a"}}')
-# Segments roll and are cleaned as fast as a broker can.
-COMPACT_NOW = {
-    "cleanup.policy": "compact",
-    "segment.ms": "100",
-    "min.cleanable.dirty.ratio": "0.0",
-    "min.compaction.lag.ms": "0",
-    "max.compaction.lag.ms": "100",
-    "delete.retention.ms": "0",
-    "file.delete.delay.ms": "100",
-}
 
 
 def foreign(count: Any, group: Any = b"group-b") -> Any:

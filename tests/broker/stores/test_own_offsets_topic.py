@@ -12,21 +12,15 @@ import pytest
 from connect_share.errors import BrokerError, ConfigError, ConnectShareError, StoreClosedError, StoreError
 from connect_share.log import identity
 from connect_share.storage import ConnectStorage, connector_offset_stores
-from connect_share.worker_config import WorkerConfig
 from tests.support.flushes import flush_offsets
 from tests.support.password_collector import PasswordCollector, password_collector
 from tests.support.waiting import await_that
 
-SHARING = {"connect.management.topic.sharing.support": "enabled"}
 FILE = {"filename": "x.txt"}
 KEY = b'["foo",{"filename":"x.txt"}]'
 POLICY = "connector.client.config.override.policy"
 PLAIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="{}" password="{}";'
 CLIENTS = ("admin", "consumer", "producer")
-
-
-def worker(shared: Any, **more: str) -> WorkerConfig:
-    return WorkerConfig.from_properties(shared.properties("group-a") | SHARING | more)
 
 
 def own_topic(shared: Any, name: str = "own") -> str:
@@ -50,25 +44,25 @@ def aborted(shared: Any, name: str, key: bytes = KEY) -> None:
 def test_an_aborted_offset_is_not_believed(shared: Any) -> None:
     topic = own_topic(shared)
     aborted(shared, "own")
-    with ConnectStorage(worker(shared)) as storage:
+    with ConnectStorage(shared.sharing()) as storage:
         storage.config.put_connector_config("foo", {"offsets.storage.topic": topic})
         assert storage.offset_reader("foo").offset(FILE) == {"position": 1}
         # As in Java it is the connector's choice, where the worker's policy leaves it one.
         uncommitted = {"offsets.storage.topic": topic, "consumer.override.isolation.level": "read_uncommitted"}
         storage.config.put_connector_config("foo", uncommitted)
         assert storage.offset_reader("foo").offset(FILE) == {"position": 99}
-    with ConnectStorage(worker(shared, **{POLICY: "None"})) as storage:
+    with ConnectStorage(shared.sharing(**{POLICY: "None"})) as storage:
         with pytest.raises(ConfigError, match=r"consumer\.override\.isolation\.level.*'foo'.*=None") as refused:
             storage.offset_reader("foo")
         assert "read_uncommitted" not in str(refused.value)
-    with ConnectStorage(worker(shared, **{"consumer.isolation.level": "read_uncommitted"})) as storage:
+    with ConnectStorage(shared.sharing(**{"consumer.isolation.level": "read_uncommitted"})) as storage:
         storage.config.put_connector_config("foo", {"offsets.storage.topic": topic})
         assert storage.offset_reader("foo").offset(FILE) == {"position": 99}
 
 
 def test_the_workers_topic_named_by_a_connector_is_read_by_clients_of_the_connector(shared: Any, until: Any) -> None:
     prefixed = b"group-a." + KEY
-    with ConnectStorage(worker(shared)) as storage:
+    with ConnectStorage(shared.sharing()) as storage:
         aborted(shared, "offset", prefixed)
         assert storage.offset_reader("foo").offset(FILE) == {"position": 99}
         storage.config.put_connector_config("foo", {"offsets.storage.topic": shared.topics["offset"]})
@@ -89,7 +83,7 @@ def test_the_workers_topic_named_by_a_connector_is_read_by_clients_of_the_connec
 def test_an_open_transaction_holds_up_its_own_reader_alone(shared: Any) -> None:
     topics = {name: own_topic(shared, name) for name in ("own-a", "own-b")}
     found: list[Any] = []
-    with ConnectStorage(worker(shared)) as storage:
+    with ConnectStorage(shared.sharing()) as storage:
         storage.config.put_connector_config("a", {"offsets.storage.topic": topics["own-a"]})
         storage.config.put_connector_config("b", {"offsets.storage.topic": topics["own-b"]})
         readers = [
@@ -113,7 +107,7 @@ def test_an_open_transaction_holds_up_its_own_reader_alone(shared: Any) -> None:
 
 def test_a_store_whose_log_has_died_is_replaced(shared: Any) -> None:
     topic = own_topic(shared)
-    with ConnectStorage(worker(shared)) as storage:
+    with ConnectStorage(shared.sharing()) as storage:
         storage.config.put_connector_config("foo", {"offsets.storage.topic": topic})
         reader = storage.offset_reader("foo")
         assert reader.offset(FILE) is None
@@ -133,7 +127,7 @@ def test_own_stores_end_with_their_connectors(shared: Any, monkeypatch: Any) -> 
         gc.collect()
         return sorted(name for thread in threading.enumerate() if (name := thread.name.removeprefix("log-")) in topics)
 
-    with ConnectStorage(worker(shared)) as storage:
+    with ConnectStorage(shared.sharing()) as storage:
         for number, topic in enumerate(topics):
             storage.config.put_connector_config(f"c{number}", {"offsets.storage.topic": topic})
             assert storage.offset_reader(f"c{number}").offset(FILE) is None
@@ -200,8 +194,7 @@ def test_what_a_connectors_configuration_reaches_of_the_worker(
     secrets = tmp_path / "secrets.properties"
     secrets.write_text(f"password=s3cret-of-worker\nlogin={PLAIN.format('worker', 's3cret-of-worker')}\n")
     login = {"sasl.mechanism": "PLAIN", "sasl.jaas.config": f"${{file:{secrets}:login}}"}
-    config = worker(
-        shared,
+    config = shared.sharing(
         **{
             POLICY: policy,
             "connector.client.config.override.allowlist": "linger.ms, bootstrap.servers",

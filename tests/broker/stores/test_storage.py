@@ -17,7 +17,6 @@ from connect_share.admin import Admin
 from connect_share.errors import (
     BrokerError,
     ConfigError,
-    InvalidClusterGroupIdError,
     LiveMembersError,
     NotStartedError,
     PartitionCountError,
@@ -33,17 +32,11 @@ from connect_share.stores.config import KafkaConfigBackingStore
 from connect_share.stores.offsets import KafkaOffsetBackingStore
 from connect_share.stores.own_offsets_topic import own_offsets_worker_config
 from connect_share.stores.status import KafkaStatusBackingStore
-from connect_share.worker_config import WorkerConfig
 from tests.support.connect_member import ConnectMember
 from tests.support.flushes import flush_offsets
 from tests.support.waiting import await_that
 
-SHARING = {"connect.management.topic.sharing.support": "enabled"}
 FILE = {"filename": "x.txt"}
-
-
-def worker(shared: Any, group: Any = "group-a", **overrides: Any) -> Any:
-    return WorkerConfig.from_properties(shared.properties(group, **overrides) | SHARING)
 
 
 def fill(storage: Any, name: Any = "foo") -> None:
@@ -79,7 +72,7 @@ def seen(storage: Any) -> Any:
 
 @pytest.mark.parametrize("sharing", [True, False], ids=["shared", "plain"])
 def test_everything_is_there_after_a_restart(shared: Any, sharing: Any) -> None:
-    config = worker(shared) if sharing else shared.worker()
+    config = shared.sharing() if sharing else shared.worker()
     with ConnectStorage(config) as storage:
         fill(storage)
         before = seen(storage)
@@ -97,7 +90,7 @@ def test_everything_is_there_after_a_restart(shared: Any, sharing: Any) -> None:
 
 
 def test_topics_are_made_as_connect_makes_them(shared: Any) -> None:
-    with ConnectStorage(worker(shared, offset_storage_segment_ms="7777000")):
+    with ConnectStorage(shared.sharing(offset_storage_segment_ms="7777000")):
         pass
     described = shared.admin.describe_topics(list(shared.topics.values()))
     assert {kind: len(described[topic].partitions) for kind, topic in shared.topics.items()} == {
@@ -114,7 +107,7 @@ def test_groups_on_the_same_topics_do_not_see_each_other(shared: Any) -> None:
     groups = ["a", "a.b", "a-b", "A"]
     with contextlib.ExitStack() as stack:
         storages = {
-            group: stack.enter_context(ConnectStorage(worker(shared, group), allow_empty=True)) for group in groups
+            group: stack.enter_context(ConnectStorage(shared.sharing(group), allow_empty=True)) for group in groups
         }
         for group, storage in storages.items():
             fill(storage, f"{group}.connector-x")
@@ -126,7 +119,7 @@ def test_groups_on_the_same_topics_do_not_see_each_other(shared: Any) -> None:
             assert storage.config.snapshot().connectors() == mine
             assert storage.status.connectors() == mine
             assert storage.offsets.snapshot().connectors() == mine
-    with ConnectStorage(worker(shared, "a.b")) as storage:
+    with ConnectStorage(shared.sharing("a.b")) as storage:
         assert storage.startup.config.own_records == 8
         assert storage.startup.config.foreign_records == 24
         assert len(seen(storage)) == 2
@@ -136,24 +129,24 @@ def test_plain_topics_are_refused_while_sharing(shared: Any) -> None:
     with ConnectStorage(shared.worker()) as plain:
         fill(plain)
     with pytest.raises(PlainTopicsError, match=r"connect-share-migrate plan .*allow_empty=True"):
-        ConnectStorage(worker(shared)).__enter__()
-    with ConnectStorage(worker(shared), allow_empty=True) as storage:
+        ConnectStorage(shared.sharing()).__enter__()
+    with ConnectStorage(shared.sharing(), allow_empty=True) as storage:
         assert seen(storage) == []
         fill(storage)
-    with ConnectStorage(worker(shared)) as storage:
+    with ConnectStorage(shared.sharing()) as storage:
         assert len(seen(storage)) == 1
     # Somebody shares these topics already, so a new group is no surprise.
-    with ConnectStorage(worker(shared, "group-b")) as storage:
+    with ConnectStorage(shared.sharing("group-b")) as storage:
         assert seen(storage) == []
 
 
 def test_empty_topics_and_garbage_keys_are_no_plain_topics(shared: Any) -> None:
-    with ConnectStorage(worker(shared)):
+    with ConnectStorage(shared.sharing()):
         pass
     shared.write("config", [(b"", b"x"), (b"garbage", None), (b"\xff", b"\xff"), (b"group-a.garbage", b"{")])
     shared.write("status", [(b"", b"x"), (b"garbage", None)])
     shared.write("offset", [(b"", b"x"), (b"\x00", None)])
-    with ConnectStorage(worker(shared)) as storage:
+    with ConnectStorage(shared.sharing()) as storage:
         assert seen(storage) == []
         assert storage.config.snapshot().offset == -1
         assert storage.config.skipped() == {SkipKind.FOREIGN: 4}
@@ -167,7 +160,7 @@ def test_empty_topics_and_garbage_keys_are_no_plain_topics(shared: Any) -> None:
     shared.write(
         "offset", [(b"[", b"{}"), (b'["",1,2]', b"{}"), (b'["foo",{"filename":"x.txt"}]', b"")], group="group-a"
     )
-    with ConnectStorage(worker(shared)) as storage:
+    with ConnectStorage(shared.sharing()) as storage:
         assert storage.config.snapshot().connectors() == {"foo"}
         assert storage.config.skipped()[SkipKind.BAD_VALUE] == 3
         assert sum(storage.status.skipped().values()) == 2 + 2
@@ -178,7 +171,7 @@ def test_empty_topics_and_garbage_keys_are_no_plain_topics(shared: Any) -> None:
 def test_writes_are_refused_while_java_members_live(shared: Any, monkeypatch: Any) -> None:
     monkeypatch.setattr("connect_share.storage.live_members.LIVE_MEMBERS_CACHE_S", 0.0)
     group = f"{shared.unique}-g"
-    with ConnectStorage(worker(shared, group)) as storage:
+    with ConnectStorage(shared.sharing(group)) as storage:
         fill(storage)
         with ConnectMember(shared.bootstrap_servers, group):
             before = shared.read("config"), shared.read("status"), shared.read("offset")
@@ -196,7 +189,7 @@ def test_writes_are_refused_while_java_members_live(shared: Any, monkeypatch: An
                     write()
             assert (shared.read("config"), shared.read("status"), shared.read("offset")) == before
             assert len(seen(storage)) == 1  # reading goes on
-            with ConnectStorage(worker(shared, group), allow_live_members=True) as told:
+            with ConnectStorage(shared.sharing(group), allow_live_members=True) as told:
                 told.config.put_connector_config("late", {})
         storage.config.put_connector_config("later", {})
         assert storage.config.snapshot().connectors() == {"foo", "late", "later"}
@@ -206,7 +199,7 @@ def test_claim_does_not_fence_live_java_members(shared: Any) -> None:
     """A claim would fence the Java leader, which is as bad as writing."""
     group = f"{shared.unique}-g"
     with (
-        ConnectStorage(worker(shared, group, exactly_once_source_support="enabled")) as storage,
+        ConnectStorage(shared.sharing(group, exactly_once_source_support="enabled")) as storage,
         ConnectMember(shared.bootstrap_servers, group),
         pytest.raises(LiveMembersError),
     ):
@@ -215,7 +208,7 @@ def test_claim_does_not_fence_live_java_members(shared: Any) -> None:
 
 def test_other_groups_members_do_not_matter(shared: Any) -> None:
     with (
-        ConnectStorage(worker(shared, f"{shared.unique}-g")) as storage,
+        ConnectStorage(shared.sharing(f"{shared.unique}-g")) as storage,
         ConnectMember(shared.bootstrap_servers, f"{shared.unique}-other"),
     ):
         fill(storage)
@@ -226,7 +219,7 @@ def test_not_a_broker(shared: Any, monkeypatch: Any) -> None:
     with socket.create_server(("127.0.0.1", 0)) as nobody:  # takes connections and never answers
         for address in ("127.0.0.1:1", f"127.0.0.1:{nobody.getsockname()[1]}"):
             with pytest.raises(BrokerError, match=re.escape(address)):
-                ConnectStorage(worker(shared, bootstrap_servers=address)).__enter__()
+                ConnectStorage(shared.sharing(bootstrap_servers=address)).__enter__()
 
 
 def test_topic_that_deletes_is_refused_and_everything_is_closed(shared: Any) -> None:
@@ -235,7 +228,7 @@ def test_topic_that_deletes_is_refused_and_everything_is_closed(shared: Any) -> 
         topic = f"{shared.unique}-deletes-{kind}"
         shared.create(topic, cleanup_policy="compact,delete")
         with pytest.raises(TopicNotCompactedError, match=rf"{kind}\.storage\.topic") as refused:
-            ConnectStorage(worker(shared, **{f"{kind}_storage_topic": topic})).__enter__()
+            ConnectStorage(shared.sharing(**{f"{kind}_storage_topic": topic})).__enter__()
         assert refused.value.topic == topic
     await_that(threading.active_count, lambda now: now <= threads, what="no thread left")
 
@@ -243,12 +236,7 @@ def test_topic_that_deletes_is_refused_and_everything_is_closed(shared: Any) -> 
 def test_config_topic_with_three_partitions_is_refused(shared: Any) -> None:
     shared.create(shared.topics["config"], partitions=3, cleanup_policy="compact")
     with pytest.raises(PartitionCountError, match="3 partitions"):
-        ConnectStorage(worker(shared)).__enter__()
-
-
-def test_illegal_group_id(shared: Any) -> None:
-    with pytest.raises(InvalidClusterGroupIdError, match=r"group\.id"):
-        worker(shared, "connector-x")
+        ConnectStorage(shared.sharing()).__enter__()
 
 
 def test_the_client_of_the_start_is_closed_with_the_storage(shared: Any, monkeypatch: Any) -> None:
@@ -263,7 +251,7 @@ def test_the_client_of_the_start_is_closed_with_the_storage(shared: Any, monkeyp
     for topic in shared.topics.values():
         shared.create(topic, cleanup_policy="compact")
     monkeypatch.setattr(SharedReader, "close", late)
-    with ConnectStorage(worker(shared)):
+    with ConnectStorage(shared.sharing()):
         monkeypatch.undo()
     ended.set()
     assert outlived
@@ -290,7 +278,7 @@ def test_second_interrupt_of_a_start(shared: Any, monkeypatch: Any) -> None:
     for stopped_before in (KafkaConfigBackingStore, KafkaStatusBackingStore):
         monkeypatch.setattr(stopped_before, "stop", interrupted(stopped_before.stop))
     with pytest.raises(KeyboardInterrupt):
-        ConnectStorage(worker(shared)).__enter__()
+        ConnectStorage(shared.sharing()).__enter__()
     assert stopped_in_time == [True]
 
 
@@ -298,7 +286,7 @@ def test_closed_while_a_connectors_own_store_is_made(shared: Any, monkeypatch: A
     topic = f"{shared.unique}-own"
     shared.extra_topics.add(topic)
     threads = threading.active_count()
-    with ConnectStorage(worker(shared)) as storage:
+    with ConnectStorage(shared.sharing()) as storage:
         storage.config.put_connector_config("own", {"offsets.storage.topic": topic})
 
         def closed_before(*arguments: Any) -> Any:
@@ -322,7 +310,7 @@ def test_closed_while_it_is_used(shared: Any) -> None:
                 self.close()
             return value
 
-    with ClosedMeanwhile(worker(shared)) as storage:
+    with ClosedMeanwhile(shared.sharing()) as storage:
         assert storage.config is not None
         with pytest.raises(NotStartedError):
             _ = storage.config
@@ -330,7 +318,7 @@ def test_closed_while_it_is_used(shared: Any) -> None:
 
 def test_everything_is_closed_after_an_exception(shared: Any) -> None:
     threads = threading.active_count()
-    storage = ConnectStorage(worker(shared))
+    storage = ConnectStorage(shared.sharing())
     stores: list[Any] = []
 
     def use_and_fail() -> None:
@@ -352,7 +340,7 @@ def test_everything_is_closed_after_an_exception(shared: Any) -> None:
 
 def test_two_megabytes(shared: Any) -> None:
     limits = {f"{kind}_storage_max_message_bytes": "4000000" for kind in ("config", "status", "offset")}
-    config = worker(shared, max_request_size="4000000", **limits)
+    config = shared.sharing(max_request_size="4000000", **limits)
     large = "x" * 2_000_000
     with ConnectStorage(config) as storage:
         storage.config.put_connector_config("foo", {"large": large})
@@ -368,7 +356,7 @@ def test_two_megabytes(shared: Any) -> None:
 def test_connector_with_an_offsets_topic_of_its_own(shared: Any, until: Any) -> None:
     own = f"{shared.unique}-own"
     shared.extra_topics.add(own)
-    with ConnectStorage(worker(shared)) as storage:
+    with ConnectStorage(shared.sharing()) as storage:
         storage.config.put_connector_config("foo", {"offsets.storage.topic": own})
         flush_offsets(storage.offset_writer("foo"), (FILE, {"position": 3}))
         assert storage.offset_reader("foo").offset(FILE) == {"position": 3}
@@ -384,14 +372,14 @@ def test_contradicting_overrides_of_an_offsets_topic_are_refused(shared: Any) ->
         "producer.override.bootstrap.servers": "one:1",
         "consumer.override.bootstrap.servers": "two:2",
     }
-    with ConnectStorage(worker(shared)) as storage:
+    with ConnectStorage(shared.sharing()) as storage:
         storage.config.put_connector_config("foo", config)
         with pytest.raises(ConfigError, match=r"override\.bootstrap\.servers"):
             storage.offset_reader("foo")
 
 
 def test_entering_twice_is_refused(shared: Any) -> None:
-    storage = ConnectStorage(worker(shared))
+    storage = ConnectStorage(shared.sharing())
     with pytest.raises(NotStartedError):
         _ = storage.status
     with storage, pytest.raises(NotStartedError):
@@ -399,7 +387,7 @@ def test_entering_twice_is_refused(shared: Any) -> None:
 
 
 def test_exactly_once_storage(shared: Any) -> None:
-    config = worker(shared, f"{shared.unique}-g", exactly_once_source_support="enabled")
+    config = shared.sharing(f"{shared.unique}-g", exactly_once_source_support="enabled")
     with ConnectStorage(config) as storage:
         storage.config.claim_write_privileges()
         fill(storage)
@@ -409,7 +397,7 @@ def test_exactly_once_storage(shared: Any) -> None:
 
 def test_failure_of_one_store_does_not_wait_for_another(shared: Any) -> None:
     """The config topic cannot be read to its end while a transaction is open; the status topic is wrong."""
-    worker_file = worker(shared, exactly_once_source_support="enabled", status_storage_topic=f"{shared.unique}-deletes")
+    worker_file = shared.sharing(exactly_once_source_support="enabled", status_storage_topic=f"{shared.unique}-deletes")
     shared.create(shared.topics["config"], cleanup_policy="compact")
     shared.create(f"{shared.unique}-deletes", cleanup_policy="delete")
     with shared.open_transaction("config", [(b"group-b.connector-x", b"{}")]):

@@ -30,7 +30,7 @@ from connect_share.storage import ConnectStorage, storage_start
 from connect_share.storage.plain_topics import PlainTopicsCheck
 from connect_share.stores.offsets import KafkaOffsetBackingStore
 from tests.broker.stores.conftest import Listener
-from tests.broker.stores.test_storage import fill, worker
+from tests.broker.stores.test_storage import fill
 from tests.support.waiting import await_that
 
 TOO_LARGE = b"x" * 2_000_000
@@ -61,7 +61,7 @@ def test_a_log_that_has_failed_is_told_and_believed_no_more(shared: Any) -> None
         storage.close()  # as one does before starting again
         told.append(error)
 
-    storage = ConnectStorage(worker(shared), on_failed=on_failed)
+    storage = ConnectStorage(shared.sharing(), on_failed=on_failed)
     with storage:
         fill(storage)
         stores = (storage.config, storage.status, storage.offsets)
@@ -80,7 +80,7 @@ def test_a_log_that_has_failed_is_told_and_believed_no_more(shared: Any) -> None
 
 def test_a_topic_that_is_gone_is_told(shared: Any) -> None:
     told: list[BaseException] = []
-    with ConnectStorage(worker(shared), on_failed=told.append) as storage:
+    with ConnectStorage(shared.sharing(), on_failed=told.append) as storage:
         shared.admin.delete_topics([shared.topics["status"]])
         error = await_that(lambda: told, what="told")[0]
         assert isinstance(error, TopicRecreatedError)
@@ -109,7 +109,7 @@ def test_closed_while_it_starts(shared: Any, monkeypatch: pytest.MonkeyPatch, wh
         monkeypatch.setattr(KafkaOffsetBackingStore, "start", held(KafkaOffsetBackingStore.start))
     else:
         monkeypatch.setattr(PlainTopicsCheck, "refuse", held(PlainTopicsCheck.refuse))
-    storage = ConnectStorage(worker(shared))
+    storage = ConnectStorage(shared.sharing())
     with ThreadPoolExecutor(2) as threads:
         starting = threads.submit(storage.__enter__)
         assert reached.wait(30)
@@ -124,7 +124,7 @@ def test_closed_while_it_starts(shared: Any, monkeypatch: pytest.MonkeyPatch, wh
 
 
 def test_closed_while_no_broker_answers(shared: Any) -> None:
-    storage = ConnectStorage(worker(shared, bootstrap_servers="127.0.0.1:1"))
+    storage = ConnectStorage(shared.sharing(bootstrap_servers="127.0.0.1:1"))
     with ThreadPoolExecutor(1) as threads:
         starting = threads.submit(storage.__enter__)
         await_that(lambda: storage._life._aborts, what="asking")
@@ -136,7 +136,7 @@ def test_closed_while_no_broker_answers(shared: Any) -> None:
 
 
 def test_closing_what_was_never_started(shared: Any) -> None:
-    storage = ConnectStorage(worker(shared))
+    storage = ConnectStorage(shared.sharing())
     storage.close()
     with storage:
         fill(storage)
@@ -145,7 +145,7 @@ def test_closing_what_was_never_started(shared: Any) -> None:
 
 
 def test_after_a_fork_every_call_says_so(shared: Any) -> None:
-    with ConnectStorage(worker(shared)) as storage:
+    with ConnectStorage(shared.sharing()) as storage:
         fill(storage)
         config, status, offsets = storage.config, storage.status, storage.offsets
         reader, writer = storage.offset_reader("foo"), storage.offset_writer("foo")
@@ -336,11 +336,11 @@ def use(storage: ConnectStorage, over: threading.Event) -> None:
 def test_closed_at_random_moments(shared: Any) -> None:
     """While it starts, while others use it, by two at once."""
     before, chance = threading.active_count(), random.Random(1)
-    with ConnectStorage(worker(shared), allow_empty=True):
+    with ConnectStorage(shared.sharing(), allow_empty=True):
         pass  # the topics are there from now on
     with ThreadPoolExecutor(4) as threads:
         for _ in range(6):
-            storage, over = ConnectStorage(worker(shared), allow_empty=True), threading.Event()
+            storage, over = ConnectStorage(shared.sharing(), allow_empty=True), threading.Event()
             starting = threads.submit(storage.__enter__)
             using = threads.submit(use, storage, over)
             time.sleep(chance.uniform(0, 0.8))
