@@ -124,7 +124,7 @@ class Busy:
                 assert alive()
                 return admin.end_offsets([(topic, 0)])[topic, 0]
 
-            return await_that(end, lambda seen: seen > than, what=f"{cell} begun", timeout_s=120)
+            return await_that(end, lambda seen: seen > than, what=f"{cell} begun", timeout_s=300)
 
     def in_time(self, cell: str, attempt: Callable[[str, Path], None]) -> tuple[str, Path]:
         """Try something in a new cell; once more, in another one, if it came too late. Gives cell and plan."""
