@@ -6,25 +6,23 @@ Labels stand above their row and not beside it, so that text stays readable on a
 from __future__ import annotations
 
 import re
+import statistics
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 from io import StringIO
-from itertools import accumulate
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import matplotlib as mpl
 from markupsafe import Markup
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from connect_share.console import printable, text_width, truncated
-from spark_jobs.units import duration, duration_tick, ratio
+from spark_jobs.units import duration, duration_tick
 
 _COLOURS: Final = ("#0b61a4", "#b3480a", "#00705a", "#8a3b8f", "#7a5c00", "#5f5f5a")
 """Those of the light page, after Okabe and Ito; the names in plots.css that replace them have dark ones, too."""
@@ -96,34 +94,12 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Strip:
-    """A line of text with values below it.
-
-    Attributes:
-        value: stands at the right.
-        dots: single values.
-        middle: a median, drawn as a strong stroke.
-        span: a range, drawn as a bar.
-    """
+    """A line of text, with a value at its right, and single values and their median below it."""
 
     label: str
     value: str
     colour: int
-    dots: Sequence[float] = ()
-    middle: float | None = None
-    span: tuple[float, float] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Bar:
-    """A line of text with a bar of one or more parts below it.
-
-    Attributes:
-        parts: length, text to be shown on hover, and colour of each.
-    """
-
-    label: str
-    value: str
-    parts: Sequence[tuple[float, str, int]]
+    dots: Sequence[float]
 
 
 @mpl.rc_context(_SETTINGS)
@@ -133,7 +109,7 @@ def curves(
     *,
     x_label: str,
     x_text: Callable[[float], str],
-    model: Curve | None = None,
+    model: Sequence[tuple[float, float, float, float]] = (),
     predicted: Sequence[tuple[float, float]] = (),
 ) -> Markup:
     """Return a plot of seconds over a size.
@@ -143,198 +119,88 @@ def curves(
         lines: what was measured; whiskers reach from the lowest to the highest value.
         x_label: of the axis.
         x_text: writes a size.
-        model: a dotted line with its range as a band.
+        model: points of a dotted line, with its range as a band.
         predicted: sizes and seconds, drawn as hollow diamonds.
     """
-    plot = _Plot(title, 210, left=48, bottom=36, legend=len(lines) + (model is not None) + bool(predicted), columns=2)
+    below = 36 + _LEGEND_ROW * -(-(len(lines) + bool(model) + bool(predicted)) // 2)
+    plot = _Plot(title, 210, left=48, below=below)
     axes = plot.axes
     axes.grid(visible=True, axis="y")
-    handles: list[Artist] = []
-    everything = [*(point for line in lines for point in line.points), *((x, y, y, y) for x, y in predicted)]
-    if model is not None and model.points:
-        everything += model.points
-        x, y, low, high = zip(*model.points, strict=True)
+    everything = [*model, *(point for line in lines for point in line.points), *((x, y, y, y) for x, y in predicted)]
+    if model:
+        x, y, low, high = zip(*model, strict=True)
         axes.fill_between(x, low, high, color=_INK, alpha=0.08, linewidth=0)
-        handles += axes.plot(x, y, color=_INK, linestyle=":", linewidth=1.3, label=_short(model.label, 22))
+        axes.plot(x, y, color=_INK, linestyle=":", linewidth=1.3, label="fitted model")
     for line in lines:
         x, y, low, high = zip(*line.points, strict=True)
-        colour, marker = _colour(line.colour), _MARKERS[(line.colour - 1) % len(_MARKERS)]
-        style = "--" if line.dashed else "-"
+        colour, marker = _look(line.colour)
         axes.vlines(x, low, high, color=colour, linewidth=1.2, alpha=0.5)
-        handles += axes.plot(
-            x, y, color=colour, linestyle=style, marker=marker, markersize=4, label=_short(line.label, 22)
-        )
-        for point in line.points:
-            plot.dots(
-                [point[0]], [point[1]], line.colour, [f"{line.label}, {x_text(point[0])}: {duration(point[1])}"], 30
-            )
+        style = "--" if line.dashed else "-"
+        label = truncated(printable(line.label), 22)
+        axes.plot(x, y, color=colour, linestyle=style, marker=marker, markersize=4, label=label)
+        hints = [f"{line.label}, {x_text(point[0])}: {duration(point[1])}" for point in line.points]
+        plot.dots(x, y, hints, s=30, color=colour, marker=marker, linewidth=0)
     if predicted:
         x, y = zip(*predicted, strict=True)
         hints = [f"predicted from the other sizes, {x_text(x)}: {duration(y)}" for x, y in predicted]
-        marks = axes.scatter(x, y, marker="D", s=36, facecolor=_CARD, edgecolor=_colour(1), zorder=3)
-        plot.hint(marks, hints)
-        marks.set_label("predicted")
-        handles.append(marks)
-    _scale(axes, "x", [point[0] for point in everything], x_text)
-    _scale(axes, "y", [bound for point in everything for bound in point[2:]], duration_tick)
+        plot.dots(x, y, hints, s=36, facecolor=_CARD, edgecolor=_COLOURS[0], marker="D", label="predicted")
+    _scale(axes.xaxis, [point[0] for point in everything], x_text)
+    _scale(axes.yaxis, [bound for point in everything for bound in point[2:]], duration_tick)
     axes.set_xlabel(printable(x_label), labelpad=2)
-    plot.legend(handles)
+    plot.figure.legend(loc="lower left", ncols=2, fontsize=10, borderaxespad=0)
     return plot.svg()
 
 
 @mpl.rc_context(_SETTINGS)
 def strips(title: str, rows: Sequence[Strip]) -> Markup:
     """Return a plot of seconds of several things below each other, on one axis."""
-    plot = _Plot(title, _ROW * len(rows))
+    plot = _Plot(title, _ROW * len(rows), left=8, below=20)
+    axes = plot.axes
+    place = axes.get_yaxis_transform()
     for number, row in enumerate(rows):
-        plot.label(number, row.label, row.value, _colour(row.colour))
-        middle, colour = number + 0.7, _colour(row.colour)
-        if row.span is not None:
-            low, high = row.span
-            plot.axes.barh(middle, high - low, left=low, height=0.14, color=colour, alpha=0.25)
+        colour, marker = _look(row.colour)
+        value = printable(row.value)
+        label = truncated(printable(row.label), max(8, _COLUMNS - text_width(value)))
+        axes.text(0, number + 0.36, label, transform=place, color=colour, weight="bold")
+        axes.text(1, number + 0.36, value, transform=place, color=_DIM, ha="right")
+        few, middle, median = len(row.dots) <= 3, number + 0.7, statistics.median(row.dots)
         # Many values at one place would look like one: they lie a little above and below each other.
-        places = [
-            middle + ((each * 0.618 % 1 - 0.5) * 0.26 if len(row.dots) > 1 else 0) for each in range(len(row.dots))
-        ]
-        plot.dots(row.dots, places, row.colour, map(duration, row.dots), 40 if len(row.dots) <= 3 else 16)
-        if row.middle is not None:
-            plot.axes.vlines(row.middle, middle - 0.25, middle + 0.25, color=colour, linewidth=3)
-    plot.rows(len(rows))
-    bounds = [each for row in rows for each in (*row.dots, *(row.span or ()), row.middle) if each is not None]
-    _scale(plot.axes, "x", bounds, duration_tick)
-    return plot.svg()
-
-
-@mpl.rc_context(_SETTINGS)
-def distributions(title: str, rows: Sequence[Strip]) -> Markup:
-    """Return the distribution functions of the rows' dots, in seconds."""
-    plot = _Plot(title, 120, left=40, legend=len(rows), columns=1)
-    handles: list[Artist] = []
-    for row in rows:
-        steps = plot.axes.ecdf(
-            row.dots, color=_colour(row.colour), linewidth=2, label=_short(f"{row.label}: {row.value}", 50)
-        )
-        plot.hint(steps, [f"{row.label}: {row.value}"])
-        handles.append(steps)
-    _scale(plot.axes, "x", [value for row in rows for value in row.dots], duration_tick)
-    plot.axes.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{share:.0%}"))
-    plot.axes.yaxis.set_major_locator(MaxNLocator(4))
-    plot.legend(handles)
-    return plot.svg()
-
-
-@mpl.rc_context(_SETTINGS)
-def bars(title: str, rows: Sequence[Bar], *, legend: Sequence[str] = (), timeline: bool = False) -> Markup:
-    """Return bars on one scale that starts at zero.
-
-    Args:
-        title: for those who cannot see the plot.
-        rows: from top to bottom.
-        legend: what the colours are, from the first on.
-        timeline: each bar begins where the one above ended.
-    """
-    plot = _Plot(title, _ROW * len(rows), bottom=4, legend=len(legend), columns=3)
-    left = 0.0
-    for number, row in enumerate(rows):
-        plot.label(number, row.label, row.value)
-        lengths = [length for length, _, _ in row.parts]
-        for begin, (length, hint, colour) in zip(accumulate(lengths, initial=left), row.parts, strict=False):
-            plot.bar(number, begin, length, colour, hint)
-        left = left + sum(lengths) if timeline else 0.0
-    longest = left if timeline else max((sum(part[0] for part in row.parts) for row in rows), default=0.0)
-    plot.rows(len(rows))
-    plot.axes.set_xlim(0, longest or 1.0)
-    plot.axes.xaxis.set_major_locator(NullLocator())
-    plot.legend([Patch(color=_colour(number), label=_short(name, 16)) for number, name in enumerate(legend, 1)])
-    return plot.svg()
-
-
-@mpl.rc_context(_SETTINGS)
-def ratios(title: str, rows: Sequence[tuple[str, str, float]]) -> Markup:
-    """Return bars to the left of 1 for what takes less time, to the right for what takes more.
-
-    Args:
-        title: for those who cannot see the plot.
-        rows: label, value, ratio (above zero).
-    """
-    plot = _Plot(title, _ROW * len(rows))
-    furthest = max([2.2, *(max(times, 1 / times) ** 1.05 for _, _, times in rows)])
-    for number, (label, value, times) in enumerate(rows):
-        plot.label(number, label, value)
-        plot.bar(
-            number, 1.0, times - 1, 6 if abs(times - 1) <= 0.05 else 1 if times < 1 else 2, f"{ratio(times)} times"
-        )
-    plot.axes.axvline(1.0, color=_INK, linewidth=1.2)
-    plot.rows(len(rows))
-    _scale(plot.axes, "x", [1 / furthest, furthest], lambda times: f"{times:,g} ×", ratio=True)
+        y = [middle + ((each * 0.618 % 1 - 0.5) * 0.26 if len(row.dots) > 1 else 0) for each in range(len(row.dots))]
+        style: dict[str, Any] = {"s": 40, "alpha": 1.0} if few else {"s": 16, "alpha": 0.5}
+        plot.dots(row.dots, y, map(duration, row.dots), color=colour, marker=marker, linewidth=0, **style)
+        axes.vlines(median, middle - 0.25, middle + 0.25, color=colour, linewidth=3)
+    axes.set_ylim(max(1, len(rows)), 0)
+    axes.yaxis.set_major_locator(NullLocator())
+    _scale(axes.xaxis, [value for row in rows for value in row.dots], duration_tick)
     return plot.svg()
 
 
 class _Plot:
     """A figure with one pair of axes, and the texts that are shown on hover."""
 
-    def __init__(
-        self, title: str, height: float, *, left: float = 8, bottom: float = 20, legend: int = 0, columns: int = 1
-    ) -> None:
+    def __init__(self, title: str, height: float, *, left: float, below: float) -> None:
         self._title = title
-        self._columns = columns
         self._hints: list[str] = []
-        below = bottom + _LEGEND_ROW * -(-legend // columns)
         whole = height + below + 6
-        self._figure = Figure(figsize=(_WIDTH / 72, whole / 72))
+        self.figure = Figure(figsize=(_WIDTH / 72, whole / 72))
         inside = (left / _WIDTH, below / whole, (_WIDTH - left - 8) / _WIDTH, height / whole)
-        self.axes: Axes = self._figure.add_axes(inside)
+        self.axes: Axes = self.figure.add_axes(inside)
 
-    def rows(self, number: int) -> None:
-        """Make the y axis one of rows from top to bottom."""
-        self.axes.set_ylim(max(1, number), 0)
-        self.axes.yaxis.set_major_locator(NullLocator())
-
-    def label(self, row: int, label: str, value: str, colour: str = _INK) -> None:
-        """Write the text of a row."""
-        place = self.axes.get_yaxis_transform()
-        room = max(8, _COLUMNS - text_width(printable(value)))
-        self.axes.text(0, row + 0.36, _short(label, room), transform=place, color=colour, weight="bold")
-        self.axes.text(1, row + 0.36, printable(value), transform=place, color=_DIM, ha="right")
-
-    def bar(self, row: int, begin: float, length: float, colour: int, hint: str) -> None:
-        """Draw a part of a bar."""
-        (drawn,) = self.axes.barh(
-            row + 0.7, length, left=begin, height=0.38, color=_colour(colour), edgecolor=_CARD, linewidth=0.4
-        )
-        self.hint(drawn, [hint])
-
-    def dots(self, x: Sequence[float], y: Sequence[float], colour: int, hints: Iterable[str], area: float) -> None:
-        """Draw single values."""
-        marker = _MARKERS[(colour - 1) % len(_MARKERS)]
-        alpha = 1.0 if len(x) <= 3 else 0.5
-        drawn = self.axes.scatter(
-            x, y, s=area, color=_colour(colour), marker=marker, alpha=alpha, linewidth=0, zorder=3
-        )
-        self.hint(drawn, hints)
-
-    def hint(self, drawn: Any, texts: Iterable[str]) -> None:
-        """Show texts when a thing is pointed at: matplotlib writes a link around it, which becomes a title."""
-        links = []
-        for text in texts:
-            links.append(f"hint:{len(self._hints)}")
-            self._hints.append(escape(printable(text)))
-        drawn.set_urls(links) if hasattr(drawn, "set_urls") else drawn.set_url(links[0])
-
-    def legend(self, handles: Sequence[Artist]) -> None:
-        """Write below the axes what the colours are."""
-        if handles:
-            self._figure.legend(handles=handles, loc="lower left", ncols=self._columns, fontsize=10, borderaxespad=0)
+    def dots(self, x: Sequence[float], y: Sequence[float], hints: Iterable[str], **style: Any) -> None:
+        """Draw single values; a hint is shown on hover: matplotlib writes a link, which becomes a title."""
+        first = len(self._hints)
+        self._hints += [escape(printable(hint)) for hint in hints]
+        links = [f"hint:{number}" for number in range(first, len(self._hints))]
+        self.axes.scatter(x, y, zorder=3, urls=links, **style)
 
     def svg(self) -> Markup:
         """Return the drawing."""
         text = StringIO()
         nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore"
-            )  # a character without a glyph in the font that measures; the browser has its own
-            self._figure.savefig(text, format="svg", transparent=True, metadata=nothing)
+            # A character has no glyph in the font that measures; the browser has its own.
+            warnings.simplefilter("ignore")
+            self.figure.savefig(text, format="svg", transparent=True, metadata=nothing)
         whole = text.getvalue()
         view = re.search(r'viewBox="[^"]*"', whole)
         inside = re.sub(r"\s+", " ", whole[whole.index("</defs>") + len("</defs>") : whole.rindex("</svg>")])
@@ -350,29 +216,24 @@ class _Plot:
         return Markup(f"{head}{inside}</svg>")  # noqa: S704 - matplotlib and escape have made it safe
 
 
-def _short(text: str, columns: int) -> str:
-    return truncated(printable(text), columns)
+def _look(number: int) -> tuple[str, str]:
+    """Return the colour and the marker of a number from 1."""
+    place = (number - 1) % len(_COLOURS)
+    return _COLOURS[place], _MARKERS[place]
 
 
-def _colour(number: int) -> str:
-    return _COLOURS[(number - 1) % len(_COLOURS)]
-
-
-def _scale(
-    axes: Axes, name: Literal["x", "y"], values: Sequence[float], text: Callable[[float], str], *, ratio: bool = False
-) -> None:
+def _scale(axis: Axis, values: Sequence[float], text: Callable[[float], str]) -> None:
     """Make an axis that holds all values, which are above zero; a linear one begins at zero."""
     low, high = min(values, default=1.0), max(values, default=1.0)
-    factor = high / low
-    axis: Axis = axes.xaxis if name == "x" else axes.yaxis
-    if ratio or factor >= _LOGARITHMIC_FROM:
+    factor, name = high / low, axis.axis_name
+    if factor >= _LOGARITHMIC_FROM:
         margin = factor**0.04
-        axes.set(**{f"{name}scale": "log", f"{name}lim": (low / margin, high * margin)})
+        axis.axes.set(**{f"{name}scale": "log", f"{name}lim": (low / margin, high * margin)})
         axis.set_major_locator(
             LogLocator(subs=(1, 2, 5) if factor < 200 else (1, 3) if factor < 1e4 else (1,), numticks=7)
         )
     else:
-        axes.set(**{f"{name}lim": (0, high * 1.04)})
+        axis.axes.set(**{f"{name}lim": (0, high * 1.04)})
         axis.set_major_locator(MaxNLocator(5))
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(FuncFormatter(lambda value, _: text(value)))

@@ -6,52 +6,27 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from connect_share.records import TopicType
 from migrator.report.page import render_page
 from spark_jobs import plots
-from spark_jobs.demo.result import Benchmark, DemoResult, GroupAgain, MovedTopic, Phase, SharedTopic
+from spark_jobs.demo.result import Benchmark, DemoResult, GroupAgain, SharedTopic
 from spark_jobs.demo.views import GroupComparison
 
 
 def render_report(result: DemoResult) -> str:
     """Return the page."""
     return render_page(
-        "demo.html.j2",
-        package="spark_jobs",
-        result=result,
-        moved_plot=_moved_plot(result.move.topics),
-        benchmark_plot=_benchmark_plot(result.benchmark),
-        phases_plot=_phases_plot(result.phases),
+        "demo.html.j2", package="spark_jobs", result=result, benchmark_plot=_benchmark_plot(result.benchmark)
     )
 
 
-def _moved_plot(topics: Sequence[MovedTopic]) -> Markup:
-    groups = list(dict.fromkeys(topic.cluster_group_id for topic in topics))
-    bars = []
-    for topic_type in TopicType:
-        parts = [topic for topic in topics if topic.topic_type is topic_type]
-        label = parts[0].shared_topic if parts else topic_type.value
-        written = [(topic.cluster_group_id, topic.records_written) for topic in parts]
-        pieces = [(records, f"{group}: {records:,}", groups.index(group) + 1) for group, records in written]
-        bars.append(plots.Bar(label, f"{sum(records for _, records in written):,} records", pieces))
-    return plots.bars("records of each cluster group in the shared topics", bars, legend=groups)
-
-
 def _benchmark_plot(benchmark: Benchmark) -> Markup:
-    bars = []
+    rows = []
     for bar in benchmark.bars:
-        value = f"{bar.milliseconds:,.0f} ms ({bar.fastest_milliseconds:,.0f}-{bar.slowest_milliseconds:,.0f})"
-        colour = 2 if bar.what.startswith("Java") else 1
-        bars.append(plots.Bar(bar.what, value, [(bar.milliseconds, f"median of {bar.runs}", colour)]))
-    return plots.bars("milliseconds until all three stores are ready", bars)
-
-
-def _phases_plot(phases: Sequence[Phase]) -> Markup:
-    bars = []
-    for phase in phases:
-        took = f"{phase.seconds:.1f} s"
-        bars.append(plots.Bar(phase.name, took, [(phase.seconds, took, 3)]))
-    return plots.bars("seconds of each phase, one after the other", bars, timeline=True)
+        fastest, median, slowest = bar.fastest_milliseconds, bar.milliseconds, bar.slowest_milliseconds
+        value = f"{median:,.0f} ms ({fastest:,.0f}-{slowest:,.0f})"
+        dots = [milliseconds / 1e3 for milliseconds in (fastest, median, slowest)]
+        rows.append(plots.Strip(bar.what, value, 2 if bar.what.startswith("Java") else 1, dots))
+    return plots.strips("Time until all three stores are ready", rows)
 
 
 def summary_lines(

@@ -7,7 +7,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from spark_jobs.startup.result import StartupResult, Warmth
-from spark_jobs.startup.view import KIP, OURS, STORES, MeasuredScenario, drawable, measured_scenarios, spread
+from spark_jobs.startup.view import (
+    KIP,
+    OURS,
+    STORES,
+    MeasuredScenario,
+    drawable,
+    measured_scenarios,
+    predictions,
+    spread,
+)
 from spark_jobs.units import ratio, size
 
 LARGE: Final = "groups-1000"
@@ -144,11 +153,7 @@ def _storm(result: StartupResult) -> list[Goal]:
 def _model(result: StartupResult) -> Goal:
     sentence = "the cost model predicts a size that it was not fitted on"
     target = f"within {MODEL_ERROR:.0%}"
-    errors = [
-        abs(each.predicted_seconds / each.measured_seconds - 1)
-        for each in result.predictions
-        if drawable(each.measured_seconds) and drawable(each.predicted_seconds)
-    ]
+    errors = [abs(each.error) for each in predictions(result)]
     if not errors:
         return _not_measured(sentence, target)
     worst = max(errors)

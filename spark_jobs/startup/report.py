@@ -10,15 +10,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from markupsafe import Markup
 from pydantic import ValidationError
 
 from connect_share.console import printable
 from connect_share.errors import ConnectShareError, UsageError
 from migrator.report.page import render_markdown, render_page
-from spark_jobs import command_line, units
-from spark_jobs.startup import drawings
+from spark_jobs import command_line, plots, units
 from spark_jobs.startup.goals import goals
-from spark_jobs.startup.result import Scenario, StartupResult
+from spark_jobs.startup.result import Scenario, StartupResult, Warmth
 from spark_jobs.startup.series import contrasts, growths
 from spark_jobs.startup.summary import model_cards, ratio_cards, sentences
 from spark_jobs.startup.view import (
@@ -27,12 +27,12 @@ from spark_jobs.startup.view import (
     STORES,
     WARMTHS,
     MeasuredScenario,
-    drawable,
     look_of,
     measured_at,
     measured_latencies,
     measured_scenarios,
     measured_storms,
+    predictions,
     processors_of,
 )
 
@@ -51,11 +51,6 @@ def report_values(result: StartupResult) -> dict[str, Any]:
     elsewhere |= {scenario.name for each in compared for scenario in (each.without, each.having)}
     with_phases = [each for each in scenarios.values() if any(sum(one.phases.values()) > 0 for one in each.starts)]
     titles = {scenario.name: scenario.title for scenario in result.scenarios}
-    predictions = [
-        (titles.get(each.scenario) or each.scenario, each)
-        for each in result.predictions
-        if drawable(each.predicted_seconds) and drawable(each.measured_seconds)
-    ]
     return {
         "result": result,
         "goals": goals(result),
@@ -64,9 +59,10 @@ def report_values(result: StartupResult) -> dict[str, Any]:
         "kip": kip,
         "growths": grown,
         "model_cards": model_cards(result.model, predicted=bool(result.predictions)) if result.model else [],
-        "predictions": predictions,
+        "predictions": [(titles.get(each.scenario) or each.scenario, each) for each in predictions(result)],
         "phased": sorted(with_phases, key=lambda each: (each.name != KIP, -each.records))[:_PHASE_PLOTS],
         "contrasts": compared,
+        "contrast_titles": [f"{each.title}: “{each.having.title}” against “{each.without.title}”" for each in compared],
         "others": [each for each in scenarios.values() if each.name not in elsewhere],
         "storms": storms,
         "latencies": latencies,
@@ -76,12 +72,23 @@ def report_values(result: StartupResult) -> dict[str, Any]:
         "missing": [f"Not measured: {look_of(name).title}: {why}" for name, why in sorted(result.missing.items())],
         "titles": titles,
         "described": _described,
-        "drawings": drawings,
+        "starts_plot": starts_plot,
         "units": units,
         "OURS": OURS,
         "STORES": STORES,
         "WARMTHS": WARMTHS,
     }
+
+
+def starts_plot(title: str, scenario: MeasuredScenario, warmth: Warmth) -> Markup:
+    """Return every start of one warmth, one line for each contender."""
+    rows = []
+    for each in scenario.starts:
+        if each.warmth == warmth:
+            look, total = look_of(each.contender), each.total
+            bounds = (total.low, total.high) if len(total.values) > 1 else ()
+            rows.append(plots.Strip(look.label, units.duration(total.median, *bounds), look.colour, total.values))
+    return plots.strips(title, rows)
 
 
 def _described(scenario: MeasuredScenario) -> str:

@@ -132,6 +132,11 @@ class Prediction(_Part):
     predicted_seconds: float
     measured_seconds: float
 
+    @property
+    def error(self) -> float:
+        """The share by which it is too high; below zero if it is too low."""
+        return self.predicted_seconds / self.measured_seconds - 1
+
 
 class StartupResult(_Part):
     """The whole benchmark: written after each finished part, so that a run that was stopped can be continued.

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
+from markupsafe import Markup
 
-from connect_share.startup import StartSize
-from spark_jobs.plots import Curve
+from spark_jobs.plots import Curve, curves
 from spark_jobs.startup.result import Scenario, StartupResult
 from spark_jobs.startup.view import (
     OURS,
@@ -26,9 +24,6 @@ from spark_jobs.startup.view import (
     records_of,
 )
 from spark_jobs.units import count_tick, size
-
-_BETWEEN: Final = 12
-"""Sizes between two measured ones that the model's line is drawn through."""
 
 _LARGEST: Final = 1e18
 
@@ -72,7 +67,7 @@ class Growth:
     def curves(self) -> list[Curve]:
         """Return one curve for each contender: warm starts, or cold ones without those; of our stores both."""
         kinds = {(each.contender, each.warmth) for _, scenario in self.sizes for each in scenario.starts}
-        curves = []
+        lines = []
         for contender in sorted({contender for contender, _ in kinds}, key=contender_order):
             look = look_of(contender)
             for warmth in WARMTHS:
@@ -86,8 +81,8 @@ class Growth:
                 ]
                 label = f"{look.label}, cold" if warmth == "cold" else look.label
                 dashed = look.dashed or (contender == OURS and warmth == "cold")
-                curves.append(Curve(label, look.colour, points, dashed))
-        return curves
+                lines.append(Curve(label, look.colour, points, dashed))
+        return lines
 
     def ends_of_ours(self) -> tuple[tuple[float, Spread], tuple[float, Spread]] | None:
         """Return our start at the smallest and at the largest size, warm where that was measured."""
@@ -97,23 +92,16 @@ class Growth:
                 return ours[0], ours[-1]
         return None
 
-    def model_curve(self, result: StartupResult) -> Curve | None:
-        """Return the model's line over the sizes that our stores read."""
-        if result.model is None:
-            return None
+    def model_curve(self, result: StartupResult) -> list[tuple[float, float, float, float]]:
+        """Return what the model says of each size that our stores read: the seconds, and their bounds."""
         sizes = {each.scenario: each.size for each in result.starts if each.size is not None and each.contender == OURS}
         sizes |= {each.scenario: each.size for each in result.predictions}
-        known = [(x, sizes[scenario.name]) for x, scenario in self.sizes if scenario.name in sizes]
-        # From one size to the next as a logarithmic axis shows it, which has no zero.
-        steps = [
-            np.geomspace([max(1e-9, value) for value in first], [max(1e-9, value) for value in last], _BETWEEN)
-            for first, last in itertools.pairwise((x, each.records, each.bytes, each.own_records) for x, each in known)
+        points = [
+            (x, result.model.seconds(size), *result.model.between(size))
+            for x, scenario in self.sizes
+            if result.model is not None and (size := sizes.get(scenario.name)) is not None
         ]
-        points = []
-        for x, *numbers in itertools.chain.from_iterable(steps):
-            there = StartSize.model_validate(dict(zip(StartSize.model_fields, map(round, numbers), strict=True)))
-            points.append((float(x), result.model.seconds(there), *result.model.between(there)))
-        return Curve("fitted model", 1, [point for point in points if all(map(drawable, point[1:]))])
+        return [point for point in points if all(map(drawable, point[1:]))]
 
     def predicted(self, result: StartupResult) -> list[tuple[float, float]]:
         """Return what the model predicts of each size when it is fitted to the others alone."""
@@ -123,6 +111,17 @@ class Growth:
             for each in result.predictions
             if each.scenario in places and drawable(each.predicted_seconds)
         ]
+
+    def plot(self, result: StartupResult) -> Markup:
+        """Return the curves with the model's line."""
+        return curves(
+            self.dimension.title,
+            self.curves(),
+            x_label=self.dimension.x_label,
+            x_text=self.dimension.write,
+            model=self.model_curve(result),
+            predicted=self.predicted(result),
+        )
 
 
 def growths(result: StartupResult, scenarios: Mapping[str, MeasuredScenario]) -> list[Growth]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final
 
-from spark_jobs.startup.result import PHASES, Latency, Scenario, StartupResult, Storm, Warmth
+from spark_jobs.startup.result import PHASES, Latency, Prediction, Scenario, StartupResult, Storm, Warmth
 from spark_jobs.units import milliseconds, ratio
 
 KIP: Final = "kip"
@@ -121,11 +121,6 @@ class Measured:
     def title(self) -> str:
         """The name in a table."""
         return f"{look_of(self.contender).title}, {self.warmth}"
-
-    @property
-    def label(self) -> str:
-        """The name in a plot."""
-        return f"{look_of(self.contender).label}, {self.warmth}"
 
     @property
     def times(self) -> float | None:
@@ -252,12 +247,10 @@ class MeasuredStorm:
 
     Attributes:
         alone: the same starts one after another, if that is another storm and was measured.
-        queueing: more starts ran at once than there are processors.
     """
 
     storm: Storm
     alone: Storm | None
-    queueing: bool
 
     @property
     def label(self) -> str:
@@ -291,13 +284,11 @@ class MeasuredStorm:
 
 def measured_storms(result: StartupResult) -> list[list[MeasuredStorm]]:
     """Return the storms by scenario and number of starts, fewest at once first."""
-    processors = processors_of(result)
     groups: dict[tuple[str, int], list[MeasuredStorm]] = {}
     alone: dict[tuple[str, int], Storm] = {}
     for storm in sorted(result.storms, key=lambda each: (each.scenario, each.starts, each.at_once)):
         kind = (storm.scenario, storm.starts)
-        queueing = processors is not None and storm.at_once > processors
-        groups.setdefault(kind, []).append(MeasuredStorm(storm, alone.get(kind), queueing))
+        groups.setdefault(kind, []).append(MeasuredStorm(storm, alone.get(kind)))
         if storm.at_once == 1 and drawable(storm.wall_seconds):
             alone.setdefault(kind, storm)
     return list(groups.values())
@@ -352,6 +343,11 @@ def measured_latencies(result: StartupResult) -> list[MeasuredLatency]:
         )
         for each, seconds in found.values()
     ]
+
+
+def predictions(result: StartupResult) -> list[Prediction]:
+    """Return the predictions that can be compared with what was measured."""
+    return [each for each in result.predictions if drawable(each.predicted_seconds) and drawable(each.measured_seconds)]
 
 
 def processors_of(result: StartupResult) -> int | None:
