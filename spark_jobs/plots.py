@@ -25,7 +25,7 @@ from connect_share.console import printable, text_width, truncated
 from spark_jobs.units import duration, duration_tick
 
 _COLOURS: Final = ("#0b61a4", "#b3480a", "#00705a", "#8a3b8f", "#7a5c00", "#5f5f5a")
-"""Those of the light page, after Okabe and Ito; the names in plots.css that replace them have dark ones, too."""
+"""Those of the light page, after Okabe and Ito; the names in startup.css that replace them have dark ones, too."""
 
 _INK, _DIM, _LINE, _CARD = "#1c1c1a", "#5c5c57", "#e2e2dd", "#fffffe"
 _VARIABLES: Final = {
@@ -225,7 +225,7 @@ def _look(number: int) -> tuple[str, str]:
 def _scale(axis: Axis, values: Sequence[float], text: Callable[[float], str]) -> None:
     """Make an axis that holds all values, which are above zero; a linear one begins at zero."""
     low, high = min(values, default=1.0), max(values, default=1.0)
-    factor, name = high / low, axis.axis_name
+    factor, name = high / low, "x" if axis is axis.axes.xaxis else "y"
     if factor >= _LOGARITHMIC_FROM:
         margin = factor**0.04
         axis.axes.set(**{f"{name}scale": "log", f"{name}lim": (low / margin, high * margin)})

@@ -33,7 +33,6 @@ from spark_jobs.startup.view import (
     measured_scenarios,
     measured_storms,
     predictions,
-    processors_of,
 )
 
 _PHASE_PLOTS: Final = 2
@@ -66,8 +65,6 @@ def report_values(result: StartupResult) -> dict[str, Any]:
         "others": [each for each in scenarios.values() if each.name not in elsewhere],
         "storms": storms,
         "latencies": latencies,
-        "processors": processors_of(result),
-        "measured_at": measured_at(result),
         "facts": _facts(result),
         "missing": [f"Not measured: {look_of(name).title}: {why}" for name, why in sorted(result.missing.items())],
         "titles": titles,

@@ -350,12 +350,6 @@ def predictions(result: StartupResult) -> list[Prediction]:
     return [each for each in result.predictions if drawable(each.predicted_seconds) and drawable(each.measured_seconds)]
 
 
-def processors_of(result: StartupResult) -> int | None:
-    """Return how many processors the machine had, if the result says it."""
-    number = result.machine.get("processors")
-    return number if isinstance(number, int) and number > 0 else None
-
-
 def measured_at(result: StartupResult) -> str:
     """Return day and minute of the measurement; empty if the result does not say it."""
     try:

@@ -78,11 +78,11 @@ def test_everything_is_there() -> None:
         "6.0 µs",
         "0.35 ns",
     )
-    for shown in (*titles, *both, "2026-11-21 14:03 UTC", "2 processors", "confluent-kafka"):
+    for shown in (*titles, *both, "2026-11-21 14:03 UTC", "processors", "confluent-kafka"):
         assert shown in text, shown
         assert shown.replace("_", r"\_") in markdown, shown
     assert "fitted model" in text
-    assert "is queueing, not latency" in text
+    assert "shows queueing, not latency" in text
     assert len(drawings(page)) == 5
     assert len(page) < 1_500_000
 
