@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from connect_share.topic_ids.scan.scanner import ZERO_ID, id_bytes, id_text, invalid_id_reason
+from connect_share.topic_ids.scan import scanner
 from connect_share.topic_ids.scan.scans import integer
 
 CLUSTER_METADATA = "__cluster_metadata"
@@ -119,12 +119,8 @@ def read_id(value: object) -> tuple[str | None, str | None]:
         return None, NO_ID
     if not isinstance(value, str):
         return None, "the id is not a text"
-    raw = id_bytes(value)
-    if raw is None:
-        return None, invalid_id_reason(value)
-    if raw == ZERO_ID:
-        return None, "the id is all zero"
-    return id_text(raw), None
+    topic_id, problem = scanner.read_id(value)
+    return None if problem else topic_id, problem
 
 
 def integers(value: object) -> tuple[int, ...]:

@@ -103,8 +103,8 @@ def read_server_properties(settings: Path) -> ScannedBroker:
     """Read the id and the log dirs of a broker; raise ``UsageError`` if they cannot be read, or it has no id."""
     try:
         broker, log_dirs, tiered = scanner.server_settings(str(settings))
-    except (OSError, scanner.Unreadable) as exc:
-        raise UsageError(f"cannot read {settings}: {getattr(exc, 'strerror', None) or exc}") from exc
+    except scanner.Unreadable as exc:
+        raise UsageError(f"cannot read {settings}: {exc}") from exc
     if not log_dirs or not all(Path(one).is_absolute() for one in log_dirs):
         raise UsageError(f"{settings}: log.dirs has to name folders with their whole paths")
     scan = scans_of_records(scanner.scan(log_dirs, broker, tiered), str(settings))

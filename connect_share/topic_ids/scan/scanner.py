@@ -35,6 +35,7 @@ from __future__ import annotations
 
 import argparse
 import base64
+import errno
 import json
 import os
 import platform
@@ -44,13 +45,12 @@ import struct
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Callable, Iterable, Iterator, Sequence  # noqa: UP035 - collections.abc has no [] before 3.9
+from typing import Any, Callable, Iterator, Sequence  # noqa: UP035 - collections.abc has no [] before 3.9
 
 FORMAT = 1
 METADATA_FILE = "partition.metadata"
 EPOCHS_FILE = "leader-epoch-checkpoint"
 META_FILE = "meta.properties"
-ZERO_ID = bytes(16)
 
 _METADATA_LIMIT = 4096
 _EPOCHS_LIMIT = 256 * 1024
@@ -63,7 +63,6 @@ _PROGRESS_S = 1.0
 _DEFAULT_LOG_DIR = "/tmp/kafka-logs"  # noqa: S108 - Kafka's own default
 _BATCH_HEAD = struct.Struct(">qiibI")  # offset, length, leader epoch, magic, CRC
 _NEWEST_MAGIC = 2
-_OWN_FOLDERS = ("remote-log-index-cache",)
 
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _PARTITION_DIRECTORY = re.compile(r"(.+)-([0-9]{1,10})")
@@ -83,30 +82,22 @@ class Unreadable(Exception):  # noqa: N818 - a finding, not a failure
     """A file cannot be had; the text says why."""
 
 
-def id_bytes(text: str) -> bytes | None:
-    """Return the 16 bytes of a topic id in url-safe base64, padding allowed; ``None``: Kafka does not accept the text."""
-    return base64.urlsafe_b64decode(text[:22] + "==") if _ID.fullmatch(text) else None
-
-
-def id_text(raw: bytes) -> str:
-    """Return 16 bytes as Kafka prints a topic id: 22 characters."""
-    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode("ascii")
-
-
-def invalid_id_reason(text: str) -> str:
-    """Return why a text is no topic id."""
+def read_id(text: str) -> tuple[str | None, str | None]:
+    """Return a topic id as Kafka prints it (``None``: Kafka does not accept the text), and what is wrong with it."""
+    if _ID.fullmatch(text):
+        raw = base64.urlsafe_b64decode(text[:22] + "==")
+        return base64.urlsafe_b64encode(raw).decode("ascii")[:22], None if any(raw) else "the id is all zero"
     if re.fullmatch(r"[A-Za-z0-9+/_-]{22}(==)?", text):
-        return "the id is in ordinary base64; Kafka writes - and _ where that has + and /"
+        return None, "the id is in ordinary base64; Kafka writes - and _ where that has + and /"
     if re.fullmatch(r"[A-Za-z0-9+/_-]*=*", text):
-        return f"the id has {len(text.rstrip('='))} characters instead of 22"
-    return "the id has characters that no id has"
+        return None, f"the id has {len(text.rstrip('='))} characters instead of 22"
+    return None, "the id has characters that no id has"
 
 
-def parse_partition_metadata(data: bytes) -> tuple[str, bytes | None, str | None]:
+def parse_partition_metadata(data: bytes) -> tuple[str, str | None, str | None]:
     """Read ``partition.metadata`` by the rules of Kafka 2.8 to 4.3.
 
-    Returns:
-        Status (``ok``, ``zero``, ``unreadable``), the id in 16 bytes, the reason if it is not ``ok``.
+    Return the status (``ok``, ``zero``, ``unreadable``), the id as Kafka prints it, the reason if it is not ``ok``.
     """
     if not data:
         return "unreadable", None, "the file is empty"
@@ -122,12 +113,8 @@ def parse_partition_metadata(data: bytes) -> tuple[str, bytes | None, str | None
     version, text = members
     if not _INTEGER.fullmatch(version) or not 0 <= int(version) < 2**31:
         return "unreadable", None, "the version is not a number Kafka takes"
-    raw = id_bytes(text)
-    if raw is None:
-        return "unreadable", None, invalid_id_reason(text)
-    if raw == ZERO_ID:
-        return "zero", raw, "the id is all zero"
-    return "ok", raw, None
+    topic_id, reason = read_id(text)
+    return "ok" if reason is None else "zero" if topic_id else "unreadable", topic_id, reason
 
 
 def parse_epochs(data: bytes) -> list[tuple[int, int]] | None:
@@ -136,10 +123,7 @@ def parse_epochs(data: bytes) -> list[tuple[int, int]] | None:
     if len(lines) < 2 or lines[0].strip() != "0" or not _INTEGER.fullmatch(lines[1].strip()):
         return None
     found = []
-    for line in lines[2:]:
-        if not line.strip():
-            continue
-        parts = line.split()
+    for parts in filter(None, map(str.split, lines[2:])):
         if len(parts) != 2 or not all(re.fullmatch("[0-9]{1,19}", part) for part in parts):
             return None
         found.append((int(parts[0]), int(parts[1])))
@@ -172,22 +156,18 @@ def directory_names(name: str) -> tuple[str, int, str] | None:
 
     Kafka cuts the topic's name in ``-stray`` and ``-delete`` names that would be longer than 255 characters.
     """
-    state = "current"
     marked = _MARKED_DIRECTORY.fullmatch(name)
-    if marked:
-        name, state = marked.group(1), marked.group(2)
+    name, state = marked.groups() if marked else (name, "current")
     match = _PARTITION_DIRECTORY.fullmatch(name)
     if not match or not _TOPIC.fullmatch(match.group(1)) or int(match.group(2)) >= 2**31:
         return None
     return match.group(1), int(match.group(2)), state
 
 
-def read_limited(path: str, limit: int) -> bytes:
+def read_limited(path: str, limit: int) -> bytes | None:
     """Read a small file; one byte more than ``limit`` if it is larger.
 
-    Raises:
-        FileNotFoundError: the file, or the target of the link, does not exist.
-        Unreadable: it exists and cannot be read.
+    Return ``None`` if the file, or the target of the link, does not exist; raise ``Unreadable`` if it cannot be read.
     """
     descriptor = -1
     try:
@@ -199,7 +179,7 @@ def read_limited(path: str, limit: int) -> bytes:
         data = os.read(descriptor, min(_CHUNK, limit + 1))
         return data if len(data) < _CHUNK else data + os.read(descriptor, limit + 1 - len(data))
     except FileNotFoundError:
-        raise
+        return None
     except OSError as exc:
         raise Unreadable(exc.strerror or type(exc).__name__) from exc
     finally:
@@ -241,32 +221,29 @@ def scan(
 
 def _scan_log_dir(path: str) -> Iterator[dict[str, Any]]:
     found: dict[str, Any] = {"record": "log-dir", "path": path, "status": "ok", "reason": None}
-    names = []
-    unknown = []
+    partitions = []
+    notes = []
     try:
         with os.scandir(path) as entries:
             for entry in entries:
+                parts = directory_names(entry.name)
                 try:
                     # Links to folders count: the broker follows them too.
-                    if entry.is_dir():
-                        names.append(entry.name)
+                    if entry.is_dir() and parts is not None:
+                        partitions.append((entry.name, parts))
+                    elif entry.is_dir() and entry.name != "remote-log-index-cache":
+                        notes.append((entry.path, "is no partition's folder; a broker may refuse to start"))
                 except OSError as exc:
-                    unknown.append((entry.name, exc.strerror or type(exc).__name__))
+                    notes.append((entry.path, exc.strerror or type(exc).__name__))
     except FileNotFoundError:
         found.update(status="missing", reason="there is no such folder")
     except OSError as exc:
         found.update(status="unreadable", reason=exc.strerror or type(exc).__name__)
-    found.update(_read_meta(_joined(path, META_FILE)))
+    found.update(_read_meta(f"{path}/{META_FILE}"))
     yield found
-    for name, reason in sorted(unknown):
-        yield _note(_joined(path, name), reason)
-    partitions = []
-    for name in sorted(names):
-        parts = directory_names(name)
-        if parts is not None:
-            partitions.append((name, parts))
-        elif name not in _OWN_FOLDERS:
-            yield _note(_joined(path, name), "is no partition's folder; a broker may refuse to start")
+    for place, text in sorted(notes):
+        yield {"record": "note", "path": place, "text": text}
+    partitions.sort()
     # A disk serves several requests at once faster than one after the other.
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         for start in range(0, len(partitions), _BATCH):
@@ -274,28 +251,17 @@ def _scan_log_dir(path: str) -> Iterator[dict[str, Any]]:
             yield from pool.map(lambda one: _scan_directory(path, *one), batch)
 
 
-def _joined(folder: str, name: str) -> str:
-    return os.path.join(folder, name)  # noqa: PTH118 - pathlib is slow
-
-
-def _shown(path: str) -> str:
-    return ascii(path)[1:-1]
-
-
-def _note(path: str, text: str) -> dict[str, Any]:
-    return {"record": "note", "path": path, "text": text}
-
-
 def _read_meta(path: str) -> dict[str, Any]:
     found: dict[str, Any] = {"meta": "ok", "broker": None, "cluster_id": None, "directory_id": None, "version": None}
     try:
-        properties = parse_properties(read_limited(path, _PROPERTIES_LIMIT)[:_PROPERTIES_LIMIT])
-    except FileNotFoundError:
-        return {**found, "meta": "missing"}
+        data = read_limited(path, _PROPERTIES_LIMIT)
     except Unreadable:
         return {**found, "meta": "unreadable"}
-    found["broker"] = _broker_id(properties)
-    found["version"] = _number(properties.get("version"))
+    if data is None:
+        return {**found, "meta": "missing"}
+    properties = parse_properties(data[:_PROPERTIES_LIMIT])
+    found["broker"] = _number(properties, "node.id", "broker.id")
+    found["version"] = _number(properties, "version")
     found["cluster_id"] = properties.get("cluster.id") or None
     found["directory_id"] = properties.get("directory.id") or None
     if found["cluster_id"] is None and found["broker"] is None:
@@ -303,18 +269,14 @@ def _read_meta(path: str) -> dict[str, Any]:
     return found
 
 
-def _broker_id(properties: dict[str, str]) -> int | None:
-    return _number(properties.get("node.id") or properties.get("broker.id"))
-
-
-def _number(text: str | None) -> int | None:
-    match = re.fullmatch("[0-9]{1,9}", (text or "").strip())
-    return int(match.group()) if match else None
+def _number(properties: dict[str, str], *names: str) -> int | None:
+    text = next((properties[name] for name in names if properties.get(name)), "").strip()
+    return int(text) if re.fullmatch("[0-9]{1,9}", text) else None
 
 
 def _scan_directory(log_dir: str, name: str, parts: tuple[str, int, str]) -> dict[str, Any]:
     topic, partition, state = parts
-    path = _joined(log_dir, name)
+    path = f"{log_dir}/{name}"
     found: dict[str, Any] = {
         "record": "directory",
         "log_dir": log_dir,
@@ -342,22 +304,19 @@ def _scan_directory(log_dir: str, name: str, parts: tuple[str, int, str]) -> dic
     except OSError:
         found["log_bytes"] = None
     ends = sorted({min(segments), max(segments)}) if segments else []
-    found["batches"] = [head for head in (_first_batch(_joined(path, one)) for one in ends) if head is not None]
+    found["batches"] = [head for head in (_first_batch(f"{path}/{one}") for one in ends) if head is not None]
     try:
-        data = read_limited(_joined(path, METADATA_FILE), _METADATA_LIMIT)
-        found["metadata"], raw, found["reason"] = parse_partition_metadata(data)
-        found["topic_id"] = None if raw is None else id_text(raw)
-    except FileNotFoundError:
-        pass
+        data = read_limited(f"{path}/{METADATA_FILE}", _METADATA_LIMIT)
+        if data is not None:
+            found["metadata"], found["topic_id"], found["reason"] = parse_partition_metadata(data)
     except Unreadable as exc:
         found.update(metadata="inaccessible", reason=str(exc))
     try:
-        data = read_limited(_joined(path, EPOCHS_FILE), _EPOCHS_LIMIT)
-        epochs = parse_epochs(data) if len(data) <= _EPOCHS_LIMIT else None
-        found["epochs"] = "unreadable" if epochs is None else "ok"
-        found["last_epochs"] = (epochs or [])[-_EPOCHS_KEPT:]
-    except FileNotFoundError:
-        pass
+        data = read_limited(f"{path}/{EPOCHS_FILE}", _EPOCHS_LIMIT)
+        if data is not None:
+            epochs = parse_epochs(data) if len(data) <= _EPOCHS_LIMIT else None
+            found["epochs"] = "unreadable" if epochs is None else "ok"
+            found["last_epochs"] = (epochs or [])[-_EPOCHS_KEPT:]
     except Unreadable:
         found["epochs"] = "unreadable"
     return found
@@ -366,12 +325,9 @@ def _scan_directory(log_dir: str, name: str, parts: tuple[str, int, str]) -> dic
 def _first_batch(path: str) -> tuple[int, int, int] | None:
     """Read offset, leader epoch and CRC of a segment's first batch; ``None``: it has an older format, or is unreadable."""
     try:
-        data = read_limited(path, _BATCH_HEAD.size)[: _BATCH_HEAD.size]
-    except (FileNotFoundError, Unreadable):
+        offset, length, epoch, magic, crc = _BATCH_HEAD.unpack_from(read_limited(path, _BATCH_HEAD.size) or b"")
+    except (Unreadable, struct.error):
         return None
-    if len(data) < _BATCH_HEAD.size:
-        return None
-    offset, length, epoch, magic, crc = _BATCH_HEAD.unpack(data)
     return (offset, epoch, crc) if magic == _NEWEST_MAGIC and length > 0 else None
 
 
@@ -387,30 +343,37 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--broker-id", type=int, metavar="N", help="id of the broker where meta.properties has none")
     parser.add_argument("--quiet", action="store_true", help="no progress on stderr")
     arguments = parser.parse_args(argv)
-    tiered = None
+    broker, log_dirs, tiered = None, _separate(arguments.log_dirs or ()), None
     if arguments.server_properties is not None:
         try:
             broker, log_dirs, tiered = server_settings(arguments.server_properties)
-        except (OSError, Unreadable) as exc:
-            parser.error(f"cannot read {arguments.server_properties}: {getattr(exc, 'strerror', None) or exc}")
-        broker = broker if arguments.broker_id is None else arguments.broker_id
-    else:
-        broker, log_dirs = arguments.broker_id, _separate(arguments.log_dirs)
+        except Unreadable as exc:
+            parser.error(f"cannot read {arguments.server_properties}: {exc}")
     if not log_dirs:
         parser.error("no log dir is given")
-    return print_scan(scan(log_dirs, broker, tiered, None if arguments.quiet else _show_progress))
+    broker = broker if arguments.broker_id is None else arguments.broker_id
+    code = 0
+    for record in scan(log_dirs, broker, tiered, None if arguments.quiet else _show_progress):
+        sys.stdout.write(json.dumps(record, separators=(",", ":")) + "\n")
+        if record["record"] == "log-dir" and record["status"] != "ok":
+            sys.stderr.write(f"{ascii(record['path'])[1:-1]}: {record['reason']}\n")
+            code = 1
+    sys.stdout.flush()
+    return code
 
 
 def server_settings(path: str) -> tuple[int | None, list[str], bool | None]:
     """Read a broker's ``server.properties``: its id, its log dirs, whether tiered storage is on (``None``: not set).
 
-    Raises:
-        OSError, Unreadable: the file cannot be read.
+    Raise ``Unreadable`` if the file cannot be read.
     """
-    properties = parse_properties(read_limited(path, _PROPERTIES_LIMIT))
+    data = read_limited(path, _PROPERTIES_LIMIT)
+    if data is None:
+        raise Unreadable(os.strerror(errno.ENOENT))
+    properties = parse_properties(data)
     tiered = properties.get("remote.log.storage.system.enable")
     return (
-        _broker_id(properties),
+        _number(properties, "node.id", "broker.id"),
         _separate([properties.get("log.dirs") or properties.get("log.dir") or _DEFAULT_LOG_DIR]),
         None if tiered is None else tiered.strip().lower() == "true",
     )
@@ -420,20 +383,8 @@ def _separate(texts: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(part.strip() for text in texts for part in text.split(",") if part.strip()))
 
 
-def print_scan(records: Iterable[dict[str, Any]]) -> int:
-    """Print each record at once; return the exit code."""
-    code = 0
-    for record in records:
-        sys.stdout.write(json.dumps(record, separators=(",", ":")) + "\n")
-        if record["record"] == "log-dir" and record["status"] != "ok":
-            sys.stderr.write(f"{_shown(record['path'])}: {record['reason']}\n")
-            code = 1
-    sys.stdout.flush()
-    return code
-
-
 def _show_progress(directories: int, log_dir: str) -> None:
-    sys.stderr.write(f"{directories} partition directories read, now in {_shown(log_dir)}\n")
+    sys.stderr.write(f"{directories} partition directories read, now in {ascii(log_dir)[1:-1]}\n")
     sys.stderr.flush()
 
 
@@ -441,8 +392,7 @@ if __name__ == "__main__":
     try:
         sys.exit(main())
     except KeyboardInterrupt:
-        sys.stderr.write("interrupted\n")
-        sys.exit(1)
+        sys.exit("interrupted")
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)

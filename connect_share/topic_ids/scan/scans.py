@@ -254,8 +254,8 @@ def _log_dir(record: Mapping[str, Any], broker: int) -> LogDir:
 
 def _directory(record: Mapping[str, Any]) -> PartitionDirectory:
     topic_id, metadata = record["topic_id"], record["metadata"]
-    raw = scanner.id_bytes(topic_id) if isinstance(topic_id, str) else None
-    if record["state"] not in _STATES or metadata not in _METADATA or (metadata == "ok" and not raw):
+    topic_id = scanner.read_id(topic_id)[0] if isinstance(topic_id, str) else None
+    if record["state"] not in _STATES or metadata not in _METADATA or (metadata == "ok" and not topic_id):
         raise ValueError(record["name"])
     return PartitionDirectory(
         -1,
@@ -265,7 +265,7 @@ def _directory(record: Mapping[str, Any]) -> PartitionDirectory:
         int(record["partition"]),
         str(record["state"]),
         str(metadata),
-        None if raw is None else scanner.id_text(raw),
+        topic_id,
         _text(record["reason"]),
         tuple((int(epoch), int(offset)) for epoch, offset in record["last_epochs"]),
         integer(record["log_bytes"]),
