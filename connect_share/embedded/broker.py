@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import shutil
 import subprocess
-import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -16,7 +15,7 @@ from connect_share.cache import cache_folder, locked, run_folder
 from connect_share.embedded.artifacts import ensure_artifacts
 from connect_share.embedded.errors import EmbeddedError
 from connect_share.embedded.jvm import QUICK, STEADY, java_arguments, write_log_settings
-from connect_share.embedded.ports import TAKEN, free_ports
+from connect_share.embedded.ports import free_ports
 from connect_share.embedded.processes import ChildProcess, LocalServer
 from connect_share.errors import BrokerError
 from connect_share.worker_config.client_settings import ClientSettings
@@ -28,7 +27,6 @@ _CLUSTER_ID: Final = "MkU3OEVBNTcwNTJENDM2Qk"
 _START_S: Final = 90.0
 _FORMAT_S: Final = 120.0
 _STOP_S: Final = 60.0
-_TRIES: Final = 3
 _STARTED: Final = "Kafka Server started"
 _COMMON: Final[Mapping[str, str]] = {
     "process.roles": "broker,controller",
@@ -74,10 +72,13 @@ BROKER_SET: Final = "kafka-broker-"
 
 
 class LocalBroker(LocalServer):
-    """A broker that lives as long as the ``with`` block, or this process.
+    """A broker that lives as long as the ``with`` block, or this process; started again it has its data and ports.
 
     Profile ``test`` compacts eagerly and is small, ``bench`` has a normal broker's settings.
     """
+
+    _name = "broker"
+    _keeps_ports = True
 
     def __init__(
         self,
@@ -113,30 +114,6 @@ class LocalBroker(LocalServer):
     def data_folder(self) -> Path:
         """The broker's ``log.dirs``."""
         return self.folder / "data"
-
-    def start(self) -> None:
-        """Start, again on the same data and port if it ran before; return when it answers.
-
-        Raises:
-            EmbeddedError: it did not come up; the message has the end of its log.
-        """
-        again = self._folder is not None
-        for attempt in range(1, _TRIES + 1):
-            if self._folder is None:
-                self._folder = run_folder("broker")
-                self._ports = self._choose_ports()
-                self._format()
-            self._launch()
-            try:
-                self._await_ready()
-            except EmbeddedError as exc:
-                self.kill()
-                if again or TAKEN not in str(exc) or attempt == _TRIES:
-                    raise
-                shutil.rmtree(self._folder, ignore_errors=True)
-                self._folder = None
-            else:
-                return
 
     def close(self) -> None:
         """End it and remove its data."""
@@ -220,32 +197,21 @@ class LocalBroker(LocalServer):
         )
 
     def _launch(self) -> None:
+        if self._folder is None:
+            self._folder = run_folder("broker")
+            self._ports = self._choose_ports()
+            self._format()
         memory = ("-Xms1g", "-Xmx1g") if self._profile == "bench" else ("-Xms128m", "-Xmx512m")
         command = self._java("kafka.Kafka", [str(self.folder / "server.properties")], memory)
         _log.info("Starting Kafka %s on %s", self.version, self.bootstrap_servers)
         self._process = ChildProcess(command, log_path=self.folder / "broker.log", grace_s=_STOP_S)
 
-    def _await_ready(self) -> None:
-        """Wait until the admin API answers.
+    def _await_start(self) -> None:
+        self._await(self._is_ready, "ready", _START_S)
 
-        The log has to say that this broker has bound all its ports. Without that another program may answer on one of them.
-        """
-        deadline_s = time.monotonic() + _START_S
-        while True:
-            process = self._process
-            if process is None or not process.running:
-                code = None if process is None else process.exit_code
-                raise EmbeddedError(f"the broker ended with exit code {code}: {self._log_end()}")
-            with suppress(BrokerError):
-                if _STARTED in process.printed():
-                    with self.admin(timeout_s=2.0) as admin:
-                        if admin.cluster_id() and admin.broker_count() > 0:
-                            return
-            if time.monotonic() > deadline_s:
-                raise EmbeddedError(f"the broker was not ready within {_START_S:g} s: {self._log_end()}")
-            time.sleep(0.05)
-
-    def _log_end(self) -> str:
-        """Return the end of the log, and before it the error of a port that was taken."""
-        taken = self._process is not None and TAKEN in self._process.printed()
-        return f"{TAKEN} ... {self.log_tail(2_000)}" if taken else self.log_tail(2_000)
+    def _is_ready(self) -> bool:
+        # Its log has to say that it bound all its ports: another program may have taken one, and answer there.
+        if _STARTED in self._printed():
+            with suppress(BrokerError), self.admin(timeout_s=2.0) as admin:
+                return bool(admin.cluster_id()) and admin.broker_count() > 0
+        return False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -57,35 +56,22 @@ def java_arguments(
 
     ``more_classes`` come last in the class path: the archive belongs to what comes before.
     """
-    jars = class_path(libraries)
     archive = class_archive(libraries, main_class)
     return [
         str(java_command()),
         *options,
-        *((f"-XX:SharedArchiveFile={archive}",) if archive is not None and archive.exists() else ()),
+        *((f"-XX:SharedArchiveFile={archive}",) if archive.exists() else ()),
         "-Djava.awt.headless=true",
         f"-Dlog4j2.configurationFile={log_settings}",
         f"-Dlog4j.configuration=file:{log_settings.with_name('log4j.properties')}",
         "-cp",
-        os.pathsep.join([jars, *map(str, more_classes)]),
+        os.pathsep.join([class_path(libraries), *map(str, more_classes)]),
         main_class,
         *arguments,
     ]
 
 
-def class_archive(libraries: Path, main_class: str) -> Path | None:
-    """Return where the class-data archive of a program belongs, ``None`` if none is wanted.
-
-    Such an archive spares the JVM most of loading and checking classes. Each folder of jars has one with the classes of a
-    broker, and one with those of a worker, which serves all other programs too. A JVM does not use an archive of another
-    class path or another Java, so it never changes what runs.
-    """
-    folder = os.environ.get(ARCHIVES_VARIABLE, "")
-    if not folder:
-        return None
-    java = java_command().resolve()
-    release = java.parent.parent / "release"
-    build = release.read_bytes() if release.exists() else str(java).encode()
-    digest = hashlib.sha256(build + str(libraries).encode()).hexdigest()[:12]
+def class_archive(libraries: Path, main_class: str) -> Path:
+    """Return where the class-data archive of a program would be; no JVM uses one of another class path or another Java."""
     kind = "broker" if main_class.startswith("kafka.") else "worker"
-    return Path(folder) / f"{kind}-{libraries.name}-{digest}.jsa"
+    return Path(os.environ.get(ARCHIVES_VARIABLE, os.devnull), f"{kind}-{libraries.name}.jsa")

@@ -8,17 +8,20 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, Self
 
 from connect_share.embedded.errors import EmbeddedError
+from connect_share.embedded.ports import TAKEN
 
 _SUPERVISOR: Final = Path(__file__).with_name("supervisor.py")
 _SUPERVISOR_S: Final = 30.0
 """For the supervisor, beyond the grace."""
+_TRIES: Final = 3
 
 
 class ChildProcess:
@@ -116,6 +119,9 @@ def _end(process: subprocess.Popen[bytes], grace_s: float) -> None:
 class LocalServer(ABC):
     """A server with a folder of its own; it lives as long as the ``with`` block, or this process."""
 
+    _name: str
+    _keeps_ports = False
+
     def __init__(self) -> None:
         self._folder: Path | None = None
         self._process: ChildProcess | None = None
@@ -127,9 +133,49 @@ class LocalServer(ABC):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    @abstractmethod
     def start(self) -> None:
-        """Start it, again if it ran before."""
+        """Start it, again if it ran before; return when it answers.
+
+        Raise ``EmbeddedError`` if it did not come up; the message has the end of its log.
+        """
+        again = self._folder is not None
+        for attempt in range(1, _TRIES + 1):
+            self._launch()
+            try:
+                self._await_start()
+            except EmbeddedError:
+                self.kill()
+                if attempt == _TRIES or TAKEN not in self._printed() or (again and self._keeps_ports):
+                    raise
+                if not again:
+                    self.close()
+            else:
+                return
+
+    @abstractmethod
+    def _launch(self) -> None:
+        """Start the process, on other ports than before if it may."""
+
+    @abstractmethod
+    def _await_start(self) -> None:
+        """Wait until it answers, with :meth:`_await`."""
+
+    def _await(self, ready: Callable[[], bool], what: str, timeout_s: float) -> None:
+        """Wait until it is ready; ``what`` says in a message what it was not."""
+        deadline_s = time.monotonic() + timeout_s
+        while not (self.running and ready()):
+            if not self.running:
+                raise EmbeddedError(f"the {self._name} ended with exit code {self.exit_code}: {self._log_end()}")
+            if time.monotonic() > deadline_s:
+                raise EmbeddedError(f"the {self._name} was not {what} within {timeout_s:g} s: {self._log_end()}")
+            time.sleep(0.05)
+
+    def _printed(self) -> str:
+        return "" if self._process is None else self._process.printed()
+
+    def _log_end(self) -> str:
+        """Return the end of the log, and before it the error of a port that was taken."""
+        return f"{TAKEN} ... {self.log_tail(2_000)}" if TAKEN in self._printed() else self.log_tail(2_000)
 
     @property
     def running(self) -> bool:

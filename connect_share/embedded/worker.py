@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import re
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -12,9 +11,8 @@ from typing import Final
 from connect_share.cache import run_folder
 from connect_share.embedded.artifacts import ensure_artifacts
 from connect_share.embedded.broker import DEFAULT_VERSION
-from connect_share.embedded.errors import EmbeddedError
 from connect_share.embedded.jvm import QUICK, java_arguments, write_log_settings
-from connect_share.embedded.ports import TAKEN, free_ports
+from connect_share.embedded.ports import free_ports
 from connect_share.embedded.processes import ChildProcess, LocalServer
 from connect_share.embedded.rest import ConnectRest
 
@@ -22,7 +20,6 @@ _log = logging.getLogger(__name__)
 
 _START_S: Final = 120.0
 _STOP_S: Final = 60.0
-_TRIES: Final = 3
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9._-]")
 _NOT_IN_VALUES: Final = re.compile(r"[^ -~]|\\|\A ")
 _DEFAULTS: Final[Mapping[str, str]] = {
@@ -77,6 +74,8 @@ class ConnectWorker(LocalServer):
     own, by default those of the artifact lock. Without ``wait``, :meth:`start` returns before the worker is healthy.
     """
 
+    _name = "worker"
+
     def __init__(
         self,
         properties: Mapping[str, str],
@@ -99,43 +98,21 @@ class ConnectWorker(LocalServer):
         return ConnectRest(url)
 
     def start(self) -> None:
-        """Start the worker, again if it ran before.
-
-        Raises:
-            EmbeddedError: it did not get healthy in time; the message has the end of its log.
-        """
-        for attempt in range(1, _TRIES + 1):
+        """Start the worker, again if it ran before; raise ``EmbeddedError`` if it did not get healthy in time."""
+        if self._wait:
+            super().start()
+        else:
             self._launch()
-            if not self._wait:
-                return
-            try:
-                self.await_healthy()
-            except EmbeddedError:
-                taken = self._process is not None and TAKEN in self._process.printed()
-                if not taken or attempt == _TRIES:
-                    self.kill()
-                    raise
-                self.kill()
-            else:
-                return
 
     def await_healthy(self, timeout_s: float = _START_S) -> None:
-        """Wait until the worker has read its topics and joined its group.
+        """Wait until it has read its topics and joined its group; raise ``EmbeddedError`` if it ended, or was not in time."""
+        self._await(self._is_healthy, "healthy", timeout_s)
 
-        Raises:
-            EmbeddedError: it ended, or was not healthy in time.
-        """
-        deadline_s = time.monotonic() + timeout_s
-        while not self._is_healthy():
-            if not self.running:
-                raise EmbeddedError(f"the worker ended with exit code {self.exit_code}: {self.log_tail(2_000)}")
-            if time.monotonic() > deadline_s:
-                raise EmbeddedError(f"the worker was not healthy within {timeout_s:g} s: {self.log_tail(2_000)}")
-            time.sleep(0.1)
+    _await_start = await_healthy
 
     def _is_healthy(self) -> bool:
         # Its log has to say that it bound its port: another program may have taken the port, and answer there.
-        logged = "" if self._process is None else self._process.printed()
+        logged = self._printed()
         # GET /health came with 3.9; before, lists are answered while the topics are still being read.
         if tuple(map(int, self._version.split(".")[:2])) >= (3, 9):
             return "REST server listening at" in logged and self.rest.answers("/health")

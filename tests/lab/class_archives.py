@@ -6,6 +6,7 @@ slower, and nothing else changes.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 import sys
@@ -33,8 +34,16 @@ _CHECK_S: Final = 60
 
 
 def use_class_archives() -> None:
-    """Have every JVM that this process and its children start use its archive, if there is one."""
-    os.environ.setdefault(ARCHIVES_VARIABLE, str(cache_folder() / "class-archives"))
+    """Have every JVM that this process and its children start use its archive, if there is one.
+
+    It spares the JVM most of loading and checking classes. Each folder of jars has one with the classes of a broker, and one
+    with those of a worker, which serves all other programs too.
+    """
+    java = java_command().resolve()
+    release = java.parent.parent / "release"
+    build = release.read_bytes() if release.exists() else str(java).encode()
+    folder = cache_folder() / "class-archives" / hashlib.sha256(build).hexdigest()[:12]
+    os.environ.setdefault(ARCHIVES_VARIABLE, str(folder))
 
 
 def make_class_archives() -> None:
@@ -45,7 +54,11 @@ def make_class_archives() -> None:
     """
     with locked("class-archives"):
         _make(DEFAULT_VERSION, _BROKER, LocalBroker)
-        missing = [version for version in _VERSIONS if not _archive(version, _WORKER).exists()]
+        missing = [
+            version
+            for version in _VERSIONS
+            if not class_archive(ensure_artifacts(f"kafka-{version}"), _WORKER).exists()
+        ]
         if missing:
             with LocalBroker() as broker:
                 for version in missing:
@@ -53,16 +66,11 @@ def make_class_archives() -> None:
                     _make(version, _WORKER, partial(ConnectWorker, properties, version=version))
 
 
-def _archive(version: str, main_class: str) -> Path:
-    archive = class_archive(ensure_artifacts(f"kafka-{version}"), main_class)
-    assert archive is not None, ARCHIVES_VARIABLE
-    return archive
-
-
 def _make(
     version: str, main_class: str, start: Callable[[], AbstractContextManager[LocalBroker | ConnectWorker]]
 ) -> None:
-    archive = _archive(version, main_class)
+    jars = ensure_artifacts(f"kafka-{version}")
+    archive = class_archive(jars, main_class)
     if archive.exists():
         return
     archive.parent.mkdir(parents=True, exist_ok=True)
@@ -74,7 +82,7 @@ def _make(
             program.stop()
     finally:
         del os.environ[_JAVA_OPTIONS]
-    if _is_whole(fresh, class_path(ensure_artifacts(f"kafka-{version}"))):
+    if _is_whole(fresh, class_path(jars)):
         fresh.replace(archive)
     else:
         fresh.unlink(missing_ok=True)
