@@ -8,8 +8,8 @@ import tempfile
 from pathlib import Path
 
 
-def write_private_file(path: Path, data: bytes) -> None:
-    """Replace ``path`` by ``data`` as one step, mode 0600: a reader sees the old file or the new one.
+def write_private_file(path: Path, data: bytes, *, mode: int = 0o600) -> None:
+    """Replace ``path`` by ``data`` as one step, private by default: a reader sees the old file or the new one.
 
     Raises:
         OSError: it cannot be written; what was there before is untouched.
@@ -21,6 +21,7 @@ def write_private_file(path: Path, data: bytes) -> None:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
             file.flush()
+            os.fchmod(file.fileno(), mode)
             os.fsync(file.fileno())
         temporary.replace(path)
         sync_folder(path.parent)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 import zipfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from connect_share.errors import ConfigError, WorkerPluginError
+from connect_share.private_file import write_private_file
 from connect_share.worker_config import parse_properties
 from connect_share.worker_plugin import INTERCEPTOR_CLASS, JAR_NAME, jar_path
 
@@ -132,7 +132,8 @@ def hand_out(folder: Path) -> HandedOut:
         there = _there(target)
         if there is not None and there.sha256 == ours.sha256:
             return HandedOut(there, None, written=False)
-        _write(target, ours.path.read_bytes())
+        # Its other name does not end in .jar: a worker that starts now must not load an incomplete file.
+        write_private_file(target, ours.path.read_bytes(), mode=_MODE)
     except OSError as exc:
         raise WorkerPluginError(f"cannot write {target}: {exc.strerror or exc}; nothing was changed") from exc
     return HandedOut(JarFile(target, ours.sha256, ours.version), there, written=True)
@@ -143,19 +144,3 @@ def _there(target: Path) -> JarFile | None:
         return None
     # An incomplete copy is no jar, but it is replaced like one.
     return read_jar(target) or JarFile(target, hashlib.sha256(target.read_bytes()).hexdigest(), UNKNOWN_VERSION)
-
-
-def _write(target: Path, data: bytes) -> None:
-    # The name does not end in .jar: a worker that starts now must not load an incomplete file.
-    descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
-    part = Path(name)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        part.chmod(_MODE)
-        part.replace(target)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
