@@ -83,14 +83,11 @@ class _MetadataFold:
             self.damaged += 1
 
     def _apply_broker(self, data: Mapping[str, Any]) -> None:
-        number, log_dirs, ends = data.get("brokerId"), data.get("logDirs"), data.get("endPoints")
-        if not isinstance(number, int):
-            return
-        if isinstance(log_dirs, list):
-            self.log_dirs[number] = tuple(map(str, log_dirs))
-        if isinstance(ends, list) and ends and isinstance(ends[0], dict):
-            host, port = ends[0].get("host"), ends[0].get("port")
-            if isinstance(host, str) and isinstance(port, int):
+        match data:
+            case {"brokerId": int(number), "logDirs": [*log_dirs]}:
+                self.log_dirs[number] = tuple(map(str, log_dirs))
+        match data:
+            case {"brokerId": int(number), "endPoints": [{"host": str(host), "port": int(port)}, *_]}:
                 self.addresses[number] = host, port
 
     def topic(self, topic_id: str, name: str) -> AuthorityTopic:

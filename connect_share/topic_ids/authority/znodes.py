@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from connect_share.errors import UsageError
 from connect_share.topic_ids.authority.authority import (
@@ -21,11 +21,8 @@ from connect_share.topic_ids.authority.authority import (
 )
 from connect_share.topic_ids.scan.scans import json_object
 
-_TOPIC: Final = re.compile(r"(.*)/brokers/topics/([^/]+)")
-_STATE: Final = re.compile(r"(.*)/brokers/topics/([^/]+)/partitions/([0-9]+)/state")
-_BROKER: Final = re.compile(r".*/brokers/ids/([0-9]+)")
-_CONFIG: Final = re.compile(r".*/config/topics/([^/]+)")
-_DELETING: Final = re.compile(r".*/admin/delete_topics/([^/]+)")
+_TOPICS: Final = "/brokers/topics"
+_TOPIC: Final = re.compile(rf"(.*){_TOPICS}/[^/]+")
 
 
 def read_zookeeper_dump(path: Path) -> Authority:
@@ -47,47 +44,39 @@ def authority_of_znodes(texts: Mapping[str, str], source: str, versions: Mapping
 
     Raise ``UsageError`` if no topic is below ``/brokers/topics``, or those of several clusters are; the rest is optional.
     """
-    topics: dict[str, tuple[str, str]] = {}
-    states: dict[str, dict[int, Any]] = {}
-    configs: dict[str, Any] = {}
-    brokers, deleting, chroots = set(), set(), set()
-    for path, text in texts.items():
-        if match := _TOPIC.fullmatch(path):
-            chroots.add(match.group(1))
-            topics[match.group(2)] = path, text
-        elif match := _STATE.fullmatch(path):
-            states.setdefault(match.group(2), {})[int(match.group(3))] = json_object(text)
-        elif match := _BROKER.fullmatch(path):
-            brokers.add(int(match.group(1)))
-        elif match := _CONFIG.fullmatch(path):
-            configs[match.group(1)] = json_object(text).get("config")
-        elif match := _DELETING.fullmatch(path):
-            deleting.add(match.group(1))
-    if not topics:
+    chroots = {match.group(1) for match in map(_TOPIC.fullmatch, texts) if match}
+    if not chroots:
         raise UsageError(f"{source} has nothing under /brokers/topics; is the chroot right?")
     if len(chroots) > 1:
         raise UsageError(f"{source} has the topics of {len(chroots)} clusters; give those of one")
     chroot = chroots.pop()
-    controller = json_object(texts.get(f"{chroot}/controller", "")).get("brokerid")
-    cluster_id = json_object(texts.get(f"{chroot}/cluster/id", "")).get("id")
+    znodes = {path.removeprefix(chroot): text for path, text in texts.items() if path.startswith(chroot)}
+    controller = json_object(znodes.get("/controller", "")).get("brokerid")
+    cluster_id = json_object(znodes.get("/cluster/id", "")).get("id")
+    brokers = {int(name) for name in _names(znodes, "/brokers/ids") if re.fullmatch("[0-9]+", name)}
     found = {
-        name: _topic(name, text, states.get(name, {}), configs.get(name), (versions or {}).get(path))
-        for name, (path, text) in topics.items()
+        name: _topic(name, znodes, (versions or {}).get(f"{chroot}{_TOPICS}/{name}"))
+        for name in _names(znodes, _TOPICS)
     }
     return Authority(
         MetadataMode.ZOOKEEPER,
         source,
         found,
         cluster_id=cluster_id if isinstance(cluster_id, str) else None,
-        deleting=frozenset(deleting),
+        deleting=frozenset(_names(znodes, "/admin/delete_topics")),
         controller=leader_of(controller),
         live=frozenset(brokers) if brokers else None,
         tiered_storage=REMOTE_LOG_METADATA in found or any(topic.remote_storage for topic in found.values()),
     )
 
 
-def _topic(name: str, text: str, states: Mapping[int, Any], config: object, version: int | None) -> AuthorityTopic:
-    znode = json_object(text)
+def _names(znodes: Mapping[str, str], folder: str) -> list[str]:
+    return [path[len(folder) + 1 :] for path in znodes if path.rpartition("/")[0] == folder]
+
+
+def _topic(name: str, znodes: Mapping[str, str], version: int | None) -> AuthorityTopic:
+    path = f"{_TOPICS}/{name}"
+    znode = json_object(znodes[path])
     topic_id, problem = read_id(znode.get("topic_id"))
     if not znode:
         problem = "the text of the znode is no JSON object"
@@ -95,11 +84,11 @@ def _topic(name: str, text: str, states: Mapping[int, Any], config: object, vers
     assignment = znode.get("partitions")
     for number, replicas in assignment.items() if isinstance(assignment, dict) else ():
         if re.fullmatch("[0-9]{1,10}", number):
-            state = states.get(int(number), {})
+            state = json_object(znodes.get(f"{path}/partitions/{number}/state", ""))
             partitions[int(number)] = AuthorityPartition(
                 integers(replicas), leader_of(state.get("leader")), integers(state.get("isr"))
             )
-    remote = None
+    config, remote = json_object(znodes.get(f"/config/topics/{name}", "")).get("config"), None
     if isinstance(config, dict):
         remote = str(config.get("remote.storage.enable", "false")).lower() == "true"
     return AuthorityTopic(
@@ -110,7 +99,7 @@ def _topic(name: str, text: str, states: Mapping[int, Any], config: object, vers
         moving=bool(znode.get("adding_replicas")) or bool(znode.get("removing_replicas")),
         remote_storage=remote,
         version=version,
-        text=text,
+        text=znodes[path],
     )
 
 

@@ -27,7 +27,7 @@ from connect_share.topic_ids.authority.znodes import read_zookeeper_dump
 from connect_share.topic_ids.authority.zookeeper import ZooKeeper, open_zookeeper
 from connect_share.topic_ids.compare.causes import TopicReport, topic_reports
 from connect_share.topic_ids.compare.compare import Comparison, compare
-from connect_share.topic_ids.repair.broker_repair import ScannedBroker, add_local_scan
+from connect_share.topic_ids.repair.broker_repair import ScannedBroker
 from connect_share.topic_ids.scan import scanner
 from connect_share.topic_ids.scan.scans import Scans, read_brokers_dir, read_scan
 from connect_share.worker_config import TopicSet
@@ -150,7 +150,8 @@ def scans_of(arguments: argparse.Namespace, out: Output, local: ScannedBroker | 
     for path in arguments.scans:
         scans.add(read_scan(path))
     if local is not None:
-        add_local_scan(scans, local)
+        scans.drop(local.id)  # older scans of it
+        scans.add(local.scans)
     return scans
 
 

@@ -75,7 +75,14 @@ def repair_topic_ids(arguments: argparse.Namespace, out: Output) -> int:
     if arguments.server_properties is not None:
         raise UsageError("--server-properties goes with --step, or with --undo")
     if arguments.dry_run:
-        return _show_plan(arguments, out)
+        with suppress(UsageError):  # a dry run does not need the folder
+            begun = ZnodeBackup.find(arguments.backup)
+            # The znodes of an interrupted repair look healthy, but the controller still has other ids.
+            if begun is not None and begun.state is RepairState.PREPARED:
+                out.note(
+                    f"the repair begun in {arguments.backup} is not finished: run it without --dry-run to continue it"
+                )
+        return _repair(arguments, out)
     if arguments.zookeeper is None:
         raise UsageError(
             "without --dry-run, what can be done from here is done with --zookeeper HOST:PORT; files are changed with --step "
@@ -93,36 +100,22 @@ def repair_topic_ids(arguments: argparse.Namespace, out: Output) -> int:
         return _write(begun, session, arguments, out, new=False)
 
 
-def _show_plan(arguments: argparse.Namespace, out: Output) -> int:
-    found = compared(arguments, out)
-    plan = plan_repair(found)
-    with suppress(UsageError):  # a dry run does not need the folder
-        begun = ZnodeBackup.find(arguments.backup)
-        # The znodes of an interrupted repair look healthy, but the controller still has other ids.
-        if begun is not None and begun.state is RepairState.PREPARED:
-            out.note(f"the repair begun in {arguments.backup} is not finished: run it without --dry-run to continue it")
-    if out.is_json:
-        out.json({**summary(found), "dry_run": True, **plan.to_dict()})
-    else:
-        _print_plan(plan, out, "nothing was changed")
-    return 1 if plan.refused else 0
-
-
 def _repair(arguments: argparse.Namespace, out: Output) -> int:
     found = compared(arguments, out)
     plan = plan_repair(found)
+    code = 1 if plan.refused else 0
     if not out.is_json:
-        _print_plan(plan, out, "nothing was changed so far")
-    if plan.steps:
+        _print_plan(plan, out, "nothing was changed" if arguments.dry_run else "nothing was changed so far")
+    if plan.steps and not arguments.dry_run:
         if (reason := manual_reason(plan)) is not None:
             raise UsageError(f"nothing of this plan can be done from here: {reason}")
         with zookeeper_session(arguments) as session:
             backup = prepare_znodes(found, plan, session, arguments.backup)
-            code = _write(backup, session, arguments, out, new=True)
-        return code or (1 if plan.refused else 0)
+            return _write(backup, session, arguments, out, new=True) or code
     if out.is_json:
-        out.json({**summary(found), "dry_run": False, **plan.to_dict(), "done": [], "backup": None})
-    return 1 if plan.refused else 0
+        result: dict[str, object] = {} if arguments.dry_run else {"done": [], "backup": None}
+        out.json({**summary(found), "dry_run": bool(arguments.dry_run), **plan.to_dict(), **result})
+    return code
 
 
 def _write(backup: ZnodeBackup, session: ZooKeeper, arguments: argparse.Namespace, out: Output, *, new: bool) -> int:

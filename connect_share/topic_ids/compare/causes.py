@@ -64,16 +64,13 @@ _MEANING: Final[Mapping[Cause, str]] = {
 
 
 class DataPath(enum.Enum):
-    """The effect on clients."""
+    """The effect on clients, the worst first."""
 
-    WHOLE = "whole"
-    DEGRADED = "degraded"
-    EMPTIED = "emptied"
     BROKEN = "broken"
+    EMPTIED = "emptied"
+    DEGRADED = "degraded"
     UNKNOWN = "unknown"
-
-
-_WORST: Final = (DataPath.BROKEN, DataPath.EMPTIED, DataPath.DEGRADED, DataPath.UNKNOWN, DataPath.WHOLE)
+    WHOLE = "whole"
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +141,7 @@ def _report(found: Comparison, topic: str, findings: Sequence[TopicIdFinding]) -
     return TopicReport(
         topic,
         _cause(found, known, topic, findings),
-        next(path for path in _WORST if path in paths),
+        next(path for path in DataPath if path in paths),
         None if known is None else known.topic_id,
         dict(counts.most_common()),
         partitions,

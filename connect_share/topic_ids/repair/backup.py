@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from connect_share.errors import UsageError
 from connect_share.private_file import sync_folder, write_private_file
-from connect_share.topic_ids.errors import TopicIdRepairError
+from connect_share.topic_ids.errors import TopicIdRepairError, explained
 
 Text = Annotated[str, Field(strict=True, pattern=r"^[^\x00]*$")]
 Number = Annotated[int, Field(strict=True, ge=0, lt=2**31)]
@@ -88,10 +88,8 @@ class RepairBackup(BackupPart):
     def at(self, state: RepairState) -> Self:
         """Write the new state to disk; return the backup with it, or raise ``TopicIdRepairError`` if it cannot be written."""
         changed = self.model_copy(update={"state": state})
-        try:
+        with explained(f"cannot note in {self.folder} how far the repair is"):
             write_private_file(self.folder / _INDEX, changed.index())
-        except OSError as exc:
-            raise TopicIdRepairError(f"cannot note in {self.folder} how far the repair is: {exc.strerror}") from exc
         return changed
 
     def write(self) -> Self:
@@ -102,22 +100,18 @@ class RepairBackup(BackupPart):
         folder = self.folder
         if folder.exists():
             raise UsageError(f"{folder} is there already and is no backup of a repair; give another with --backup")
-        temporary: Path | None = None
-        try:
+        with explained(f"the backup {folder} cannot be written", "; nothing was changed"):
             folder.parent.mkdir(parents=True, exist_ok=True)
             temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))  # mode 0700
-            changes = [one.keep(temporary) for one in self.changes]
-            kept = self.model_copy(update={"changes": tuple(one for one, _ in changes)})
-            sums = [f"{digest}  {name}\n" for _, part in changes for name, digest in part.items()]
-            write_private_file(temporary / _SUMS, "".join(sums).encode())
-            write_private_file(temporary / _INDEX, kept.index())
-            temporary.rename(folder)
-            sync_folder(folder.parent)
-        except OSError as exc:
-            reason = f"the backup {folder} cannot be written: {exc.strerror}; nothing was changed"
-            raise TopicIdRepairError(reason) from exc
-        finally:
-            if temporary is not None and temporary.exists():
+            try:
+                changes = [one.keep(temporary) for one in self.changes]
+                kept = self.model_copy(update={"changes": tuple(one for one, _ in changes)})
+                sums = [f"{digest}  {name}\n" for _, part in changes for name, digest in part.items()]
+                write_private_file(temporary / _SUMS, "".join(sums).encode())
+                write_private_file(temporary / _INDEX, kept.index())
+                temporary.rename(folder)
+                sync_folder(folder.parent)
+            finally:
                 shutil.rmtree(temporary, ignore_errors=True)
         return kept
 
@@ -132,8 +126,7 @@ class RepairBackup(BackupPart):
 def read_index(folder: Path) -> Mapping[str, Any]:
     """Return ``backup.json`` as it is.
 
-    Raises:
-        OSError, ValueError, RecursionError: it cannot be read, is no JSON object, or is larger than any that is written.
+    Raise ``OSError``, ``ValueError`` or ``RecursionError`` if it cannot be read, or is larger than any that is written.
     """
     with (folder / _INDEX).open("rb") as file:
         data = file.read(_INDEX_LIMIT + 1)

@@ -10,8 +10,8 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from io import BufferedReader
 from pathlib import Path
-from typing import IO
 
 from connect_share.topic_ids.errors import TopicIdRepairError
 
@@ -39,7 +39,7 @@ def entries(folder: int) -> dict[str, os.stat_result]:
     return {name: os.stat(name, dir_fd=folder, follow_symlinks=False) for name in sorted(os.listdir(folder))}
 
 
-def opened(name: str, folder: int) -> IO[bytes]:
+def opened(name: str, folder: int) -> BufferedReader:
     """Open a regular file of an open directory for reading; ``OSError``: it cannot be opened.
 
     Raise ``TopicIdRepairError`` for a link, a pipe or the like.

@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from connect_share.topic_ids.errors import TopicIdRepairError
+from connect_share.topic_ids.errors import TopicIdRepairError, explained
 from connect_share.topic_ids.scan.scanner import META_FILE
 
 _LOCK_FILE: Final = ".lock"
@@ -43,13 +43,11 @@ def _locked(path: Path) -> Iterator[bool]:
     """Take a lock; yield whether nobody else holds it. A file that was created for it is removed afterwards."""
     import fcntl
 
-    try:
+    unknown = (
+        "whether the broker is stopped is not known. Is this a log dir of a broker, and are you the user that runs it?"
+    )
+    with explained(str(path), f"; {unknown}"):
         handle, created = _opened(path)
-    except OSError as exc:
-        raise TopicIdRepairError(
-            f"{path}: {exc.strerror}; whether the broker is stopped is not known. Is this a log dir of a broker, "
-            "and are you the user that runs it?"
-        ) from exc
     free = False
     try:
         with suppress(OSError):

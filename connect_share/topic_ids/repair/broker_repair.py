@@ -16,7 +16,7 @@ from pydantic import Field, ValidationError
 from connect_share.errors import UsageError
 from connect_share.topic_ids.authority.authority import MetadataMode
 from connect_share.topic_ids.compare.compare import Comparison
-from connect_share.topic_ids.errors import TopicIdRepairError
+from connect_share.topic_ids.errors import TopicIdRepairError, explained
 from connect_share.topic_ids.repair.backup import Number, RepairBackup, RepairState, Text, checksum, read_index
 from connect_share.topic_ids.repair.broker_lock import broker_stopped
 from connect_share.topic_ids.repair.file_changes import FileChange, PutBack, WriteId, log_bytes, read_metadata
@@ -91,32 +91,25 @@ class BrokerBackup(RepairBackup):
 
 @dataclass(frozen=True, slots=True)
 class ScannedBroker:
-    """The broker of this machine, as its ``server.properties`` describe it."""
+    """The broker of this machine, as its ``server.properties`` describe it and as it was scanned now."""
 
     id: int
     log_dirs: tuple[str, ...]
-    tiered_storage: bool | None
     settings: Path
+    scans: Scans
 
 
 def read_server_properties(settings: Path) -> ScannedBroker:
-    """Read the id and the log dirs of a broker; raise ``UsageError`` if they cannot be read, or it has no id."""
+    """Read the settings of a broker, and scan it; raise ``UsageError`` if they cannot be read, or it has no id."""
     try:
         broker, log_dirs, tiered = scanner.server_settings(str(settings))
     except scanner.Unreadable as exc:
         raise UsageError(f"cannot read {settings}: {exc}") from exc
     if not log_dirs or not all(Path(one).is_absolute() for one in log_dirs):
         raise UsageError(f"{settings}: log.dirs has to name folders with their whole paths")
-    scan = scans_of_records(scanner.scan(log_dirs, broker, tiered), str(settings))
-    [number] = scan.brokers
-    return ScannedBroker(number, tuple(log_dirs), tiered, settings)
-
-
-def add_local_scan(scans: Scans, local: ScannedBroker) -> None:
-    """Scan this machine's broker now, in place of older scans."""
-    scans.drop(local.id)
-    records = scanner.scan(local.log_dirs, local.id, local.tiered_storage)
-    scans.add(scans_of_records(records, str(local.settings), broker=local.id))
+    scans = scans_of_records(scanner.scan(log_dirs, broker, tiered), str(settings))
+    [number] = scans.brokers
+    return ScannedBroker(number, tuple(log_dirs), settings, scans)
 
 
 def prepare_files(found: Comparison, plan: RepairPlan, local: ScannedBroker, folder: Path) -> BrokerBackup | None:
@@ -317,7 +310,5 @@ def is_broker_backup(folder: Path) -> bool:
 
 def _disk_bytes(folder: Path) -> int:
     """Return the bytes that a directory takes on its disk; files with holes take less than their size."""
-    try:
+    with explained(f"{folder} cannot be read", "; nothing was changed"):
         return sum(path.stat().st_blocks * 512 for path in folder.iterdir())
-    except OSError as exc:
-        raise TopicIdRepairError(f"{folder} cannot be read: {exc.strerror}; nothing was changed") from exc

@@ -18,7 +18,7 @@ from pydantic import Field
 from connect_share.errors import UsageError
 from connect_share.private_file import sync_folder
 from connect_share.topic_ids.authority.authority import read_id
-from connect_share.topic_ids.errors import TopicIdRepairError
+from connect_share.topic_ids.errors import TopicIdRepairError, explained
 from connect_share.topic_ids.repair.backup import BackupPart, Checksum, Number, Text, keep_files, read_kept
 from connect_share.topic_ids.repair.broker_folder import entries, held, is_directory, opened, replace_file
 from connect_share.topic_ids.scan.scanner import METADATA_FILE, directory_names
@@ -31,6 +31,7 @@ _CHUNK: Final = 1024 * 1024
 _LOG: Final = ".log"
 _INDEXES: Final = (".index", ".timeindex")
 _METADATA_LIMIT: Final = 64 * 1024
+_AS_BROKER: Final = "; run this as the broker's user"
 
 
 class FileState(NamedTuple):
@@ -235,7 +236,7 @@ class PutBack(BackupPart):
         same = _log_sizes(self.folder).keys() == self._logs.keys()
         if same:
             with held(self.folder) as directory:
-                same = all(_copy(name, directory, None) == file for name, file in self._logs.items())
+                same = all(_state(name, directory) == file for name, file in self._logs.items())
         if not same:
             raise TopicIdRepairError(
                 f"{self.folder} was written to since it was put back: set aside again, what was acknowledged since would be "
@@ -281,15 +282,14 @@ def _check_place(change: FileChange, path: str, state: str, backup: BrokerBackup
 def read_metadata(folder: str) -> bytes | None:
     """Return ``partition.metadata``, ``None`` if there is none; raise ``TopicIdRepairError`` if it cannot be read."""
     path = Path(folder, METADATA_FILE)
-    try:
-        with held(folder) as directory, opened(METADATA_FILE, directory) as file:
-            data = file.read(_METADATA_LIMIT + 1)
-    except FileNotFoundError:
-        return None
-    except TopicIdRepairError as exc:
-        raise TopicIdRepairError(f"{folder}: {exc}") from exc
-    except OSError as exc:
-        raise TopicIdRepairError(f"{path} cannot be read: {exc.strerror}; run this as the broker's user") from exc
+    with explained(f"{path} cannot be read", _AS_BROKER):
+        try:
+            with held(folder) as directory, opened(METADATA_FILE, directory) as file:
+                data = file.read(_METADATA_LIMIT + 1)
+        except FileNotFoundError:
+            return None
+        except TopicIdRepairError as exc:
+            raise TopicIdRepairError(f"{folder}: {exc}") from exc
     if len(data) > _METADATA_LIMIT:
         raise TopicIdRepairError(f"{path} is too large to be what brokers write: look where it comes from")
     return data
@@ -301,35 +301,31 @@ def log_bytes(folder: str) -> int:
 
 
 def _log_sizes(folder: str) -> dict[str, int]:
-    try:
-        with held(folder) as directory:
-            return {name: found.st_size for name, found in entries(directory).items() if name.endswith(_LOG)}
-    except OSError as exc:
-        raise TopicIdRepairError(f"{folder} cannot be read: {exc.strerror}; nothing was changed") from exc
+    with explained(f"{folder} cannot be read", "; nothing was changed"), held(folder) as directory:
+        return {name: found.st_size for name, found in entries(directory).items() if name.endswith(_LOG)}
 
 
-def _copy(name: str, folder: int, target: Path | None) -> FileState:
-    """Read a file of an open directory to its end, and copy it to a target if there is one: private, flushed, with holes."""
-    digest, size = hashlib.sha256(), 0
+def _state(name: str, folder: int) -> FileState:
     with opened(name, folder) as reader:
-        handle = -1 if target is None else os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        try:
-            while data := reader.read(_CHUNK):
-                digest.update(data)
-                size += len(data)
-                if handle >= 0 and data.count(0) == len(data):
-                    os.lseek(handle, len(data), os.SEEK_CUR)  # brokers create large index files, mostly empty
-                elif handle >= 0:
-                    view = memoryview(data)
-                    while view:
-                        view = view[os.write(handle, view) :]
-            if handle >= 0:
-                os.ftruncate(handle, size)
-                os.fsync(handle)
-        finally:
-            if handle >= 0:
-                os.close(handle)
-    return FileState(size, digest.hexdigest())
+        digest = hashlib.file_digest(reader, "sha256")
+        return FileState(reader.tell(), digest.hexdigest())
+
+
+def _copy(name: str, folder: int, target: Path) -> FileState:
+    """Copy a file of an open directory: private, flushed, with holes."""
+    digest = hashlib.sha256()
+    handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(handle, "wb") as writer, opened(name, folder) as reader:
+        while data := reader.read(_CHUNK):
+            digest.update(data)
+            if data.count(0) == len(data):
+                writer.seek(len(data), os.SEEK_CUR)  # brokers create large index files, mostly empty
+            else:
+                writer.write(data)
+        writer.truncate()
+        writer.flush()
+        os.fsync(handle)
+        return FileState(reader.tell(), digest.hexdigest())
 
 
 def _drop_indexes(folder: str) -> None:
@@ -338,34 +334,25 @@ def _drop_indexes(folder: str) -> None:
     A broker does not close a directory that it sets aside, so the time index keeps its initial zeros. After a clean stop
     brokers trust them: the newest record would be of 1970, and retention would delete the segment.
     """
-    try:
-        with held(folder) as directory:
-            for name in entries(directory):
-                if name.endswith(_INDEXES):
-                    os.unlink(name, dir_fd=directory)
-            os.fsync(directory)
-    except OSError as exc:
-        raise TopicIdRepairError(f"indexes in {folder} cannot be removed: {exc.strerror}") from exc
+    with explained(f"indexes in {folder} cannot be removed"), held(folder) as directory:
+        for name in entries(directory):
+            if name.endswith(_INDEXES):
+                os.unlink(name, dir_fd=directory)
+        os.fsync(directory)
 
 
 def _rename(old: str, new: str) -> None:
-    try:
+    with explained(f"{old} cannot be renamed to {new}"):
         Path(old).rename(new)
         sync_folder(Path(new).parent)
-    except OSError as exc:
-        raise TopicIdRepairError(f"{old} cannot be renamed to {new}: {exc.strerror}") from exc
 
 
 def _replace(folder: str, data: bytes) -> None:
-    try:
-        with held(folder) as directory:
+    with explained(f"{folder}/{METADATA_FILE} cannot be written", _AS_BROKER), held(folder) as directory:
+        try:
             replace_file(METADATA_FILE, data, directory)
-    except TopicIdRepairError as exc:
-        raise TopicIdRepairError(f"{folder}: {exc}") from exc
-    except OSError as exc:
-        raise TopicIdRepairError(
-            f"{folder}/{METADATA_FILE} cannot be written: {exc.strerror}; run this as the broker's user"
-        ) from exc
+        except TopicIdRepairError as exc:
+            raise TopicIdRepairError(f"{folder}: {exc}") from exc
 
 
 def _changed(path: str) -> TopicIdRepairError:
