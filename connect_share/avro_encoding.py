@@ -1,5 +1,8 @@
 """The fields of a Kafka record in the bytes of Avro. Pure; :mod:`connect_share.record_file` makes files of it.
 
+With fastavro's own ``Writer.write`` the write of a million records takes twice as long (1.13, compression included): it
+searches the branch of each union.
+
 Source: Avro specification 1.12, "Binary Encoding".
 """
 
