@@ -96,42 +96,22 @@ def catch_up_consumer(
 ) -> Consumer:
     """Make a consumer for one read; it asks the broker too often to be kept afterwards.
 
-    Args:
-        settings: how to reach the cluster.
-        client_id: shown in the broker's logs.
-        isolation: which records of transactions are seen.
-        from_the_beginning: an offset that is gone means the beginning; else it is an error.
+    An offset that is gone means the beginning if the read is ``from_the_beginning``; else it is an error.
     """
-    reset = "earliest" if from_the_beginning else "error"
-    overrides = {**CATCH_UP_SETTINGS, "auto.offset.reset": reset}
+    overrides = {**CATCH_UP_SETTINGS, "auto.offset.reset": "earliest" if from_the_beginning else "error"}
     return consumer(settings, client_id=client_id, isolation=isolation, overrides=overrides)
 
 
-def catch_up(
-    reader: Consumer, reads: Sequence[TopicRead], *, timeout_s: float, isolation: Isolation
-) -> dict[str, CatchUp]:
-    """Feed sinks with everything before the ends given (and what a batch holds beyond), all topics by one client.
+class CatchUpRead:
+    """Feeds sinks with everything before the ends given (and what a batch holds beyond), all topics by one client.
 
     Progress is the consumer's position, which passes compaction holes, transaction markers and aborted records; an
     empty partition, and one of which everything was compacted away, is done at once.
 
-    Args:
-        reader: made by :func:`catch_up_consumer`; fetches all partitions from the starts already.
-        reads: of different topics.
-        timeout_s: limit of the whole.
-        isolation: the reader's, for the message of a time-out.
-
-    Returns:
-        What was found, by topic.
-
-    Raises:
-        ReadToEndTimeoutError: an end was not reached in time, with read_committed perhaps because a transaction is open.
-        BrokerError: a partition cannot be read.
+    ``reader`` is made by :func:`catch_up_consumer` and fetches all partitions from the starts already; ``reads`` are of
+    different topics.
     """
-    return _CatchUpLoop(reader, reads).run(timeout_s, isolation)
 
-
-class _CatchUpLoop:
     def __init__(self, reader: Consumer, reads: Sequence[TopicRead]) -> None:
         self._reader = reader
         self._reads = {read.topic: read for read in reads}
@@ -148,6 +128,12 @@ class _CatchUpLoop:
         self._wait_s = 0.0
 
     def run(self, timeout_s: float, isolation: Isolation) -> dict[str, CatchUp]:
+        """Read to the ends; return what was found, by topic. ``isolation``: for the message of a time-out.
+
+        Raises:
+            ReadToEndTimeoutError: an end was not reached in time, with read_committed perhaps because a transaction is open.
+            BrokerError: a partition cannot be read.
+        """
         began = time.monotonic()
         budget = sum(end - self._positions[at] for at, end in self._waiting.items())
         small_until = budget - _FIRST

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from connect_share.client import Consumer, TopicPartition
-from connect_share.log.catch_up import CatchUp, TopicRead, catch_up, catch_up_consumer
+from connect_share.log.catch_up import CatchUp, CatchUpRead, TopicRead, catch_up_consumer
 from connect_share.log.topic_bootstrap import TopicFacts
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
 
@@ -24,9 +24,6 @@ class SharedReader:
     Args:
         starts: where to begin, for all partitions of the topics whose logs will ask: fetching begins at once, while the
             caller still asks whether these positions are good, or for the ends.
-        settings: how to read.
-        client_id: shown in the broker's logs.
-        isolation: which records of transactions are seen, by all of them.
         from_the_beginning: an offset that is gone means the beginning; else it is an error.
 
     Attributes:
@@ -92,7 +89,7 @@ class SharedReader:
         """Read everything together with the others; return what was found in this topic.
 
         Raises:
-            ReadToEndTimeoutError, BrokerError: as :func:`connect_share.log.catch_up.catch_up`, for each of the logs.
+            ReadToEndTimeoutError, BrokerError: as :meth:`CatchUpRead.run`, for each of the logs.
             BaseException: what a log's ``check`` raised.
         """
         with self._changed:
@@ -116,9 +113,7 @@ class SharedReader:
                 if self._asked.keys() != self._starts.keys():
                     # What one that withdrew would have read is fetched as well, until the client is assigned anew.
                     self._assign(client, {topic: self._starts[topic] for topic in self._asked})
-                self._found = catch_up(
-                    client, list(self._asked.values()), timeout_s=timeout_s, isolation=self._isolation
-                )
+                self._found = CatchUpRead(client, list(self._asked.values())).run(timeout_s, self._isolation)
         except BaseException as error:  # noqa: BLE001 - each log raises it in its own thread
             self._error = error
         finally:

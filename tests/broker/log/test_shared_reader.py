@@ -12,7 +12,7 @@ import pytest
 from connect_share.client import TopicPartition
 from connect_share.errors import PartitionCountError, ReadToEndTimeoutError, StoreClosedError
 from connect_share.log import SharedReader, StartContext, TopicFacts, gather_facts
-from connect_share.log.catch_up import TopicRead, catch_up, catch_up_consumer
+from connect_share.log.catch_up import CatchUpRead, TopicRead, catch_up_consumer
 from connect_share.log.record_feed import RecordFeed
 from connect_share.records import TopicType
 from connect_share.worker_config.client_settings import Isolation
@@ -187,7 +187,7 @@ def test_records_beyond_the_ends_do_not_make_the_rest_come_one_by_one(bench: Any
     with closing(catch_up_consumer(bench.settings, client_id=bench.unique, isolation=isolation)) as client:
         client.assign([TopicPartition(quiet, 0, 0), TopicPartition(busy, 0, 0)])
         asking: Any = Asked(client)
-        found = catch_up(asking, reads, timeout_s=60, isolation=isolation)
+        found = CatchUpRead(asking, reads).run(60, isolation)
     assert sinks[busy].values == numbers(300)
     assert found[quiet].positions[0] == found[quiet].own
     assert asking.asked.count(1) < 20

@@ -370,7 +370,7 @@ def test_collector_is_left_as_found(bench: Any, collected: Any) -> None:
 
 
 def test_passing_errors_are_survived(bench: Any, collected: Any, caplog: pytest.LogCaptureFixture) -> None:  # case 56
-    from connect_share.log.catch_up import TopicRead, catch_up
+    from connect_share.log.catch_up import CatchUpRead, TopicRead
     from connect_share.log.record_feed import RecordFeed
 
     class Event:
@@ -410,12 +410,10 @@ def test_passing_errors_are_survived(bench: Any, collected: Any, caplog: pytest.
         real = client.consumer(bench.settings, client_id="t", isolation=Isolation.READ_UNCOMMITTED)
         real.assign([client.TopicPartition(bench.topic, 0, 0)])
         try:
-            catch_up(
+            CatchUpRead(
                 Interrupted([client.KafkaError(code)], real),  # type: ignore[arg-type]
                 [TopicRead(bench.topic, {0: 1}, RecordFeed(sink))],
-                timeout_s=30,
-                isolation=Isolation.READ_UNCOMMITTED,
-            )
+            ).run(30, Isolation.READ_UNCOMMITTED)
         finally:
             real.close()
         return sink.values
