@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import base64
+import math
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from connect_share.connect_json.numbers import java_double_text
 from connect_share.errors import ValueFormatError
 
 JSON_NULL: Final = b"null"
@@ -47,6 +47,39 @@ def _string(text: str) -> str:
     return '"' + _ESCAPED.sub(_escape, text) + '"'
 
 
+def _double(value: float) -> str:
+    """Return what ``Double.toString`` prints; NaN and infinities are strings.
+
+    Positional from 1e-3 (inclusive) to 1e7 (exclusive), else ``d.dddE[-]n``; always a fraction digit.
+    """
+    if math.isnan(value):
+        return '"NaN"'
+    if math.isinf(value):
+        return '"Infinity"' if value > 0 else '"-Infinity"'
+    sign = "-" if math.copysign(1.0, value) < 0 else ""
+    magnitude = abs(value)
+    if magnitude == 0.0:
+        return sign + "0.0"
+    text = repr(float(magnitude))
+    mantissa, _, exponent = text.partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    digits = (whole + fraction).lstrip("0")
+    power = int(exponent or "0") + len(whole) - 1
+    if whole == "0":
+        power = int(exponent or "0") - (len(fraction) - len(fraction.lstrip("0")) + 1)
+    digits = digits.rstrip("0")
+    if len(digits) == 1:
+        # Java prints two digits at least and takes the closest two: 4.9E-324, where Python says 5e-324.
+        mantissa, _, exponent = f"{magnitude:.1e}".partition("e")
+        digits, power = mantissa.replace(".", "").rstrip("0") or "0", int(exponent)
+    if 1e-3 <= magnitude < 1e7:
+        if power < 0:
+            return f"{sign}0.{'0' * (-power - 1)}{digits}"
+        padded = digits.ljust(power + 1, "0")
+        return f"{sign}{padded[: power + 1]}.{padded[power + 1 :] or '0'}"
+    return f"{sign}{digits[0]}.{digits[1:] or '0'}E{power}"
+
+
 def _scalar(value: Any) -> str:
     if value is None:
         return "null"
@@ -59,8 +92,7 @@ def _scalar(value: Any) -> str:
             raise ValueFormatError("an integer does not fit into 64 bits, which is all Connect has")
         return str(int(value))
     if isinstance(value, float):
-        text = java_double_text(value)
-        return text if text is not None else _not_finite(value)
+        return _double(value)
     if isinstance(value, (bytes, bytearray, memoryview)):
         return '"' + base64.b64encode(bytes(value)).decode("ascii") + '"'
     raise ValueFormatError(f"a value of type {type(value).__name__} has no form in Connect's JSON")
@@ -101,12 +133,6 @@ def _write(value: Any, *, in_order_of_names: bool) -> list[str]:
             open_ones.pop()
         else:
             return out
-
-
-def _not_finite(value: float) -> str:
-    if value != value:  # noqa: PLR0124 - NaN is the one number that differs from itself
-        return '"NaN"'
-    return '"Infinity"' if value > 0 else '"-Infinity"'
 
 
 def same(one: Any, other: Any) -> bool:

@@ -1,15 +1,19 @@
 """The common parts of command-line programs: options, printing, progress, questions, and running a command."""
 
-from connect_share.console.groups import PLAIN, Group, group_order, groups_of, shown_group
 from connect_share.console.options import (
     DEFAULT_TIMEOUT_S,
     EXIT_CODES,
+    PLAIN,
+    Group,
     Parser,
     add_client_settings,
     add_output,
     add_version,
     client_settings_of,
+    group_order,
+    groups_of,
     seconds,
+    shown_group,
 )
 from connect_share.console.output import Output
 from connect_share.console.program import run_program

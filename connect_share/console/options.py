@@ -1,16 +1,22 @@
-"""The common parts of command lines: the parser, ``--version``, the form of the result, client settings."""
+"""The common parts of command lines: the parser, ``--version``, the form of the result, client settings, groups."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from importlib.metadata import version
 from typing import Final, NoReturn
 
 from connect_share.errors import UsageError
+from connect_share.keys import ClusterGroupId
 
 EXIT_CODES: Final = "exit codes: 0 ok, 1 failed or findings, 2 wrong usage, 130 interrupted"
 DEFAULT_TIMEOUT_S: Final = 15.0
+PLAIN: Final = "(plain)"
+"""Stands for the cluster with plain keys; no cluster group id can be written like this."""
+
+Group = ClusterGroupId | None
+"""``None`` is the cluster with plain keys."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -71,3 +77,22 @@ def seconds(text: str, most: int = 3_600) -> float:
     if not 0.1 <= value <= most:
         raise argparse.ArgumentTypeError(f"has to be 0.1 to {most} seconds")
     return value
+
+
+def groups_of(names: Collection[str] | None) -> Collection[Group] | None:
+    """Return the groups that were named; ``None``: all.
+
+    Raises:
+        InvalidClusterGroupIdError: a name cannot be one.
+    """
+    return {None if name == PLAIN else ClusterGroupId(name) for name in names} if names else None
+
+
+def shown_group(group: Group) -> str:
+    """Return the name of a group for people."""
+    return PLAIN if group is None else group
+
+
+def group_order(group: Group) -> tuple[bool, str]:
+    """Return a key that sorts groups by name, the plain cluster first."""
+    return group is not None, group or ""

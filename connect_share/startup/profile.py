@@ -17,11 +17,9 @@ from hashlib import blake2b
 from typing import Any, Final
 
 from connect_share.connect_json import JSON_NULL
+from connect_share.console import Group
 from connect_share.keys import ClusterGroupId, parse, split_key
 from connect_share.records import TopicType
-
-Group = ClusterGroupId | None
-"""``None`` is the cluster with plain keys."""
 
 MOST_CHUNKS: Final = 512
 _CHUNK_BYTES: Final = 65_536

@@ -6,11 +6,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
+from connect_share.console import Group
 from connect_share.records import TopicType
 from connect_share.startup.advice import Advice, advise
 from connect_share.startup.compaction import SHOWN_SETTINGS, CleanerSettings, Hidden, hidden
 from connect_share.startup.cost_model import FittedModel, StartSize
-from connect_share.startup.profile import Count, Group, TopicProfile, total
+from connect_share.startup.profile import Count, TopicProfile, total
 
 SHIPPED_NAME: Final = "shipped"
 
