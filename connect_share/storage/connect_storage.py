@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import Literal, Self
 
 from connect_share.errors import ConfigError, NotStartedError, UsageError
@@ -84,9 +83,7 @@ class ConnectStorage:
             self._stack, self._parts = stack.pop_all(), parts
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self, timeout_s: float = STOP_TIMEOUT_S) -> None:

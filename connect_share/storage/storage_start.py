@@ -87,15 +87,7 @@ def start_storage(options: StorageOptions, life: StorageLife, stack: ExitStack) 
 
 
 class StorageStart:
-    """One try to start the stores.
-
-    Args:
-        options: of the storage.
-        life: of the storage.
-        stack: closes what is started here.
-        admin: of the cluster.
-        began: when the storage was entered, on the monotonic clock.
-    """
+    """One try to start the stores; ``stack`` closes what is started, ``began``: when the storage was entered."""
 
     def __init__(
         self, options: StorageOptions, life: StorageLife, stack: ExitStack, admin: Admin, began: float

@@ -17,7 +17,6 @@ from connect_share.errors import (
     LiveMembersError,
     LogFailedError,
     NotStartedError,
-    PartitionCountError,
     StoreClosedError,
     TopicError,
     UsageError,
@@ -111,15 +110,7 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
             BrokerError: the cluster refused.
         """
         _logger.info("Starting config store on %s", self.topic)
-        log = self._start_log()
-        if log.partition_count != 1:
-            self.stop()
-            raise PartitionCountError(
-                f"topic {self.topic!r}, given by config.storage.topic, has {log.partition_count} partitions "
-                "but must have a single partition: its records would have no order; use another topic, or "
-                "create this one again with one partition",
-                topic=self.topic,
-            )
+        self._start_log()
         if self._group is not None and self._fold.newest_own_is_tombstone:
             try:
                 self._write_marker()

@@ -134,15 +134,14 @@ def create_planned(admin: Admin, planned: Sequence[PlannedTopic], *, timeout_s: 
     return created
 
 
-def create_missing(admin: Admin, specs: Sequence[TopicSpec], *, timeout_s: float = CREATE_TIMEOUT_S) -> list[str]:
+def create_missing(admin: Admin, specs: Sequence[TopicSpec]) -> list[str]:
     """Make those topics that do not exist as ``create topics`` would; gives their names.
 
     Raises:
         ConfigError: a set-up that cannot work, or one the brokers refuse; names the property.
-        ReplicationFactorError: brokers were missing until ``timeout_s`` was over; nothing was created then.
-        TopicError, BrokerError: as :func:`~connect_share.topics.creation.ensure_topic`.
+        ReplicationFactorError, TopicError, BrokerError: as :func:`create_planned`.
     """
-    return create_planned(admin, plan_topics(admin, specs), timeout_s=timeout_s)
+    return create_planned(admin, plan_topics(admin, specs), timeout_s=CREATE_TIMEOUT_S)
 
 
 def too_few_brokers(up: int, needed: int) -> ReplicationFactorError:

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Final
 
-from connect_share.errors import ConfigError
+from connect_share.worker_config.client_settings import refusal
 
 _FLAGS: Final = frozenset({"required", "requisite", "sufficient", "optional"})
 _ESCAPES: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
@@ -38,18 +38,15 @@ class LoginModule:
         return self.class_name.rpartition(".")[2]
 
 
-def parse_jaas(text: str, property_name: str = "sasl.jaas.config") -> LoginModule:
-    """Parse ``<class> <flag> name="value" ... ;``.
+def parse_jaas(text: str) -> LoginModule:
+    """Parse ``sasl.jaas.config``: ``<class> <flag> name="value" ... ;``.
 
     Raises:
         ConfigError: not of that form; the text is never shown.
 
     Source: ``JaasConfig``, which reads with ``java.io.StreamTokenizer``.
     """
-    malformed = ConfigError(
-        f'{property_name} is not of the form: <login module class> required name="value" ... ;',
-        property_name=property_name,
-    )
+    malformed = refusal("sasl.jaas.config", 'is not of the form: <login module class> required name="value" ... ;')
     tokens = _tokens(text)
     if tokens is None or len(tokens) < 3 or len(tokens) % 3 or tokens[-1] != _END or tokens[1][1].lower() not in _FLAGS:
         raise malformed

@@ -35,7 +35,6 @@ class ScriptedLog:
     """A log whose acknowledgements, times and read-backs follow a script."""
 
     topic = "scripted"
-    partition_count = 1
     foreign_records = 0
 
     def __init__(self) -> None:
