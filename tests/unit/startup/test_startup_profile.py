@@ -9,13 +9,13 @@ from collections.abc import Iterable, Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
+from connect_share.console import Group
 from connect_share.keys import prefix_key, split_key
 from connect_share.records import Record, TopicType
 from connect_share.startup.compaction import CleanerSettings, hidden, hidden_from, remains
 from connect_share.startup.profile import (
     MOST_CHUNKS,
     Count,
-    Group,
     PartitionCounter,
     PartitionProfile,
     TopicProfile,
