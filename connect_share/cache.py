@@ -35,7 +35,7 @@ def run_folder(name: str) -> Path:
     with _held_lock:
         _remove_abandoned(parent)
     folder = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=parent))
-    # Held for as long as this process lives; renamed once it is locked, so that nobody finds it without.
+    # Held for as long as this process lives; renamed once it is locked, so that no process finds it without.
     fresh = folder / f"{_OWNER}.new"
     owner = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
     fcntl.flock(owner, fcntl.LOCK_EX)

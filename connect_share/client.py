@@ -74,7 +74,7 @@ _SETTING: Final = re.compile(r"([a-z.]+) = .*", re.DOTALL)
 _TRANSACTION_TIMEOUT_MS: Final = 60_000
 _NAMED_PROPERTY: Final = re.compile(r'property:? "([^"]+)"')
 
-# Settings nobody may change, with the reason.
+# Settings that no caller may change, with the reason.
 _EVERY_CLIENT: Final[Mapping[str, str]] = {
     "log.connection.close": "false",  # idle connections come and go; that is not news
 }
@@ -199,11 +199,8 @@ def consumer(
 ) -> Consumer:
     """Make a consumer that is only ever assigned partitions by hand.
 
-    Args:
-        settings: how to reach the cluster; a ``group.id`` in it is kept, else a private one is made up.
-        client_id: shown in the broker's logs and quotas.
-        isolation: always set.
-        overrides: further librdkafka settings, such as fetch sizes; forced settings win over them.
+    A ``group.id`` in the settings is kept, else a private one is made up. ``overrides`` are further librdkafka settings,
+    such as fetch sizes; forced settings win over them.
     """
     defaults = {"group.id": f"connect-share-{uuid.uuid4().hex[:12]}", **_CONSUMER_DEFAULTS}
     forced = {**_EVERY_CLIENT, **_CONSUMER, "client.id": client_id, "isolation.level": isolation.value}
@@ -220,12 +217,8 @@ def producer(
 ) -> Producer:
     """Make a producer that places keys where Java does and waits for all replicas.
 
-    Args:
-        settings: how to reach the cluster.
-        client_id: shown in the broker's logs and quotas.
-        overrides: further librdkafka settings; with ``transactional.id`` the producer is idempotent in any case.
-        idempotent: a retried batch is written once, for bulk writers; stores do without, as Java's.
-        on_error: hears of connection trouble, while the client is polled.
+    With ``idempotent`` a retried batch is written once, for bulk writers; stores do without, as Java's, but where
+    ``overrides`` have a ``transactional.id``. ``on_error`` hears of connection trouble, while the client is polled.
     """
     merged = {**_PRODUCER_DEFAULTS, **settings.properties, **(overrides or {})}
     forced: dict[str, str] = {**_EVERY_CLIENT, **_PRODUCER, "client.id": client_id}
@@ -255,10 +248,7 @@ def admin_client(
 ) -> AdminClient:
     """Make an admin client.
 
-    Args:
-        settings: how to reach the cluster.
-        client_id: shown in the broker's logs.
-        on_error: hears of connection trouble, while the client is polled.
+    ``on_error`` hears of connection trouble, while the client is polled.
 
     Raises:
         ConfigError: the client library does not take a setting.

@@ -180,7 +180,7 @@ class ReadToEndTimeoutError(StoreError):
 
     Attributes:
         blocked_by: cluster group of which the open transaction in the way claims to be, ``None`` if it claims none.
-            Whoever may write to the topic can claim any: the broker knows the producer.
+            Any writer of the topic can claim any: the broker knows the producer.
         transactional_id: what Connect gives the producer of such a transaction, if the key of its first record tells.
     """
 

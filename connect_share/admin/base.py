@@ -36,10 +36,7 @@ _PROTOCOL_S: Final = 3.0
 class AdminBase:
     """Admin client of one cluster, and how it is used; thread-safe.
 
-    Args:
-        settings: how to reach the cluster.
-        client_id: shown in the broker's logs.
-        timeout_s: limit of each call, retries of retriable errors included.
+    ``timeout_s`` is the limit of each call, retries of retriable errors included.
     """
 
     def __init__(self, settings: ClientSettings, *, client_id: str, timeout_s: float = 30.0) -> None:

@@ -16,7 +16,7 @@ _AGAIN_S: Final = 0.3
 
 
 def wrong_protocol(settings: ClientSettings) -> str | None:
-    """Return how ``security.protocol`` has to be changed; ``None``: it may be right, or nobody listens.
+    """Return how ``security.protocol`` has to be changed; ``None``: it may be right, or nothing listens.
 
     One TLS handshake, with the first address that takes a connection; nothing is sent, and nothing believed.
     """
@@ -41,7 +41,7 @@ def wrong_protocol(settings: ClientSettings) -> str | None:
 
 
 def _speaks_tls(host: str, port: int) -> bool | None:
-    """Try a handshake; ``None``: nobody listens, or does not answer."""
+    """Try a handshake; ``None``: nothing listens, or it does not answer."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # who it is does not matter here
     with contextlib.suppress(OSError), socket.create_connection((host, port), _TIMEOUT_S) as raw:

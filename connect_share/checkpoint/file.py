@@ -1,6 +1,6 @@
 """The file: one line that says what follows and its hash, then JSON. Holds secrets, hence mode 0600.
 
-A file that is damaged, of another format or somebody else's is recognised before anything in it is used.
+A file that is damaged, of another format or another user's is recognised before anything in it is used.
 """
 
 from __future__ import annotations

@@ -38,10 +38,7 @@ def why_not_usable(saved: TopicCheckpoint, now: TopicNow, *, age_ms: int) -> str
     the log behind the positions goes on from the log before them, that is each partition still has the leader it had:
     only a new leader cuts a log.
 
-    Args:
-        saved: the topic's part of the checkpoint.
-        now: what the cluster says.
-        age_ms: since the positions were the ends; negative after a clock jump.
+    ``age_ms``: since the positions were the ends; negative after a clock jump.
     """
     where = now.topic
     if saved.topic != now.topic:

@@ -98,10 +98,7 @@ def _clock() -> str:
 class IdentityWatch:
     """Asks for the id every few seconds, and before old knowledge would let an acknowledgement pass.
 
-    Args:
-        topic: its name.
-        identity: of the topic.
-        fail: called with the error that ends the log.
+    ``fail`` is called with the error that ends the log.
 
     Attributes:
         thread: asks, and hands out acknowledgements; ``None`` where the brokers give no ids.
@@ -142,10 +139,10 @@ class IdentityWatch:
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
-            nobody_waits, thread = not self._waiting and not self._busy, self.thread
+            none_waits, thread = not self._waiting and not self._busy, self.thread
         if thread is not None and thread is not threading.current_thread():
-            # It may be asking a broker that is gone, which is not worth a wait if nobody wants to know.
-            thread.join(_RETRY_S if nobody_waits else max(timeout_s, _RETRY_S))
+            # It may be asking a broker that is gone, which is not worth a wait if no write depends on the answer.
+            thread.join(_RETRY_S if none_waits else max(timeout_s, _RETRY_S))
 
     def acknowledged(self, future: Future[RecordMetadata], record: RecordMetadata, before: Mapping[int, int]) -> None:
         """Complete a write's future, now if the topic was seen a moment ago, else when it was seen again.
@@ -219,8 +216,8 @@ class IdentityWatch:
                 if self._ended:
                     return
 
-    def _ask(self, somebody_waits: bool) -> ConnectShareError | None:
-        """Ask until there is an answer if somebody waits for it; return what is wrong."""
+    def _ask(self, write_waits: bool) -> ConnectShareError | None:
+        """Ask until there is an answer if a write waits for it; return what is wrong."""
         while True:
             with self._changed:
                 passed = list(self._passed)
@@ -229,7 +226,7 @@ class IdentityWatch:
             except TopicRecreatedError as error:
                 return _with_names(error, passed)
             except BrokerError as error:
-                if not somebody_waits:
+                if not write_waits:
                     return None
                 with self._changed:
                     if self._stopping:

@@ -51,18 +51,12 @@ class KafkaBasedLog:
     """A compacted topic that is followed to its end and written to.
 
     Args:
-        spec: the topic, and what to create if it is missing.
-        sink: the store that takes the records.
         admin: shared client, left open.
-        consumer_settings: how to read.
         producer_settings: how to write, ``None`` for a log that is only read.
-        isolation: which records of transactions are seen.
-        client_id: shown in the broker's logs.
         context: what it shares with logs that start together with it.
         key_watch: sees the keys of all records, own and foreign, until it has seen enough.
         on_failed: called once with what every later call raises, by the thread that noticed.
         start_timeout_s: limit of the first read to the end.
-        create_timeout_s: limit of creating the topic.
 
     Attributes:
         caught_up: what the first read found; ``None`` before its end.

@@ -15,8 +15,7 @@ OnFailed = Callable[[ConnectShareError], None]
 class OwnerProcess:
     """The process whose threads and clients something uses; one that is forked from it has only a copy.
 
-    Args:
-        what: named in the error, such as ``the log of topic t``.
+    ``what`` is named in the error, such as ``the log of topic t``.
     """
 
     def __init__(self, what: str) -> None:
@@ -39,9 +38,7 @@ class OwnerProcess:
 class LogState:
     """Positions, failure and stop of a log, shared by its threads; asking for a failure takes no lock.
 
-    Args:
-        topic: of the log.
-        on_failed: called once with what every later call raises, by the thread that noticed.
+    ``on_failed`` is called once with what every later call raises, by the thread that noticed.
 
     Attributes:
         stopping: set when the log is being stopped.

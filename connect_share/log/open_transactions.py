@@ -60,7 +60,7 @@ class OpenTransaction:
         )
 
     def _claim(self) -> str:
-        """Return what the key of the first record says; anybody who may write to the topic can choose it."""
+        """Return what the key of the first record says; any writer of the topic can choose it."""
         if self.plain:
             return "The key of its first record is that of a cluster with plain keys, transactional id unknown"
         if self.cluster_group_id is None:
@@ -82,13 +82,7 @@ def find_open_transactions(
 ) -> list[OpenTransaction]:
     """Look in which partitions a transaction is open now, and whose it is.
 
-    Args:
-        admin: of the cluster.
-        settings: how to read.
-        topic: any of the three.
-        partitions: of it.
-        client_id: shown in the broker's logs.
-        timeout_s: longest wait for each of three answers.
+    ``timeout_s`` is the longest wait for each of three answers.
 
     Raises:
         BrokerError: the brokers did not say.
@@ -122,12 +116,7 @@ def _described(topic: str, partition: int, offset: int, key: bytes | None) -> Op
 class OpenTransactions:
     """What a log says of transactions that hold it up.
 
-    Args:
-        topic: of the log.
-        admin: of its cluster.
-        settings: how to read.
-        client_id: shown in the broker's logs.
-        isolation: readers of uncommitted records wait for nobody.
+    Readers of uncommitted records wait for none.
     """
 
     def __init__(

@@ -51,13 +51,8 @@ def read_ranges(
 
     Holes of compaction, markers and (read_committed) aborted records are passed over.
 
-    Args:
-        settings: how to reach the cluster.
-        ranges: at most one range for each partition.
-        isolation: which records of transactions are seen.
-        client_id: shown in the broker's logs.
-        idle_timeout_s: longest time without any progress.
-        with_headers: of each record; a caller that only looks at keys and values does without.
+    There is at most one range for each partition; ``idle_timeout_s`` is the longest time without any progress. A caller
+    that only looks at keys and values does without headers.
 
     Raises:
         ReadToEndTimeoutError: no progress for so long; a range may go past the log's end, or an open transaction holds.
@@ -91,11 +86,7 @@ def read_batches(
 class RangeReader:
     """The client that reads given ranges; it fetches from the moment on when it is made, while others are being read.
 
-    Args:
-        settings: how to reach the cluster.
-        ranges: at most one range for each partition.
-        isolation: which records of transactions are seen.
-        client_id: shown in the broker's logs.
+    ``ranges`` has at most one range for each partition.
     """
 
     def __init__(

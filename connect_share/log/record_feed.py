@@ -18,9 +18,7 @@ _SEPARATOR: Final = b"\n"
 class RecordFeed:
     """Hands a topic's own records to a sink and counts all of them; the only place that tells own from foreign by key.
 
-    Args:
-        sink: the store.
-        key_watch: sees all keys, own and foreign, until it has seen enough.
+    ``key_watch`` sees all keys, own and foreign, until it has seen enough.
 
     Attributes:
         own: records whose key has the sink's prefix.

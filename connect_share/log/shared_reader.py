@@ -141,7 +141,7 @@ class StartContext:
     Attributes:
         facts: of those of the topics that exist.
         reader: reads the topics that it covers.
-        all_read: nothing is followed before it is set, unless somebody waits for the end: making another client takes
+        all_read: nothing is followed before it is set, unless a caller waits for the end: making another client takes
             time from the first reads of others.
     """
 

@@ -37,7 +37,7 @@ _SETTINGS: Final[Mapping[str, str]] = {
     "fetch.queue.backoff.ms": "100",
     "queued.max.messages.kbytes": "16384",
 }
-_IDLE_S: Final = 0.2  # how late a marker that nobody waits for is noticed
+_IDLE_S: Final = 0.2  # how late a marker that no reader waits for is noticed
 _AWAITED_S: Final = 0.002
 _BATCH: Final = 500
 _HELD_S: Final = 0.005
@@ -50,16 +50,7 @@ _RECORDS_GONE: Final = ("_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE")
 class Tail:
     """Follows a topic from the positions of its log on, until the log stops or has failed.
 
-    Args:
-        topic: its name.
-        state: of the log.
-        feed: takes the records.
-        settings: how to read.
-        client_id: shown in the broker's logs.
-        isolation: which records of transactions are seen.
-        identity: of the topic.
-        watch: of the identity.
-        may_start: until it is set, or somebody waits for the end, nothing is followed.
+    Nothing is followed until ``may_start`` is set, or a caller waits for the end.
 
     Attributes:
         trouble: the newest error that the client reported since it moved on last.
@@ -97,10 +88,7 @@ class Tail:
     ) -> T:
         """Return the result of ``look``, called with the positions while nothing is being applied.
 
-        Args:
-            look: called by the thread that applies records, so it has to be quick.
-            deadline_s: by the monotonic clock.
-            check: called now and then; what it raises ends the wait.
+        ``look`` runs in the thread that applies records, so it has to be quick; what ``check`` raises ends the wait.
 
         Raises:
             BrokerTimeoutError: there was no such moment in time.

@@ -71,12 +71,7 @@ def find_or_create(
 ) -> TopicFacts:
     """Make sure of the topic of a log, and return its facts.
 
-    Args:
-        spec: the topic, and what to create if it is missing.
-        admin: of the cluster.
-        create_timeout_s: limit of creating the topic.
-        stopping: set when the log is being stopped.
-        check: called between two questions; raises when the log was stopped.
+    ``check`` is called between two questions; it raises when the log was stopped, which sets ``stopping``.
 
     Raises:
         TopicError: missing and not to be created, or not as Connect demands.

@@ -18,17 +18,13 @@ _log = logging.getLogger(__name__)
 
 _POLL_S: Final = 0.1
 _QUEUE_FULL_S: Final = 0.05
-_PURGED_S: Final = 5.0  # returns at once; but nobody else ends the futures, however slow the machine is
+_PURGED_S: Final = 5.0  # returns at once; nothing else ends the futures, however slow the machine is
 
 
 class LogWriter:
     """Sends records and completes their futures; thread-safe.
 
-    Args:
-        topic: where to.
-        settings: how to write.
-        client_id: shown in the broker's logs.
-        acknowledged: given the future of a record, where it went and what ``before`` was; completes the future.
+    ``acknowledged`` is given the future of a record, where it went and what ``before`` was; it completes the future.
 
     Attributes:
         thread: hands out acknowledgements; ``None`` before the first record.
@@ -121,7 +117,7 @@ class LogWriter:
                     raise WriteError(f"no producer for topic {self._topic}: {translate(exc, 'creating it')}") from exc
                 name = f"log-writer-{self._topic}"
                 thread = threading.Thread(target=self._serve, args=(sender,), name=name, daemon=True)
-                thread.start()  # there may be no more threads: nobody would hand out its acknowledgements
+                thread.start()  # there may be no more threads: its acknowledgements would never be handed out
                 self._producer, self.thread = sender, thread
             return self._producer
 

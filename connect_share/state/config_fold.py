@@ -119,9 +119,7 @@ class ConfigFold:
     def apply(self, record: Record, *, started: bool = True) -> list[ConfigEvent]:
         """Apply the next record.
 
-        Args:
-            record: any record of the topic; foreign ones are recognised.
-            started: ``False`` while the log is read for the first time: there are no events then.
+        ``started`` is ``False`` while the log is read for the first time: there are no events then.
 
         Returns:
             The events for listeners, in order.
@@ -155,7 +153,7 @@ class ConfigFold:
         if self._group is not None:
             self.skipped[SkipKind.FOREIGN] += 1
             return
-        # As an unmodified worker: position first, then the key is found to be nobody's.
+        # As an unmodified worker: position first, then the key is found to be unknown.
         if split_key(TopicType.CONFIG, key) is not None:
             self._tables.offset = record.offset + 1
             self.skipped[SkipKind.FOREIGN] += 1

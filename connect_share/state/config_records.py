@@ -17,7 +17,7 @@ def connector_config_record(connector: str, config: Mapping[str, str | None]) ->
 
 
 def task_config_record(task: ConnectorTaskId, config: Mapping[str, str | None]) -> tuple[bytes, bytes]:
-    """Return key and value of a task's configuration; nobody sees it before the commit."""
+    """Return key and value of a task's configuration; workers do not use it before the commit."""
     return ConfigKey.TASK.key(task), dumps({"properties": config})
 
 

@@ -15,7 +15,7 @@ from connect_share.state.names import shown
 
 MOST_TASKS: Final = 10_000
 """More tasks of one connector are not acted on: each is at least a thread in a worker, and the largest connectors have
-hundreds. Whoever may write to the topic can write any number, and 2^31 transactional ids fill memory and broker."""
+hundreds. Any writer of the topic can write any number, and 2^31 transactional ids fill memory and broker."""
 
 
 Config = Mapping[str, Any]

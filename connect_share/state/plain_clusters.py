@@ -60,7 +60,7 @@ class PlainClusterWatch:
         if turns and turns[-1] == writer:
             return
         turns.append(writer)
-        if turns.count(writer) > 1:  # else nobody has written in turns with it
+        if turns.count(writer) > 1:  # else no worker has written in turns with it
             self.found = _in_turns_with(writer, turns)
 
 

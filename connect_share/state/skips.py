@@ -9,7 +9,7 @@ class SkipKind(enum.Enum):
     """Reason for which a fold passed a record over; folds count them in ``skipped``."""
 
     FOREIGN = "foreign"
-    """Key of another cluster group, of the plain cluster, or of nobody (sharing on)."""
+    """Key of another cluster group, of the plain cluster, or of no Connect cluster (sharing on)."""
     NULL_KEY = "null key"
     BAD_KEY = "bad key"
     """Own key that Connect's rules cannot read."""

@@ -116,13 +116,7 @@ def _now_ms() -> int:
 class CheckpointWriter:
     """Writes the checkpoint of running stores: when asked, every few minutes, and once more at the end.
 
-    Args:
-        path: of the file; holds secrets, mode 0600.
-        worker: whose stores they are.
-        admin: of their cluster.
-        stores: by the topic they are on.
-        topic_ids: as they were when the stores started.
-        every_s: time between two versions.
+    ``topic_ids`` are those that the topics had when the stores started.
     """
 
     def __init__(

@@ -55,13 +55,8 @@ class ConnectorOffsetStores:
     An own store is kept for as long as the connector's configuration says so. Then it is stopped once no reader and no
     writer uses it any more: tasks that are being stopped flush their last offsets after the configuration has changed.
 
-    Args:
-        worker_config: the worker's.
-        config: says whether a connector has a topic of its own.
-        offsets: the worker's store.
-        write_guard: called before anything is written.
-        stack: closes what is started here.
-        left_s: seconds that are left for that.
+    ``config`` says whether a connector has a topic of its own, ``offsets`` is the worker's store; ``stack`` closes what is
+    started here, for which ``left_s`` seconds are left.
     """
 
     def __init__(

@@ -25,10 +25,6 @@ class LiveMembersGuard:
     """Called before each write; a thread of its own asks the cluster, and one answer serves all who write.
 
     While the cluster does not answer, the last answer counts for those who do not wait: what Java would queue is queued.
-
-    Args:
-        admin: of the cluster, left open.
-        group_id: the worker's ``group.id``.
     """
 
     def __init__(self, admin: Admin, group_id: str) -> None:

@@ -112,8 +112,7 @@ class StorageStart:
         First it is learnt which topic it is, by its id, then fetching begins: the other way round, records of one that is
         deleted at that moment could be taken for those of its successor.
 
-        Args:
-            full_read_reason: why a checkpoint is not used.
+        ``full_read_reason``: why a checkpoint is not used.
         """
         worker, asked_s = self._worker, time.monotonic()
         descriptions = self._admin.describe_topics(worker.topic(topic_type) for topic_type in TopicType)

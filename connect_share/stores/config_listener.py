@@ -35,7 +35,7 @@ class ConfigUpdateListener(Protocol):
         """The leader has written a new session key."""
 
     def on_restart_request(self, request: RestartRequest) -> None:
-        """Somebody asked for a restart."""
+        """A restart was requested."""
 
     def on_logging_level_update(self, namespace: str, level: str) -> None:
         """The level of a logger changes in the whole cluster."""
@@ -45,7 +45,7 @@ def notify(listener: ConfigUpdateListener, event: ConfigEvent) -> bool:
     """Call the method of an event; return whether it succeeded: what the listener raises is logged, no more."""
     try:
         getattr(listener, event.method)(*event.arguments)
-    except BaseException:  # also sys.exit(): one mistake in a listener must not stop the log for everybody
+    except BaseException:  # also sys.exit(): one mistake in a listener must not stop the log
         _logger.exception("The update listener failed in %s", event.method)
         return False
     return True

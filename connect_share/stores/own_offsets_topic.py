@@ -87,10 +87,7 @@ def own_offsets_worker_config(
     As in Java its producer is made of the worker's ``producer.*``, its consumer of ``consumer.*``, its admin client of
     ``admin.*`` over what has no prefix, each under the connector's ``<client>.override.*``.
 
-    Args:
-        worker_config: the worker's; partitions, replication and topic settings come from it.
-        connector: the connector's name, for messages.
-        connector_config: as it was read from the config topic; ``offsets.storage.topic`` names the topic.
+    Partitions, replication and topic settings come from the worker's.
 
     Returns:
         ``None`` where the offsets are in the worker's topic, and the worker's own clients reach it.

@@ -23,7 +23,7 @@ CLAIM_TIMEOUT_S: Final = 60.0
 FENCE_TIMEOUT_S: Final = 60.0
 WRITE_TIMEOUT_S: Final = 60.0
 ABORT_TIMEOUT_S: Final = 5.0
-# Behind the deadline: without a broker nobody can be asked, with one it takes no longer.
+# Behind the deadline: without a broker there is no answer, with one it takes no longer.
 LEAST_ABORT_S: Final = 0.3
 LEAST_COMMIT_S: Final = 0.1
 # Each takes a client of its own, and a fifth of a second of waiting.

@@ -30,7 +30,7 @@ class Reference(NamedTuple):
 def references(text: str) -> Iterator[Reference]:
     """Yield the references that Java finds in a text, in order.
 
-    Read once from left to right: Java's own expression takes cubic time for texts that anybody may write to a topic.
+    Read once from left to right: Java's own expression takes cubic time for texts that any writer may put into a topic.
 
     Source: ``ConfigTransformer.DEFAULT_PATTERN``.
     """

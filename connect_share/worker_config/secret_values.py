@@ -33,7 +33,7 @@ _IN_A_VALUE: Final = re.compile(
 
 
 def clear_text_secrets(config: Mapping[str, object]) -> list[str]:
-    """Name the properties whose value is a secret that anybody can read who may read the topic."""
+    """Name the properties whose value is a secret that every reader of the topic can read."""
     return sorted(name for name, value in config.items() if _is_clear(name, value))
 
 
