@@ -3,7 +3,6 @@
 from connect_share.state.config_fold import ConfigEvent, ConfigFold
 from connect_share.state.config_records import (
     connector_config_record,
-    session_key_record,
     target_state_record,
     task_commit_record,
     task_config_record,
@@ -30,3 +29,4 @@ from connect_share.state.status_records import (
     task_status_record,
     topic_status_record,
 )
+from connect_share.state.writable import session_key_record

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping
 
 from connect_share.connect_json import dumps
 from connect_share.keys import ConfigKey
 from connect_share.records import ConnectorTaskId
-from connect_share.state.config_state import RestartRequest, SessionKey, TargetState
+from connect_share.state.config_state import TargetState
 
 
 def connector_config_record(connector: str, config: Mapping[str, str | None]) -> tuple[bytes, bytes]:
@@ -35,24 +34,3 @@ def target_state_record(connector: str, state: TargetState) -> tuple[bytes, byte
 def task_count_record(connector: str, tasks: int) -> tuple[bytes, bytes]:
     """Return key and value of a task count (fencing of exactly-once source tasks)."""
     return ConfigKey.TASK_COUNT.key(connector), dumps({"task-count": tasks})
-
-
-def session_key_record(session_key: SessionKey) -> tuple[bytes, bytes]:
-    """Return key and value of a session key (a secret)."""
-    value = {
-        "key": base64.b64encode(session_key.key).decode("ascii"),
-        "algorithm": session_key.algorithm,
-        "creation-timestamp": session_key.creation_timestamp_ms,
-    }
-    return ConfigKey.SESSION_KEY.prefix, dumps(value)
-
-
-def restart_request_record(request: RestartRequest) -> tuple[bytes, bytes]:
-    """Return key and value of a restart request."""
-    value = {"include-tasks": request.include_tasks, "only-failed": request.only_failed}
-    return ConfigKey.RESTART.key(request.connector), dumps(value)
-
-
-def logger_level_record(namespace: str, level: str) -> tuple[bytes, bytes]:
-    """Return key and value of a cluster-wide log level."""
-    return ConfigKey.LOGGER_LEVEL.key(namespace), dumps({"level": level})

@@ -12,9 +12,11 @@ Source: the schemas of ``KafkaConfigBackingStore`` and ``KafkaStatusBackingStore
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from connect_share.connect_json import dumps
 from connect_share.errors import ValueFormatError
 from connect_share.keys import ConfigKey, StatusKey
 from connect_share.records import ConnectorTaskId
@@ -56,11 +58,6 @@ def task_config_records(connector: str, configs: Iterable[Mapping[str, str | Non
     return records
 
 
-def task_commit_record(connector: str, tasks: int) -> Pair:
-    """Return key and value of a commit of task configurations."""
-    return config_records.task_commit_record(connector, tasks)
-
-
 def target_state_record(connector: str, state: TargetState) -> Pair:
     """Return key and value of a target state."""
     _require_name(connector)
@@ -82,14 +79,19 @@ def task_count_record(connector: str, tasks: int) -> Pair:
 
 
 def session_key_record(session_key: SessionKey) -> Pair:
-    """Return key and value of a session key."""
+    """Return key and value of a session key (a secret)."""
     _require_kind(session_key, SessionKey, "the session key")
     _require_kind(session_key.key, bytes, "'key' of the session key")
     if not session_key.key:
         raise ValueFormatError("'key' of the session key is empty")
     _require_text(session_key.algorithm, "'algorithm' of the session key")
     _require_time(session_key.creation_timestamp_ms, "'creation_timestamp_ms' of the session key")
-    return config_records.session_key_record(session_key)
+    value = {
+        "key": base64.b64encode(session_key.key).decode("ascii"),
+        "algorithm": session_key.algorithm,
+        "creation-timestamp": session_key.creation_timestamp_ms,
+    }
+    return ConfigKey.SESSION_KEY.prefix, dumps(value)
 
 
 def restart_request_record(request: RestartRequest) -> Pair:
@@ -98,14 +100,15 @@ def restart_request_record(request: RestartRequest) -> Pair:
     _require_name(request.connector)
     for name, flag in (("only_failed", request.only_failed), ("include_tasks", request.include_tasks)):
         _require_kind(flag, bool, f"{name!r} of the restart request for connector {shown(request.connector)}")
-    return config_records.restart_request_record(request)
+    value = {"include-tasks": request.include_tasks, "only-failed": request.only_failed}
+    return ConfigKey.RESTART.key(request.connector), dumps(value)
 
 
 def logger_level_record(namespace: str, level: str) -> Pair:
     """Return key and value of a cluster-wide log level."""
     _require_text(namespace, "the name of a logger")
     _require_text(level, f"the level of logger {shown(namespace)}")
-    return config_records.logger_level_record(namespace, level)
+    return ConfigKey.LOGGER_LEVEL.key(namespace), dumps({"level": level})
 
 
 def status_record(status: ConnectorStatus | TaskStatus | TopicStatus) -> tuple[bytes, bytes | None]:

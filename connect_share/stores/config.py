@@ -32,6 +32,7 @@ from connect_share.state import (
     RestartRequest,
     SessionKey,
     TargetState,
+    task_commit_record,
 )
 from connect_share.state import writable as wire
 from connect_share.stores.config_listener import ConfigUpdateListener, notify
@@ -187,7 +188,7 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
             self._log.read_to_end(budget.remaining_s())
         if tasks:
             self._read_back(what, self._write_privileged(what, tasks, budget), budget)
-        commit = [wire.task_commit_record(connector, len(tasks))]
+        commit = [task_commit_record(connector, len(tasks))]
         self._read_back(what, self._write_privileged(what, commit, budget), budget)
 
     def remove_task_configs(self, connector: str) -> None:

@@ -21,6 +21,7 @@ from connect_share.state import (
     TargetState,
     TaskStatus,
     TopicStatus,
+    task_commit_record,
     writable,
 )
 from connect_share.stores.config import KafkaConfigBackingStore
@@ -161,7 +162,7 @@ def test_configurations_are_read_back_as_they_were_given(
         writable.connector_config_record(name, properties),
         writable.target_state_record(name, target),
         *writable.task_config_records(name, tasks),
-        writable.task_commit_record(name, len(tasks)),
+        task_commit_record(name, len(tasks)),
         writable.task_count_record(name, count),
     ]
     for offset, (key, value) in enumerate(records):
