@@ -15,6 +15,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
+from functools import cache, partial
 from pathlib import Path
 from typing import Final
 
@@ -28,9 +29,8 @@ from spark_jobs.startup import latency, resume
 from spark_jobs.startup.contenders import missing_contenders
 from spark_jobs.startup.goals import Goal, goals
 from spark_jobs.startup.report import startup_table, write_report
-from spark_jobs.startup.result import StartupResult
 from spark_jobs.startup.scenarios import CONTENDERS, PLANS, SUITES, chosen
-from spark_jobs.startup.suite import Suite, SuiteRequest
+from spark_jobs.startup.suite import Suite
 
 _ROUNDS: Final = {"full": 5, "quick": 2, "kip": 5}
 _PUTS: Final = {"full": latency.PUTS, "quick": 40, "kip": latency.PUTS}
@@ -51,40 +51,35 @@ def _body(options: argparse.Namespace) -> int:
     if rounds < 1 or puts < 1:
         raise ConfigError("--rounds and --puts have to be at least 1")
     missing = {name: why for name, why in missing_contenders().items() if name in options.contenders}
-    request = SuiteRequest(
-        plans=chosen(options.suite, options.scenarios),
-        contenders=options.contenders - missing.keys(),
-        rounds=rounds,
-        storms=() if options.no_storm else options.storm or _STORMS[options.suite],
-        puts=0 if options.no_latency else puts,
-        settle_s=_SETTLE_S if options.embedded else _SETTLE_ELSEWHERE_S,
-    )
+    plans = chosen(options.suite, options.scenarios)
     if options.again and options.result is not None:
         options.result.unlink(missing_ok=True)
     before = resume.load(options.result, describe_machine(), resume.versions())
-    before = before.model_copy(update={"missing": missing})
-
-    def keep(result: StartupResult) -> None:
-        if options.result is not None:
-            resume.save(options.result, result)
-
     with ExitStack() as stack:
         progress = stack.enter_context(ProgressLine(sys.stderr))
         folder = run_folder("benchmark")
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
-        brokers: list[str] = [options.bootstrap_servers] if options.bootstrap_servers else []
 
+        @cache
         def servers() -> str:
             # A broker is started when one is first needed.
-            if not brokers:
-                brokers.append(stack.enter_context(LocalBroker("bench", properties=_BROKER)).bootstrap_servers)
-            return brokers[0]
+            given: str | None = options.bootstrap_servers
+            return given or stack.enter_context(LocalBroker("bench", properties=_BROKER)).bootstrap_servers
 
-        def say(text: str) -> None:
-            print(text, file=sys.stderr, flush=True)
-
-        suite = Suite(request, before, keep=keep, bootstrap_servers=servers, folder=folder, progress=progress, say=say)
-        result = suite.run()
+        result = Suite(
+            plans,
+            options.contenders - missing.keys(),
+            rounds,
+            servers,
+            folder,
+            progress,
+            before.model_copy(update={"missing": missing}),
+            options.result,
+            storms=() if options.no_storm else options.storm or _STORMS[options.suite],
+            puts=0 if options.no_latency else puts,
+            settle_s=_SETTLE_S if options.embedded else _SETTLE_ELSEWHERE_S,
+            say=partial(print, file=sys.stderr, flush=True),
+        ).run()
     if options.report is not None:
         for path in write_report(result, options.report):
             print(f"wrote {path}", file=sys.stderr)

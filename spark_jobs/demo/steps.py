@@ -26,7 +26,7 @@ from spark_jobs.demo.views import GroupComparison, compare_views, view_from_stor
 from spark_jobs.demo.workers import Captured
 from spark_jobs.startup.result import StartupResult, Warmth
 from spark_jobs.startup.scenarios import chosen
-from spark_jobs.startup.suite import Suite, SuiteRequest
+from spark_jobs.startup.suite import Suite
 from spark_jobs.verify_plan import verify_engine
 
 _TITLES: Final[Mapping[tuple[str, Warmth], str]] = {
@@ -35,14 +35,6 @@ _TITLES: Final[Mapping[tuple[str, Warmth], str]] = {
     ("python", "cold"): "Python stores, first start",
     ("python", "warm"): "Python stores, later starts",
 }
-_REQUEST: Final = SuiteRequest(
-    plans=chosen("kip", None),
-    contenders=frozenset(("python", "java")),
-    rounds=2,
-    storms=(),
-    puts=0,
-    settle_s=0.0,
-)
 
 
 def make_plan(captured: Sequence[Captured], plan_file: Path) -> MigrationPlan:
@@ -141,9 +133,8 @@ def run_benchmark(bootstrap_servers: str, folder: Path) -> Benchmark:
         ConnectShareError: a part of the benchmark failed.
     """
     with ProgressLine(sys.stderr) as progress:
-        suite = Suite(
-            _REQUEST, StartupResult(), bootstrap_servers=lambda: bootstrap_servers, folder=folder, progress=progress
-        )
+        contenders = frozenset(("python", "java"))
+        suite = Suite(chosen("kip", None), contenders, 2, lambda: bootstrap_servers, folder, progress)
         return benchmark_of(suite.run())
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,10 +12,10 @@ from spark_jobs.startup.view import (
     OURS,
     STORES,
     MeasuredScenario,
-    drawable,
+    measured_latencies,
     measured_scenarios,
+    measured_storms,
     predictions,
-    spread,
 )
 from spark_jobs.units import ratio, size
 
@@ -46,80 +46,43 @@ class Goal:
     met: bool | None
 
 
-_BESIDE_OURS: Final[Sequence[tuple[str, str, str, Warmth, float]]] = (
-    ("KIP's workload, cold: time of Java's stores beside ours", KIP, "java", "cold", 20),
-    (
-        "KIP's workload, warm: time of Java's stores on the same prefixed topics beside ours",
-        KIP,
-        "java-foreign",
-        "warm",
-        5,
-    ),
-    ("KIP's workload: time of kcat, one topic after another, beside our cold start", KIP, "kcat", "cold", 1),
-    ("1,000 groups, warm: time of Java's stores on plain keys beside ours", LARGE, "java", "warm", 7),
-)
-"""Sentence, scenario, contender, warmth, and how many times our time it has to take at least."""
+_JAR: Final = "1,000 groups, warm: time of our stores beside Java's with the sharing jar"
+_SHORT: Final = "1,000 groups, cold: time of a full read beside a start from a checkpoint with 1 % new records"
+_FOREIGN: Final = "KIP's workload, warm: time of Java's stores on the same prefixed topics beside ours"
+_KCAT: Final = "KIP's workload: time of kcat, one topic after another, beside our cold start"
+_RATIOS: Final[Mapping[str, tuple[str, Warmth, str, str, str, float]]] = {
+    "KIP's workload, cold: time of Java's stores beside ours": (KIP, "cold", "java", OURS, "at least", 20),
+    _FOREIGN: (KIP, "warm", "java-foreign", OURS, "at least", 5),
+    _KCAT: (KIP, "cold", "kcat", OURS, "at least", 1),
+    "1,000 groups, warm: time of Java's stores on plain keys beside ours": (LARGE, "warm", "java", OURS, "at least", 7),
+    _JAR: (LARGE, "warm", OURS, "java-jar", "at most", 1.5),
+    _SHORT: (LARGE, "cold", OURS, "python-checkpoint", "at least", 10),
+}
+"""Scenario, warmth and contenders by sentence, and how many times the second one's time the first one's has to be."""
 
 
 def goals(result: StartupResult) -> list[Goal]:
     """Return every goal, judged as far as it was measured."""
     scenarios = measured_scenarios(result)
-
-    def start(scenario: str, contender: str, warmth: Warmth) -> float | None:
-        found = scenarios[scenario].find(contender, warmth) if scenario in scenarios else None
-        return None if found is None else found.total.median
-
-    return [
-        *(
-            _ratio_goal(
-                sentence,
-                start(scenario, contender, warmth),
-                start(scenario, OURS, warmth),
-                least=least,
-                missing=result.missing.get(contender),
-            )
-            for sentence, scenario, contender, warmth, least in _BESIDE_OURS
-        ),
-        _ratio_goal(
-            "1,000 groups, warm: time of our stores beside Java's with the sharing jar",
-            start(LARGE, OURS, "warm"),
-            start(LARGE, "java-jar", "warm"),
-            most=1.5,
-            missing=result.missing.get("java-jar"),
-        ),
-        _ratio_goal(
-            "1,000 groups, cold: time of a full read beside a start from a checkpoint with 1 % new records",
-            start(LARGE, OURS, "cold"),
-            start(LARGE, "python-checkpoint", "cold"),
-            least=10,
-            missing=result.missing.get("python-checkpoint"),
-        ),
-        _memory(scenarios),
-        *_storm(result),
-        _model(result),
-        *_latencies(result),
-    ]
+    found = []
+    for sentence, (name, warmth, first, second, bound, mark) in _RATIOS.items():
+        starts = [scenarios[name].find(each, warmth) for each in (first, second)] if name in scenarios else []
+        medians = [each.total.median for each in starts if each is not None]
+        times = medians[0] / medians[1] if len(medians) == 2 else None
+        missing = result.missing.get(first) or result.missing.get(second)
+        found.append(_ratio_goal(sentence, times, bound, mark, missing))
+    return [*found, _memory(scenarios), *_storm(result), _model(result), *_latencies(result)]
 
 
 def _not_measured(sentence: str, target: str, why: str | None = None) -> Goal:
     return Goal(sentence, target, why or "not measured", None)
 
 
-def _ratio_goal(
-    sentence: str,
-    first: float | None,
-    second: float | None,
-    *,
-    least: float = 0.0,
-    most: float | None = None,
-    missing: str | None = None,
-) -> Goal:
-    """Return a goal of how many times the second value the first one is."""
-    target = f"at least {least:g} times" if most is None else f"at most {most:g} times"
-    if first is None or second is None:
+def _ratio_goal(sentence: str, times: float | None, bound: str, mark: float, missing: str | None = None) -> Goal:
+    target = f"{bound} {mark:g} times"
+    if times is None:
         return _not_measured(sentence, target, missing)
-    times = first / second
-    return Goal(sentence, target, f"{ratio(times)} times", times >= least if most is None else times <= most)
+    return Goal(sentence, target, f"{ratio(times)} times", times >= mark if bound == "at least" else times <= mark)
 
 
 def _memory(scenarios: Mapping[str, MeasuredScenario]) -> Goal:
@@ -134,19 +97,14 @@ def _memory(scenarios: Mapping[str, MeasuredScenario]) -> Goal:
 
 def _storm(result: StartupResult) -> list[Goal]:
     """Return the goals of the storms of the size that counts, side by side and one after another."""
-    storms = [each for each in result.storms if each.starts == STORM_STARTS and drawable(each.wall_seconds)]
-    alone = {each.scenario: each.wall_seconds for each in storms if each.at_once == 1}
-    found = [each for each in storms if each.at_once > 1 and each.scenario in alone]
+    storms = [each for group in measured_storms(result) for each in group if each.storm.starts == STORM_STARTS]
+    found = [(each.times, each.storm.failed) for each in storms if each.times is not None]
     sentence = f"storm of {STORM_STARTS} starts: those that fail"
-    times = _ratio_goal(
-        f"storm of {STORM_STARTS} starts: time side by side beside that of one after another",
-        max((each.wall_seconds / alone[each.scenario] for each in found), default=None),
-        1.0,
-        most=1.3,
-    )
+    slower = f"storm of {STORM_STARTS} starts: time side by side beside that of one after another"
+    times = _ratio_goal(slower, max((times for times, _ in found), default=None), "at most", 1.3)
     if not found:
         return [times, _not_measured(sentence, "none")]
-    failed = sum(each.failed for each in found)
+    failed = sum(each for _, each in found)
     return [times, Goal(sentence, "none", str(failed or "none"), failed == 0)]
 
 
@@ -161,28 +119,18 @@ def _model(result: StartupResult) -> Goal:
 
 
 def _latencies(result: StartupResult) -> Iterator[Goal]:
-    def p50(contender: str, store: str, *, alone: bool) -> float | None:
-        found = spread(
-            value
-            for each in result.latencies
-            if (each.contender, each.store) == (contender, store)
-            and (each.groups == 1 if alone else each.groups >= MANY_GROUPS)
-            for value in each.seconds
-        )
-        return None if found is None else found.median
-
+    ours = [each for each in measured_latencies(result) if each.latency.contender == OURS]
     for store in STORES:
-        yield _ratio_goal(
-            f"put to read-back of the {store} store, p50: ours beside Java's",
-            p50(OURS, store, alone=True),
-            p50("java", store, alone=True),
-            most=1,
-            missing=result.missing.get("java"),
-        )
+        alone = [each.beside_java for each in ours if (each.latency.store, each.latency.groups) == (store, 1)]
+        sentence = f"put to read-back of the {store} store, p50: ours beside Java's"
+        yield _ratio_goal(sentence, next(iter(alone), None), "at most", 1, result.missing.get("java"))
     for store in STORES:
-        yield _ratio_goal(
-            f"put to read-back of the {store} store, p50: {MANY_GROUPS} groups that write, beside one group alone",
-            p50(OURS, store, alone=False),
-            p50(OURS, store, alone=True),
-            most=1.5,
+        many = [
+            each.beside_one_group
+            for each in ours
+            if each.latency.store == store and each.latency.groups >= MANY_GROUPS and each.beside_one_group is not None
+        ]
+        sentence = (
+            f"put to read-back of the {store} store, p50: {MANY_GROUPS} groups that write, beside one group alone"
         )
+        yield _ratio_goal(sentence, max(many, default=None), "at most", 1.5)

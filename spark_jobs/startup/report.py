@@ -54,7 +54,7 @@ def report_values(result: StartupResult) -> dict[str, Any]:
         "result": result,
         "goals": goals(result),
         "cards": list(ratio_cards(kip, large)),
-        "sentences": list(sentences(result, scenarios, grown, storms, latencies)),
+        "sentences": list(sentences(scenarios, grown, storms, latencies)),
         "kip": kip,
         "growths": grown,
         "model_cards": model_cards(result.model, predicted=bool(result.predictions)) if result.model else [],

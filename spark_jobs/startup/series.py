@@ -139,19 +139,6 @@ def growths(result: StartupResult, scenarios: Mapping[str, MeasuredScenario]) ->
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
-    """One contender without a setting and with it."""
-
-    without: Measured
-    having: Measured
-
-    @property
-    def times(self) -> float:
-        """The ratio of a start with the setting to one without."""
-        return self.having.total.median / self.without.total.median
-
-
-@dataclass(frozen=True, slots=True)
 class Contrast:
     """Two scenarios that differ in one setting; the title names both sides."""
 
@@ -160,10 +147,10 @@ class Contrast:
     having: MeasuredScenario
 
     @property
-    def pairs(self) -> list[Pair]:
-        """The contenders that were measured on both."""
+    def pairs(self) -> list[tuple[Measured, Measured]]:
+        """The starts of the contenders that were measured on both, without the setting and with it."""
         others = ((each, self.having.find(each.contender, each.warmth)) for each in self.without.starts)
-        return [Pair(each, other) for each, other in others if other is not None]
+        return [(each, other) for each, other in others if other is not None]
 
 
 _SETTINGS: Final[Mapping[str, tuple[object, str]]] = {

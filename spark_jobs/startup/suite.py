@@ -6,7 +6,7 @@ import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -27,45 +27,34 @@ from spark_jobs.startup.storm import AT_ONCE, Storms
 MASTER: Final = f"local[{AT_ONCE},3]"
 
 
-@dataclass(frozen=True, slots=True)
-class SuiteRequest:
-    """Everything that is to be measured.
-
-    Attributes:
-        contenders: on every scenario those of its own list that are named here.
-        storms: numbers of starts; on the first scenario with shared topics.
-        puts: into each store; 0: no latencies.
-        settle_s: how long a compacted topic has to stay as it is to be believed clean.
-    """
-
-    plans: Sequence[Plan]
-    contenders: frozenset[str]
-    rounds: int
-    storms: Sequence[int]
-    puts: int
-    settle_s: float
-
-
 @dataclass
 class Suite:
     """Measures, and keeps the result.
 
     Attributes:
-        request: what to measure.
-        result: what there is already, and then all.
+        contenders: on every scenario those of its own list that are named here.
         bootstrap_servers: of the cluster; topics of its own are made there and deleted.
         folder: for worker files.
         progress: reports how far it is.
-        keep: called with the result after each part.
+        result: what there is already, and then all.
+        file: is written after each part.
+        storms: numbers of starts; on the first scenario with shared topics.
+        puts: into each store; 0: no latencies.
+        settle_s: how long a compacted topic has to stay as it is to be believed clean.
         say: called with a line about each finished part.
     """
 
-    request: SuiteRequest
-    result: StartupResult
+    plans: Sequence[Plan]
+    contenders: frozenset[str]
+    rounds: int
     bootstrap_servers: Callable[[], str]
     folder: Path
     progress: Progress
-    keep: Callable[[StartupResult], None] = lambda _: None
+    result: StartupResult = field(default_factory=StartupResult)
+    file: Path | None = None
+    storms: Sequence[int] = ()
+    puts: int = 0
+    settle_s: float = 0.0
     say: Callable[[str], None] = lambda _: None
 
     def __post_init__(self) -> None:
@@ -77,21 +66,20 @@ class Suite:
         Raises:
             ConnectShareError: a part failed; those before it are kept.
         """
-        request = self.request
         with ExitStack() as stack:
             # Idle, the one Spark session of a run costs the starts nothing. It is made when it is first needed.
             spark = cache(lambda: stack.enter_context(spark_session("connect-share benchmark_startup", master=MASTER)))
-            shared = next((plan for plan in request.plans if plan.scenario.shared), None)
-            for plan in request.plans:
-                self._measure(plan, request.storms if plan is shared else (), spark)
-        contenders = [each for each in latency.CONTENDERS if each in request.contenders]
-        if request.puts and not resume.has_latencies(self.result, contenders, latency.GROUPS, request.puts):
+            shared = next((plan for plan in self.plans if plan.scenario.shared), None)
+            for plan in self.plans:
+                self._measure(plan, self.storms if plan is shared else (), spark)
+        contenders = [each for each in latency.CONTENDERS if each in self.contenders]
+        if self.puts and not resume.has_latencies(self.result, contenders, latency.GROUPS, self.puts):
             with self._timed("latency"):
                 found = latency.measure_latency(
                     self.folder,
                     self.bootstrap_servers(),
                     f"{self._prefix}-latency",
-                    puts=request.puts,
+                    puts=self.puts,
                     contenders=contenders,
                     progress=self.progress,
                 )
@@ -102,13 +90,14 @@ class Suite:
 
     def _keep(self, result: StartupResult) -> None:
         self.result = result.model_copy(update={"measured_at_ms": int(time.time() * 1e3)})
-        self.keep(self.result)
+        if self.file is not None:
+            resume.save(self.file, self.result)
 
     def _measure(self, plan: Plan, starts_at_once: Sequence[int], spark: Callable[[], SparkSession]) -> None:
         """Measure the starts and the storms of a scenario."""
-        scenario, request = plan.scenario, self.request
-        contenders = [contender for contender in plan.contenders if contender in request.contenders]
-        has_starts = resume.has_starts(self.result, scenario, contenders, request.rounds)
+        scenario = plan.scenario
+        contenders = [contender for contender in plan.contenders if contender in self.contenders]
+        has_starts = resume.has_starts(self.result, scenario, contenders, self.rounds)
         storms = [
             (starts, at_once)
             for starts, at_once in itertools.product(starts_at_once, (1, AT_ONCE))
@@ -122,10 +111,10 @@ class Suite:
         missing = [] if has_starts else contenders
         with (
             self._timed(scenario.name),
-            filled(spark(), plan, files, missing, settle_s=request.settle_s, progress=self.progress),
+            filled(spark(), plan, files, missing, settle_s=self.settle_s, progress=self.progress),
         ):
             if not has_starts:
-                starts = measure(plan, files, contenders, request.rounds, self.progress)
+                starts = measure(plan, files, contenders, self.rounds, self.progress)
                 self._keep(resume.with_starts(self.result, scenario, starts))
             if storms and spark().sparkContext.master != MASTER:
                 raise ConfigError(

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from connect_share.startup import EARLY_BYTES, EARLY_RECORDS, CostModel
-from spark_jobs.startup.result import StartupResult, Warmth
+from spark_jobs.startup.result import Warmth
 from spark_jobs.startup.series import Growth
-from spark_jobs.startup.view import KIP, OURS, MeasuredLatency, MeasuredScenario, MeasuredStorm, look_of
+from spark_jobs.startup.view import KIP, OURS, MeasuredLatency, MeasuredScenario, MeasuredStorm
 from spark_jobs.units import duration, listed, percent, ratio, size
 
 _ON_KIP: Final[tuple[tuple[str, Warmth], ...]] = (("java", "cold"), ("java-foreign", "warm"), ("kcat", "cold"))
@@ -40,8 +40,8 @@ def ratio_cards(kip: MeasuredScenario | None, large: MeasuredScenario | None) ->
         )
 
 
-def _prices(model: CostModel) -> list[Card]:
-    """Return what the cost model charges beside the fixed time."""
+def model_cards(model: CostModel, *, predicted: bool) -> list[Card]:
+    """Return the prices of the cost model."""
     prices = [
         (model.per_record_s, "a record", "own or foreign"),
         (model.per_early_record_s, "more", f"for each of the first {EARLY_RECORDS:,}"),
@@ -49,17 +49,12 @@ def _prices(model: CostModel) -> list[Card]:
         (model.per_early_byte_s, "more", f"for each of the first {size(EARLY_BYTES)}"),
         (model.per_own_record_s, "an own record", "parsed and folded"),
     ]
-    return [Card(duration(seconds), what, detail) for seconds, what, detail in prices if seconds or what != "more"]
-
-
-def model_cards(model: CostModel, *, predicted: bool) -> list[Card]:
-    """Return the prices of the cost model."""
+    cards = [Card(duration(seconds), what, detail) for seconds, what, detail in prices if seconds or what != "more"]
     error = Card(f"± {percent(model.error)}", "largest error", "of a size predicted from the others")
-    return [Card(duration(model.fixed_s), "fixed"), *_prices(model), *([error] if predicted else [])]
+    return [Card(duration(model.fixed_s), "fixed"), *cards, *([error] if predicted else [])]
 
 
 def sentences(
-    result: StartupResult,
     scenarios: dict[str, MeasuredScenario],
     growths: list[Growth],
     storms: list[list[MeasuredStorm]],
@@ -70,8 +65,6 @@ def sentences(
         yield from _on_kip(scenarios[KIP])
     if grown := [sentence for growth in growths if (sentence := _grown(growth))]:
         yield f"Our start grows {listed(grown)}."
-    if result.model is not None:
-        yield _model(result.model, predicted=bool(result.predictions))
     together = [
         f"{storm.storm.starts:,} {storm.label} {ratio(storm.times)} times ({storm.storm.failed or 'none'} failed)"
         for *_, storm in storms
@@ -95,12 +88,6 @@ def _on_kip(kip: MeasuredScenario) -> Iterator[str]:
             f"On the KIP's workload our three stores are ready after {listed(ours)}; "
             "the KIP gives about 500 ms for the config topic alone."
         )
-    others: dict[str, list[str]] = {}
-    for each in kip.starts:
-        if each.contender != OURS and each.times is not None:
-            others.setdefault(look_of(each.contender).label, []).append(f"{ratio(each.times)} {each.warmth}")
-    if others:
-        yield f"Times as long as our start there: {'; '.join(f'{name} {listed(each)}' for name, each in others.items())}."
 
 
 def _grown(growth: Growth) -> str:
@@ -110,13 +97,3 @@ def _grown(growth: Growth) -> str:
     (first_x, first), (last_x, last) = ends
     between = f"{first_x:,.0f} and {last_x:,.0f} {growth.dimension.unit}"
     return f"from {duration(first.median)} to {duration(last.median)} between {between}"
-
-
-def _model(model: CostModel, *, predicted: bool) -> str:
-    prices = [
-        " ".join((each.figure, {"an own record": "a record of the group's own"}.get(each.what, each.what)))
-        + (f" {each.detail}" if each.what == "more" else "")
-        for each in _prices(model)
-    ]
-    tested = f"; each size was predicted from the others within {percent(model.error)}" if predicted else ""
-    return f"A start costs {duration(model.fixed_s)}, and {listed(prices)}{tested}."
