@@ -1,4 +1,4 @@
-"""Entry point of ``connect-share-migrate``."""
+"""Entry point and grammar of ``connect-share-migrate``."""
 
 from __future__ import annotations
 
@@ -6,18 +6,20 @@ import argparse
 import shlex
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Final
 
-from connect_share.console import Output, run_program
+from connect_share.console import EXIT_CODES, Parser, add_version, run_program, seconds
 from connect_share.errors import ConnectShareError
 from migrator.cli.apply import apply_command, resume_command
-from migrator.cli.arguments import build_parser
 from migrator.cli.cutover import cutover_command, rollback_command
 from migrator.cli.plan import plan_command
 from migrator.cli.restore import restore_command
 from migrator.cli.seal import seal_command, unseal_command
 from migrator.cli.survey import survey_command
 from migrator.cli.verify import verify_command
+from migrator.cutover.cutover import TIMEOUT_S
 from migrator.facts.manifest import Manifest, MigrationStatus, manifest_path
 
 _COMMANDS: Final[dict[str, Callable[..., int]]] = {
@@ -33,21 +35,31 @@ _COMMANDS: Final[dict[str, Callable[..., int]]] = {
     "verify": verify_command,
 }
 _READ_ONLY: Final = ("survey", "plan", "verify")
+_EXAMPLES: Final = """examples:
+  connect-share-migrate survey --source-worker-config orders.properties billing.properties
+  connect-share-migrate survey --source-worker-config orders.properties \\
+      --destination-worker-config orders-shared.properties
+  connect-share-migrate plan --source-worker-config orders.properties \\
+      --destination-worker-config orders-shared.properties -o move.json
+  connect-share-migrate apply move.json          # resume move.json goes on after a kill
+  connect-share-migrate verify move.json --output json
+  connect-share-migrate cutover move.json        # then start the new workers
+  connect-share-migrate rollback move.json --dry-run
+
+Worker files say the direction: sharing enabled means keys with the group's prefix,
+disabled means plain keys.
+"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; gives the exit code, see ``--help``."""
     return run_program(
-        build_parser(),
+        _parser(),
         argv,
-        _run,
+        lambda arguments, _: _COMMANDS[arguments.command](arguments),
         command=lambda arguments: str(arguments.command),
         after_interruption=_after_interruption,
     )
-
-
-def _run(arguments: argparse.Namespace, _: Output) -> int:
-    return _COMMANDS[arguments.command](arguments)
 
 
 def _after_interruption(arguments: argparse.Namespace) -> str:
@@ -67,6 +79,193 @@ def _after_interruption(arguments: argparse.Namespace) -> str:
         return f"nothing was copied; {command} begins again"
     verb = "resume" if status is MigrationStatus.PLANNED else "verify"
     return f"what was copied so far stays; next: connect-share-migrate {verb} {shlex.quote(str(arguments.plan))}"
+
+
+def _parser() -> argparse.ArgumentParser:
+    """Return the parser of the whole command line."""
+    parser = Parser(
+        prog="connect-share-migrate",
+        description="Move the state of Kafka Connect clusters between dedicated and shared internal topics.",
+        epilog=f"{_EXAMPLES}\n{EXIT_CODES}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_version(parser)
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    _add_survey(commands.add_parser("survey", help="facts before a plan: topics, groups, what a move would meet"))
+    _add_plan(commands.add_parser("plan", help="check and write down what is to be done; writes nothing to Kafka"))
+    _add_apply(commands.add_parser("apply", help="carry out a plan"))
+    _add_resume(commands.add_parser("resume", help="continue an apply that was interrupted"))
+    _add_cutover(commands.add_parser("cutover", help="copy what is left, verify, fence and seal the old side"))
+    rollback = commands.add_parser("rollback", help="remove what a plan has written")
+    _add_undo(rollback, stays="that stays", shown="removed")
+    _add_verify(commands.add_parser("verify", help="compare the state on both sides; exit 1 on a difference"))
+    _add_seal(commands.add_parser("seal", help="seal the old side only, for example after a forgotten cutover"))
+    unseal = commands.add_parser("unseal", help="put the target states back at the old side; the copies stay")
+    _add_undo(unseal, stays="the copies stay", shown="done")
+    _add_restore(commands.add_parser("restore", help="put back what a backup holds, whole or one connector"))
+    return parser
+
+
+def _add_plan_file(parser: argparse.ArgumentParser, *, engine: bool = False) -> None:
+    parser.add_argument("plan", metavar="PLAN", type=Path)
+    if engine:
+        parser.add_argument("--engine", choices=("local", "spark"), default="local")
+
+
+def _add_output(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--output", choices=("text", "json"), default="text", help="form of the result")
+
+
+def _add_outputs(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--evidence", metavar="DIR", type=Path, help="folder for the evidence; default: <plan>.evidence beside the plan"
+    )
+    _add_output(parser)
+
+
+def _add_yes(parser: argparse.ArgumentParser, *, dry_run: str) -> None:
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument("--dry-run", action="store_true", help=dry_run)
+
+
+def _add_files(parser: argparse.ArgumentParser, *, destination_required: bool = True) -> None:
+    parser.add_argument(
+        "--source-worker-config",
+        dest="sources",
+        metavar="FILE",
+        type=Path,
+        nargs="+",
+        action="extend",
+        required=True,
+        help="worker file of a cluster that is moved; may be repeated",
+    )
+    parser.add_argument(
+        "--destination-worker-config",
+        dest="destinations",
+        metavar="FILE",
+        type=Path,
+        nargs="+",
+        action="extend",
+        default=None if destination_required else [],
+        required=destination_required,
+        help="worker file of where it goes: one for all sources, or one for each in the same order",
+    )
+
+
+def _add_survey(parser: argparse.ArgumentParser) -> None:
+    _add_files(parser, destination_required=False)
+    parser.add_argument(
+        "--timeout", type=seconds, default=30.0, metavar="SECONDS", help="longest wait for each answer of a cluster"
+    )
+    _add_output(parser)
+
+
+def _add_plan(parser: argparse.ArgumentParser) -> None:
+    _add_files(parser)
+    parser.add_argument("-o", "--plan", dest="plan", metavar="PLAN", type=Path, help="the plan file to write")
+    parser.add_argument("--job", metavar="NAME", help="move this connector only, to the destination file's group")
+    parser.add_argument(
+        "--assign",
+        metavar="FILE",
+        type=Path,
+        help='for clusters that share plain keys by accident: JSON, {"group.id": ["connector", ...], ...}',
+    )
+    parser.add_argument("--merge", action="store_true", help="let several sources become one group")
+    parser.add_argument(
+        "--mode",
+        choices=("mirror", "state"),
+        default="mirror",
+        help="mirror: record for record; state: the current state only, in Connect's own order",
+    )
+    parser.add_argument("--follow", action="store_true", help="the sources' workers may be alive until the cut-over")
+    parser.add_argument("--dry-run", action="store_true", help="show the plan, write no file")
+    _add_output(parser)
+
+
+def _add_apply(parser: argparse.ArgumentParser) -> None:
+    _add_plan_file(parser, engine=True)
+    parser.add_argument("--follow", action="store_true", help="mirror until Ctrl-C or the cut-over")
+    parser.add_argument(
+        "--isolation-proof",
+        action="store_true",
+        help="first note the records of other groups at the destination, for verify --isolation",
+    )
+    parser.add_argument("--no-backup", action="store_true", help="write no backup first: nothing can be restored then")
+    _add_yes(parser, dry_run="check everything, write nothing")
+    _add_outputs(parser)
+
+
+def _add_resume(parser: argparse.ArgumentParser) -> None:
+    _add_plan_file(parser, engine=True)
+    parser.add_argument("--yes", action="store_true", help="as for apply, which has asked: resume asks nothing")
+    _add_outputs(parser)
+
+
+def _add_cutover(parser: argparse.ArgumentParser) -> None:
+    _add_plan_file(parser)
+    parser.add_argument(
+        "--seal",
+        choices=("stop", "remove", "none"),
+        help="stop: every connector at the source gets the target state STOPPED; remove: the originals are removed; "
+        "none. Default: remove if originals and copies are in the same topics, else stop",
+    )
+    parser.add_argument(
+        "--timeout",
+        type=partial(seconds, most=86_400),
+        default=TIMEOUT_S,
+        metavar="SECONDS",
+        help="for copying what is left",
+    )
+    _add_yes(parser, dry_run="show what would be done, write nothing")
+    _add_outputs(parser)
+
+
+def _add_undo(parser: argparse.ArgumentParser, *, stays: str, shown: str) -> None:
+    _add_plan_file(parser)
+    parser.add_argument(
+        "--although-used", action="store_true", help=f"go on although new workers have written; {stays}"
+    )
+    _add_yes(parser, dry_run=f"show what would be {shown}, write nothing")
+    _add_outputs(parser)
+
+
+def _add_verify(parser: argparse.ArgumentParser) -> None:
+    _add_plan_file(parser, engine=True)
+    parser.add_argument(
+        "--isolation",
+        action="store_true",
+        help="instead: prove that no key of another group was touched; needs apply --isolation-proof",
+    )
+    _add_outputs(parser)
+
+
+def _add_seal(parser: argparse.ArgumentParser) -> None:
+    _add_plan_file(parser)
+    parser.add_argument(
+        "--seal",
+        choices=("stop", "remove"),
+        help="stop: every connector at the source gets the target state STOPPED; remove: the originals are removed. "
+        "Default: as it was sealed before, else as cutover does",
+    )
+    _add_yes(parser, dry_run="show what would be done, write nothing")
+    _add_outputs(parser)
+
+
+def _add_restore(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", type=Path, help="backup that apply has left: <plan>.backup.avro")
+    parser.add_argument(
+        "--destination-worker-config",
+        dest="destination",
+        metavar="FILE",
+        type=Path,
+        required=True,
+        help="worker file of where the records go; sharing enabled there: keys with its group.id as prefix",
+    )
+    parser.add_argument("--connector", metavar="NAME", help="this connector only; names are exact")
+    parser.add_argument("--from-group", metavar="GROUP", help="restore the records of this group of the backup")
+    parser.add_argument("--from-plain", action="store_true", help="restore the records with plain keys")
+    _add_yes(parser, dry_run="show what would change, write nothing")
+    _add_output(parser)
 
 
 if __name__ == "__main__":

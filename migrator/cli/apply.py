@@ -15,7 +15,7 @@ from connect_share.console import Output, ProgressLine
 from connect_share.console.prompt import confirmed
 from migrator.apply.apply import apply_plan, resume_plan
 from migrator.apply.follow import Lag, follow_plan, require_made_to_follow
-from migrator.cli.engines import copy_engine
+from migrator.cli.engines import spark_job
 from migrator.cli.text import NEEDS_YES, plan_lines
 from migrator.facts.manifest import MigrationStatus
 from migrator.facts.migration_run import MigrationRun, locked_run
@@ -43,7 +43,7 @@ def apply_command(arguments: argparse.Namespace) -> int:
                 with ProgressLine(sys.stderr) as progress:
                     apply_plan(
                         run,
-                        engine=copy_engine(arguments.engine, progress),
+                        engine=spark_job("apply_plan").copy_engine(progress) if arguments.engine == "spark" else None,
                         engine_name=arguments.engine,
                         progress=progress,
                         isolation_proof=arguments.isolation_proof,
@@ -63,7 +63,7 @@ def resume_command(arguments: argparse.Namespace) -> int:
         with ProgressLine(sys.stderr) as progress:
             resume_plan(
                 run,
-                engine=copy_engine(arguments.engine, progress),
+                engine=spark_job("apply_plan").copy_engine(progress) if arguments.engine == "spark" else None,
                 engine_name=arguments.engine,
                 progress=progress,
                 two_processes=True,

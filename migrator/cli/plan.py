@@ -14,7 +14,7 @@ from migrator.apply.apply import now_ms
 from migrator.cli.text import plan_lines
 from migrator.errors import AlreadyAppliedError
 from migrator.facts.manifest import manifest_path
-from migrator.plan_files import read_plan_file
+from migrator.plan.plan import read_plan_file
 from migrator.planner.make_plan import make_plan
 from migrator.planner.moves import Intent
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from connect_share.console import Output, ProgressLine
 from migrator.apply.bystander_check import BystanderGroup, BystanderReport, BystanderVerdict, check_bystanders
-from migrator.cli.engines import verify_engine
+from migrator.cli.engines import spark_job
 from migrator.cli.text import verification_lines
 from migrator.facts.migration_run import MigrationRun
 from migrator.report.evidence_folder import evidence_of
@@ -33,7 +33,7 @@ def verify_command(arguments: argparse.Namespace) -> int:
         return _verify_isolation(run, output)
     with evidence_of(run, arguments.evidence, "verify") as evidence:
         with ProgressLine(sys.stderr) as progress:
-            engine = verify_engine(arguments.engine, progress)
+            engine = spark_job("verify_plan").verify_engine(progress) if arguments.engine == "spark" else None
             verification = verify_plan(run, engine=engine, progress=progress, two_processes=True)
         evidence.verification = verification
         if output.is_json:

@@ -13,8 +13,7 @@ from connect_share.records import OffsetRange, TopicType
 from connect_share.state import TargetState
 from migrator.copy.evidence import SliceEvidence
 from migrator.facts.bystanders import TopicBaseline
-from migrator.plan.plan import load_model
-from migrator.plan_files import write_plan_file
+from migrator.plan.plan import load_model, write_plan_file
 
 MANIFEST_FORMAT: Final = "connect-share/migration-manifest/2"
 

@@ -18,8 +18,7 @@ from connect_share.records import TopicType
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
 from migrator.errors import AlreadyAppliedError, PlanFileError, PlanRejectedError
 from migrator.facts.manifest import Manifest, backup_path, manifest_path, mirrored_backup_path
-from migrator.plan.plan import MigrationPlan
-from migrator.plan_files import read_plan_file
+from migrator.plan.plan import MigrationPlan, read_plan_file
 
 _RELEASE_S: Final = 1.0
 """The second process of a run that was killed needs this long to end."""

@@ -13,6 +13,8 @@ from migrator.copy.copy_job import CopyJob
 from migrator.errors import AlreadyAppliedError, DestinationNotEmptyError, PlanFileError, PlanRejectedError
 from migrator.facts.inspection import (
     ExistingTopic,
+    Wanted,
+    key_spaces,
     read_facts,
     refuse_present,
     require_no_live_workers,
@@ -22,7 +24,6 @@ from migrator.facts.inspection import (
     require_source_unchanged,
     require_topic,
 )
-from migrator.facts.live_keys import Wanted, key_spaces
 from migrator.facts.manifest import MigrationStatus
 from migrator.facts.migration_run import MigrationRun
 from migrator.facts.worker_clients import admin_of, client_id_of

@@ -1,1 +1,1 @@
-"""The plan as data, and whose connectors are whose. Pure."""
+"""The plan as data, and its file."""

@@ -13,12 +13,12 @@ from typing import Annotated, Final, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from connect_share import private_file
 from connect_share.errors import InvalidClusterGroupIdError
 from connect_share.keys import ClusterGroupId
 from connect_share.records import OffsetRange, TopicType
 from connect_share.worker_config.client_settings import Isolation
 from migrator.errors import PlanFileError
-from migrator.plan_files import read_plan_file, write_plan_file
 from migrator.transform.rules import PLAIN_KEYS, RULE_VERSION, KeyTransform, SkipReason
 
 PLAN_FORMAT: Final = "connect-share/migration-plan/2"
@@ -234,7 +234,7 @@ class MigrationPlan(_Part):
         Raises:
             PlanFileError: as :meth:`load`.
         """
-        plan, folder = parse_model(cls, text, path, "plan"), path.parent
+        plan, folder = load_model(cls, path, "plan", text), path.parent
         sources = tuple(
             source.model_copy(
                 update={
@@ -299,24 +299,51 @@ def plan_fingerprint(sources: tuple[SourceCluster, ...], mode: str) -> str:
     return f"sha256:{digest.hexdigest()}"
 
 
-def load_model(model: type[Model], path: Path, what: str) -> Model:
-    """Read a JSON file into a pydantic model.
+def load_model(model: type[Model], path: Path, what: str, text: str | None = None) -> Model:
+    """Read a JSON file into a pydantic model; errors name the place in the file, never its content.
+
+    Args:
+        model: of the file.
+        path: of the file.
+        what: it is, for errors.
+        text: of the file, if it was read already.
 
     Raises:
-        PlanFileError: missing, or as :func:`parse_model`.
-    """
-    return parse_model(model, read_plan_file(path, what), path, what)
-
-
-def parse_model(model: type[Model], text: str, path: Path, what: str) -> Model:
-    """Return a pydantic model from the text of a JSON file; errors name the place in the file, never its content.
-
-    Raises:
-        PlanFileError: not JSON, or not of this shape.
+        PlanFileError: missing, not JSON, or not of this shape.
     """
     try:
-        return model.model_validate_json(text)
+        return model.model_validate_json(read_plan_file(path, what) if text is None else text)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"])) or "the top"
         raise PlanFileError(f"{what} {path} is not usable, at {where}: {first['msg']}") from error
+
+
+def write_plan_file(path: Path, text: str) -> None:
+    """Replace ``path`` by ``text`` as one step, mode 0600: a reader sees the old file or the new one.
+
+    Raises:
+        PlanFileError: it cannot be written; what was there before is untouched.
+    """
+    try:
+        private_file.write_private_file(path, text.encode())
+    except OSError as error:
+        raise PlanFileError(
+            f"{path} cannot be written ({error.strerror}): make room or choose another place"
+        ) from error
+
+
+def read_plan_file(path: Path, what: str) -> str:
+    """Return the text of a plan or manifest.
+
+    Raises:
+        PlanFileError: missing, unreadable or not UTF-8.
+    """
+    try:
+        return path.read_bytes().decode("utf-8")  # no newline is translated: a plan is hashed
+    except FileNotFoundError:
+        raise PlanFileError(f"{what} {path} does not exist") from None
+    except OSError as error:
+        raise PlanFileError(f"{what} {path} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise PlanFileError(f"{what} {path} is no UTF-8 text") from error

@@ -18,6 +18,7 @@ from connect_share.worker_config import WorkerConfig
 from migrator.facts.inspection import (
     BUSY_TOPIC_WAIT_S,
     ExistingTopic,
+    key_spaces,
     read_facts,
     refuse_present,
     require_no_live_workers,
@@ -25,7 +26,6 @@ from migrator.facts.inspection import (
     require_same_cluster,
     require_topic,
 )
-from migrator.facts.live_keys import key_spaces
 from migrator.facts.worker_clients import admin_of, read_messages
 from migrator.plan.plan import (
     Destination,

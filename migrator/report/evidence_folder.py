@@ -18,8 +18,7 @@ from typing import Final
 from connect_share.errors import ConnectShareError
 from migrator.errors import PlanFileError
 from migrator.facts.migration_run import MigrationRun
-from migrator.plan.plan import MigrationPlan, load_model
-from migrator.plan_files import write_plan_file
+from migrator.plan.plan import MigrationPlan, load_model, write_plan_file
 from migrator.report.report import CommandRun, CommandRuns, KeptVerification, render_report
 from migrator.verify.verification import Verification
 

@@ -22,8 +22,8 @@ from migrator.plan.plan import (
     SourceCluster,
     SourceTopic,
     plan_fingerprint,
+    write_plan_file,
 )
-from migrator.plan_files import write_plan_file
 from migrator.transform.topic_migrator import SkipReason
 
 
