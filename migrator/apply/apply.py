@@ -9,14 +9,12 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, Final
 
 from connect_share.records import TopicType
 from migrator.backup.backup import back_up
 from migrator.copy.checked_writer import Producers
-from migrator.copy.engine import LOCAL_ENGINE, Engine, local_engine, open_ahead
+from migrator.copy.engine import LOCAL_ENGINE, Engine, local_engine
 from migrator.errors import AlreadyAppliedError, CopyError
 from migrator.facts.bystanders import take_baseline
 from migrator.facts.manifest import Manifest, MigrationStatus, WrittenTopic
@@ -25,7 +23,6 @@ from migrator.facts.readiness import Opened, check_all, copy_jobs, wanted_of
 from migrator.facts.worker_clients import admin_of, client_id_of
 from migrator.plan.plan import MigrationPlan
 from migrator.progress import Progress, Silent
-from migrator.second_process import SecondProcess, is_worth_it, second_process
 
 SAVE_EVERY_S: Final = 0.5
 """Seconds between two versions of the manifest: thousands of slices would write it thousands of times."""
@@ -46,7 +43,6 @@ def apply_plan(
     progress: Progress | None = None,
     isolation_proof: bool = False,
     backup: bool = True,
-    two_processes: bool = False,
 ) -> Manifest:
     """Check a locked plan against the clusters once more, then copy; leaves the manifest beside the plan.
 
@@ -57,7 +53,6 @@ def apply_plan(
         progress: reports how far it is.
         isolation_proof: note first what the destination holds of others, for ``verify --isolation``.
         backup: write first what is read and replaced into a file beside the plan.
-        two_processes: let a fork of this process copy half of a large plan; no client may live in this process.
 
     Raises:
         RecordFileError: the backup cannot be written; nothing was written to Kafka.
@@ -70,24 +65,20 @@ def apply_plan(
         BrokerError: the cluster refused.
     """
     progress = progress or Silent()
-    producers = Producers(once=True)
-    with _second_process(run.plan, wanted=two_processes and engine is None) as second:
-        if engine is None:
-            engine = local_engine(progress, producers, second)
-            # Producers get their ids while the plan is checked.
-            settings, client_id = run.destination.producer_settings(), client_id_of(run.destination)
-            if second is not None:
-                second.begin(open_ahead, settings, client_id)
-            producers.get(settings, client_id)
-        opened = check_all(run, progress, first=True, create=True)
-        # The backup comes before the manifest: an apply that is interrupted here has written nothing and may be repeated.
-        backed_up = back_up(run, opened, progress) if backup else None
-        baseline = None
-        if isolation_proof:
-            topics = {topic_type: facts for topic_type, (facts, _) in opened.items()}
-            baseline = take_baseline(run.destination, topics, wanted_of(run.plan), progress)
-        run.save(_first_manifest(run, opened, engine=engine_name, isolation=baseline, backup=backed_up))
-        return _copy(run, engine, progress, resumed=False)
+    if engine is None:
+        producers = Producers(once=True)
+        engine = local_engine(progress, producers)
+        # The producer gets its id while the plan is checked.
+        producers.get(run.destination.producer_settings(), client_id_of(run.destination))
+    opened = check_all(run, progress, first=True, create=True)
+    # The backup comes before the manifest: an apply that is interrupted here has written nothing and may be repeated.
+    backed_up = back_up(run, opened, progress) if backup else None
+    baseline = None
+    if isolation_proof:
+        topics = {topic_type: facts for topic_type, (facts, _) in opened.items()}
+        baseline = take_baseline(run.destination, topics, wanted_of(run.plan), progress)
+    run.save(_first_manifest(run, opened, engine=engine_name, isolation=baseline, backup=backed_up))
+    return _copy(run, engine, progress, resumed=False)
 
 
 def resume_plan(
@@ -96,7 +87,6 @@ def resume_plan(
     engine: Engine | None = None,
     engine_name: str = LOCAL_ENGINE,
     progress: Progress | None = None,
-    two_processes: bool = False,
 ) -> Manifest:
     """Continue an ``apply`` that did not end. The destination itself is asked for what it has.
 
@@ -106,26 +96,15 @@ def resume_plan(
         CopyError: what the manifest says was written is not there any more.
         ConnectShareError: as :func:`apply_plan`.
     """
-    progress = progress or Silent()
-    with _second_process(run.plan, wanted=two_processes and engine is None) as second:
-        engine = engine or local_engine(progress, second=second)
-        manifest = run.applied()
-        if manifest.status is not MigrationStatus.PLANNED:
-            raise AlreadyAppliedError(
-                f"there is nothing to resume: the manifest {run.manifest_path} says {manifest.status.value}"
-            )
-        check_all(run, progress)
-        _require_still_there(run, manifest)
-        run.update(engine=engine_name, resumed=manifest.resumed + 1)
-        return _copy(run, engine, progress, resumed=True)
-
-
-@contextmanager
-def _second_process(plan: MigrationPlan, *, wanted: bool) -> Iterator[SecondProcess | None]:
-    """Fork if the plan is large; the fork holds the lock too, so nobody resumes while it may write."""
-    offsets = sum(slice_.offset_range.end - slice_.offset_range.start for slice_ in plan.slices())
-    with second_process(wanted=wanted and is_worth_it(offsets)) as second:
-        yield second
+    progress, manifest = progress or Silent(), run.applied()
+    if manifest.status is not MigrationStatus.PLANNED:
+        raise AlreadyAppliedError(
+            f"there is nothing to resume: the manifest {run.manifest_path} says {manifest.status.value}"
+        )
+    check_all(run, progress)
+    _require_still_there(run, manifest)
+    run.update(engine=engine_name, resumed=manifest.resumed + 1)
+    return _copy(run, engine or local_engine(progress), progress, resumed=True)
 
 
 def _first_manifest(run: MigrationRun, opened: Opened, **members: Any) -> Manifest:

@@ -48,7 +48,6 @@ def apply_command(arguments: argparse.Namespace) -> int:
                         progress=progress,
                         isolation_proof=arguments.isolation_proof,
                         backup=not arguments.no_backup,
-                        two_processes=True,
                     )
             if arguments.follow:
                 _follow(run, output)
@@ -66,7 +65,6 @@ def resume_command(arguments: argparse.Namespace) -> int:
                 engine=spark_job("apply_plan").copy_engine(progress) if arguments.engine == "spark" else None,
                 engine_name=arguments.engine,
                 progress=progress,
-                two_processes=True,
             )
         _show_applied(run, Output("resume", arguments.output))
     return 0

@@ -34,7 +34,7 @@ def verify_command(arguments: argparse.Namespace) -> int:
     with evidence_of(run, arguments.evidence, "verify") as evidence:
         with ProgressLine(sys.stderr) as progress:
             engine = spark_job("verify_plan").verify_engine(progress) if arguments.engine == "spark" else None
-            verification = verify_plan(run, engine=engine, progress=progress, two_processes=True)
+            verification = verify_plan(run, engine=engine, progress=progress)
         evidence.verification = verification
         if output.is_json:
             output.json(verification.model_dump(mode="json"))

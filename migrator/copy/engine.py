@@ -8,18 +8,17 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from connect_share.log import RangeReader
 from connect_share.records import TopicType
-from connect_share.worker_config.client_settings import ClientSettings
 from migrator.copy.checked_writer import PROCESS_PRODUCERS, Producers
 from migrator.copy.copy_job import CopyJob, PendingCopy
 from migrator.copy.evidence import SliceEvidence
 from migrator.copy.existing_records import ExistingRecords
-from migrator.errors import CopyError, UnacknowledgedError
+from migrator.errors import UnacknowledgedError
 from migrator.progress import Progress, Silent
-from migrator.second_process import SecondProcess
 from migrator.transform.rules import KeyTransform
 
 LOCAL_ENGINE: Final = "local"
@@ -37,74 +36,9 @@ _BROKER_HANDLES_S: Final = 1.0
 _logger = logging.getLogger(__name__)
 
 
-def local_engine(progress: Progress, producers: Producers | None = None, second: SecondProcess | None = None) -> Engine:
-    """Return the engine that copies in this process, and half of the records in a second one if there is one.
-
-    Args:
-        progress: of the copy.
-        producers: made with ``once``.
-        second: copies half of the slices.
-    """
-    writers = producers or Producers(once=True)
-
-    def run(jobs: Sequence[CopyJob]) -> Iterator[SliceEvidence]:
-        progress.phase("copying", sum(_length(job) for job in jobs))
-        if second is None:
-            return copy_all(jobs, writers, progress)
-        return _copy_in_two(jobs, writers, progress, second)
-
-    return run
-
-
-def open_ahead(settings: ClientSettings, client_id: str) -> Iterator[None]:
-    """Make a kept producer: it has its id when the first slice comes."""
-    PROCESS_PRODUCERS.get(settings, client_id)
-    yield from ()
-
-
-def _copy_in_two(
-    jobs: Sequence[CopyJob], producers: Producers, progress: Progress, second: SecondProcess
-) -> Iterator[SliceEvidence]:
-    mine, others = _halves(jobs)
-    if others:
-        second.begin(_copy_others, others)
-    received: deque[SliceEvidence] = deque()
-
-    class PollingProgress(Silent):
-        """Receives from the other process now and then, so that it never waits for this one."""
-
-        def phase(self, what: str, total: int) -> None:
-            del what, total  # the phase of the whole copy continues
-
-        def advance(self, records: int) -> None:
-            progress.advance(records)
-            received.extend(second.answers(wait=False))
-
-    for evidence in copy_all(mine, producers, PollingProgress()):
-        yield evidence
-        while received:
-            progress.advance(received[0].read)
-            yield received.popleft()
-    for evidence in (*received, *second.answers(wait=True)):
-        progress.advance(evidence.read)
-        yield evidence
-
-
-def _copy_others(jobs: Sequence[CopyJob]) -> Iterator[SliceEvidence]:
-    try:
-        yield from copy_all(jobs, PROCESS_PRODUCERS, Silent())
-    except UnacknowledgedError as lost:
-        # No attempt is left. The first process would take this error for one of its own, and continue.
-        raise CopyError(str(lost)) from lost
-
-
-def _halves(jobs: Sequence[CopyJob]) -> tuple[list[CopyJob], list[CopyJob]]:
-    """Return two shares with about as many records each; config topics, which have an order, stay together."""
-    mine = [job for job in jobs if job.slice_.topic_type is TopicType.CONFIG]
-    others: list[CopyJob] = []
-    for job in sorted((job for job in jobs if job not in mine), key=_length, reverse=True):
-        (mine if sum(map(_length, mine)) <= sum(map(_length, others)) else others).append(job)
-    return mine, others
+def local_engine(progress: Progress, producers: Producers | None = None) -> Engine:
+    """Return the engine that copies in this process; ``producers`` are made with ``once``."""
+    return partial(copy_all, producers=producers or Producers(once=True), progress=progress)
 
 
 def copy_one(job: CopyJob, *, resumed: bool = False) -> SliceEvidence:
@@ -130,6 +64,7 @@ def copy_all(jobs: Sequence[CopyJob], producers: Producers, progress: Progress) 
         ReadToEndTimeoutError: the end of a range was not reached.
         CopyError: an acknowledgement is missing.
     """
+    progress.phase("copying", sum(_length(job) for job in jobs))
     left = {job.slice_.name: job for job in jobs}
     existing = _read_existing(jobs)
     in_vain = 0

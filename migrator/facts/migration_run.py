@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any
 
 from connect_share.record_file import half_written
 from connect_share.records import TopicType
@@ -19,9 +18,6 @@ from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
 from migrator.errors import AlreadyAppliedError, PlanFileError, PlanRejectedError
 from migrator.facts.manifest import Manifest, backup_path, manifest_path, mirrored_backup_path
 from migrator.plan.plan import MigrationPlan, read_plan_file
-
-_RELEASE_S: Final = 1.0
-"""The second process of a run that was killed needs this long to end."""
 
 
 @dataclass
@@ -157,23 +153,14 @@ def only_one(path: Path) -> Iterator[None]:
     except OSError as error:
         raise PlanFileError(f"plan {path} cannot be read: {error.strerror}") from error
     with file:
-        until_s = time.monotonic() + _RELEASE_S
-        while not _is_locked(file):
-            if time.monotonic() > until_s:
-                raise AlreadyAppliedError(f"another process is applying {path} right now")
-            time.sleep(0.02)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise AlreadyAppliedError(f"another process is applying {path} right now") from error
         with contextlib.suppress(OSError):
             for left in (*half_written(backup_path(path)), *half_written(mirrored_backup_path(path))):
                 left.unlink()
         yield
-
-
-def _is_locked(file: IO[bytes]) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
 
 
 def _manifest_beside(plan_path: Path) -> Manifest | None:

@@ -25,7 +25,6 @@ from migrator.facts.manifest import Manifest, MigrationStatus
 from migrator.facts.migration_run import MigrationRun, only_one
 from migrator.facts.worker_clients import admin_of, client_id_of
 from migrator.progress import Progress, Silent
-from migrator.second_process import SecondProcess, is_worth_it, second_process
 from migrator.transform.rules import PLAIN_KEYS
 from migrator.verify.equality import StateDifference
 from migrator.verify.new_writes import describe_written, without_new_writes, written_since
@@ -51,8 +50,8 @@ VerifyEngine = Callable[[Sequence[VerifyJob]], Iterable[list[StateDifference]]]
 """Runs every job once and yields the differences of each, in any order."""
 
 
-def local_verify_engine(progress: Progress, second: SecondProcess | None = None) -> VerifyEngine:
-    """Return the engine that reads and folds in this process, and reads large sources in a second one if there is one."""
+def local_verify_engine(progress: Progress) -> VerifyEngine:
+    """Return the engine that reads and folds in this process."""
 
     def run(jobs: Sequence[VerifyJob]) -> Iterator[list[StateDifference]]:
         for together in _by_destination(jobs):
@@ -62,7 +61,7 @@ def local_verify_engine(progress: Progress, second: SecondProcess | None = None)
             first = together[0]
             progress.phase(f"comparing {first.topic_type.value} of {groups}{more}", there + first.destination.offsets)
             if first.may_be_quick:
-                yield from run_together(together, progress.advance, second if is_worth_it(there) else None)
+                yield from run_together(together, progress.advance)
             else:
                 yield first.run(progress.advance)
 
@@ -160,7 +159,6 @@ def verify_plan(
     *,
     engine: VerifyEngine | None = None,
     progress: Progress | None = None,
-    two_processes: bool = False,
 ) -> Verification:
     """Compare both sides as :func:`compare_sides`; when they are equal, a copied plan's manifest becomes ``verified``.
 
@@ -170,7 +168,7 @@ def verify_plan(
         ConnectShareError: as :func:`compare_sides`.
         PlanFileError: the manifest cannot be written.
     """
-    verification = compare_sides(run, engine=engine, progress=progress, two_processes=two_processes)
+    verification = compare_sides(run, engine=engine, progress=progress)
     compared = run.manifest
     if verification.equal and compared is not None and compared.status is MigrationStatus.COPIED:
         with contextlib.suppress(AlreadyAppliedError), only_one(run.plan_path):
@@ -184,7 +182,6 @@ def compare_sides(
     *,
     engine: VerifyEngine | None = None,
     progress: Progress | None = None,
-    two_processes: bool = False,
 ) -> Verification:
     """Compare the source ranges that were copied with the shared topics as they are now; writes nothing.
 
@@ -192,18 +189,12 @@ def compare_sides(
         run: the plan; it need not be locked.
         engine: runs the comparisons; in this process by default.
         progress: of the reads.
-        two_processes: let a fork of this process read a large source; no client may live in this process.
 
     Raises:
         TopicError: a topic is missing, was recreated, or has an open transaction in front of its end.
         BrokerError: the cluster refused.
     """
-    large = is_worth_it(sum(each.offset_range.end - each.offset_range.start for each in run.plan.slices()))
-    with second_process(wanted=two_processes and large and engine is None) as second:
-        return _compare(run, engine or local_verify_engine(progress or Silent(), second))
-
-
-def _compare(run: MigrationRun, engine: VerifyEngine) -> Verification:
+    engine = engine or local_verify_engine(progress or Silent())
     manifest, path = run.manifest, run.manifest_path
     warnings: list[str] = []
     if manifest is None:

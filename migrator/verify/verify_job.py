@@ -1,4 +1,4 @@
-"""The comparison of one topic on both sides: its reads, its folds, and the use of a second process."""
+"""The comparison of one topic on both sides: its reads and its folds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from connect_share.state import replay_config
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
 from migrator.copy.copy_job import IDLE_TIMEOUT_S
 from migrator.progress import counted
-from migrator.second_process import SecondProcess
 from migrator.transform.canonical import canonical_config
 from migrator.transform.rules import KeyTransform
 from migrator.verify.equality import StateDifference, compare_config_states, compare_states
@@ -169,59 +168,51 @@ def _noting_connectors(
 
 
 def run_together(
-    jobs: Sequence[VerifyJob],
-    on_progress: Callable[[int], None] | None = None,
-    second: SecondProcess | None = None,
+    jobs: Sequence[VerifyJob], on_progress: Callable[[int], None] | None = None
 ) -> list[list[StateDifference]]:
     """Run jobs that may be quick and have one destination, which is read once.
 
     Args:
         jobs: of one topic type.
         on_progress: called with the number of records read here.
-        second: reads the sources while the destination is read here.
 
     Raises:
         BrokerError: reading was refused.
         ReadToEndTimeoutError: an end was not reached.
     """
     found = []
-    for job, suspects in zip(jobs, _suspects(jobs, on_progress, second=second), strict=True):
+    for job, suspects in zip(jobs, _suspects(jobs, on_progress), strict=True):
         known = suspects if suspects is not None else _suspects([job], None, keep=True)[0]
         found.append(job.compare_suspects(known or set()))
     return found
 
 
 def _suspects(
-    jobs: Sequence[VerifyJob],
-    on_progress: Callable[[int], None] | None,
-    *,
-    keep: bool = False,
-    second: SecondProcess | None = None,
+    jobs: Sequence[VerifyJob], on_progress: Callable[[int], None] | None, *, keep: bool = False
 ) -> list[set[str | None] | None]:
     """Return the suspects of each job by the bytes of both sides; the one destination of all jobs is read once."""
-    topic_type = jobs[0].topic_type
-    if second is not None:
-        second.begin(_digest_sources, jobs)
-    there = [] if second is not None else list(_digest_sources(jobs, on_progress, keep=keep))
-    here = {job.cluster_group_id: digest_of(topic_type, keep=keep) for job in jobs}
-    spaces = KeySpaces(topic_type, here)
-    for batch in jobs[0].destination.batches(on_progress):
+    there = [_digests([job.source_group_id], job.topic_type, job.source, on_progress, keep=keep) for job in jobs]
+    groups = [job.cluster_group_id for job in jobs]
+    here = _digests(groups, jobs[0].topic_type, jobs[0].destination, on_progress, keep=keep)
+    return [
+        digests[job.source_group_id].suspects(here[job.cluster_group_id])
+        for job, digests in zip(jobs, there, strict=True)
+    ]
+
+
+def _digests(
+    groups: Iterable[str | None],
+    topic_type: TopicType,
+    side: Side,
+    on_progress: Callable[[int], None] | None,
+    *,
+    keep: bool,
+) -> dict[str | None, KeySpaceDigest]:
+    """Read one side, and return the digests of some key spaces of it."""
+    digests = {group: digest_of(topic_type, keep=keep) for group in groups}
+    spaces = KeySpaces(topic_type, digests)
+    for batch in side.batches(on_progress):
         spaces.add(batch)
-    for digest in here.values():
+    for digest in digests.values():
         digest.finish()
-    if second is not None:
-        there = list(second.answers(wait=True))
-    return [digest.suspects(here[job.cluster_group_id]) for job, digest in zip(jobs, there, strict=True)]
-
-
-def _digest_sources(
-    jobs: Sequence[VerifyJob], on_progress: Callable[[int], None] | None = None, *, keep: bool = False
-) -> Iterator[KeySpaceDigest]:
-    """Read the source of each job; a fork has the hash function of its parent process, so both sides compare."""
-    for job in jobs:
-        digest = digest_of(job.topic_type, keep=keep)
-        space = KeySpaces(job.topic_type, {job.source_group_id: digest})
-        for batch in job.source.batches(on_progress):
-            space.add(batch)
-        digest.finish()
-        yield digest
+    return digests
