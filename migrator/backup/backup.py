@@ -8,8 +8,8 @@ section.
 from __future__ import annotations
 
 import time
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -31,7 +31,6 @@ from migrator.facts.readiness import Opened, wanted_of
 from migrator.facts.worker_clients import read_messages
 from migrator.plan.plan import SourceCluster, SourceTopic
 from migrator.progress import Progress
-from migrator.transform.rules import KeyTransform
 
 PARTITIONS_AT_ONCE: Final = 200
 """Of one consumer: it asks for the position of each after every batch."""
@@ -43,117 +42,73 @@ Ranges = Callable[[int, SourceTopic], Sequence[OffsetRange]]
 
 
 @dataclass
-class _Section:
-    """Everything that is read with one worker's settings and one isolation level.
+class _Topic:
+    """What is read of one topic.
 
     Attributes:
-        kept: by topic: a record is kept if one of these tests holds for its key.
-        required: by topic: if one of these holds too, a record that cannot be kept whole fails the backup.
+        section: number of the section that holds its records.
+        ranges: by partition.
+        kept: a record is kept if one of these tests holds for its key.
+        required: if one of these holds too, a record that cannot be kept whole fails the backup.
     """
 
-    worker: WorkerConfig
-    isolation: Isolation
-    ranges: dict[tuple[str, int], OffsetRange] = field(default_factory=dict)
-    kept: defaultdict[str, list[KeyTest]] = field(default_factory=lambda: defaultdict(list))
-    required: defaultdict[str, list[KeyTest]] = field(default_factory=lambda: defaultdict(list))
+    section: int
+    cluster: str | None
+    topic: str
+    topic_type: TopicType
+    ranges: dict[int, OffsetRange] = field(default_factory=dict)
+    kept: list[KeyTest] = field(default_factory=list)
+    required: list[KeyTest] = field(default_factory=list)
 
-    def add(self, offset_range: OffsetRange) -> None:
-        key = (offset_range.topic, offset_range.partition)
-        known = self.ranges.get(key, offset_range)
-        self.ranges[key] = OffsetRange(*key, min(known.start, offset_range.start), max(known.end, offset_range.end))
-
-    def ranges_of(self, topic: str) -> list[OffsetRange]:
-        return [each for each in self.ranges.values() if each.topic == topic]
-
-    def batches(self) -> Iterator[list[Message]]:
-        ranges = sorted(self.ranges.values())
-        for first in range(0, len(ranges), PARTITIONS_AT_ONCE):
-            yield from read_messages(self.worker, ranges[first : first + PARTITIONS_AT_ONCE], self.isolation)
+    def add(self, ranges: Sequence[OffsetRange], kept: KeyTest, required: KeyTest) -> None:
+        for part in ranges:
+            known = self.ranges.get(part.partition, part)
+            self.ranges[part.partition] = part._replace(
+                start=min(known.start, part.start), end=max(known.end, part.end)
+            )
+        self.kept.append(kept)
+        self.required.append(required)
 
 
 class _Layout:
-    """The sections of a backup. Each record is read once: sources may share topics, and one may be the destination."""
+    """The sections of a backup. Each record is read once: sources may share topics, and one may be the destination.
+
+    Attributes:
+        sections: by number, the worker whose settings are used for reading, and the isolation level.
+    """
 
     def __init__(self) -> None:
-        self.sections: list[_Section] = []
-        self.topics: list[tuple[int, str | None, str, TopicType]] = []
+        self.sections: list[tuple[WorkerConfig, Isolation]] = []
+        self.topics: list[_Topic] = []
         self.origins: list[Origin] = []
         self._section_numbers: dict[object, int] = {}
         self._topic_numbers: dict[object, int] = {}
 
-    def add(
-        self,
-        *,
-        side: str,
-        cluster: str | None,
-        topic_type: TopicType,
-        topic: str,
-        worker: WorkerConfig,
-        isolation: Isolation,
-        ranges: Sequence[OffsetRange],
-        kept: KeyTest,
-        required: KeyTest,
+    def number_of(
+        self, side: str, cluster: str | None, worker: WorkerConfig, topic_type: TopicType, isolation: Isolation
     ) -> int:
-        """Add what is to be read of a topic. Returns the topic's number."""
+        """Return the number of a worker's topic, which is new if nothing was read of it so far."""
+        topic = worker.topic(topic_type)
         key = (side, cluster, topic, isolation)
         if key not in self._topic_numbers:
+            settings = (side, isolation, tuple(sorted(worker.consumer_settings().properties.items())))
+            section = self._section_numbers.setdefault(settings, len(self.sections))
+            if section == len(self.sections):
+                self.sections.append((worker, isolation))
             self._topic_numbers[key] = len(self.topics)
-            self.topics.append((self._section(side, worker, isolation), cluster, topic, topic_type))
-        number = self._topic_numbers[key]
-        section = self.sections[self.topics[number][0]]
-        for offset_range in ranges:
-            section.add(offset_range)
-        section.kept[topic].append(kept)
-        section.required[topic].append(required)
-        return number
-
-    def _section(self, side: str, worker: WorkerConfig, isolation: Isolation) -> int:
-        key = (side, isolation, tuple(sorted(worker.consumer_settings().properties.items())))
-        if key not in self._section_numbers:
-            self._section_numbers[key] = len(self.sections)
-            self.sections.append(_Section(worker, isolation))
-        return self._section_numbers[key]
-
-    def backed_up_topics(self) -> tuple[BackedUpTopic, ...]:
-        return tuple(
-            BackedUpTopic(
-                section=number,
-                kafka_cluster_id=cluster,
-                topic=topic,
-                topic_type=topic_type,
-                isolation=self.sections[number].isolation,
-                ranges={part.partition: (part.start, part.end) for part in self.sections[number].ranges_of(topic)},
-            )
-            for number, cluster, topic, topic_type in self.topics
-        )
-
-    def ends(self, cluster: str | None, topic: str) -> dict[int, int]:
-        """Return per partition where reading a topic ends, as far as it was added."""
-        ends: dict[int, int] = {}
-        for number, its_cluster, its_topic, _ in self.topics:
-            if (its_cluster, its_topic) == (cluster, topic):
-                for part in self.sections[number].ranges_of(topic):
-                    ends[part.partition] = max(part.end, ends.get(part.partition, 0))
-        return ends
+            self.topics.append(_Topic(section, cluster, topic, topic_type))
+        return self._topic_numbers[key]
 
 
 def _lay_out_sources(run: MigrationRun, ranges: Ranges) -> _Layout:
     layout = _Layout()
     for index, (source, worker) in enumerate(zip(run.plan.sources, run.workers, strict=True)):
-        topics = {
-            topic_type: layout.add(
-                side="source",
-                cluster=source.kafka_cluster_id,
-                topic_type=topic_type,
-                topic=topic.topic,
-                worker=worker,
-                isolation=topic.isolation,
-                ranges=ranges(index, topic),
-                kept=_own_keys(source, topic_type),
-                required=_moved_keys(source.transform(topic_type)),
-            )
-            for topic_type, topic in source.topics.items()
-        }
+        numbers = {}
+        for topic_type, topic in source.topics.items():
+            number = layout.number_of("source", source.kafka_cluster_id, worker, topic_type, topic.isolation)
+            moved = source.transform(topic_type).takes
+            layout.topics[number].add(ranges(index, topic), _own_keys(source, topic_type), moved)
+            numbers[topic_type] = number
         layout.origins.append(
             Origin(
                 side="source",
@@ -161,7 +116,7 @@ def _lay_out_sources(run: MigrationRun, ranges: Ranges) -> _Layout:
                 plain=not source.sharing,
                 becomes=source.cluster_group_id,
                 connectors=source.only_connectors,
-                topics=topics,
+                topics=numbers,
             )
         )
     return layout
@@ -174,19 +129,17 @@ def _lay_out(run: MigrationRun, opened: Opened) -> _Layout:
     for topic_type, (facts, created) in opened.items():
         if created:
             continue
-        known = layout.ends(cluster, facts.topic)
+        known = [each.ranges for each in layout.topics if (each.cluster, each.topic) == (cluster, facts.topic)]
+        unread = [
+            part._replace(
+                start=max([part.start, *(each[part.partition].end for each in known if part.partition in each)])
+            )
+            for part in facts.ranges()
+        ]
+        number = layout.number_of("destination", cluster, worker, topic_type, worker.isolation(topic_type))
         will_be_written = _written_keys(KeyOwners(topic_type, wanted))
-        replaced[topic_type] = layout.add(
-            side="destination",
-            cluster=cluster,
-            topic_type=topic_type,
-            topic=facts.topic,
-            worker=worker,
-            isolation=worker.isolation(topic_type),
-            ranges=[part._replace(start=max(part.start, known.get(part.partition, 0))) for part in facts.ranges()],
-            kept=will_be_written,
-            required=will_be_written,
-        )
+        layout.topics[number].add(unread, will_be_written, will_be_written)
+        replaced[topic_type] = number
     if replaced:
         layout.origins += [
             Origin(side="destination", group_id=space, plain=space is None, becomes=space, topics=replaced)
@@ -197,10 +150,6 @@ def _lay_out(run: MigrationRun, opened: Opened) -> _Layout:
 
 def _written_keys(owners: KeyOwners) -> KeyTest:
     return lambda key: owners.owner(key) is None
-
-
-def _moved_keys(transform: KeyTransform) -> KeyTest:
-    return lambda key: isinstance(transform.original_key(key), bytes)
 
 
 def _own_keys(source: SourceCluster, topic_type: TopicType) -> KeyTest:
@@ -259,28 +208,41 @@ def _write_file(path: Path, layout: _Layout, run_id: str, progress: Progress) ->
         run_id=run_id,
         made_at_ms=int(time.time() * 1000),
         version=version("connect-share"),
-        topics=layout.backed_up_topics(),
+        topics=tuple(
+            BackedUpTopic(
+                section=each.section,
+                kafka_cluster_id=each.cluster,
+                topic=each.topic,
+                topic_type=each.topic_type,
+                isolation=layout.sections[each.section][1],
+                ranges={number: (part.start, part.end) for number, part in each.ranges.items()},
+            )
+            for each in layout.topics
+        ),
         origins=tuple(layout.origins),
     )
-    total = sum(part.end - part.start for section in layout.sections for part in section.ranges.values())
+    total = sum(part.end - part.start for each in layout.topics for part in each.ranges.values())
     progress.phase(f"backing up to {path.name}", total)
     written: Counter[str] = Counter()
     left_out: Counter[str] = Counter()
     with RecordFileWriter(path, contents.model_dump(mode="json"), sections=len(layout.sections)) as writer:
-        for number, section in enumerate(layout.sections):
+        for number, (worker, isolation) in enumerate(layout.sections):
             if number:
                 writer.next_section()
-            for batch in section.batches():
-                progress.advance(len(batch))
-                for message in batch:
-                    _write(writer, section, message, written, left_out)
+            topics = {each.topic: each for each in layout.topics if each.section == number}
+            ranges = sorted(part for each in topics.values() for part in each.ranges.values())
+            for first in range(0, len(ranges), PARTITIONS_AT_ONCE):
+                for batch in read_messages(worker, ranges[first : first + PARTITIONS_AT_ONCE], isolation):
+                    progress.advance(len(batch))
+                    for message in batch:
+                        _write(writer, topics[message.topic() or ""], message, written, left_out)
     file = writer.result
     if file is None:
         raise RecordFileError(f"{path} was not written", path=str(path))
     return BackupFile(
         file=path.name,
         records=file.records,
-        topics={topic: written[topic] for _, _, topic, _ in layout.topics},
+        topics={each.topic: written[each.topic] for each in layout.topics},
         size_bytes=file.size_bytes,
         sha256=file.sha256,
         seconds=round(time.monotonic() - began_s, 3),
@@ -289,18 +251,18 @@ def _write_file(path: Path, layout: _Layout, run_id: str, progress: Progress) ->
 
 
 def _write(
-    writer: RecordFileWriter, section: _Section, message: Message, written: Counter[str], left_out: Counter[str]
+    writer: RecordFileWriter, topic: _Topic, message: Message, written: Counter[str], left_out: Counter[str]
 ) -> None:
     """Write what the client gave, without a :class:`Record` for it, and count it by topic."""
-    topic, key = message.topic() or "", message.key()
-    if not any(test(key) for test in section.kept[topic]):
+    key = message.key()
+    if not any(test(key) for test in topic.kept):
         return
     headers = headers_of(message)
     if headers is not None:
-        place = (topic, message.partition() or 0, message.offset() or 0)
+        place = (topic.topic, message.partition() or 0, message.offset() or 0)
         writer.write_fields(*place, message.timestamp()[1], key, message.value(), headers)
-        written[topic] += 1
-    elif any(test(key) for test in section.required[topic]):
+        written[topic.topic] += 1
+    elif any(test(key) for test in topic.required):
         to_record(message, headers).whole_headers()  # raises
     else:
-        left_out[topic] += 1
+        left_out[topic.topic] += 1

@@ -21,7 +21,7 @@ from connect_share.state import offset_key
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
 from migrator.copy.checked_writer import PROCESS_PRODUCERS, PRODUCER_OVERRIDES, CheckedWriter, Outgoing, Producers
 from migrator.copy.evidence import SliceEvidence, Tally
-from migrator.copy.existing_records import ExistingRecords, ranges_since
+from migrator.copy.existing_records import ExistingRecords, ResumePoint, ranges_since
 from migrator.plan.plan import CopySlice
 from migrator.transform.canonical import fold_state
 from migrator.transform.rules import Skipped, SkipReason
@@ -34,6 +34,11 @@ BARRIER_RECORDS: Final[Mapping[TopicType, tuple[bytes, bytes | None]]] = {
     TopicType.OFFSET: (offset_key(" ", {}), None),
 }
 """By topic type, original key and value of the record that :meth:`CopyJob.write_barrier` writes."""
+
+
+def marker(topic: str, prefix: bytes) -> Record:
+    """Return the group's marker: without it a cleaned tombstone of a config topic would move the group's position back."""
+    return Record(topic, 0, 0, int(time.time() * 1000), prefix + MARKER[0], MARKER[1])
 
 
 def rewritten(
@@ -56,8 +61,11 @@ def rewritten(
 class PendingCopy:
     """A slice of which everything was read and queued; its acknowledgements may still be missing."""
 
+    slice_: CopySlice
     writer: CheckedWriter
-    _evidence: Callable[[], SliceEvidence]
+    tally: Tally
+    resume_point: ResumePoint | None
+    marker: bool
 
     def finish(self) -> SliceEvidence:
         """Wait for the missing acknowledgements and return what was done.
@@ -67,7 +75,9 @@ class PendingCopy:
             CopyError: fewer acknowledgements than records.
         """
         self.writer.finish()
-        return self._evidence()
+        offsets, resumed = self.writer.offsets, self.resume_point
+        spans = offsets if resumed is None else resumed.spans(offsets)
+        return self.tally.evidence(self.slice_, marker=self.marker, spans=spans)
 
 
 @dataclass(frozen=True)
@@ -139,18 +149,13 @@ class CopyJob:
                         else:
                             writer.write(record)
             tally.flush()
-            marker = slice_.topic_type is TopicType.CONFIG and tally.tombstones > 0
-            if marker:
-                writer.write(_marker_of(slice_, tally.last_offset))
+            needs_marker = slice_.topic_type is TopicType.CONFIG and tally.tombstones > 0
+            if needs_marker:
+                writer.write(marker(slice_.destination_topic, slice_.transform.prefix))
         except BaseException:
             writer.abandon()
             raise
-
-        def evidence() -> SliceEvidence:
-            spans = writer.offsets if resume_point is None else resume_point.spans(writer.offsets)
-            return tally.evidence(slice_, marker=marker, spans=spans)
-
-        return PendingCopy(writer, evidence)
+        return PendingCopy(slice_, writer, tally, resume_point, needs_marker)
 
     def read_existing(self) -> ExistingRecords:
         """Read what was written under the keys of this slice's destination since the copy began.
@@ -244,15 +249,3 @@ def _mirror(
         writer.write_all(outgoing)
         if on_progress is not None:
             on_progress(len(batch))
-
-
-def _marker_of(slice_: CopySlice, last_offset: int | None) -> Record:
-    """Return the group's marker: without it a cleaned tombstone would move the group's position back."""
-    return Record(
-        topic=slice_.destination_topic,
-        partition=0,
-        offset=last_offset or 0,
-        timestamp_ms=int(time.time() * 1000),
-        key=slice_.transform.prefix + MARKER[0],
-        value=MARKER[1],
-    )

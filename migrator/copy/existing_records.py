@@ -142,7 +142,7 @@ class ExistingRecords:
         """Read the records of the transform's destination space until the end."""
         present, back = cls(), transform.at_destination()
         for record in records:
-            if not isinstance(back.original_key(record.key), bytes):
+            if not back.takes(record.key):
                 continue
             known = identity(record)
             present.found.setdefault(record.partition, Counter())[known] += 1

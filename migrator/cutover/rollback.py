@@ -12,11 +12,11 @@ from connect_share.record_file import RecordFile
 from connect_share.records import OffsetRange, Record, TopicType
 from connect_share.worker_config.client_settings import Isolation
 from migrator.apply.apply import now_ms
-from migrator.copy.copy_job import CopyJob, rewritten
+from migrator.copy.copy_job import CopyJob, marker, rewritten
 from migrator.copy.evidence import Tally
 from migrator.copy.existing_records import identity, ranges_since
 from migrator.cutover.moved_source import moved_sources
-from migrator.cutover.seal_records import how_to_restore, marker, removal, unseal
+from migrator.cutover.seal_records import how_to_restore, removal, unseal
 from migrator.errors import AlreadyAppliedError, PlanRejectedError
 from migrator.facts.inspection import read_facts
 from migrator.facts.manifest import Manifest, MigrationStatus

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from connect_share.keys import MARKER
 from connect_share.records import Record, TopicType
 from connect_share.state import TargetState, target_state_record
 from migrator.apply.apply import now_ms
 from migrator.backup.backup import back_up_mirrored
+from migrator.copy.copy_job import marker
 from migrator.cutover.moved_source import MovedSource, moved_sources
 from migrator.errors import PlanRejectedError
 from migrator.facts.manifest import Manifest, MigrationStatus, Sealed
@@ -62,11 +62,6 @@ def removal(topic_type: TopicType, topic: str, key: bytes) -> Record:
     brings back keep their old timestamps. So this tombstone has a timestamp older than all of them.
     """
     return Record(topic, 0, 0, _OLDEST_MS if topic_type is TopicType.STATUS else now_ms(), key, None)
-
-
-def marker(topic: str, prefix: bytes) -> Record:
-    """Return the record that is written behind tombstones of a config topic, which the cleaner removes some day."""
-    return Record(topic, 0, 0, now_ms(), prefix + MARKER[0], MARKER[1])
 
 
 def how_to_restore(run: MigrationRun) -> str:

@@ -282,7 +282,7 @@ def require_source_unchanged(
     grown = [OffsetRange(planned.topic, number, part.end, facts.ends[number]) for number, part in parts.items()]
     grown = [each for each in grown if each.end > each.start]
     for record in read_records(worker, grown, Isolation.READ_UNCOMMITTED):
-        if isinstance(transform.original_key(record.key), bytes):
+        if transform.takes(record.key):
             raise SourceChangedError(
                 f"{planned.topic}[{record.partition}]@{record.offset} was written since the plan was made, which says "
                 f"that the partition ends at {parts[record.partition].end}; make sure that all workers of "

@@ -233,6 +233,10 @@ class KeyTransform:
         group, original = parts
         return self._objection(group, original) or original
 
+    def takes(self, key: bytes | None) -> bool:
+        """Return whether a record with this key is carried over."""
+        return isinstance(self.original_key(key), bytes)
+
     def _objection(self, group: ClusterGroupId | None, original: bytes) -> SkipReason | None:
         if self.plain:
             if group is not None:
