@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from migrator.cli.apply import apply_command, resume_command
-from migrator.copy.copy_job import CopyJob
-from migrator.copy.engine import Engine
+from migrator.copy.copy_job import CopyJob, Engine
 from migrator.copy.evidence import SliceEvidence
 from migrator.progress import Progress
 from spark_jobs import command_line

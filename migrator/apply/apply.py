@@ -13,14 +13,14 @@ from typing import Any, Final
 
 from connect_share.records import TopicType
 from migrator.backup.backup import back_up
-from migrator.copy.checked_writer import Producers
-from migrator.copy.engine import LOCAL_ENGINE, Engine, local_engine
+from migrator.copy.checked_writer import Producers, client_id_of
+from migrator.copy.copy_job import LOCAL_ENGINE, Engine, local_engine
 from migrator.errors import AlreadyAppliedError, CopyError
 from migrator.facts.bystanders import take_baseline
+from migrator.facts.inspection import admin_of
 from migrator.facts.manifest import Manifest, MigrationStatus, WrittenTopic
 from migrator.facts.migration_run import MigrationRun
 from migrator.facts.readiness import Opened, check_all, copy_jobs, wanted_of
-from migrator.facts.worker_clients import admin_of, client_id_of
 from migrator.plan.plan import MigrationPlan
 from migrator.progress import Progress, Silent
 

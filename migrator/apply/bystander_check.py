@@ -16,11 +16,17 @@ from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import Isolation
 from migrator.errors import PlanFileError
 from migrator.facts.bystanders import GroupDigest, KeyOwners, TopicBaseline, digests_of, key_hash
-from migrator.facts.inspection import ExistingTopic, read_facts, require_same_topic, require_topic
+from migrator.facts.inspection import (
+    ExistingTopic,
+    admin_of,
+    read_facts,
+    read_messages,
+    require_same_topic,
+    require_topic,
+)
 from migrator.facts.manifest import Manifest
 from migrator.facts.migration_run import MigrationRun
 from migrator.facts.readiness import wanted_of
-from migrator.facts.worker_clients import admin_of, read_messages
 from migrator.progress import Progress, Silent
 
 _DAY_MS: Final = 86_400_000

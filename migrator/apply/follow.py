@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from connect_share.records import TopicType
-from migrator.copy.engine import local_engine
+from migrator.copy.copy_job import local_engine
 from migrator.copy.evidence import SliceEvidence
 from migrator.errors import AlreadyAppliedError, PlanRejectedError
 from migrator.facts.manifest import Followed, Manifest, MigrationStatus

@@ -25,10 +25,10 @@ from connect_share.worker_config.client_settings import Isolation
 from migrator.backup.contents import BackedUpTopic, BackupContents, Origin
 from migrator.errors import AlreadyAppliedError
 from migrator.facts.bystanders import KeyOwners
+from migrator.facts.inspection import read_messages
 from migrator.facts.manifest import BackupFile, Manifest, backup_path, mirrored_backup_path
 from migrator.facts.migration_run import MigrationRun
 from migrator.facts.readiness import Opened, wanted_of
-from migrator.facts.worker_clients import read_messages
 from migrator.plan.plan import SourceCluster, SourceTopic
 from migrator.progress import Progress
 

@@ -23,9 +23,9 @@ from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import Isolation
 from migrator.backup.contents import BackupContents, Origin, read_contents
 from migrator.backup.restore_diff import ConnectorChanges, NewestValues, changes
+from migrator.copy.checked_writer import write_records
 from migrator.errors import RestoreRejectedError
-from migrator.facts.inspection import ExistingTopic, read_facts, require_no_live_workers
-from migrator.facts.worker_clients import admin_of, read_records, write_records
+from migrator.facts.inspection import ExistingTopic, admin_of, read_facts, read_records, require_no_live_workers
 from migrator.planner.make_plan import DEFAULT_MAX_MESSAGE_BYTES
 from migrator.planner.record_counter import RecordCounter
 from migrator.progress import Progress, Silent, counted

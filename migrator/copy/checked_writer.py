@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from connect_share import client
 from connect_share.errors import BrokerError
 from connect_share.records import Record
+from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import ClientSettings
 from migrator.errors import CopyError, UnacknowledgedError
 
@@ -287,3 +288,37 @@ class CheckedWriter:
 
 PROCESS_PRODUCERS: Final = Producers(once=True)
 """Kept by every thread of this process; Spark's workers live on from task to task."""
+
+
+def client_id_of(worker: WorkerConfig) -> str:
+    """Return the client id of every client that the migrator opens with a worker's settings."""
+    return worker.client_id("migrate")
+
+
+def write_records(workers: Sequence[WorkerConfig], records: Iterable[tuple[int, Record]]) -> int:
+    """Write records, each to its topic in the cluster of the worker with that index. Returns how many.
+
+    The records of one cluster keep their order. Returns when all are acknowledged.
+
+    Raises:
+        BrokerError: a record was refused; some of the others were written.
+        CopyError: an acknowledgement is missing; likewise.
+    """
+    producers = Producers()
+    writers: dict[tuple[int, str], CheckedWriter] = {}
+    written = 0
+    try:
+        for index, record in records:
+            key = (index, record.topic)
+            if key not in writers:
+                worker = workers[index]
+                writers[key] = CheckedWriter(producers, worker.producer_settings(), record.topic, client_id_of(worker))
+            writers[key].write(record)
+            written += 1
+        for writer in writers.values():
+            writer.finish()
+    except BaseException:
+        for writer in writers.values():
+            writer.abandon()
+        raise
+    return written

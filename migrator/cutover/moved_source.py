@@ -12,10 +12,17 @@ from connect_share import client
 from connect_share.records import OffsetRange, Record, TopicType
 from connect_share.state import ClusterConfigState, TargetState, replay_config
 from connect_share.worker_config import WorkerConfig
-from migrator.facts.inspection import read_facts, require_no_live_workers, require_no_open_transaction, require_topic
+from migrator.copy.checked_writer import client_id_of
+from migrator.facts.inspection import (
+    admin_of,
+    read_facts,
+    read_records,
+    require_no_live_workers,
+    require_no_open_transaction,
+    require_topic,
+)
 from migrator.facts.migration_run import MigrationRun
 from migrator.facts.readiness import same_members
-from migrator.facts.worker_clients import admin_of, client_id_of, read_records
 from migrator.plan.plan import SourceCluster
 from migrator.progress import Progress
 

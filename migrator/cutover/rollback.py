@@ -12,17 +12,17 @@ from connect_share.record_file import RecordFile
 from connect_share.records import OffsetRange, Record, TopicType
 from connect_share.worker_config.client_settings import Isolation
 from migrator.apply.apply import now_ms
+from migrator.copy.checked_writer import write_records
 from migrator.copy.copy_job import CopyJob, marker, rewritten
 from migrator.copy.evidence import Tally
 from migrator.copy.existing_records import identity, ranges_since
 from migrator.cutover.moved_source import moved_sources
 from migrator.cutover.seal_records import how_to_restore, removal, unseal
 from migrator.errors import AlreadyAppliedError, PlanRejectedError
-from migrator.facts.inspection import read_facts
+from migrator.facts.inspection import admin_of, read_facts, read_records
 from migrator.facts.manifest import Manifest, MigrationStatus
 from migrator.facts.migration_run import MigrationRun
 from migrator.facts.readiness import check_all, copy_jobs
-from migrator.facts.worker_clients import admin_of, read_records, write_records
 from migrator.progress import Progress, Silent
 
 

@@ -12,12 +12,12 @@ from connect_share.records import Record, TopicType
 from connect_share.state import TargetState, target_state_record
 from migrator.apply.apply import now_ms
 from migrator.backup.backup import back_up_mirrored
+from migrator.copy.checked_writer import write_records
 from migrator.copy.copy_job import marker
 from migrator.cutover.moved_source import MovedSource, moved_sources
 from migrator.errors import PlanRejectedError
 from migrator.facts.manifest import Manifest, MigrationStatus, Sealed
 from migrator.facts.migration_run import MigrationRun
-from migrator.facts.worker_clients import write_records
 from migrator.plan.plan import MigrationPlan
 from migrator.progress import Progress
 from migrator.transform.rules import SkipReason

@@ -21,8 +21,7 @@ from connect_share.records import OffsetRange, TopicType
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import Isolation
 from migrator.copy.copy_job import BARRIER_RECORDS
-from migrator.facts.inspection import ExistingTopic, Wanted
-from migrator.facts.worker_clients import admin_of, read_messages
+from migrator.facts.inspection import ExistingTopic, Wanted, admin_of, read_messages
 from migrator.progress import Progress
 from migrator.transform.rules import PLAIN_KEYS
 

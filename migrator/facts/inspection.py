@@ -1,14 +1,15 @@
-"""The state of topics and groups as a Kafka cluster reports it, and the refusals that rest on it."""
+"""What a Kafka cluster reports to the clients of a worker file: topics, groups, records; and the refusals that rest on it."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from connect_share.admin import Admin, TopicDescription
+from connect_share.client import Message
 from connect_share.errors import (
     LiveMembersError,
     OpenTransactionError,
@@ -16,11 +17,13 @@ from connect_share.errors import (
     TopicRecreatedError,
 )
 from connect_share.keys import ConfigKey, parse, split_key
+from connect_share.log.ranges import read_batches, read_ranges
 from connect_share.records import OffsetRange, Record, TopicType
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import Isolation
+from migrator.copy.checked_writer import client_id_of
+from migrator.copy.copy_job import IDLE_TIMEOUT_S
 from migrator.errors import DestinationNotEmptyError, PlanRejectedError, SourceChangedError
-from migrator.facts.worker_clients import read_records
 from migrator.plan.plan import SourceTopic
 from migrator.progress import Progress, counted
 from migrator.transform.rules import PLAIN_KEYS, RULES, KeyTransform, is_removal
@@ -30,6 +33,45 @@ BUSY_TOPIC_WAIT_S: Final = 30.0
 _ASK_AGAIN_S: Final = 0.2
 Wanted = Mapping[str | None, frozenset[str] | None]
 """Key spaces (``None``: plain keys), and which of their connectors; ``None`` is everything in it."""
+
+
+def admin_of(worker: WorkerConfig) -> Admin:
+    """Return an admin client of the worker's cluster; the caller closes it."""
+    return Admin(worker.admin_settings(), client_id=client_id_of(worker))
+
+
+def read_records(
+    worker: WorkerConfig, ranges: Sequence[OffsetRange], isolation: Isolation, *, with_headers: bool = False
+) -> Iterator[Record]:
+    """Yield the records of offset ranges of the worker's cluster, in offset order within each partition.
+
+    Raises:
+        BrokerError: reading was refused.
+        ReadToEndTimeoutError: the end of a range was not reached.
+    """
+    return read_ranges(
+        worker.consumer_settings(),
+        ranges,
+        isolation=isolation,
+        client_id=client_id_of(worker),
+        idle_timeout_s=IDLE_TIMEOUT_S,
+        with_headers=with_headers,
+    )
+
+
+def read_messages(worker: WorkerConfig, ranges: Sequence[OffsetRange], isolation: Isolation) -> Iterator[list[Message]]:
+    """Yield the messages of offset ranges of the worker's cluster in batches, in offset order within each partition.
+
+    Raises:
+        BrokerError, ReadToEndTimeoutError: as :func:`read_records`.
+    """
+    return read_batches(
+        worker.consumer_settings(),
+        ranges,
+        isolation=isolation,
+        client_id=client_id_of(worker),
+        idle_timeout_s=IDLE_TIMEOUT_S,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,13 @@ from connect_share.records import TopicType
 from connect_share.topics import check_cleanup_policy, check_partition_count, topic_spec
 from connect_share.topics.shared_set import create_missing
 from connect_share.worker_config import WorkerConfig
+from migrator.copy.checked_writer import client_id_of
 from migrator.copy.copy_job import CopyJob
 from migrator.errors import AlreadyAppliedError, DestinationNotEmptyError, PlanFileError, PlanRejectedError
 from migrator.facts.inspection import (
     ExistingTopic,
     Wanted,
+    admin_of,
     key_spaces,
     read_facts,
     refuse_present,
@@ -26,7 +28,6 @@ from migrator.facts.inspection import (
 )
 from migrator.facts.manifest import MigrationStatus
 from migrator.facts.migration_run import MigrationRun
-from migrator.facts.worker_clients import admin_of, client_id_of
 from migrator.plan.plan import MigrationPlan, SourceCluster
 from migrator.progress import Progress
 

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 from connect_share.records import TopicType
 from connect_share.worker_config.client_settings import Isolation
-from migrator.facts.inspection import read_facts, require_same_topic, require_topic
+from migrator.facts.inspection import admin_of, read_facts, require_same_topic, require_topic
 from migrator.facts.migration_run import MigrationRun
-from migrator.facts.worker_clients import admin_of
 from migrator.plan.plan import CopySlice
 
 

@@ -18,15 +18,16 @@ from connect_share.worker_config import WorkerConfig
 from migrator.facts.inspection import (
     BUSY_TOPIC_WAIT_S,
     ExistingTopic,
+    admin_of,
     key_spaces,
     read_facts,
+    read_messages,
     refuse_present,
     require_no_live_workers,
     require_no_open_transaction,
     require_same_cluster,
     require_topic,
 )
-from migrator.facts.worker_clients import admin_of, read_messages
 from migrator.plan.plan import (
     Destination,
     DestinationTopic,

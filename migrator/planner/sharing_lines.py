@@ -20,8 +20,7 @@ from connect_share.worker_plugin.worker_file_check import (
     class_names,
 )
 from migrator.errors import PlanRejectedError
-from migrator.facts.inspection import ExistingTopic
-from migrator.facts.worker_clients import read_records
+from migrator.facts.inspection import ExistingTopic, read_records
 
 _SHOWN_GROUPS: Final = 3
 

@@ -19,7 +19,8 @@ from connect_share.records import OffsetRange, TopicType
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import Isolation
 from connect_share.worker_config.secret_values import clear_text_secrets
-from migrator.facts.worker_clients import client_id_of, read_records
+from migrator.copy.checked_writer import client_id_of
+from migrator.facts.inspection import read_records
 from migrator.planner.advice import OWN_OFFSETS_TOPIC
 from migrator.planner.make_plan import DEFAULT_MAX_MESSAGE_BYTES
 from migrator.planner.record_counter import RECORD_OVERHEAD_BYTES

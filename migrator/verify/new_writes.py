@@ -19,12 +19,11 @@ from migrator.copy.evidence import Tally
 from migrator.copy.existing_records import identity, ranges_since
 from migrator.errors import DestinationUsedError
 from migrator.facts.bystanders import KeyOwners
-from migrator.facts.inspection import read_facts, require_topic
+from migrator.facts.inspection import admin_of, read_facts, read_records, require_topic
 from migrator.facts.manifest import MigrationStatus
 from migrator.facts.migration_run import MigrationRun
 from migrator.facts.readiness import wanted_of
 from migrator.facts.source_topics import slices_behind
-from migrator.facts.worker_clients import admin_of, read_records
 from migrator.plan.plan import CopySlice
 from migrator.verify.equality import Mismatch, StateDifference
 

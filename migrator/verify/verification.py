@@ -12,10 +12,12 @@ from connect_share.admin import Admin
 from connect_share.records import OffsetRange, TopicType
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import Isolation
+from migrator.copy.checked_writer import client_id_of
 from migrator.errors import AlreadyAppliedError, PlanRejectedError
 from migrator.facts.inspection import (
     BUSY_TOPIC_WAIT_S,
     ExistingTopic,
+    admin_of,
     read_facts,
     require_no_open_transaction,
     require_same_topic,
@@ -23,7 +25,6 @@ from migrator.facts.inspection import (
 )
 from migrator.facts.manifest import Manifest, MigrationStatus
 from migrator.facts.migration_run import MigrationRun, only_one
-from migrator.facts.worker_clients import admin_of, client_id_of
 from migrator.progress import Progress, Silent
 from migrator.transform.rules import PLAIN_KEYS
 from migrator.verify.equality import StateDifference

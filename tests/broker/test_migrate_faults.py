@@ -19,8 +19,7 @@ from connect_share.embedded.broker import LocalBroker
 from connect_share.errors import BrokerError, TopicRecreatedError
 from connect_share.record_file import half_written
 from connect_share.records import TopicType
-from migrator.copy.copy_job import CopyJob
-from migrator.copy.engine import copy_one, local_engine
+from migrator.copy.copy_job import CopyJob, copy_one, local_engine
 from migrator.copy.evidence import SliceEvidence
 from migrator.errors import PlanFileError
 from migrator.facts.manifest import Manifest, MigrationStatus, backup_path, manifest_path

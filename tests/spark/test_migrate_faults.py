@@ -21,8 +21,7 @@ from connect_share.embedded.broker import LocalBroker
 from connect_share.errors import BrokerError
 from connect_share.records import TopicType
 from migrator.copy.checked_writer import ONCE_OVERRIDES, PRODUCER_OVERRIDES
-from migrator.copy.copy_job import CopyJob
-from migrator.copy.engine import Engine
+from migrator.copy.copy_job import CopyJob, Engine
 from migrator.copy.evidence import SliceEvidence
 from migrator.errors import PlanFileError
 from migrator.facts.manifest import Manifest, MigrationStatus, manifest_path

@@ -16,8 +16,7 @@ from connect_share.murmur2 import partition_for
 from connect_share.records import Record, TopicType
 from connect_share.state import replay_config, replay_offsets, replay_status
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
-from migrator.copy.copy_job import BARRIER_RECORDS, CopyJob
-from migrator.copy.engine import copy_one
+from migrator.copy.copy_job import BARRIER_RECORDS, CopyJob, copy_one
 from migrator.copy.evidence import SliceEvidence
 from migrator.facts.manifest import Manifest, MigrationStatus, manifest_path
 from migrator.planner.make_plan import make_plan

@@ -15,8 +15,7 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 from connect_share import client
 from connect_share.murmur2 import partition_for
 from connect_share.records import Record, TopicType
-from migrator.copy.copy_job import BARRIER_RECORDS, CopyJob
-from migrator.copy.engine import Engine
+from migrator.copy.copy_job import BARRIER_RECORDS, CopyJob, Engine
 from migrator.copy.evidence import SliceEvidence
 from migrator.facts.manifest import manifest_path
 from migrator.progress import Silent

@@ -16,8 +16,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from migrator.apply.apply import apply_plan, now_ms
-from migrator.copy.copy_job import CopyJob
-from migrator.copy.engine import LOCAL_ENGINE, Engine, local_engine
+from migrator.copy.copy_job import LOCAL_ENGINE, CopyJob, Engine, local_engine
 from migrator.copy.evidence import SliceEvidence
 from migrator.facts.migration_run import locked_run
 from migrator.planner.make_plan import make_plan
