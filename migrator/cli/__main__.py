@@ -91,10 +91,18 @@ def _parser() -> argparse.ArgumentParser:
     )
     add_version(parser)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    _add_survey(commands.add_parser("survey", help="facts before a plan: topics, groups, what a move would meet"))
+    survey = commands.add_parser("survey", help="facts before a plan: topics, groups, what a move would meet")
+    _add_files(survey, destination_required=False)
+    survey.add_argument(
+        "--timeout", type=seconds, default=30.0, metavar="SECONDS", help="longest wait for each answer of a cluster"
+    )
+    _add_output(survey)
     _add_plan(commands.add_parser("plan", help="check and write down what is to be done; writes nothing to Kafka"))
     _add_apply(commands.add_parser("apply", help="carry out a plan"))
-    _add_resume(commands.add_parser("resume", help="continue an apply that was interrupted"))
+    resume = commands.add_parser("resume", help="continue an apply that was interrupted")
+    _add_plan_file(resume, engine=True)
+    resume.add_argument("--yes", action="store_true", help="as for apply, which has asked: resume asks nothing")
+    _add_output(resume, evidence=True)
     _add_cutover(commands.add_parser("cutover", help="copy what is left, verify, fence and seal the old side"))
     rollback = commands.add_parser("rollback", help="remove what a plan has written")
     _add_undo(rollback, stays="that stays", shown="removed")
@@ -112,15 +120,15 @@ def _add_plan_file(parser: argparse.ArgumentParser, *, engine: bool = False) -> 
         parser.add_argument("--engine", choices=("local", "spark"), default="local")
 
 
-def _add_output(parser: argparse.ArgumentParser) -> None:
+def _add_output(parser: argparse.ArgumentParser, *, evidence: bool = False) -> None:
+    if evidence:
+        parser.add_argument(
+            "--evidence",
+            metavar="DIR",
+            type=Path,
+            help="folder for the evidence; default: <plan>.evidence beside the plan",
+        )
     parser.add_argument("--output", choices=("text", "json"), default="text", help="form of the result")
-
-
-def _add_outputs(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--evidence", metavar="DIR", type=Path, help="folder for the evidence; default: <plan>.evidence beside the plan"
-    )
-    _add_output(parser)
 
 
 def _add_yes(parser: argparse.ArgumentParser, *, dry_run: str) -> None:
@@ -150,14 +158,6 @@ def _add_files(parser: argparse.ArgumentParser, *, destination_required: bool = 
         required=destination_required,
         help="worker file of where it goes: one for all sources, or one for each in the same order",
     )
-
-
-def _add_survey(parser: argparse.ArgumentParser) -> None:
-    _add_files(parser, destination_required=False)
-    parser.add_argument(
-        "--timeout", type=seconds, default=30.0, metavar="SECONDS", help="longest wait for each answer of a cluster"
-    )
-    _add_output(parser)
 
 
 def _add_plan(parser: argparse.ArgumentParser) -> None:
@@ -192,13 +192,7 @@ def _add_apply(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--no-backup", action="store_true", help="write no backup first: nothing can be restored then")
     _add_yes(parser, dry_run="check everything, write nothing")
-    _add_outputs(parser)
-
-
-def _add_resume(parser: argparse.ArgumentParser) -> None:
-    _add_plan_file(parser, engine=True)
-    parser.add_argument("--yes", action="store_true", help="as for apply, which has asked: resume asks nothing")
-    _add_outputs(parser)
+    _add_output(parser, evidence=True)
 
 
 def _add_cutover(parser: argparse.ArgumentParser) -> None:
@@ -217,7 +211,7 @@ def _add_cutover(parser: argparse.ArgumentParser) -> None:
         help="for copying what is left",
     )
     _add_yes(parser, dry_run="show what would be done, write nothing")
-    _add_outputs(parser)
+    _add_output(parser, evidence=True)
 
 
 def _add_undo(parser: argparse.ArgumentParser, *, stays: str, shown: str) -> None:
@@ -226,7 +220,7 @@ def _add_undo(parser: argparse.ArgumentParser, *, stays: str, shown: str) -> Non
         "--although-used", action="store_true", help=f"go on although new workers have written; {stays}"
     )
     _add_yes(parser, dry_run=f"show what would be {shown}, write nothing")
-    _add_outputs(parser)
+    _add_output(parser, evidence=True)
 
 
 def _add_verify(parser: argparse.ArgumentParser) -> None:
@@ -236,7 +230,7 @@ def _add_verify(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="instead: prove that no key of another group was touched; needs apply --isolation-proof",
     )
-    _add_outputs(parser)
+    _add_output(parser, evidence=True)
 
 
 def _add_seal(parser: argparse.ArgumentParser) -> None:
@@ -248,7 +242,7 @@ def _add_seal(parser: argparse.ArgumentParser) -> None:
         "Default: as it was sealed before, else as cutover does",
     )
     _add_yes(parser, dry_run="show what would be done, write nothing")
-    _add_outputs(parser)
+    _add_output(parser, evidence=True)
 
 
 def _add_restore(parser: argparse.ArgumentParser) -> None:

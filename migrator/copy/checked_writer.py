@@ -6,6 +6,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from connect_share import client
@@ -87,24 +88,24 @@ class KeptProducer:
         self.flush(0.5)
 
 
+@dataclass
 class _Wait:
     """One wait for acknowledgements, during which nothing is sent."""
 
-    def __init__(self, producer: KeptProducer) -> None:
-        self._producer = producer
-        self._left = -1
-        self._since_s = 0.0
+    producer: KeptProducer
+    left: int = -1
+    since_s: float = 0.0
 
     def is_too_long(self) -> bool:
         """Return whether no acknowledgement has come for longer than a working cluster needs.
 
         Always ``False`` for a producer that sends again by itself: each of its records has a time-out of its own.
         """
-        now_s, left = time.monotonic(), len(self._producer.client)
-        if left != self._left:
-            self._left, self._since_s, self._producer.connection_lost = left, now_s, False
-        limit_s = _LOST_S if self._producer.connection_lost else _QUIET_S
-        return self._producer.once and now_s - self._since_s > limit_s * self._producer.patience
+        now_s, left = time.monotonic(), len(self.producer.client)
+        if left != self.left:
+            self.left, self.since_s, self.producer.connection_lost = left, now_s, False
+        limit_s = _LOST_S if self.producer.connection_lost else _QUIET_S
+        return self.producer.once and now_s - self.since_s > limit_s * self.producer.patience
 
 
 class Producers(threading.local):
@@ -167,9 +168,9 @@ class CheckedWriter:
         return self._acknowledged == self._sent
 
     @property
-    def has_failed(self) -> bool:
-        """Whether a record was refused; :meth:`finish` raises the error."""
-        return bool(self._failures)
+    def is_settled(self) -> bool:
+        """Whether :meth:`finish` has nothing to wait for: all is acknowledged, or a record was refused."""
+        return self._acknowledged == self._sent or bool(self._failures)
 
     def _listener(self) -> Callable[[client.KafkaError | None, client.Message], None]:
         """Return what is called with each acknowledgement: a million times, hence local names.
@@ -251,11 +252,11 @@ class CheckedWriter:
             # Each record has a time-out of its own (message.timeout.ms), so this loop ends. What is left at its end may
             # belong to other slices.
             wait = _Wait(self._producer)
-            while not self.is_acknowledged and not self.has_failed and len(self._producer.client):
+            while not self.is_settled and len(self._producer.client):
                 self._raise_if_unacknowledged(self._producer, wait)
                 self._producer.flush(0.5)
         self._raise_failure()
-        if not self.is_acknowledged:
+        if self._acknowledged != self._sent:
             raise CopyError(
                 f"{self._topic}: {self._sent} records were sent but {self._acknowledged} acknowledged; "
                 "the destination holds a part of them"

@@ -300,12 +300,12 @@ def copy_all(jobs: Sequence[CopyJob], producers: Producers, progress: Progress) 
         ReadToEndTimeoutError: the end of a range was not reached.
         CopyError: an acknowledgement is missing.
     """
-    progress.phase("copying", sum(_length(job) for job in jobs))
     left = {job.slice_.name: job for job in jobs}
     existing = _read_existing(jobs)
-    in_vain = 0
+    in_vain, reached = 0, (-len(left), _found(existing))
     while left:
-        before = (-len(left), _found(existing))
+        ranges = [job.slice_.offset_range for job in left.values()]
+        progress.phase("copying", sum(part.end - part.start for part in ranges))
         try:
             for evidence in _copy(list(left.values()), existing, producers, progress):
                 del left[evidence.slice_name]
@@ -318,10 +318,10 @@ def copy_all(jobs: Sequence[CopyJob], producers: Producers, progress: Progress) 
             progress.phase("reading what the destination has", 0)
             time.sleep(_BROKER_HANDLES_S)
             existing = _read_existing(list(left.values()))
-            in_vain = 0 if (-len(left), _found(existing)) > before else in_vain + 1
+            before, reached = reached, (-len(left), _found(existing))
+            in_vain = 0 if reached > before else in_vain + 1
             if in_vain == _MAX_ATTEMPTS_IN_VAIN:
                 raise
-            progress.phase("copying", sum(_length(job) for job in left.values()))
 
 
 def _copy(
@@ -344,17 +344,13 @@ def _copy(
                     )
                 )
                 # Without waiting for acknowledgements: the brokers work while the next slices are read.
-                while begun and (begun[0].writer.is_acknowledged or begun[0].writer.has_failed):
+                while begun and begun[0].writer.is_settled:
                     yield begun.popleft().finish()
             while begun:
                 yield begun.popleft().finish()
         except UnacknowledgedError:
             yield from (each.finish() for each in begun if each.writer.is_acknowledged)
             raise
-
-
-def _length(job: CopyJob) -> int:
-    return job.slice_.offset_range.end - job.slice_.offset_range.start
 
 
 def _space(job: CopyJob) -> _Space:

@@ -210,51 +210,43 @@ def key_spaces(moved: Iterable[tuple[str | None, Collection[str] | None]]) -> Wa
     return wanted
 
 
-class _LiveKeys:
-    """The living keys of a topic, from its records in order within each partition.
+def _living_keys(topic_type: TopicType, wanted: Wanted, records: Iterable[Record]) -> Counter[str | None]:
+    """Return how many wanted keys live in each space of a topic; spaces without any are left out.
 
     A key does not live if its newest record removes it. These do not live either: session keys and restart requests,
-    which a move leaves behind; task configurations and commits of removed connectors, which Connect never removes. The hash
-    of each key is kept: a million keys take some hundred megabytes.
+    which a move leaves behind; task configurations and commits of removed connectors, which Connect never removes. The
+    hash of each key is kept: a million keys take some hundred megabytes.
 
     Args:
         topic_type: of the topic.
         wanted: the keys that are counted.
+        records: of the topic, in order within each partition.
     """
-
-    def __init__(self, topic_type: TopicType, wanted: Wanted) -> None:
-        self._topic_type = topic_type
-        self._wanted = wanted
-        self._keys: dict[str | None, dict[int, int | None]] = {space: {} for space in wanted}
-
-    def add(self, record: Record) -> None:
-        """Read the next record."""
-        parts = None if record.key is None else split_key(self._topic_type, record.key)
-        key = None if parts is None else parse(self._topic_type, parts[1])
+    living: dict[str | None, dict[int, int | None]] = {space: {} for space in wanted}
+    for record in records:
+        parts = None if record.key is None else split_key(topic_type, record.key)
+        key = None if parts is None else parse(topic_type, parts[1])
         if parts is None or key is None:
-            return
+            continue
         space, original, rule = None if parts[0] is None else str(parts[0]), parts[1], RULES[key.kind]
-        if rule.left_behind_as is not None or space not in self._wanted:
-            return
-        connectors, connector = self._wanted[space], None if (subject := key.subject) is None else subject.connector
+        if rule.left_behind_as is not None or space not in wanted:
+            continue
+        connectors, connector = wanted[space], None if (subject := key.subject) is None else subject.connector
         if connectors is not None and connector not in connectors:
-            return
-        keys, at = self._keys[space], hash((record.partition, original))
-        if is_removal(self._topic_type, record.value):
+            continue
+        keys, at = living[space], hash((record.partition, original))
+        if is_removal(topic_type, record.value):
             keys.pop(at, None)
-            return
+            continue
         keys[at] = None
         if rule.ends_with_connector:
             keys[at] = hash((record.partition, ConfigKey.CONNECTOR.key(connector or "")))
-
-    def counts(self) -> Counter[str | None]:
-        """Return how many keys live in each space; spaces without any are left out."""
-        return +Counter(
-            {
-                space: sum(connector is None or connector in keys for connector in keys.values())
-                for space, keys in self._keys.items()
-            }
-        )
+    return +Counter(
+        {
+            space: sum(connector is None or connector in keys for connector in keys.values())
+            for space, keys in living.items()
+        }
+    )
 
 
 def refuse_present(
@@ -271,10 +263,8 @@ def refuse_present(
     for topic_type, facts in topics.items():
         ranges = facts.ranges()
         progress.phase(f"looking for the groups in {facts.topic}", sum(part.end - part.start for part in ranges))
-        live_keys = _LiveKeys(topic_type, wanted)
-        for record in counted(read_records(worker, ranges, Isolation.READ_UNCOMMITTED), progress.advance):
-            live_keys.add(record)
-        counts = sorted(live_keys.counts().items(), key=str)
+        records = counted(read_records(worker, ranges, Isolation.READ_UNCOMMITTED), progress.advance)
+        counts = sorted(_living_keys(topic_type, wanted, records).items(), key=str)
         if counts:
             space, count = counts[0]
             raise _not_empty(facts.topic, space, count, wanted[space])

@@ -40,8 +40,8 @@ HARMLESS = {
         "ExistingRecords.found",
         "ExistingRecords.offsets",
         "_Gaps._keys",
-        "_Section.kept",
-        "_Section.required",
+        "_Topic.kept",
+        "_Topic.required",
     ),
     *(
         "FittedModel.machine",
