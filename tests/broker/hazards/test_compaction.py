@@ -66,7 +66,7 @@ def test_starts_while_the_cleaner_works(shared: Shared) -> None:
         shared.create(
             shared.topics[kind], partitions=partitions, **{k.replace(".", "_"): v for k, v in COMPACT_NOW.items()}
         )
-    worker = shared.worker(connect_management_topic_sharing_support="enabled")
+    worker = shared.sharing()
     cleaned = 0
     with Writer(shared) as writer:
         await_that(lambda: writer.acknowledged >= 1, what="written")

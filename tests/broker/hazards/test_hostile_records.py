@@ -29,7 +29,6 @@ from tests.support.migration_runs import apply_plan, verify_plan
 from tests.support.migration_site import GROUP, SHARED_PARTITIONS, SMALL, Site, run
 from tests.support.raw_records import RawRecord, write_raw
 
-SHARING = {"connect_management_topic_sharing_support": "enabled"}
 LARGE = 12_000_000  # more than one answer of a broker to a reader that catches up may have
 DEEP = b"[" * 5_000
 SECRET = b"hunter2-hunter2"
@@ -105,7 +104,7 @@ def test_garbage_and_oversized_records_of_others_change_nothing(
             max_message_bytes=str(2 * LARGE),
             segment_ms="10000000000000",
         )
-    worker = shared.worker(**SHARING)
+    worker = shared.sharing()
     running = ConnectorStatus("good", State.RUNNING, "w:1", 1, None, None)
     with ConnectStorage(worker, allow_empty=True) as storage:
         storage.config.put_connector_config("good", {"name": "good"})
@@ -137,7 +136,7 @@ def test_garbage_and_oversized_records_of_others_change_nothing(
 
 def test_clocks_that_jump(shared: Shared, caplog: pytest.LogCaptureFixture) -> None:
     """The order of the log counts. Where partitions have no order, a removal of the future is told."""
-    worker = shared.worker(**SHARING)
+    worker = shared.sharing()
     with ConnectStorage(worker, allow_empty=True):
         pass  # makes the topics
     now_ms = int(time.time() * 1000)
@@ -175,7 +174,7 @@ NOT_UTF_8 = [(b"\xff\xfe", SECRET)]
 
 
 def test_a_header_that_no_client_can_read_stops_no_store(shared: Shared) -> None:
-    worker = shared.worker(**SHARING)
+    worker = shared.sharing()
     running = ConnectorStatus("good", State.RUNNING, "w:1", 1, None, None)
     pairs = {"config": b"connector-x", "status": b"status-connector-x", "offset": b'["x",{}]'}
 

@@ -20,11 +20,6 @@ from tests.broker.stores.conftest import Pair, Shared
 from tests.support.deadlines import error_at_deadline
 from tests.support.waiting import await_that
 
-EXACTLY_ONCE = {
-    "exactly_once_source_support": "enabled",
-    "connect_management_topic_sharing_support": "enabled",
-}
-
 
 @pytest.mark.parametrize(
     ("kind", "pair", "group", "transactional_id", "told"),
@@ -56,7 +51,7 @@ EXACTLY_ONCE = {
 def test_whose_it_is_is_told_at_the_deadline(
     shared: Shared, kind: str, pair: Pair, group: str | None, transactional_id: str | None, told: str
 ) -> None:
-    worker = shared.worker(**EXACTLY_ONCE)
+    worker = shared.sharing(exactly_once_source_support="enabled")
     store = (shared.config_store if kind == "config" else shared.offset_store)(worker=worker)
     with shared.open_transaction(kind, [pair]):
         error = error_at_deadline(store._log.read_to_end, lambda error: told in str(error))
@@ -68,7 +63,7 @@ def test_a_start_says_what_it_waits_for_and_the_remedy_is_one(
     shared: Shared, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(open_transactions, "LOG_AFTER_S", 0.2)
-    worker = shared.worker(**EXACTLY_ONCE)
+    worker = shared.sharing(exactly_once_source_support="enabled")
     with ConnectStorage(worker, allow_live_members=True):
         pass  # makes the topics
     storage = ConnectStorage(worker, allow_live_members=True)

@@ -32,7 +32,7 @@ def test_it_is_said_at_a_start_by_the_check_and_by_the_survey(
     assert WARNING in warned
     assert shared.topics["status"] in warned
     caplog.clear()
-    with ConnectStorage(shared.worker("three", connect_management_topic_sharing_support="enabled"), allow_empty=True):
+    with ConnectStorage(shared.sharing("three"), allow_empty=True):
         pass
     assert "write to it alternately" not in caplog.text  # others' matters are not its own
 

@@ -10,7 +10,7 @@ from connect_share.errors import BrokerError, ReadToEndTimeoutError
 from connect_share.log import read_batches, read_ranges
 from connect_share.records import OffsetRange
 from connect_share.worker_config.client_settings import Isolation
-from tests.broker.log.test_start import compact
+from tests.broker.log.test_start import compact, delete_records
 from tests.support.deadlines import error_at_deadline
 from tests.support.topics import COMPACT_NOW
 
@@ -101,12 +101,9 @@ def test_open_transaction(bench: Any) -> None:
 
 
 def test_offsets_that_are_gone_are_an_error(bench: Any) -> None:
-    from connect_share.client import TopicPartition
-
     bench.create(configs={"cleanup.policy": "compact,delete"})
     bench.write([(b"k", b"v")] * 9)
-    for future in bench.admin._client.delete_records([TopicPartition(bench.topic, 0, 5)]).values():
-        future.result()
+    delete_records(bench, 5)
     with pytest.raises(BrokerError, match=bench.topic):
         read(bench, OffsetRange(bench.topic, 0, 0, 9))
     assert read(bench, OffsetRange(bench.topic, 0, 5, 9)) == [(0, offset) for offset in range(5, 9)]

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
+from connect_share.client import TopicPartition
 from connect_share.errors import (
+    AuthorizationError,
     PartitionCountError,
     StoreClosedError,
     TopicMissingError,
@@ -22,6 +25,11 @@ from tests.support.topics import COMPACT_NOW
 from tests.support.waiting import await_that
 
 BOTH = [Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED]
+
+
+def delete_records(bench: Any, before: int) -> None:
+    for future in bench.admin._client.delete_records([TopicPartition(bench.topic, 0, before)]).values():
+        future.result()
 
 
 def compact(bench: Any, keep: int) -> None:
@@ -102,9 +110,7 @@ def test_start_of_the_log_was_deleted(
 ) -> None:  # case 55: end offset equals beginning offset
     bench.create(configs={"cleanup.policy": "compact,delete"})
     bench.write([(b"k", b"%d" % i) for i in range(7)])
-    at = bench.admin._client.delete_records([_at(bench.topic, 0, 7)])
-    for future in at.values():
-        future.result()
+    delete_records(bench, 7)
     assert bench.admin.start_offsets([(bench.topic, 0)]) == {(bench.topic, 0): 7}
     sink = collected()
     log = bench.started(sink, context=context_of(bench))
@@ -296,43 +302,24 @@ def test_config_topic_with_three_partitions_is_refused(bench: Any, collected: An
 
 def test_stop_while_the_first_read_waits(bench: Any, collected: Any) -> None:
     bench.create()
-    with bench.transaction([(b"a", b"1")]):
+    with bench.transaction([(b"a", b"1")]), ThreadPoolExecutor(1) as threads:
         log = bench.log(collected(), isolation=Isolation.READ_COMMITTED, start_timeout_s=120.0)
-        raised: list[BaseException] = []
-
-        def start() -> None:
-            try:
-                log.start()
-            except StoreClosedError as exc:
-                raised.append(exc)
-
-        starting = threading.Thread(target=start)
-        starting.start()
+        starting = threads.submit(log.start)
         await_that(lambda: log._reader is not None, what="the first read")
         log.stop()
-        starting.join(60)
-        assert not starting.is_alive()
-        assert len(raised) == 1
+        with pytest.raises(StoreClosedError):
+            starting.result(60)
     with pytest.raises(StoreClosedError):
         log.read_to_end(1)
 
 
 def test_stop_while_the_topic_cannot_be_created(bench: Any, collected: Any) -> None:
     log = bench.log(collected(), spec=bench.spec(replicas=3), create_timeout_s=120.0)
-    raised: list[BaseException] = []
-
-    def start() -> None:
-        try:
-            log.start()
-        except StoreClosedError as exc:
-            raised.append(exc)
-
-    starting = threading.Thread(target=start)
-    starting.start()
-    log.stop()
-    starting.join(60)
-    assert not starting.is_alive()
-    assert len(raised) == 1
+    with ThreadPoolExecutor(1) as threads:
+        starting = threads.submit(log.start)
+        log.stop()
+        with pytest.raises(StoreClosedError):
+            starting.result(60)
     assert bench.admin.describe_topics([bench.topic]) == {}
 
 
@@ -383,12 +370,6 @@ def facts_of(bench: Any) -> TopicFacts:
     return gather_facts(bench.admin, [bench.topic])[bench.topic]
 
 
-def _at(topic: str, partition: int, offset: int) -> Any:
-    from connect_share.client import TopicPartition
-
-    return TopicPartition(topic, partition, offset)
-
-
 class _Blind:
     """An admin that may neither create topics nor sees them, as one without any right."""
 
@@ -402,6 +383,4 @@ class _Blind:
         return {}
 
     def create_topic(self, request: Any, *, timeout_s: float | None = None) -> None:
-        from connect_share.errors import AuthorizationError
-
         raise AuthorizationError("no", name="CLUSTER_AUTHORIZATION_FAILED")

@@ -24,6 +24,7 @@ from connect_share.errors import (
 from connect_share.log import KafkaBasedLog, RecordMetadata
 from connect_share.murmur2 import partition_for
 from connect_share.worker_config.client_settings import Isolation
+from tests.broker.log.test_identity import recreate
 from tests.support.deadlines import error_at_deadline
 from tests.support.waiting import await_that
 
@@ -321,15 +322,11 @@ def test_topic_deleted_under_a_running_log(bench: Any, collected: Any) -> None:
 
 def test_topic_created_again_is_noticed(bench: Any, collected: Any) -> None:
     log = bench.started(collected())
-    old_id = log.topic_id
-    bench.admin.delete_topics([bench.topic])
-    await_that(lambda: bench.admin.describe_topics([bench.topic]), lambda found: not found, what="gone")
-    bench.create()
+    old_id, new_id = log.topic_id, recreate(bench, log)
     log._identity.seen_s = -1_000.0  # the next check is due now
     with pytest.raises((TopicRecreatedError, LogFailedError)) as caught:
         log.read_to_end(30)
     if isinstance(caught.value, TopicRecreatedError):
-        new_id = bench.admin.describe_topics([bench.topic])[bench.topic].topic_id
         assert (caught.value.old_id, caught.value.new_id) == (old_id, new_id)
     with pytest.raises(ConnectShareError, match=bench.topic):
         log.read_to_end(1)

@@ -56,6 +56,15 @@ class Listener:
         self.events.append(("level", namespace, level))
 
 
+def properties_of(bootstrap_servers: str, group: str, prefix: str = "", **more: str) -> dict[str, str]:
+    """Return a worker file whose topics have one partition and one replica; underscores in names are dots."""
+    properties = {"bootstrap.servers": bootstrap_servers, "group.id": group}
+    for kind in ("config", "offset", "status"):
+        properties |= {f"{kind}.storage.topic": f"{prefix}{kind}s", f"{kind}.storage.replication.factor": "1"}
+    properties |= {"offset.storage.partitions": "1", "status.storage.partitions": "1"}
+    return properties | {name.replace("__", "-").replace("_", "."): value for name, value in more.items()}
+
+
 class Shared:
     """One set of topics, and whatever a test puts on it."""
 
@@ -69,21 +78,8 @@ class Shared:
         stack.callback(self._delete_topics)
 
     def properties(self, group: str = "group-a", **overrides: str) -> dict[str, str]:
-        properties = {
-            "bootstrap.servers": self.bootstrap_servers,
-            "group.id": group,
-            "config.storage.topic": f"{self.unique}-configs",
-            "config.storage.replication.factor": "1",
-            "offset.storage.topic": f"{self.unique}-offsets",
-            "offset.storage.partitions": "3",
-            "offset.storage.replication.factor": "1",
-            "status.storage.topic": f"{self.unique}-statuss",
-            "status.storage.partitions": "2",
-            "status.storage.replication.factor": "1",
-            "key.converter": "org.apache.kafka.connect.json.JsonConverter",
-            "value.converter": "org.apache.kafka.connect.json.JsonConverter",
-        }
-        return properties | {name.replace("__", "-").replace("_", "."): value for name, value in overrides.items()}
+        own = {"offset_storage_partitions": "3", "status_storage_partitions": "2"} | overrides
+        return properties_of(self.bootstrap_servers, group, f"{self.unique}-", **own)
 
     def worker(self, group: str = "group-a", **overrides: str) -> WorkerConfig:
         return WorkerConfig.from_properties(self.properties(group, **overrides))

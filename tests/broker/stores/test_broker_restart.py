@@ -36,6 +36,7 @@ from connect_share.storage import ConnectStorage
 from connect_share.stores.alter_offsets import alter_offsets
 from connect_share.stores.config import WRITE_BUDGET_S
 from connect_share.worker_config import WorkerConfig
+from tests.broker.stores.conftest import SHARING, properties_of
 from tests.support.flushes import flush_offsets
 from tests.support.kafka import ONE_SEGMENT_EACH, given_broker
 from tests.support.topics import read_topic
@@ -58,21 +59,8 @@ def mortal() -> Iterator[LocalBroker]:
 
 
 def worker(broker: LocalBroker, group: str, exactly_once: str = "disabled") -> WorkerConfig:
-    properties = {
-        "bootstrap.servers": broker.bootstrap_servers,
-        "group.id": group,
-        "config.storage.topic": "configs",
-        "offset.storage.topic": "offsets",
-        "status.storage.topic": "statuses",
-        "config.storage.replication.factor": "1",
-        "offset.storage.replication.factor": "1",
-        "offset.storage.partitions": "1",
-        "status.storage.replication.factor": "1",
-        "status.storage.partitions": "1",
-        "exactly.once.source.support": exactly_once,
-        "connect.management.topic.sharing.support": "enabled",
-    }
-    return WorkerConfig.from_properties(properties)
+    properties = properties_of(broker.bootstrap_servers, group, exactly_once_source_support=exactly_once)
+    return WorkerConfig.from_properties(properties | SHARING)
 
 
 class Clocked:
@@ -396,7 +384,7 @@ def test_the_broker_is_killed_in_each_phase_of_each_operation(mortal: LocalBroke
             await_that(lambda store=storage.status: store._unwritten, lambda left: not left, what="written")  # type: ignore[misc]
 
         with Admin(mortal.client_settings, client_id="tests") as admin:
-            topics = ("configs", "statuses", "offsets")
+            topics = ("configs", "statuss", "offsets")
             records = {topic: read_topic(admin, mortal.client_settings, topic) for topic in topics}
         for (phase, names), storage in storages.items():
             expected = dict(BEFORE)
@@ -410,7 +398,7 @@ def test_the_broker_is_killed_in_each_phase_of_each_operation(mortal: LocalBroke
             group = storage.cluster_group_id
             replayed = believed(
                 replay_config(records["configs"], group),
-                replay_status(records["statuses"], group),
+                replay_status(records["statuss"], group),
                 replay_offsets(records["offsets"], group),
             )
             assert (phase, replayed) == (phase, expected)

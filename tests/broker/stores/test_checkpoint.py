@@ -21,7 +21,7 @@ from connect_share.records import ConnectorTaskId
 from connect_share.state import ConnectorStatus, State, TargetState, TaskStatus
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig
-from tests.broker.stores.conftest import SHARING
+from tests.broker.stores.conftest import SHARING, properties_of
 from tests.support.flushes import flush_offsets
 from tests.support.waiting import await_that
 
@@ -126,19 +126,17 @@ def test_when_everything_is_read(shared: Any, tmp_path: Path, caplog: pytest.Log
     assert SECRET not in caplog.text
     # It was written anew.
     assert start(config, path)[1].from_checkpoint
-    shared.admin.alter_topic_configs(shared.topics["status"], {"delete.retention.ms": "0"})
-    await_that(
-        lambda: shared.admin.topic_configs(shared.topics["status"])["delete.retention.ms"],
-        lambda now: now == "0",
-        what="set",
-    )
+
+    def keep_tombstones(value: str | None) -> None:
+        name, topic = "delete.retention.ms", shared.topics["status"]
+        shared.admin.alter_topic_configs(topic, {name: value})
+        await_that(
+            lambda: shared.admin.topic_configs(topic)[name], lambda now: (now == "0") == (value == "0"), what=name
+        )
+
+    keep_tombstones("0")
     assert "delete.retention.ms=0" in reason(config, with_good())
-    shared.admin.alter_topic_configs(shared.topics["status"], {"delete.retention.ms": None})
-    await_that(
-        lambda: shared.admin.topic_configs(shared.topics["status"])["delete.retention.ms"],
-        lambda now: now != "0",
-        what="taken back",
-    )
+    keep_tombstones(None)
     assert start(config, with_good())[1].from_checkpoint
     shared.admin.delete_topics([shared.topics["offset"]])
     await_that(lambda: shared.admin.describe_topics([shared.topics["offset"]]), lambda found: not found, what="gone")
@@ -212,15 +210,7 @@ def test_kill_9_leaves_a_good_file(shared: Any, tmp_path: Path, kill_after: int)
 @pytest.mark.kills_broker
 def test_a_log_that_was_cut_is_read_whole(own_broker: LocalBroker, tmp_path: Path) -> None:
     """The broker lost its newest records, and others were written in their place."""
-    properties = {
-        "bootstrap.servers": own_broker.bootstrap_servers,
-        "group.id": "group-a",
-        **{f"{kind}.storage.topic": f"{kind}s" for kind in ("config", "offset", "status")},
-        **{f"{kind}.storage.replication.factor": "1" for kind in ("config", "offset", "status")},
-        "offset.storage.partitions": "1",
-        "status.storage.partitions": "1",
-        **SHARING,
-    }
+    properties = properties_of(own_broker.bootstrap_servers, "group-a") | SHARING
     config, path = WorkerConfig.from_properties(properties), tmp_path / "checkpoint"
     with ConnectStorage(config, checkpoint=path) as storage:
         put(storage, "kept", 1)

@@ -271,3 +271,4 @@ def test_lookalike_ids_are_refused(shared: Any) -> None:
     for group in ("connector-x", "a.connector-b", "task-runner", "", "a b", "ä"):
         with pytest.raises(InvalidClusterGroupIdError):
             KafkaConfigBackingStore(shared.worker(), cluster_group_id=group)
+    assert shared.admin.describe_topics([shared.topics["config"]]) == {}

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from connect_share.errors import (
-    InvalidClusterGroupIdError,
     NotStartedError,
     PartitionCountError,
     StoreClosedError,
@@ -18,7 +17,6 @@ from connect_share.errors import (
 )
 from connect_share.records import ConnectorTaskId
 from connect_share.state import RestartRequest, SessionKey, TargetState
-from connect_share.stores.config import KafkaConfigBackingStore
 from tests.support.waiting import await_that
 
 GROUPS = pytest.mark.parametrize("group", ["group-a", None], ids=["shared", "plain"])
@@ -221,17 +219,11 @@ def test_two_partitions_are_refused(shared: Any, unique: Any, group: Any) -> Non
         assert "config.storage.topic" in str(refused.value)
 
 
-def test_delete_policy_is_refused(shared: Any, unique: Any) -> None:
-    shared.create(shared.topics["config"], cleanup_policy="delete")
-    with pytest.raises(TopicNotCompactedError, match="compact"):
-        shared.config_store()
-
-
 def test_store_that_did_not_start_leaves_nothing_behind(shared: Any) -> None:
     shared.create(shared.topics["config"], cleanup_policy="delete")
     threads = threading.active_count()
     store = shared.config_store(start=False)
-    with pytest.raises(TopicNotCompactedError):
+    with pytest.raises(TopicNotCompactedError, match="compact"):
         store.start()
     await_that(threading.active_count, lambda now: now <= threads, what="no thread left")
     with pytest.raises(StoreClosedError):
@@ -256,12 +248,6 @@ def test_order_of_life(shared: Any) -> None:
         store.put_connector_config("c1", CONFIG)
     with pytest.raises(StoreClosedError):
         store.refresh(1)
-
-
-def test_illegal_group_id_is_refused_before_anything(shared: Any) -> None:
-    with pytest.raises(InvalidClusterGroupIdError):
-        KafkaConfigBackingStore(shared.worker(), cluster_group_id="task-runner")
-    assert shared.admin.describe_topics([shared.topics["config"]]) == {}
 
 
 def test_failing_listener_does_not_end_the_log(shared: Any, listener: Any) -> None:

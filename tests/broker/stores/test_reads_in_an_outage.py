@@ -17,6 +17,7 @@ from connect_share.errors import BrokerUnavailableError, ConnectShareError
 from connect_share.storage import ConnectStorage
 from connect_share.stores import offsets
 from connect_share.worker_config import WorkerConfig
+from tests.broker.stores.conftest import properties_of
 
 pytestmark = pytest.mark.kills_broker
 
@@ -24,19 +25,10 @@ OUTAGE_S = 40 if os.environ.get("CONNECT_SHARE_LONG") else 6
 FILE = {"filename": "x.txt"}
 
 
-def worker(broker: LocalBroker) -> WorkerConfig:
-    properties = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "group-a"}
-    for kind in ("config", "offset", "status"):
-        properties |= {f"{kind}.storage.topic": f"{kind}s", f"{kind}.storage.replication.factor": "1"}
-    return WorkerConfig.from_properties(
-        properties | {"offset.storage.partitions": "1", "status.storage.partitions": "1"}
-    )
-
-
 def test_reads_outlast_an_outage_shorter_than_their_deadline(
     own_broker: LocalBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = worker(own_broker)
+    config = WorkerConfig.from_properties(properties_of(own_broker.bootstrap_servers, "group-a"))
     with (
         Admin(config.admin_settings(), client_id="tests", timeout_s=5) as admin,
         ConnectStorage(config) as storage,

@@ -24,6 +24,11 @@ def wire(group: Any, key: Any) -> Any:
     return (b"" if group is None else group.encode() + b".") + key
 
 
+def read_back(store: KafkaStatusBackingStore) -> None:
+    store.flush()
+    store.refresh(30)
+
+
 @GROUPS
 def test_statuses_are_visible_when_read_back(shared: Any, until: Any, group: Any) -> None:  # case 34
     store = shared.status_store(group)
@@ -34,8 +39,7 @@ def test_statuses_are_visible_when_read_back(shared: Any, until: Any, group: Any
     store.put(failed)
     topic = TopicStatus("server1.inventory.customers", "foo", 0, 1729798381000)
     store.put(topic)
-    store.flush()
-    store.refresh(30)
+    read_back(store)
     assert store.get("foo") == running
     assert store.get(TASK) == failed
     assert store.get_all("foo") == [failed]
@@ -65,46 +69,28 @@ def test_safe_put_of_an_older_generation_by_another_worker_sends_nothing(shared:
     other.flush()
     store = shared.status_store(group)
     store.put_safe(connector(State.UNASSIGNED, "w:8083", 0))
-    store.flush()
-    store.refresh(30)
+    read_back(store)
     assert store.get("foo") == connector(State.RUNNING, "other:8083", 1)
     assert len(shared.read("status")) == 1
 
 
 @GROUPS
-def test_safe_put_of_the_same_worker_replaces(shared: Any, group: Any) -> None:  # case 37
+@pytest.mark.parametrize(
+    ("there", "put", "safe"),
+    [
+        (connector(State.RUNNING, "w:8083", 1), connector(State.UNASSIGNED, "w:8083", 0), True),  # case 37
+        (connector(State.RUNNING, "other:8083", 1), connector(State.UNASSIGNED, "w:8083", 0), False),  # case 38
+        (TaskStatus(TASK, State.RUNNING, "other:8083", 1), TaskStatus(TASK, State.FAILED, "w:8083", 1), True),
+    ],
+    ids=["of the same worker", "plain", "of a newer generation"],
+)
+def test_puts_that_replace(shared: Any, group: Any, there: Any, put: Any, safe: bool) -> None:
     store = shared.status_store(group)
-    store.put(connector(State.RUNNING, "w:8083", 1))
-    store.flush()
-    store.refresh(30)
-    store.put_safe(connector(State.UNASSIGNED, "w:8083", 0))
-    store.flush()
-    store.refresh(30)
-    assert store.get("foo") == connector(State.UNASSIGNED, "w:8083", 0)
-
-
-@GROUPS
-def test_plain_put_replaces_whatever_is_there(shared: Any, group: Any) -> None:  # case 38
-    store = shared.status_store(group)
-    store.put(connector(State.RUNNING, "other:8083", 1))
-    store.flush()
-    store.refresh(30)
-    store.put(connector(State.UNASSIGNED, "w:8083", 0))
-    store.flush()
-    store.refresh(30)
-    assert store.get("foo") == connector(State.UNASSIGNED, "w:8083", 0)
-
-
-@GROUPS
-def test_safe_put_of_a_newer_generation_replaces(shared: Any, group: Any) -> None:
-    store = shared.status_store(group)
-    store.put(TaskStatus(TASK, State.RUNNING, "other:8083", 1))
-    store.flush()
-    store.refresh(30)
-    store.put_safe(TaskStatus(TASK, State.FAILED, "w:8083", 1))
-    store.flush()
-    store.refresh(30)
-    assert store.get(TASK) == TaskStatus(TASK, State.FAILED, "w:8083", 1)
+    store.put(there)
+    read_back(store)
+    (store.put_safe if safe else store.put)(put)
+    read_back(store)
+    assert store.get("foo" if isinstance(put, ConnectorStatus) else TASK) == put
 
 
 @GROUPS
@@ -112,12 +98,10 @@ def test_destroyed_is_a_real_tombstone(shared: Any, group: Any) -> None:
     store = shared.status_store(group)
     store.put(connector(State.RUNNING, "w:8083", 1))
     store.put(TaskStatus(TASK, State.RUNNING, "w:8083", 1))
-    store.flush()
-    store.refresh(30)
+    read_back(store)
     store.put(TaskStatus(TASK, State.DESTROYED, "w:8083", 2))
     store.put(connector(State.DESTROYED, "w:8083", 2))
-    store.flush()
-    store.refresh(30)
+    read_back(store)
     assert store.get("foo") is None
     assert store.get_all("foo") == []
     assert store.connectors() == frozenset()
@@ -131,8 +115,7 @@ def test_topics_are_forgotten(shared: Any, group: Any) -> None:
     for topic in ("a", "b"):
         store.put(TopicStatus(topic, "foo", 0, 1))
     store.delete_topic("foo", "a")
-    store.flush()
-    store.refresh(30)
+    read_back(store)
     assert [status.topic for status in store.get_all_topics("foo")] == ["b"]
     assert (wire(group, b"status-topic-a:connector-foo"), None) in shared.read("status")
 
