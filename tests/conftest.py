@@ -16,7 +16,14 @@ from hypothesis import HealthCheck, settings
 from connect_share.embedded.broker import LocalBroker
 from tests.lab.class_archives import use_class_archives
 from tests.lab.worker import LabWorker
-from tests.support.kafka import ONE_SEGMENT_EACH, TOPIC_PREFIX, TestBroker, any_broker, delete_own_topics, given_broker
+from tests.support.kafka import (
+    ONE_SEGMENT_EACH,
+    TOPIC_PREFIX,
+    TestBroker,
+    any_broker,
+    delete_own_topics,
+    skip_where_brokers_stay,
+)
 
 settings.register_profile(
     "default",
@@ -89,8 +96,7 @@ def unique(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def own_broker() -> Iterator[LocalBroker]:
     """A broker of this test alone, to be stopped and killed at will."""
-    if given_broker() is not None:
-        pytest.skip("CONNECT_SHARE_BOOTSTRAP is set: tests that stop brokers do not run")
+    skip_where_brokers_stay()
     with LocalBroker(properties=ONE_SEGMENT_EACH) as local:
         yield local
 

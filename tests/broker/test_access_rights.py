@@ -9,14 +9,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pytest
 from confluent_kafka.admin import (
-    AclBinding,
-    AclBindingFilter,
     AclOperation,
-    AclPermissionType,
     ResourcePatternType,
     ResourceType,
 )
@@ -34,6 +30,7 @@ from tests.lab.secure_broker import SecureBroker
 from tests.lab.worker import LabWorker
 from tests.support.flushes import flush_offsets
 from tests.support.java_groups import EXACTLY_ONCE, JAR
+from tests.support.rights import Acl, allow
 from tests.support.waiting import await_that
 
 PAGE = Path(__file__).parents[2] / "docs" / "access-rights.md"
@@ -46,7 +43,6 @@ LONG = "CONNECT_SHARE_LONG" in os.environ
 _number = itertools.count()
 
 Row = tuple[str, str]  # one right, and what the page says it is on
-Acl = tuple[ResourceType, str, ResourcePatternType, AclOperation]
 
 
 def rows(title: str, table: int = 0) -> list[Row]:
@@ -73,34 +69,6 @@ def acls(row: Row, topics: str, source_topics: str) -> list[Acl]:
         "transactional ids that begin with `<group.id>-`": [(ResourceType.TRANSACTIONAL_ID, f"{GROUP}-", prefixed)],
     }
     return [(*resource, AclOperation[right]) for resource in resources[where]]
-
-
-def allow(broker: SecureBroker, user: str, wanted: Sequence[Acl]) -> None:
-    """Give ``user`` these rights instead of all that it had."""
-    with closing(broker.admin(timeout_s=20)) as admin:
-        client = admin._client
-        anything: Any = None
-        its_own = AclBindingFilter(
-            ResourceType.ANY,
-            anything,
-            ResourcePatternType.ANY,
-            f"User:{user}",
-            anything,
-            AclOperation.ANY,
-            AclPermissionType.ANY,
-        )
-        for future in client.delete_acls([its_own]).values():
-            future.result(60)
-        bindings = [
-            AclBinding(kind, name, pattern, f"User:{user}", "*", operation, AclPermissionType.ALLOW)
-            for kind, name, pattern, operation in wanted
-        ]
-        for future in client.create_acls(bindings).values() if bindings else ():
-            future.result(60)
-        # The controller answers before the broker knows them.
-        await_that(
-            lambda: set(client.describe_acls(its_own).result(60)), lambda found: found == set(bindings), what="allowed"
-        )
 
 
 @dataclass

@@ -2,32 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from connect_share.cli.__main__ import main
 from connect_share.records import Record
+from tests.support.console import Ran, console
 from tests.support.kafka import TestBroker
 from tests.support.profiled_topics import SECRET, UPDATES, ProfiledTopics, write_profiled_topics
 from tests.support.topics import ONE_SEGMENT, write_records
 from tests.support.waiting import await_that
-
-
-@dataclass(frozen=True)
-class Ran:
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
 
 
 @pytest.fixture
@@ -41,13 +28,10 @@ def topics(broker: TestBroker, unique: str, tmp_path: Path) -> Iterator[Profiled
 @pytest.fixture
 def check(topics: ProfiledTopics, capsys: pytest.CaptureFixture[str]) -> Any:
     def call(*words: str, dear: bool = True) -> Ran:
-        capsys.readouterr()
-        model = ["--model", str(topics.model_file)] if dear else []
-        code = main(["check", "startup", "-w", str(topics.worker_file), *model, *words])
-        captured = capsys.readouterr()
-        assert SECRET not in captured.out + captured.err
-        assert all(line.isprintable() for line in (captured.out + captured.err).split("\n"))
-        return Ran(code, captured.out, captured.err)
+        model = ["--model", topics.model_file] if dear else []
+        ran = console(capsys)("check", "startup", "-w", topics.worker_file, *model, *words)
+        assert SECRET not in ran.out + ran.err
+        return ran
 
     return call
 

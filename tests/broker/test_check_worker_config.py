@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from connect_share import ConnectStorage, WorkerConfig
-from connect_share.cli.__main__ import main
 from connect_share.connect_json import dumps
 from connect_share.embedded.worker import worker_properties, write_properties
 from connect_share.keys import prefix_key
 from connect_share.worker_config import SHARING_PROPERTY
 from connect_share.worker_plugin import INTERCEPTOR_CLASS, jar_path
+from tests.support.console import console
 from tests.support.java_groups import write
 from tests.support.kafka import TestBroker
 
@@ -53,12 +53,9 @@ class Cluster:
 
     def check(self, *words: str, **more: str) -> tuple[int, str, str]:
         write_properties(self._file, {**self._properties, **LINES, **more})
-        self._capsys.readouterr()
-        code = main(["check", "worker-config", str(self._file), "--libs", str(jar_path().parent), *words])
-        captured = self._capsys.readouterr()
-        assert all(line.isprintable() for line in (captured.out + captured.err).split("\n"))
-        assert "zebra" not in captured.out + captured.err
-        return code, captured.out, captured.err
+        ran = console(self._capsys)("check", "worker-config", self._file, "--libs", jar_path().parent, *words)
+        assert "zebra" not in ran.out + ran.err
+        return ran.code, ran.out, ran.err
 
     def found(self, **more: str) -> tuple[int, int | None, set[tuple[str, str, str]]]:
         """Exit code, connectors checked, and what was found in which."""

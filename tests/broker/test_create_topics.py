@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from connect_share.admin import NewTopicRequest
-from connect_share.cli.__main__ import main
+from tests.support.console import console
 from tests.support.waiting import await_that
 
 Run = Callable[..., tuple[int, str, str]]
@@ -18,10 +18,9 @@ Run = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    def call(*words: object) -> tuple[int, str, str]:
-        code = main([str(word) for word in words])
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
+    def call(*words: Any) -> tuple[int, str, str]:
+        ran = console(capsys)(*words)
+        return ran.code, ran.out, ran.err
 
     return call
 

@@ -18,10 +18,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka.admin import (
-    AclBinding,
-    AclBindingFilter,
     AclOperation,
-    AclPermissionType,
     ResourcePatternType,
     ResourceType,
 )
@@ -44,9 +41,11 @@ from connect_share.worker_config import ClientSettings, WorkerConfig
 from migrator.survey.survey import survey
 from tests.lab.secure_broker import SecureBroker
 from tests.support.flushes import flush_offsets
+from tests.support.rights import Acl, allow
 from tests.support.topics import create_known
 from tests.support.waiting import await_that
 
+KINDS = ("config", "offset", "status")
 USERS = {"owner": "s3cr;t='$#:", "reader": "reader-pw", "mute": "mute-pw", "nobody": "nobody-pw"}
 # What a worker needs, by resource; all topics and groups of a test begin with the user's name.
 TOPIC_RIGHTS = ("CREATE", "DESCRIBE", "DESCRIBE_CONFIGS", "READ", "WRITE")
@@ -58,41 +57,21 @@ RIGHTS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 }
 
 
+def rights_of(user: str, denied: Sequence[str] = ()) -> list[Acl]:
+    kinds = {"topic": ResourceType.TOPIC, "group": ResourceType.GROUP}
+    return [
+        (kinds[kind], "shared-", ResourcePatternType.PREFIXED, AclOperation[right])
+        for kind, rights in RIGHTS[user].items()
+        for right in rights
+        if kind != "topic" or right not in denied
+    ]
+
+
 @pytest.fixture(scope="module")
 def secure() -> Iterator[SecureBroker]:
-    with SecureBroker(USERS) as broker, closing(broker.admin(timeout_s=20)) as admin:
-        bindings = [
-            AclBinding(
-                ResourceType.TOPIC if kind == "topic" else ResourceType.GROUP,
-                "shared-",
-                ResourcePatternType.PREFIXED,
-                f"User:{user}",
-                "*",
-                AclOperation[right],
-                AclPermissionType.ALLOW,
-            )
-            for user, kinds in RIGHTS.items()
-            for kind, rights in kinds.items()
-            for right in rights
-        ]
-        for future in admin._client.create_acls(bindings).values():
-            future.result(60)
-        whatever: Any = None
-        every = AclBindingFilter(
-            ResourceType.ANY,
-            whatever,
-            ResourcePatternType.ANY,
-            whatever,
-            whatever,
-            AclOperation.ANY,
-            AclPermissionType.ANY,
-        )
-        # The controller answers before the broker knows them.
-        await_that(
-            lambda: len(admin._client.describe_acls(every).result(60)),
-            lambda found: found == len(bindings),
-            what="allowed",
-        )
+    with SecureBroker(USERS) as broker:
+        for user in RIGHTS:
+            allow(broker, user, rights_of(user))
         yield broker
 
 
@@ -103,15 +82,8 @@ def worker_file(
         **broker.worker_properties(user, mechanism=mechanism),
         "group.id": f"shared-{user}",
         "connect.management.topic.sharing.support": "enabled",
-        **{
-            name: value
-            for kind in ("config", "offset", "status")
-            for name, value in {
-                f"{kind}.storage.topic": f"shared-{kind}",
-                f"{kind}.storage.replication.factor": "1",
-                f"{kind}.storage.partitions": "1",
-            }.items()
-        },
+        **{f"{kind}.storage.topic": f"shared-{kind}" for kind in KINDS},
+        **{f"{kind}.storage.{number}": "1" for kind in KINDS for number in ("replication.factor", "partitions")},
         **{name.replace("_", "."): value for name, value in changes.items()},
     }
     path = folder / f"{user}.properties"
@@ -120,13 +92,17 @@ def worker_file(
 
 
 @pytest.fixture
-def topics(secure: SecureBroker) -> Iterator[None]:
-    names = [f"shared-{kind}" for kind in ("config", "offset", "status")]
+def clean(secure: SecureBroker) -> Iterator[Admin]:
+    """Remove the topics of a test in the end."""
     with closing(secure.admin(timeout_s=20)) as admin:
-        for name in names:
-            create_known(admin, NewTopicRequest(name, 1, 1, {"cleanup.policy": "compact"}))
-        yield
-        remove(admin, names)
+        yield admin
+        remove(admin, [f"shared-{kind}" for kind in KINDS])
+
+
+@pytest.fixture
+def topics(clean: Admin) -> None:
+    for kind in KINDS:
+        create_known(clean, NewTopicRequest(f"shared-{kind}", 1, 1, {"cleanup.policy": "compact"}))
 
 
 def remove(admin: Admin, names: Sequence[str]) -> None:
@@ -135,23 +111,20 @@ def remove(admin: Admin, names: Sequence[str]) -> None:
     await_that(lambda: admin.describe_topics(names), lambda found: not found, what="gone")
 
 
+@pytest.mark.usefixtures("clean")
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-512", "PLAIN"])
 def test_a_worker_file_is_enough(
     secure: SecureBroker, tmp_path: Path, mechanism: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = worker_file(tmp_path, secure, "owner", mechanism)
-    try:
-        with ConnectStorage(WorkerConfig.from_file(path)) as storage:
-            storage.config.put_connector_config("c.1", {"name": "c.1", "connector.class": "X"})
-        with ConnectStorage(WorkerConfig.from_file(path)) as storage:
-            assert storage.config.snapshot().connectors() == {"c.1"}
-        assert main(["get", "connectors", "-w", str(path)]) == 0
-        captured = capsys.readouterr()
-        assert captured.out.splitlines()[1].split()[:2] == ["shared-owner", "c.1"]
-        assert USERS["owner"] not in captured.out + captured.err
-    finally:
-        with closing(secure.admin(timeout_s=20)) as admin:
-            remove(admin, [f"shared-{kind}" for kind in ("config", "offset", "status")])
+    with ConnectStorage(WorkerConfig.from_file(path)) as storage:
+        storage.config.put_connector_config("c.1", {"name": "c.1", "connector.class": "X"})
+    with ConnectStorage(WorkerConfig.from_file(path)) as storage:
+        assert storage.config.snapshot().connectors() == {"c.1"}
+    assert main(["get", "connectors", "-w", str(path)]) == 0
+    captured = capsys.readouterr()
+    assert captured.out.splitlines()[1].split()[:2] == ["shared-owner", "c.1"]
+    assert USERS["owner"] not in captured.out + captured.err
 
 
 CANARY = "hunter2-canary"
@@ -165,6 +138,7 @@ def live_objects() -> Iterator[object]:
             yield one
 
 
+@pytest.mark.usefixtures("clean")
 def test_secrets_are_in_no_log_line_and_no_repr(
     secure: SecureBroker, tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -176,30 +150,26 @@ def test_secrets_are_in_no_log_line_and_no_repr(
     hidden = (CANARY, b64encode(CANARY.encode()).decode(), USERS["owner"])
     shown: list[str] = []
     caplog.set_level(0)
-    try:
-        for _ in range(2):
-            with ConnectStorage(worker, checkpoint=tmp_path / "checkpoint") as storage:
-                storage.config.put_connector_config("c", {"name": "c", "password": CANARY})
-                storage.config.put_task_configs("c", [{"password": CANARY}])
-                storage.config.put_session_key(SessionKey(CANARY.encode(), "HmacSHA256", 1))
-                storage.status.put(ConnectorStatus("c", State.FAILED, "w:1", 1, CANARY))
-                writer = storage.offset_writer("c", transactional=False)
-                flush_offsets(writer, ({"file": "a"}, {"position": CANARY}))
-                writer.offset({"file": "a"}, {"position": CANARY})
-                with pytest.raises(ConnectShareError) as caught:
-                    storage.config.put_connector_config("c", {"password": [CANARY]})  # type: ignore[dict-item]
-                shown += traceback.format_exception(caught.value)
-                assert storage.offset_reader("c").offset({"file": "a"}) == {"position": CANARY}
-                snapshots = [storage.config.snapshot(), storage.status.snapshot(), storage.offsets.snapshot()]
-                shown += [f"{one!r} {one}" for one in (*live_objects(), *snapshots)]
-        assert len(shown) > 500
-        assert "connect_share.client.librdkafka" in caplog.text
-        out = capsys.readouterr()
-        lines = [*caplog.text.splitlines(), *out.out.splitlines(), *out.err.splitlines(), *shown]
-        assert not [line for line in lines if any(secret in line for secret in hidden)]
-    finally:
-        with closing(secure.admin(timeout_s=20)) as admin:
-            remove(admin, [f"shared-{kind}" for kind in ("config", "offset", "status")])
+    for _ in range(2):
+        with ConnectStorage(worker, checkpoint=tmp_path / "checkpoint") as storage:
+            storage.config.put_connector_config("c", {"name": "c", "password": CANARY})
+            storage.config.put_task_configs("c", [{"password": CANARY}])
+            storage.config.put_session_key(SessionKey(CANARY.encode(), "HmacSHA256", 1))
+            storage.status.put(ConnectorStatus("c", State.FAILED, "w:1", 1, CANARY))
+            writer = storage.offset_writer("c", transactional=False)
+            flush_offsets(writer, ({"file": "a"}, {"position": CANARY}))
+            writer.offset({"file": "a"}, {"position": CANARY})
+            with pytest.raises(ConnectShareError) as caught:
+                storage.config.put_connector_config("c", {"password": [CANARY]})  # type: ignore[dict-item]
+            shown += traceback.format_exception(caught.value)
+            assert storage.offset_reader("c").offset({"file": "a"}) == {"position": CANARY}
+            snapshots = [storage.config.snapshot(), storage.status.snapshot(), storage.offsets.snapshot()]
+            shown += [f"{one!r} {one}" for one in (*live_objects(), *snapshots)]
+    assert len(shown) > 500
+    assert "connect_share.client.librdkafka" in caplog.text
+    out = capsys.readouterr()
+    lines = [*caplog.text.splitlines(), *out.out.splitlines(), *out.err.splitlines(), *shown]
+    assert not [line for line in lines if any(secret in line for secret in hidden)]
 
 
 def refusal(path: Path) -> ConnectShareError:
@@ -209,19 +179,16 @@ def refusal(path: Path) -> ConnectShareError:
 
 
 @pytest.mark.usefixtures("topics")
-def test_without_the_right_to_write_the_right_and_the_topic_are_named(secure: SecureBroker, tmp_path: Path) -> None:
-    error = refusal(worker_file(tmp_path, secure, "mute"))
-    assert isinstance(error, AuthorizationError) or isinstance(error.__cause__, AuthorizationError)
-    assert "the right WRITE on the topic" in str(error)
-    assert "shared-config" in str(error)
-
-
-@pytest.mark.usefixtures("topics")
-def test_without_any_right_the_topic_is_named(secure: SecureBroker, tmp_path: Path) -> None:
-    error = refusal(worker_file(tmp_path, secure, "nobody"))
-    assert isinstance(error, AuthorizationError)
-    assert "the right DESCRIBE on the topic" in str(error)
-    assert "shared-" in str(error)
+@pytest.mark.parametrize(
+    ("user", "right", "topic"), [("mute", "WRITE", "shared-config"), ("nobody", "DESCRIBE", "shared-")]
+)
+def test_a_missing_right_and_its_topic_are_named(
+    secure: SecureBroker, tmp_path: Path, user: str, right: str, topic: str
+) -> None:
+    error = refusal(worker_file(tmp_path, secure, user))
+    assert isinstance(error.__cause__ if right == "WRITE" and error.__cause__ else error, AuthorizationError)
+    assert f"the right {right} on the topic" in str(error)
+    assert topic in str(error)
 
 
 @pytest.mark.usefixtures("topics")
@@ -396,35 +363,11 @@ def test_where_nobody_listens_nothing_is_said_of_the_protocol(servers: str, prot
 @contextmanager
 def denied(broker: SecureBroker, user: str, rights: Sequence[str]) -> Iterator[None]:
     """Take rights on the shared topics away for a while."""
-    deny = [
-        AclBinding(
-            ResourceType.TOPIC,
-            "shared-",
-            ResourcePatternType.PREFIXED,
-            f"User:{user}",
-            "*",
-            AclOperation[right],
-            AclPermissionType.DENY,
-        )
-        for right in rights
-    ]
-    with closing(broker.admin(timeout_s=20)) as admin:
-        for future in admin._client.create_acls(deny).values():
-            future.result(60)
-        try:
-            yield
-        finally:
-            whose = AclBindingFilter(
-                ResourceType.TOPIC,
-                "shared-",
-                ResourcePatternType.PREFIXED,
-                f"User:{user}",
-                "*",
-                AclOperation.ANY,
-                AclPermissionType.DENY,
-            )
-            for future in admin._client.delete_acls([whose]).values():
-                future.result(60)
+    allow(broker, user, rights_of(user, rights))
+    try:
+        yield
+    finally:
+        allow(broker, user, rights_of(user))
 
 
 @pytest.mark.parametrize("rights", [("READ", "WRITE"), ("READ", "WRITE", "DESCRIBE")], ids=["kept-describe", "all"])

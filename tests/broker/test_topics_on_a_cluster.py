@@ -29,7 +29,7 @@ from connect_share.records import TopicType
 from connect_share.topics import TopicSpec, ensure_topic
 from connect_share.topics.creation import await_in_sync
 from tests.lab.cluster import LocalCluster
-from tests.support.kafka import given_broker
+from tests.support.kafka import skip_where_brokers_stay
 from tests.support.waiting import await_that
 
 # A cluster costs ten seconds: all its tests in one process.
@@ -86,8 +86,7 @@ class _Lines(logging.Handler):
 
 @pytest.fixture(scope="module")
 def joining(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Joining]:
-    if given_broker() is not None:
-        pytest.skip("CONNECT_SHARE_BOOTSTRAP is set: tests that stop brokers do not run")
+    skip_where_brokers_stay()
     with closing(LocalCluster(3, racks=("a", "a", "b"))) as cluster, ThreadPoolExecutor(3) as threads:
         cluster.start(1)
         seen = Joining(cluster)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import select
@@ -113,12 +112,12 @@ class Browser:
         finally:
             os.close(self._from)
 
-    def open(self, page: Path, *, width: int, height: int = 844, scheme: str = "light") -> None:
-        """Show a file in a window of this size."""
+    def open(self, page: Path, *, width: int) -> None:
+        """Show a file in a window of this width, in light colours."""
         self._ask(
-            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600
+            "Emulation.setDeviceMetricsOverride", width=width, height=844, deviceScaleFactor=1, mobile=width < 600
         )
-        self.prefer(scheme)
+        self.prefer("light")
         # Events of a load may come before the answer, or be those of the page before: the page itself is asked.
         self._answer("Runtime.evaluate", expression="window.before = true")
         self._ask("Page.navigate", url=page.as_uri())
@@ -150,11 +149,6 @@ class Browser:
         """
         seen: dict[str, Any] = self.evaluate(_LOOK)
         return seen
-
-    def screenshot(self) -> bytes:
-        """Give the whole page as PNG."""
-        answer = self._ask("Page.captureScreenshot", captureBeyondViewport=True, format="png")
-        return base64.b64decode(answer["data"])
 
     def _ask(self, method: str, **parameters: Any) -> dict[str, Any]:
         answer = self._answer(method, **parameters)

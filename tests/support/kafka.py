@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from connect_share.admin import Admin
 from connect_share.embedded.broker import LocalBroker
 from connect_share.worker_config import ClientSettings
@@ -41,6 +43,12 @@ class TestBroker:
 def given_broker() -> TestBroker | None:
     address = os.environ.get(BOOTSTRAP_VARIABLE, "").strip()
     return TestBroker(address, ours=False) if address else None
+
+
+def skip_where_brokers_stay() -> None:
+    """Skip a test that stops brokers where it must not."""
+    if given_broker() is not None:
+        pytest.skip("CONNECT_SHARE_BOOTSTRAP is set: tests that stop brokers do not run")
 
 
 def docker_answers() -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import time
 import unicodedata
 
@@ -276,29 +275,6 @@ def test_an_illegal_id_is_a_value_error_and_one_of_ours() -> None:
 def test_plausible_ids_are_accepted(text: str) -> None:
     assert ClusterGroupId(text) == text
     assert isinstance(ClusterGroupId(text), str)
-
-
-def test_a_thousand_random_mixtures_lose_nothing() -> None:
-    """Records of random groups and plain ones in one topic: each belongs to exactly one owner."""
-    chance = random.Random(1173)
-    groups = [
-        group
-        for group in ("a", "a.b", "a.b.c", "b", "a-b", "session-key", "com.acme.x", "com.acme")
-        if _is_legal(group)
-    ]
-    for _ in range(1000):
-        topic_type = chance.choice(list(TopicType))
-        owner = chance.choice([None, *groups])
-        name = chance.choice(NAMES) + "".join(chance.choices("ab.-0😀[", k=chance.randint(0, 6)))
-        if topic_type is TopicType.OFFSET:
-            key = offset_key(name, {"f": name})
-        else:
-            key = chance.choice([kind for kind in KINDS[topic_type] if not kind.is_whole_key]).key(name)
-        full = key if owner is None else prefix_key(owner, key)
-        takers = [
-            group for group in (None, *map(ClusterGroupId, groups)) if own_key(topic_type, full, group) is not None
-        ]
-        assert takers == [owner]
 
 
 MURMUR2_VECTORS = [

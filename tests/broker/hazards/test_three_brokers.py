@@ -24,7 +24,7 @@ from connect_share.topics.creation import await_in_sync
 from connect_share.worker_config import WorkerConfig
 from tests.lab.cluster import LocalCluster
 from tests.support.flushes import done
-from tests.support.kafka import given_broker
+from tests.support.kafka import skip_where_brokers_stay
 from tests.support.waiting import await_that
 
 # A cluster costs ten seconds and more: not beside the other one.
@@ -39,8 +39,7 @@ STUCK_S = 120.0
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LocalCluster]:
-    if given_broker() is not None:
-        pytest.skip("CONNECT_SHARE_BOOTSTRAP is set: tests that stop brokers do not run")
+    skip_where_brokers_stay()
     with closing(LocalCluster(3, controllers=3)) as made:
         made.start()
         yield made

@@ -124,6 +124,11 @@ class Bench:
                 producer.abort_transaction(30)
             await_that(lambda: self.end(partition), lambda now: now > end, what="marked")
 
+    def transact(self, pairs: Iterable[Pair], *, commit: bool = True) -> None:
+        """Write records in a transaction, and commit or abort it."""
+        with self.transaction(pairs, commit=commit):
+            pass
+
     def end(self, partition: int = 0) -> int:
         return self.admin.end_offsets([(self.topic, partition)])[self.topic, partition]
 

@@ -63,11 +63,9 @@ def test_one_range_for_each_partition(bench: Any) -> None:
 def test_holes_and_markers(bench: Any) -> None:
     bench.create(configs=COMPACT_NOW)
     bench.write([(b"a", b"%d" % i) for i in range(100)])
-    with bench.transaction([(b"b", b"x"), (b"c", b"x")], commit=False):
-        pass
+    bench.transact([(b"b", b"x"), (b"c", b"x")], commit=False)
     compact(bench, 6)
-    with bench.transaction([(b"d", b"y")]):
-        pass
+    bench.transact([(b"d", b"y")])
     end = bench.end()
     whole = OffsetRange(bench.topic, 0, 0, end)
     everything = read(bench, whole)

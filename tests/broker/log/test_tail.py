@@ -7,6 +7,7 @@ import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -27,8 +28,6 @@ from connect_share.worker_config.client_settings import Isolation
 from tests.broker.log.test_identity import recreate
 from tests.support.deadlines import error_at_deadline
 from tests.support.waiting import await_that
-
-BOTH = [Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED]
 
 
 def both(log: KafkaBasedLog) -> list[Callable[[], object]]:
@@ -86,13 +85,12 @@ def test_others_writes_are_followed_without_asking(bench: Any, collected: Any) -
     assert log.foreign_records == 1
 
 
-@pytest.mark.parametrize("isolation", BOTH)
+@pytest.mark.parametrize("isolation", Isolation)
 def test_markers_are_passed_by_the_tail(bench: Any, collected: Any, isolation: Isolation) -> None:
     sink = collected()
     log = bench.started(sink, isolation=isolation)
     for i in range(3):
-        with bench.transaction([(b"a", b"%d" % i)], commit=i != 1):
-            pass
+        bench.transact([(b"a", b"%d" % i)], commit=i != 1)
         log.read_to_end(30)
         assert log.positions()[0] == 2 * (i + 1)
     committed = isolation is Isolation.READ_COMMITTED
@@ -101,8 +99,7 @@ def test_markers_are_passed_by_the_tail(bench: Any, collected: Any, isolation: I
 
 def test_marker_nobody_waits_for_is_noticed(bench: Any, collected: Any) -> None:
     log = bench.started(collected())
-    with bench.transaction([(b"a", b"1")], commit=False):
-        pass
+    bench.transact([(b"a", b"1")], commit=False)
     await_that(lambda: log.positions()[0] == 2, what="the marker")
 
 
@@ -333,24 +330,14 @@ def test_topic_created_again_is_noticed(bench: Any, collected: Any) -> None:
 
 
 def test_ends_that_cannot_be_learnt_fail_one_call_only(bench: Any, collected: Any) -> None:  # case 58
-    class Moody:
-        def __init__(self) -> None:
-            self.refuses = False
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise BrokerError("no", name="UNKNOWN_SERVER_ERROR")
 
-        def __getattr__(self, name: str) -> Any:
-            return getattr(bench.admin, name)
-
-        def end_offsets(self, *args: Any, **options: Any) -> Any:
-            if self.refuses:
-                raise BrokerError("no", name="UNKNOWN_SERVER_ERROR")
-            return bench.admin.end_offsets(*args, **options)
-
-    admin = Moody()
-    log = bench.started(collected(), admin=admin)
-    admin.refuses = True
-    with pytest.raises(BrokerError, match="no"):
-        log.read_to_end(30)
-    admin.refuses = False
+    log = bench.started(collected())
+    with pytest.MonkeyPatch.context() as moody:
+        moody.setattr(bench.admin, "end_offsets", refuse)
+        with pytest.raises(BrokerError, match="no"):
+            log.read_to_end(30)
     log.read_to_end(30)
 
 
@@ -370,21 +357,9 @@ def test_passing_errors_are_survived(bench: Any, collected: Any, caplog: pytest.
     from connect_share.log.catch_up import CatchUpRead, TopicRead
     from connect_share.log.record_feed import RecordFeed
 
-    class Event:
-        def __init__(self, error: client.KafkaError) -> None:
-            self._error = error
-
-        def error(self) -> client.KafkaError:
-            return self._error
-
-        def key(self) -> None:
-            return None
-
-        def topic(self) -> None:
-            return None  # an error of the client as a whole
-
-        def partition(self) -> int:
-            return 0
+    def event(error: client.KafkaError) -> Any:
+        """Make an error of the client as a whole, which has no topic."""
+        return SimpleNamespace(error=lambda: error, key=lambda: None, topic=lambda: None, partition=lambda: 0)
 
     class Interrupted:
         """A real consumer whose first answers are events."""
@@ -397,7 +372,7 @@ def test_passing_errors_are_survived(bench: Any, collected: Any, caplog: pytest.
             return getattr(self.real, name)
 
         def consume(self, count: int, timeout: float) -> list[Any]:
-            return [Event(self.events.pop(0))] if self.events else self.real.consume(count, timeout)
+            return [event(self.events.pop(0))] if self.events else self.real.consume(count, timeout)
 
     bench.create()
     bench.write([(b"k", b"v")])

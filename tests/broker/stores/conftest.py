@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
@@ -56,7 +55,7 @@ class Listener:
         self.events.append(("level", namespace, level))
 
 
-def properties_of(bootstrap_servers: str, group: str, prefix: str = "", **more: str) -> dict[str, str]:
+def properties_of(bootstrap_servers: str, group: str, prefix: str = "", /, **more: str) -> dict[str, str]:
     """Return a worker file whose topics have one partition and one replica; underscores in names are dots."""
     properties = {"bootstrap.servers": bootstrap_servers, "group.id": group}
     for kind in ("config", "offset", "status"):
@@ -191,20 +190,6 @@ def shared(broker: Any, unique: str) -> Iterator[Shared]:
 @pytest.fixture
 def listener() -> Listener:
     return Listener()
-
-
-@pytest.fixture
-def until() -> Callable[..., Any]:
-    """Wait for a condition on something another thread does."""
-
-    def wait(condition: Callable[[], Any], what: str = "the condition", timeout_s: float = 60.0) -> Any:
-        deadline = time.monotonic() + timeout_s
-        while not (value := condition()):
-            assert time.monotonic() < deadline, f"{what} did not come true within {timeout_s} s"
-            time.sleep(0.01)
-        return value
-
-    return wait
 
 
 class HeldBack:

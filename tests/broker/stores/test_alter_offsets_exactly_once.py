@@ -24,6 +24,7 @@ from connect_share.stores.transactional_writer import TransactionalWriter
 from connect_share.worker_config import WorkerConfig
 from tests.support.connect_member import ConnectMember
 from tests.support.flushes import flush_offsets
+from tests.support.waiting import await_that
 
 FILE = {"filename": "x.txt"}
 KEY = b'["foo",{"filename":"x.txt"}]'
@@ -68,7 +69,7 @@ def test_a_task_of_live_members_is_not_fenced(shared: Any) -> None:
 
 
 @pytest.mark.parametrize("change", ["reset", "alter"])
-def test_a_connectors_own_topic_has_plain_keys_and_the_workers_follows(shared: Any, until: Any, change: str) -> None:
+def test_a_connectors_own_topic_has_plain_keys_and_the_workers_follows(shared: Any, change: str) -> None:
     own_topic, worker = f"{shared.unique}-own", exactly_once(shared)
     own_worker = exactly_once(shared, offset_storage_topic=own_topic)
     shared.extra_topics.add(own_topic)
@@ -77,7 +78,7 @@ def test_a_connectors_own_topic_has_plain_keys_and_the_workers_follows(shared: A
     workers = shared.offset_store(worker.group_id, worker=worker)
     both = ConnectorOffsetBackingStore(own, workers, cluster_group_id=worker.group_id)
     both.set({prefixed: b'{"position":1}'}).result(30)
-    until(lambda: shared.read("offset") == [(prefixed, b'{"position":1}')])
+    await_that(lambda: shared.read("offset") == [(prefixed, b'{"position":1}')], what="written")
     with pytest.raises(UsageError, match=own_topic):  # a writer to another topic
         reset_offsets(both, "foo", transactional_writer=first_task(worker))
     writer = first_task(own_worker)
@@ -88,13 +89,13 @@ def test_a_connectors_own_topic_has_plain_keys_and_the_workers_follows(shared: A
         value = b'{"position":2}'
         assert alter_offsets(both, "foo", [(FILE, {"position": 2})], transactional_writer=writer) == 1
     assert shared.read("offset", topic=own_topic, isolation="read_committed")[1:] == [(KEY, value)]
-    until(lambda: shared.read("offset")[1:] == [(prefixed, value)])
+    await_that(lambda: shared.read("offset")[1:] == [(prefixed, value)], what="written")
     assert both.get([prefixed]).result(30) == {prefixed: value}
     assert not writer.claimed
 
 
 @pytest.mark.parametrize("mode", ["disabled", "enabled"])
-def test_a_storage_finds_where_offsets_are(shared: Any, until: Any, mode: str) -> None:
+def test_a_storage_finds_where_offsets_are(shared: Any, mode: str) -> None:
     own_topic, worker = f"{shared.unique}-own", exactly_once(shared, exactly_once_source_support=mode)
     shared.extra_topics.add(own_topic)
     prefixed = f"{worker.group_id}.".encode() + KEY
@@ -105,9 +106,9 @@ def test_a_storage_finds_where_offsets_are(shared: Any, until: Any, mode: str) -
         storage.config.claim_write_privileges()
         storage.config.put_connector_config("foo", {"offsets.storage.topic": own_topic}, TargetState.STOPPED)
         assert storage.alter_offsets("foo", [(FILE, {"position": 2})]) == 1
-        until(lambda: storage.offset_reader("foo").offset(FILE) == {"position": 2})
+        await_that(lambda: storage.offset_reader("foo").offset(FILE) == {"position": 2}, what="believed")
         assert storage.reset_offsets("foo") == 1
-        until(lambda: storage.offset_reader("foo").offset(FILE) is None)
+        await_that(lambda: storage.offset_reader("foo").offset(FILE) is None, what="believed")
         assert storage.reset_offsets("foo") == 0
     own = shared.read("offset", topic=own_topic, isolation="read_committed")
     assert own == [(KEY, b'{"position":2}'), (KEY, None)]
@@ -116,7 +117,9 @@ def test_a_storage_finds_where_offsets_are(shared: Any, until: Any, mode: str) -
     ]
     partition = partition_for(KEY, 3)
     markers = 2 if mode == "enabled" else 0
-    until(lambda: shared.admin.end_offsets([(own_topic, partition)])[own_topic, partition] == 2 + markers)
+    await_that(
+        lambda: shared.admin.end_offsets([(own_topic, partition)])[own_topic, partition] == 2 + markers, what="marked"
+    )
 
 
 def test_every_task_is_fenced_before_offsets_change(shared: Any) -> None:

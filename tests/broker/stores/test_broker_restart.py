@@ -38,7 +38,7 @@ from connect_share.stores.config import WRITE_BUDGET_S
 from connect_share.worker_config import WorkerConfig
 from tests.broker.stores.conftest import SHARING, properties_of
 from tests.support.flushes import flush_offsets
-from tests.support.kafka import ONE_SEGMENT_EACH, given_broker
+from tests.support.kafka import ONE_SEGMENT_EACH, skip_where_brokers_stay
 from tests.support.topics import read_topic
 from tests.support.waiting import await_that
 
@@ -52,8 +52,7 @@ FILE = {"filename": "x.txt"}
 @pytest.fixture(scope="module")
 def mortal() -> Iterator[LocalBroker]:
     """One broker for all tests here: each kills it and brings it back."""
-    if given_broker() is not None:
-        pytest.skip("CONNECT_SHARE_BOOTSTRAP is set: tests that stop brokers do not run")
+    skip_where_brokers_stay()
     with LocalBroker(properties=ONE_SEGMENT_EACH) as local:
         yield local
 
@@ -285,10 +284,7 @@ def believed(config: ClusterConfigState, status: StatusSnapshot, offsets: Offset
 
 
 AFTER: dict[str, dict[str, Any]] = {
-    "configuration": {
-        "connectors": {"c", "new"},
-        "states": {"c": TargetState.STARTED, "new": TargetState.STOPPED},
-    },
+    "configuration": {"connectors": {"c", "new"}, "states": {"c": TargetState.STARTED, "new": TargetState.STOPPED}},
     "removal": {"connectors": set(), "states": {}},
     "tasks": {"tasks": 2},
     "session key": {"key": b"k"},

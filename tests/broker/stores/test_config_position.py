@@ -11,6 +11,7 @@ from connect_share.errors import InvalidClusterGroupIdError
 from connect_share.state import SkipKind, TargetState
 from connect_share.stores.config import KafkaConfigBackingStore
 from tests.support.topics import COMPACT_NOW
+from tests.support.waiting import await_that
 
 CONFIG = {"name": "a"}
 CONNECTOR = (b"connector-a", b'{"properties":{"name":"a"}}')
@@ -130,17 +131,17 @@ def compacting(shared: Any) -> None:
     shared.create(shared.topics["config"], **COMPACT_NOW)
 
 
-def force_compaction(shared: Any, until: Any, gone: Any) -> None:
+def force_compaction(shared: Any, gone: Any) -> None:
     """Let foreign writes roll segments until ``gone(keys and values)`` is true of what is left."""
 
     def cleaned() -> Any:
         shared.write("config", [(b"group-b.target-state-x", b'{"state":"PAUSED"}')])
         return gone(shared.read("config"))
 
-    until(cleaned, "the cleaner's work", timeout_s=120)
+    await_that(cleaned, what="the cleaner's work", timeout_s=120)
 
 
-def test_fresh_store_agrees_after_compaction(shared: Any, until: Any) -> None:  # case 12
+def test_fresh_store_agrees_after_compaction(shared: Any) -> None:  # case 12
     compacting(shared)
     live = shared.config_store()
     live.put_connector_config("keep", {"name": "keep"})
@@ -150,7 +151,6 @@ def test_fresh_store_agrees_after_compaction(shared: Any, until: Any) -> None:  
     # Superseded records are gone, the removals are not.
     force_compaction(
         shared,
-        until,
         lambda left: (
             len([key for key, _ in left if key == b"group-a.connector-gone"]) == 1
             and len([key for key, _ in left if key == b"group-a.target-state-gone"]) == 1
@@ -165,14 +165,14 @@ def test_fresh_store_agrees_after_compaction(shared: Any, until: Any) -> None:  
     assert fresh.snapshot() == live.snapshot()
 
 
-def test_real_tombstones_set_a_trap(shared: Any, until: Any) -> None:  # case 13: why removals are JSON null
+def test_real_tombstones_set_a_trap(shared: Any) -> None:  # case 13: why removals are JSON null
     compacting(shared)
     live = shared.config_store()
     shared.write("config", [(b"connector-keep", b'{"properties":{}}'), CONNECTOR], group="group-a")
     shared.write("config", [(b"connector-a", None), (b"target-state-a", None)], group="group-a")
     live.refresh(30)
     assert live.snapshot().offset == 4
-    force_compaction(shared, until, lambda left: not [key for key, value in left if value is None])
+    force_compaction(shared, lambda left: not [key for key, value in left if value is None])
     fresh = shared.config_store()
     assert fresh.snapshot().connectors() == live.snapshot().connectors() == {"keep"}
     assert fresh.snapshot().offset == 1
@@ -220,7 +220,7 @@ def test_no_marker_without_sharing(shared: Any) -> None:
     assert len(shared.read("config")) == 2
 
 
-def test_aborted_own_record_at_the_end(shared: Any, until: Any) -> None:  # case 16
+def test_aborted_own_record_at_the_end(shared: Any) -> None:  # case 16
     shared.config_store().stop()
     shared.write("config", [CONNECTOR], group="group-a")
     shared.write(
@@ -230,7 +230,7 @@ def test_aborted_own_record_at_the_end(shared: Any, until: Any) -> None:  # case
         transactional_id=f"{shared.unique}-t",
         commit=False,
     )
-    until(lambda: shared.end_offset("config") == 3, "the marker is there")  # it follows the answer to the abort
+    await_that(lambda: shared.end_offset("config") == 3, what="the marker there")  # it follows the answer to the abort
     uncommitted = shared.config_store()
     assert uncommitted.snapshot().offset == 2
     assert uncommitted.snapshot().connectors() == {"a", "b"}
@@ -241,10 +241,10 @@ def test_aborted_own_record_at_the_end(shared: Any, until: Any) -> None:  # case
 
 
 @pytest.mark.parametrize("mode", ["disabled", "preparing", "enabled"])
-def test_transaction_marker_last_in_the_log(shared: Any, until: Any, mode: Any) -> None:  # case 17
+def test_transaction_marker_last_in_the_log(shared: Any, mode: Any) -> None:  # case 17
     shared.config_store().stop()
     shared.write("config", [CONNECTOR], group="group-a", transactional_id=f"{shared.unique}-t")
-    until(lambda: shared.end_offset("config") == 2, "the marker is there")  # it follows the answer to the commit
+    await_that(lambda: shared.end_offset("config") == 2, what="the marker there")  # it follows the answer to the commit
     store = shared.config_store(worker=shared.worker(exactly_once_source_support=mode))
     assert store.snapshot().offset == 1
     assert store.positions() == {0: 2}

@@ -68,12 +68,12 @@ def flush(writer: Any, *pairs: Any) -> Any:
 
 
 @GROUPS
-def test_values_go_to_both_topics_with_the_keys_of_each(shared: Any, until: Any, group: Any) -> None:
+def test_values_go_to_both_topics_with_the_keys_of_each(shared: Any, group: Any) -> None:
     pair = Pair(shared, group)
     flush(pair.writer(), (FILE, {"position": 1})).result(30)
     key = b'["foo",{"filename":"x.txt"}]'
     assert pair.read_own() == [(key, b'{"position":1}')]
-    until(lambda: pair.read_worker() == [(pair.wire(key), b'{"position":1}')])
+    await_that(lambda: pair.read_worker() == [(pair.wire(key), b'{"position":1}')], what="written")
     assert pair.reader().offset(FILE) == {"position": 1}
     pair.worker.refresh(30)
     assert pair.both.connector_partitions("foo") == [FILE]
@@ -107,12 +107,10 @@ def test_failed_tombstone_in_the_workers_topic_ends_the_write(shared: Any, group
 
 
 @GROUPS
-def test_failed_value_in_the_workers_topic_is_only_logged(
-    shared: Any, until: Any, caplog: Any, group: Any
-) -> None:  # case 53
+def test_failed_value_in_the_workers_topic_is_only_logged(shared: Any, caplog: Any, group: Any) -> None:  # case 53
     pair = Pair(shared, group, worker_limit="1000")
     flush(pair.writer(), (FILE, {"position": 1, "large": "l" * 3000})).result(30)
-    until(lambda: "not written to the worker's" in caplog.text)
+    await_that(lambda: "not written to the worker's" in caplog.text, what="logged")
     assert "lll" not in caplog.text
     assert pair.reader().offset(FILE)["position"] == 1
 
@@ -155,21 +153,21 @@ def test_read_fails_when_either_store_fails(shared: Any) -> None:
         pair.reader().offset(FILE)
 
 
-def test_copy_is_written_whatever_the_callback_does(shared: Any, until: Any) -> None:
+def test_copy_is_written_whatever_the_callback_does(shared: Any) -> None:
     def failing(_error: Any) -> None:
         raise RuntimeError
 
     pair = Pair(shared, "group-a")
     pair.both.set({pair.wire(b'["foo",{}]'): b'{"p":1}'}, failing).result(30)
-    until(lambda: [value for _, value in pair.read_worker()] == [b'{"p":1}'])
+    await_that(lambda: [value for _, value in pair.read_worker()] == [b'{"p":1}'], what="written")
 
 
-def test_write_that_is_under_way_cannot_be_called_back(shared: Any, until: Any) -> None:
+def test_write_that_is_under_way_cannot_be_called_back(shared: Any) -> None:
     """As asyncio tries when it loses patience: the second copy would be missing."""
     pair = Pair(shared, "group-a")
     assert not pair.own.set({b'["foo",{}]': b'{"p":1}'}).cancel()
     assert not pair.both.set({pair.wire(b'["foo",{}]'): b'{"p":1}'}).cancel()
-    until(lambda: [value for _, value in pair.read_worker()] == [b'{"p":1}'])
+    await_that(lambda: [value for _, value in pair.read_worker()] == [b'{"p":1}'], what="written")
 
 
 def test_stop_ends_reads_that_have_not_begun(shared: Any, monkeypatch: Any) -> None:
@@ -287,10 +285,10 @@ def test_altering_with_something_else_than_maps_writes_nothing(shared: Any) -> N
 
 
 @GROUPS
-def test_reset_reaches_both_topics(shared: Any, until: Any, group: Any) -> None:
+def test_reset_reaches_both_topics(shared: Any, group: Any) -> None:
     pair = Pair(shared, group)
     flush(pair.writer(), (FILE, {"position": 1})).result(30)
-    until(pair.read_worker)
+    await_that(pair.read_worker, what="written")
     assert reset_offsets(pair.both, "foo") == 1
     assert pair.read_own()[-1][1] is None
     assert pair.read_worker()[-1] == (pair.wire(b'["foo",{"filename":"x.txt"}]'), None)

@@ -10,6 +10,7 @@ from connect_share.errors import PrivilegedWriteError, StoreClosedError, WriteEr
 from connect_share.state import TargetState
 from connect_share.stores.alter_offsets import reset_offsets
 from connect_share.stores.transactional_writer import TransactionalWriter
+from tests.support.waiting import await_that
 
 MODES = pytest.mark.parametrize("mode", ["preparing", "enabled"])
 GROUPS = pytest.mark.parametrize("group", ["group-a", None], ids=["shared", "plain"])
@@ -24,7 +25,7 @@ def leader(shared: Any, mode: Any, group: Any = "group-a", **options: Any) -> An
 
 @MODES
 @GROUPS
-def test_privileged_writes_need_a_claim(shared: Any, until: Any, mode: Any, group: Any) -> None:  # case 7
+def test_privileged_writes_need_a_claim(shared: Any, mode: Any, group: Any) -> None:  # case 7
     store = leader(shared, mode, group)
     with pytest.raises(PrivilegedWriteError, match="claim"):
         store.put_task_count_record("c1", 2)
@@ -34,7 +35,7 @@ def test_privileged_writes_need_a_claim(shared: Any, until: Any, mode: Any, grou
     store.put_task_count_record("c1", 2)
     assert store.snapshot().task_count_record("c1") == 2
     # One record and one marker: one transaction.
-    until(lambda: shared.end_offset("config") == 2)
+    await_that(lambda: shared.end_offset("config") == 2, what="marked")
     assert len(shared.read("config")) == 1
 
 
@@ -60,19 +61,19 @@ def test_claim_and_stop(shared: Any, monkeypatch: Any) -> None:
 
 @MODES
 @GROUPS
-def test_every_operation_is_one_transaction_or_two(shared: Any, until: Any, mode: Any, group: Any) -> None:
+def test_every_operation_is_one_transaction_or_two(shared: Any, mode: Any, group: Any) -> None:
     store = leader(shared, mode, group)
     store.claim_write_privileges()
     store.put_connector_config("foo", CONFIG, TargetState.PAUSED)
-    until(lambda: shared.end_offset("config") == 3)
+    await_that(lambda: shared.end_offset("config") == 3, what="marked")
     store.put_task_configs("foo", [{"n": "0"}, {"n": "1"}])
-    until(lambda: shared.end_offset("config") == 3 + 3 + 2)
+    await_that(lambda: shared.end_offset("config") == 3 + 3 + 2, what="marked")
     state = store.snapshot()
     assert [str(task) for task in state.tasks("foo")] == ["foo-0", "foo-1"]
     assert state.target_state("foo") is TargetState.PAUSED
     store.remove_connector_config("foo")
     assert store.snapshot().connectors() == frozenset()
-    until(lambda: shared.end_offset("config") == 8 + 3)
+    await_that(lambda: shared.end_offset("config") == 8 + 3, what="marked")
     removal = None if group is None else b"null"
     assert [value for _, value in shared.read("config", isolation="read_committed")][-2:] == [removal, removal]
 

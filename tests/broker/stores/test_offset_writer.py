@@ -302,7 +302,7 @@ def test_closed_reader_refuses(shared: Any) -> None:
 
 
 @pytest.mark.parametrize("end", ["reader", "store"])
-def test_waiting_read_ends_when_closed(shared: Any, until: Any, end: str) -> None:
+def test_waiting_read_ends_when_closed(shared: Any, end: str) -> None:
     """With read_committed a read waits for every open transaction, other groups' included."""
     store = shared.offset_store(worker=shared.worker(exactly_once_source_support="enabled"))
     reader = OffsetStorageReader(store, "foo", cluster_group_id="group-a")

@@ -60,7 +60,7 @@ def test_an_aborted_offset_is_not_believed(shared: Any) -> None:
         assert storage.offset_reader("foo").offset(FILE) == {"position": 99}
 
 
-def test_the_workers_topic_named_by_a_connector_is_read_by_clients_of_the_connector(shared: Any, until: Any) -> None:
+def test_the_workers_topic_named_by_a_connector_is_read_by_clients_of_the_connector(shared: Any) -> None:
     prefixed = b"group-a." + KEY
     with ConnectStorage(shared.sharing()) as storage:
         aborted(shared, "offset", prefixed)
@@ -68,7 +68,7 @@ def test_the_workers_topic_named_by_a_connector_is_read_by_clients_of_the_connec
         storage.config.put_connector_config("foo", {"offsets.storage.topic": shared.topics["offset"]})
         assert storage.offset_reader("foo").offset(FILE) == {"position": 1}
         flush_offsets(storage.offset_writer("foo"), (FILE, {"position": 2}))
-        until(lambda: storage.offset_reader("foo").offset(FILE) == {"position": 2})
+        await_that(lambda: storage.offset_reader("foo").offset(FILE) == {"position": 2}, what="believed")
         # By another address, too.
         elsewhere = everywhere(bootstrap_servers=f"{shared.bootstrap_servers},127.0.0.1:1")
         storage.config.put_connector_config("foo", {"offsets.storage.topic": shared.topics["offset"], **elsewhere})

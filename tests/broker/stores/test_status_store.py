@@ -11,6 +11,7 @@ from connect_share.errors import NotStartedError, StoreClosedError, ValueFormatE
 from connect_share.records import ConnectorTaskId
 from connect_share.state import ConnectorStatus, State, TaskStatus, TopicStatus
 from connect_share.stores.status import KafkaStatusBackingStore, _RetryThread
+from tests.support.waiting import await_that
 
 GROUPS = pytest.mark.parametrize("group", ["group-a", None], ids=["shared", "plain"])
 TASK = ConnectorTaskId("foo", 0)
@@ -30,7 +31,7 @@ def read_back(store: KafkaStatusBackingStore) -> None:
 
 
 @GROUPS
-def test_statuses_are_visible_when_read_back(shared: Any, until: Any, group: Any) -> None:  # case 34
+def test_statuses_are_visible_when_read_back(shared: Any, group: Any) -> None:  # case 34
     store = shared.status_store(group)
     assert store.get("foo") is None
     running = connector(State.RUNNING, "w:8083", 9)
@@ -160,8 +161,8 @@ def test_order_of_life(shared: Any) -> None:
         store.put(connector(State.RUNNING, "w:8083", 1))
 
 
-def test_status_the_topic_does_not_take_is_logged_not_raised(shared: Any, until: Any, caplog: Any) -> None:
+def test_status_the_topic_does_not_take_is_logged_not_raised(shared: Any, caplog: Any) -> None:
     store = shared.status_store(worker=shared.worker(status_storage_max_message_bytes="1000"))
     store.put(connector(State.FAILED, "w:8083", 1, "tr4ce" * 1000))
-    until(lambda: "Failed to write a status" in caplog.text)
+    await_that(lambda: "Failed to write a status" in caplog.text, what="logged")
     assert "tr4ce" not in caplog.text

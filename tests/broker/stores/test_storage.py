@@ -19,7 +19,6 @@ from connect_share.errors import (
     ConfigError,
     LiveMembersError,
     NotStartedError,
-    PartitionCountError,
     PlainTopicsError,
     StoreClosedError,
     TopicNotCompactedError,
@@ -55,18 +54,18 @@ def fill(storage: Any, name: Any = "foo") -> None:
 
 
 def seen(storage: Any) -> Any:
-    names = sorted(storage.config.snapshot().connectors())
+    config = storage.config.snapshot()
     return [
         (
             name,
-            storage.config.snapshot().connector_config(name),
-            [str(task) for task in storage.config.snapshot().tasks(name)],
-            storage.config.snapshot().target_state(name),
+            config.connector_config(name),
+            [str(task) for task in config.tasks(name)],
+            config.target_state(name),
             storage.status.get(name),
             storage.status.get_all(name),
             storage.offset_reader(name).offset(FILE),
         )
-        for name in names
+        for name in sorted(config.connectors())
     ]
 
 
@@ -93,11 +92,8 @@ def test_topics_are_made_as_connect_makes_them(shared: Any) -> None:
     with ConnectStorage(shared.sharing(offset_storage_segment_ms="7777000")):
         pass
     described = shared.admin.describe_topics(list(shared.topics.values()))
-    assert {kind: len(described[topic].partitions) for kind, topic in shared.topics.items()} == {
-        "config": 1,
-        "offset": 3,
-        "status": 2,
-    }
+    partitions = {kind: len(described[topic].partitions) for kind, topic in shared.topics.items()}
+    assert partitions == {"config": 1, "offset": 3, "status": 2}
     for topic in shared.topics.values():
         assert shared.admin.topic_configs(topic)["cleanup.policy"] == "compact"
     assert shared.admin.topic_configs(shared.topics["offset"])["segment.ms"] == "7777000"
@@ -233,12 +229,6 @@ def test_topic_that_deletes_is_refused_and_everything_is_closed(shared: Any) -> 
     await_that(threading.active_count, lambda now: now <= threads, what="no thread left")
 
 
-def test_config_topic_with_three_partitions_is_refused(shared: Any) -> None:
-    shared.create(shared.topics["config"], partitions=3, cleanup_policy="compact")
-    with pytest.raises(PartitionCountError, match="3 partitions"):
-        ConnectStorage(shared.sharing()).__enter__()
-
-
 def test_the_client_of_the_start_is_closed_with_the_storage(shared: Any, monkeypatch: Any) -> None:
     """It lets go beside the running storage, and may not be ready when that ends."""
     ended, close = threading.Event(), SharedReader.close
@@ -353,7 +343,7 @@ def test_two_megabytes(shared: Any) -> None:
         assert storage.offset_reader("foo").offset(FILE) == {"large": large}
 
 
-def test_connector_with_an_offsets_topic_of_its_own(shared: Any, until: Any) -> None:
+def test_connector_with_an_offsets_topic_of_its_own(shared: Any) -> None:
     own = f"{shared.unique}-own"
     shared.extra_topics.add(own)
     with ConnectStorage(shared.sharing()) as storage:
@@ -361,7 +351,10 @@ def test_connector_with_an_offsets_topic_of_its_own(shared: Any, until: Any) -> 
         flush_offsets(storage.offset_writer("foo"), (FILE, {"position": 3}))
         assert storage.offset_reader("foo").offset(FILE) == {"position": 3}
         assert shared.read("offset", topic=own) == [(b'["foo",{"filename":"x.txt"}]', b'{"position":3}')]
-        until(lambda: shared.read("offset") == [(b'group-a.["foo",{"filename":"x.txt"}]', b'{"position":3}')])
+        await_that(
+            lambda: shared.read("offset") == [(b'group-a.["foo",{"filename":"x.txt"}]', b'{"position":3}')],
+            what="written",
+        )
         storage.config.put_connector_config("bar", {"offsets.storage.topic": shared.topics["offset"]})
         assert storage.offset_reader("bar").offset(FILE) is None
 

@@ -11,6 +11,9 @@ from migrator import KafkaConnectTopicMigrator, Skipped, SkipReason
 from migrator.transform.rules import KeyTransform
 
 STRAIGHT = {"destination.cluster.name": "B", "topic.type": "config"}
+OF_ANY = {**STRAIGHT, "old.client": "false"}
+OF_A = {**OF_ANY, "source.cluster.names": "A"}
+JOB = {**OF_ANY, "migrate.job": "true", "job.name": "x"}
 
 
 def record(key: bytes | None, value: bytes | None = b"{}") -> Record:
@@ -45,10 +48,10 @@ def test_defaults_take_plain_keys() -> None:
         ({**STRAIGHT, "job.name": "orders"}, "job.name"),
         ({**STRAIGHT, "source.cluster.names": "A"}, "source.cluster.names"),
         ({**STRAIGHT, "old.client": "true", "source.cluster.names": "A"}, "source.cluster.names"),
-        ({**STRAIGHT, "old.client": "false"}, "source.cluster.names"),
-        ({**STRAIGHT, "old.client": "false", "source.cluster.names": "A,,C"}, "source.cluster.names"),
-        ({**STRAIGHT, "old.client": "false", "source.cluster.names": "A,"}, "source.cluster.names"),
-        ({**STRAIGHT, "old.client": "false", "source.cluster.names": "A,commit-x"}, "source.cluster.names"),
+        (OF_ANY, "source.cluster.names"),
+        ({**OF_ANY, "source.cluster.names": "A,,C"}, "source.cluster.names"),
+        ({**OF_ANY, "source.cluster.names": "A,"}, "source.cluster.names"),
+        ({**OF_ANY, "source.cluster.names": "A,commit-x"}, "source.cluster.names"),
         ({**STRAIGHT, "source.cluster.name": "A"}, "source.cluster.name"),
         ({**STRAIGHT, "old.client": True}, "old.client"),
         ({**STRAIGHT, "topic.type": TopicType.CONFIG}, "topic.type"),
@@ -92,8 +95,8 @@ def test_transforms_of_other_properties_are_others() -> None:
             {**STRAIGHT, "destination.cluster.name": "C"},
             {**STRAIGHT, "migrate.job": "true", "job.name": "j"},
             {**STRAIGHT, "migrate.job": "true", "job.name": "j "},
-            {**STRAIGHT, "old.client": "false", "source.cluster.names": "A"},
-            {**STRAIGHT, "old.client": "false", "migrate.job": "true", "job.name": "j"},
+            OF_A,
+            {**JOB, "job.name": "j"},
         )
     }
     assert len(migrators) == 7
@@ -116,50 +119,16 @@ def test_transforms_of_other_properties_are_others() -> None:
         (STRAIGHT, b"A.session-key", SkipReason.ALREADY_PREFIXED),
         (STRAIGHT, b"status-connector-a", SkipReason.NOT_A_LEGAL_KEY),
         # keys of named groups
-        ({**STRAIGHT, "old.client": "false", "source.cluster.names": "A, a.b"}, b"A.commit-x", b"B.commit-x"),
-        ({**STRAIGHT, "old.client": "false", "source.cluster.names": "A, a.b"}, b"a.b.commit-x", b"B.commit-x"),
-        (
-            {**STRAIGHT, "old.client": "false", "source.cluster.names": "A"},
-            b"A.b.commit-x",
-            SkipReason.FOREIGN_GROUP,
-        ),
-        (
-            {**STRAIGHT, "old.client": "false", "source.cluster.names": "A"},
-            b"commit-x",
-            SkipReason.PLAIN_KEY,
-        ),
-        (
-            {**STRAIGHT, "old.client": "false", "source.cluster.names": "A"},
-            b"A.session-key",
-            SkipReason.SESSION_KEY,
-        ),
-        (
-            {**STRAIGHT, "old.client": "false", "source.cluster.names": "A"},
-            b"A.restart-connector-x",
-            SkipReason.RESTART_REQUEST,
-        ),
+        ({**OF_ANY, "source.cluster.names": "A, a.b"}, b"A.commit-x", b"B.commit-x"),
+        ({**OF_ANY, "source.cluster.names": "A, a.b"}, b"a.b.commit-x", b"B.commit-x"),
+        (OF_A, b"A.b.commit-x", SkipReason.FOREIGN_GROUP),
+        (OF_A, b"commit-x", SkipReason.PLAIN_KEY),
+        (OF_A, b"A.session-key", SkipReason.SESSION_KEY),
+        (OF_A, b"A.restart-connector-x", SkipReason.RESTART_REQUEST),
         # one job of whichever group has it
-        (
-            {**STRAIGHT, "old.client": "false", "migrate.job": "true", "job.name": "x"},
-            b"A.commit-x",
-            b"B.commit-x",
-        ),
-        (
-            {**STRAIGHT, "old.client": "false", "migrate.job": "true", "job.name": "x"},
-            b"commit-x",
-            SkipReason.PLAIN_KEY,
-        ),
-        (
-            {
-                **STRAIGHT,
-                "old.client": "false",
-                "migrate.job": "true",
-                "job.name": "x",
-                "source.cluster.names": "A",
-            },
-            b"C.commit-x",
-            SkipReason.FOREIGN_GROUP,
-        ),
+        (JOB, b"A.commit-x", b"B.commit-x"),
+        (JOB, b"commit-x", SkipReason.PLAIN_KEY),
+        (OF_A | JOB, b"C.commit-x", SkipReason.FOREIGN_GROUP),
     ],
 )
 def test_keys(properties: dict[str, str], key: bytes | None, expected: bytes | SkipReason) -> None:

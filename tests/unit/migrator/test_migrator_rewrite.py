@@ -33,55 +33,33 @@ HOSTILE_NAMES = [
 ]
 
 
-def key_of(kind: str, name: str) -> tuple[TopicType, bytes]:
-    """A key that Connect writes for a connector of that name."""
-    match kind:
-        case "task":
-            return TopicType.CONFIG, f"task-{name}-0".encode()
-        case "target-state" | "connector" | "commit" | "tasks-fencing":
-            return TopicType.CONFIG, f"{kind}-{name}".encode()
-        case "status-task":
-            return TopicType.STATUS, f"status-task-{name}-12".encode()
-        case "status-connector":
-            return TopicType.STATUS, f"status-connector-{name}".encode()
-        case "status-topic":
-            return TopicType.STATUS, f"status-topic-server1.inv.orders:connector-{name}".encode()
-        case _:
-            partition = {"filename": "x.txt", "connector": "orders"}
-            return TopicType.OFFSET, json.dumps([name, partition], separators=(",", ":")).encode()
-
-
-KINDS = [
-    "task",
-    "target-state",
-    "connector",
-    "commit",
-    "tasks-fencing",
-    "status-task",
-    "status-connector",
-    "status-topic",
-    "offset",
-]
+# A key that Connect writes for a connector, by kind.
+KEYS = {
+    "task": (TopicType.CONFIG, "task-{}-0"),
+    "status-task": (TopicType.STATUS, "status-task-{}-12"),
+    "status-connector": (TopicType.STATUS, "status-connector-{}"),
+    "status-topic": (TopicType.STATUS, "status-topic-server1.inv.orders:connector-{}"),
+    "offset": (TopicType.OFFSET, '[{},{{"filename":"x.txt","connector":"orders"}}]'),
+    **{kind: (TopicType.CONFIG, f"{kind}-{{}}") for kind in ("target-state", "connector", "commit", "tasks-fencing")},
+}
 
 
 def at(topic_type: TopicType, key: bytes) -> Record:
     return Record(topic_type.value, 0, 0, 1, key, b"{}")
 
 
-@pytest.mark.parametrize("kind", KINDS)
+def migrator_of(topic_type: TopicType, destination: str = "B", **more: str) -> KafkaConnectTopicMigrator:
+    named = {name.replace("_", "."): value for name, value in more.items()}
+    return KafkaConnectTopicMigrator({"destination.cluster.name": destination, "topic.type": topic_type.value, **named})
+
+
+@pytest.mark.parametrize("kind", KEYS)
 @pytest.mark.parametrize("job", HOSTILE_NAMES)
 def test_a_job_takes_its_own_keys_and_no_others(kind: str, job: str) -> None:
     for name in HOSTILE_NAMES:
-        topic_type, key = key_of(kind, name)
-        migrator = KafkaConnectTopicMigrator(
-            {
-                "destination.cluster.name": "B",
-                "topic.type": topic_type.value,
-                "migrate.job": "true",
-                "job.name": job,
-            }
-        )
-        after = migrator.apply(at(topic_type, key))
+        topic_type, template = KEYS[kind]
+        key = template.format(json.dumps(name) if kind == "offset" else name).encode()
+        after = migrator_of(topic_type, migrate_job="true", job_name=job).apply(at(topic_type, key))
         if name == job:
             assert isinstance(after, Record), (kind, name)
             assert after.key == b"B." + key
@@ -130,9 +108,7 @@ def test_the_connector_of_a_key_is_java_s(topic_type: TopicType, key: bytes, con
 
 @pytest.mark.parametrize("key", [b"logger-cluster-org.x", b"task-foo-x", b"session-key"])
 def test_keys_of_no_connector_go_with_no_job(key: bytes) -> None:
-    migrator = KafkaConnectTopicMigrator(
-        {"destination.cluster.name": "B", "topic.type": "config", "migrate.job": "true", "job.name": "org.x"}
-    )
+    migrator = migrator_of(TopicType.CONFIG, migrate_job="true", job_name="org.x")
     expected = SkipReason.SESSION_KEY if key == b"session-key" else SkipReason.NO_JOB
     assert migrator.apply(at(TopicType.CONFIG, key)) == Skipped(expected)
 
@@ -170,8 +146,7 @@ def type_of(original: bytes) -> TopicType:
 @given(original=ORIGINALS, destination=GROUPS)
 def test_a_plain_key_comes_back_whole(original: bytes, destination: str) -> None:
     topic_type = type_of(original)
-    migrator = KafkaConnectTopicMigrator({"destination.cluster.name": destination, "topic.type": topic_type.value})
-    after = migrator.apply(at(topic_type, original))
+    after = migrator_of(topic_type, destination).apply(at(topic_type, original))
     if original.startswith(b"restart-connector-"):
         assert after == Skipped(SkipReason.RESTART_REQUEST)
     else:
@@ -190,15 +165,8 @@ def test_every_record_is_written_or_has_its_reason(
     records: list[tuple[str | None, bytes]], source: str, destination: str, topic_type: TopicType
 ) -> None:
     """Plain keys and those of one group, split over two transforms: nothing is taken twice or lost."""
-    plain = KafkaConnectTopicMigrator({"destination.cluster.name": destination, "topic.type": topic_type.value})
-    of_group = KafkaConnectTopicMigrator(
-        {
-            "destination.cluster.name": destination,
-            "topic.type": topic_type.value,
-            "old.client": "false",
-            "source.cluster.names": source,
-        }
-    )
+    plain = migrator_of(topic_type, destination)
+    of_group = migrator_of(topic_type, destination, old_client="false", source_cluster_names=source)
     for group, original in records:
         key = original if group is None else group.encode() + b"." + original
         answers = [migrator.apply(at(topic_type, key)) for migrator in (plain, of_group)]
@@ -221,13 +189,6 @@ def test_every_record_is_written_or_has_its_reason(
 
 @given(key=st.one_of(st.none(), st.binary(max_size=60)), topic_type=st.sampled_from(TopicType))
 def test_arbitrary_bytes_never_raise(key: bytes | None, topic_type: TopicType) -> None:
-    migrator = KafkaConnectTopicMigrator(
-        {
-            "destination.cluster.name": "B",
-            "topic.type": topic_type.value,
-            "migrate.job": "true",
-            "job.name": "x",
-        }
-    )
+    migrator = migrator_of(topic_type, migrate_job="true", job_name="x")
     after = migrator.apply(Record("t", 0, 0, 0, key, None))
     assert isinstance(after, Record | Skipped)

@@ -94,6 +94,8 @@ def replaced(pairs: Pairs, key: str, old: str, new: str) -> Pairs:
     return changed
 
 
+CONF, STAT, OFFS = TopicType.CONFIG, TopicType.STATUS, TopicType.OFFSET
+GONE, AB = ("connector-gone", None), ("a.b", None)
 DIFFERENT, MISSING, UNEXPECTED = Mismatch.DIFFERENT, Mismatch.MISSING, Mismatch.UNEXPECTED
 X, Z = '["a.b",{"filename":"x.txt"}]', '["a.b",{"filename":"z.txt"}]'
 FEWER_TASKS: Pairs = [("task-broken-0", '{"properties":{}}'), ("task-broken-1", "{}"), ("commit-broken", '{"tasks":1}')]
@@ -102,57 +104,25 @@ FEWER_TASKS: Pairs = [("task-broken-0", '{"properties":{}}'), ("task-broken-1", 
 @pytest.mark.parametrize(
     ("topic_type", "pairs", "expected"),
     [
+        (CONF, replaced(CONFIG, "connector-a.b", SECRET, "sugar"), ("connector_config", *AB, "password", DIFFERENT)),
+        (CONF, replaced(CONFIG, "connector-a.b", '"2"', "2"), ("connector_config", *AB, "tasks.max", DIFFERENT)),
+        (CONF, replaced(CONFIG, "task-a.b-1", '"x":"1"', ""), ("task_config", "a.b", "1", "x", MISSING)),
+        (CONF, replaced(CONFIG, "task-a.b-1", '"1"', '"1","y":"2"'), ("task_config", "a.b", "1", "y", UNEXPECTED)),
+        (CONF, replaced(CONFIG, "target-state-a.b", "STOPPED", "PAUSED"), ("target_state", *AB, None, DIFFERENT)),
         (
-            TopicType.CONFIG,
-            replaced(CONFIG, "connector-a.b", SECRET, "sugar"),
-            ("connector_config", "a.b", None, "password", DIFFERENT),
-        ),
-        (
-            TopicType.CONFIG,
-            replaced(CONFIG, "connector-a.b", '"tasks.max":"2"', '"tasks.max":2'),
-            ("connector_config", "a.b", None, "tasks.max", DIFFERENT),
-        ),
-        (
-            TopicType.CONFIG,
-            replaced(CONFIG, "task-a.b-1", '"x":"1"', ""),
-            ("task_config", "a.b", "1", "x", MISSING),
-        ),
-        (
-            TopicType.CONFIG,
-            replaced(CONFIG, "task-a.b-1", '"x":"1"', '"x":"1","y":"2"'),
-            ("task_config", "a.b", "1", "y", UNEXPECTED),
-        ),
-        (
-            TopicType.CONFIG,
-            replaced(CONFIG, "target-state-a.b", "STOPPED", "PAUSED"),
-            ("target_state", "a.b", None, None, DIFFERENT),
-        ),
-        (
-            TopicType.CONFIG,
+            CONF,
             replaced(CONFIG, "target-state-later", "PAUSED", "BOGUS"),
             ("target_state", "later", None, None, MISSING),
         ),
-        (
-            TopicType.CONFIG,
-            replaced(CONFIG, "tasks-fencing-gone", "7", "8"),
-            ("task_count_record", "gone", None, None, DIFFERENT),
-        ),
-        (
-            TopicType.CONFIG,
-            [pair for pair in CONFIG if pair != ("connector-gone", None)],
-            ("connector", "gone", None, None, UNEXPECTED),
-        ),
-        (TopicType.CONFIG, [*CONFIG, *FEWER_TASKS], ("inconsistent", "broken", None, None, DIFFERENT)),
-        (
-            TopicType.STATUS,
-            replaced(STATUS, "status-task-a.b-0", SECRET, "x"),
-            ("task_status", "a.b", "0", "trace", DIFFERENT),
-        ),
-        (TopicType.STATUS, STATUS[:2] + STATUS[3:], ("task_status", "orphan", "0", None, MISSING)),
-        (TopicType.STATUS, STATUS[:3], ("active_topic", "a.b", "inv.t", None, MISSING)),
-        (TopicType.OFFSET, replaced(OFFSET, X, "42", "43"), ("offset", "a.b", X, None, DIFFERENT)),
-        (TopicType.OFFSET, OFFSET[:3], ("offset", "a.b", Z, None, UNEXPECTED)),
-        (TopicType.OFFSET, OFFSET[:4], ("offset", "a.b", '["a.b",null]', None, MISSING)),
+        (CONF, replaced(CONFIG, "tasks-fencing-gone", "7", "8"), ("task_count_record", "gone", None, None, DIFFERENT)),
+        (CONF, [pair for pair in CONFIG if pair != GONE], ("connector", "gone", None, None, UNEXPECTED)),
+        (CONF, [*CONFIG, *FEWER_TASKS], ("inconsistent", "broken", None, None, DIFFERENT)),
+        (STAT, replaced(STATUS, "status-task-a.b-0", SECRET, "x"), ("task_status", "a.b", "0", "trace", DIFFERENT)),
+        (STAT, STATUS[:2] + STATUS[3:], ("task_status", "orphan", "0", None, MISSING)),
+        (STAT, STATUS[:3], ("active_topic", "a.b", "inv.t", None, MISSING)),
+        (OFFS, replaced(OFFSET, X, "42", "43"), ("offset", "a.b", X, None, DIFFERENT)),
+        (OFFS, OFFSET[:3], ("offset", "a.b", Z, None, UNEXPECTED)),
+        (OFFS, OFFSET[:4], ("offset", "a.b", '["a.b",null]', None, MISSING)),
     ],
 )
 def test_a_difference_is_named_without_its_value(

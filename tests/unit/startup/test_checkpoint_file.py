@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -168,29 +169,21 @@ def test_the_same_topic_that_has_grown_is_fine() -> None:
 @pytest.mark.parametrize(
     ("now", "age_ms", "reason"),
     [
-        (TopicNow("d", "AAAA", "read_committed", NOW.log_starts, NOW.end_offsets, EPOCHS, 1_000), 0, "not of d"),
-        (TopicNow("c", None, "read_committed", NOW.log_starts, NOW.end_offsets, EPOCHS, 1_000), 0, "no id"),
-        (TopicNow("c", "AAAB", "read_committed", NOW.log_starts, NOW.end_offsets, EPOCHS, 1_000), 0, "created again"),
-        (TopicNow("c", "AAAA", "read_uncommitted", NOW.log_starts, NOW.end_offsets, EPOCHS, 1_000), 0, "was read"),
-        (
-            TopicNow("c", "AAAA", "read_committed", {**NOW.log_starts, 2: 0}, {**NOW.end_offsets, 2: 0}, EPOCHS, 1_000),
-            0,
-            "partitions",
-        ),
-        (TopicNow("c", "AAAA", "read_committed", {0: 0}, {0: 12}, EPOCHS, 1_000), 0, "partitions"),
-        (
-            TopicNow("c", "AAAA", "read_committed", NOW.log_starts, NOW.end_offsets, EPOCHS, None),
-            0,
-            "could not be read",
-        ),
+        (replace(NOW, topic="d"), 0, "not of d"),
+        (replace(NOW, topic_id=None), 0, "no id"),
+        (replace(NOW, topic_id="AAAB"), 0, "created again"),
+        (replace(NOW, isolation="read_uncommitted"), 0, "was read"),
+        (replace(NOW, log_starts={0: 0, 1: 5, 2: 0}, end_offsets={0: 12, 1: 7, 2: 0}), 0, "partitions"),
+        (replace(NOW, log_starts={0: 0}, end_offsets={0: 12}), 0, "partitions"),
+        (replace(NOW, delete_retention_ms=None), 0, "could not be read"),
         (NOW, 500, "older than half"),
         (NOW, -1, "in the future"),
-        (TopicNow("c", "AAAA", "read_committed", NOW.log_starts, NOW.end_offsets, {0: 4, 1: 4}, 1_000), 0, "leader"),
-        (TopicNow("c", "AAAA", "read_committed", NOW.log_starts, NOW.end_offsets, {0: 3}, 1_000), 0, "leader"),
-        (TopicNow("c", "AAAA", "read_committed", {0: 0, 1: 6}, NOW.end_offsets, EPOCHS, 1_000), 0, "were deleted"),
-        (TopicNow("c", "AAAA", "read_committed", {0: 0, 1: 4}, NOW.end_offsets, EPOCHS, 1_000), 0, "were deleted"),
-        (TopicNow("c", "AAAA", "read_committed", NOW.log_starts, {0: 12, 1: 6}, EPOCHS, 1_000), 0, "truncated"),
-        (TopicNow("c", "AAAA", "read_committed", NOW.log_starts, {0: 9, 1: 7}, EPOCHS, 1_000), 0, "truncated"),
+        (replace(NOW, leader_epochs={0: 4, 1: 4}), 0, "leader"),
+        (replace(NOW, leader_epochs={0: 3}), 0, "leader"),
+        (replace(NOW, log_starts={0: 0, 1: 6}), 0, "were deleted"),
+        (replace(NOW, log_starts={0: 0, 1: 4}), 0, "were deleted"),
+        (replace(NOW, end_offsets={0: 12, 1: 6}), 0, "truncated"),
+        (replace(NOW, end_offsets={0: 9, 1: 7}), 0, "truncated"),
     ],
 )
 def test_reasons_for_a_full_read(now: TopicNow, age_ms: int, reason: str) -> None:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import logging
-import random
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from connect_share.errors import TaskCountError
 from connect_share.keys import ClusterGroupId
@@ -443,75 +440,6 @@ def test_position_15_the_marker_changes_nothing_else(started: bool, caplog: pyte
 def test_plain_cluster_does_not_look_into_prefixed_values() -> None:
     fold, _ = live([("connector-a", A), ("B.connector-x", b"{garbage"), ("B.c-x", b"{garbage")], [])
     assert (fold.offset, fold.skipped[SkipKind.FOREIGN], fold.skipped[SkipKind.BAD_VALUE]) == (2, 1, 1)
-
-
-own_entries = st.sampled_from(
-    [
-        ("connector-a", A),
-        ("connector-a", JSON_NULL),
-        ("target-state-a", {"state": "PAUSED"}),
-        ("target-state-a", JSON_NULL),
-        ("task-a-0", A),
-        ("task-a-1", B),
-        ("commit-a", {"tasks": 1}),
-        ("commit-a", {"tasks": 2}),
-        ("commit-a", {"tasks": "x"}),
-        ("tasks-fencing-a", {"task-count": 2}),
-        ("session-key", SESSION_KEY),
-        ("connector-b", b"{"),
-        ("nonsense", A),
-    ]
-)
-
-
-@given(st.lists(st.tuples(st.sampled_from(["G.", "H.", "G.x.", ""]), own_entries), max_size=40))
-def test_position_18_never_falls_and_survives_compaction(log: list[tuple[str, tuple[str, Any]]]) -> None:
-    records = config_log([(prefix + key, value) for prefix, (key, value) in log])
-    fold, positions = ConfigFold(GROUP), [-1]
-    for record in records:
-        before = fold.own_records
-        fold.apply(record)
-        assert fold.offset >= positions[-1]
-        assert (fold.offset > positions[-1]) is (fold.own_records > before)
-        positions.append(fold.offset)
-    newest = {record.key: record for record in records}
-    compacted = [record for record in records if newest[record.key] is record]
-    if not any(record.value == b"{" for record in records):
-        assert replay_config(compacted, "G").offset == fold.offset
-
-
-@given(st.integers(0, 2**32), st.integers(1, 9))
-def test_a_record_that_cannot_be_understood_never_raises(seed: int, count: int) -> None:
-    chance = random.Random(seed)
-    prefixes = [
-        "connector-",
-        "task-",
-        "commit-",
-        "target-state-",
-        "tasks-fencing-",
-        "session-key",
-        "restart-connector-",
-        "logger-cluster-",
-    ]
-    values = [
-        None,
-        b"",
-        b"null",
-        b"1",
-        b"[]",
-        b"{}",
-        b'{"properties":1}',
-        b'{"tasks":1e3}',
-        b'{"state":[]}',
-        b"\xff",
-        b'"x"',
-    ]
-    for group in (None, GROUP):
-        fold = ConfigFold(group)
-        for offset in range(count):
-            key = ("G." if group else "") + chance.choice(prefixes) + chance.choice(["", "a", "a-1", "-", "😀-0"])
-            fold.apply(Record("t", 0, offset, 0, key.encode(), chance.choice(values)))
-        fold.snapshot()
 
 
 def test_states_hide_secrets_in_repr() -> None:

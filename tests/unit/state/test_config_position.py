@@ -82,7 +82,9 @@ def test_position_is_the_newest_own_record_that_parses_and_never_falls(log: list
     fold = ConfigFold(GROUP)
     expected = -1
     for record in log:
+        before = fold.own_records
         fold.apply(record)
+        assert (fold.own_records > before) is counts(record)
         if counts(record):
             assert record.offset + 1 > expected
             expected = record.offset + 1
