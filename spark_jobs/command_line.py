@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Final
 
-from connect_share.console import Output
 from connect_share.errors import ConnectShareError
 
 INTERRUPTED: Final = 130
@@ -34,18 +32,6 @@ def run(options: argparse.Namespace, body: Callable[[argparse.Namespace], int]) 
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return INTERRUPTED
-
-
-def hand_out(options: argparse.Namespace, job: str, report: Mapping[str, Any], lines: Sequence[str]) -> None:
-    """Write a report to the file of ``--result``, if one was named, and print it in the form of ``--output``."""
-    if options.result is not None:
-        options.result.parent.mkdir(parents=True, exist_ok=True)
-        options.result.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
-    output = Output(job, options.output)
-    if output.is_json:
-        output.json(dict(report))
-    else:
-        output.lines(*lines)
 
 
 def exit_with(main: Callable[[Sequence[str]], int]) -> None:

@@ -55,14 +55,6 @@ def headers_column(headers: Headers | None) -> list[dict[str, Any]] | None:
     return [{"key": name, "value": value} for name, value in headers] if headers else None
 
 
-class ItemPartition(InputPartition):
-    """One item; ``None`` for the single empty task of an empty list."""
-
-    def __init__(self, item: Any) -> None:
-        super().__init__(None)
-        self.item = item
-
-
 class RecordReader(DataSourceReader):
     """Reads each of its items in a task of its own."""
 
@@ -70,18 +62,18 @@ class RecordReader(DataSourceReader):
         self._items = items
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Return one task for each item; Spark wants at least one."""
-        return [ItemPartition(item) for item in self._items] or [ItemPartition(None)]
+        """Return one task for each item; Spark wants at least one, so one of ``None`` without any."""
+        return [InputPartition(item) for item in self._items] or [InputPartition(None)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Yield Arrow record batches of :data:`KAFKA_SOURCE`."""
         import pyarrow as pa
         from pyspark.sql.pandas.types import to_arrow_schema
 
-        if not isinstance(partition, ItemPartition) or partition.item is None:
+        if partition.value is None:
             return
         schema = to_arrow_schema(KAFKA_SOURCE)
-        for rows in self.batches(partition.item):
+        for rows in self.batches(partition.value):
             columns = zip(*rows, strict=True)
             arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)

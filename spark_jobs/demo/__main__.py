@@ -16,6 +16,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from types import FrameType
@@ -54,15 +55,8 @@ def run_demo(output_folder: Path) -> DemoResult:
     with contextlib.ExitStack() as stack:
         ensure_artifacts(f"kafka-{DEFAULT_VERSION}")
         ensure_artifacts("ecj")
-        began_s, phases = time.monotonic(), []
-
-        @contextlib.contextmanager
-        def phase(name: str) -> Iterator[None]:
-            print(f"== {name}", file=sys.stderr, flush=True)
-            phase_began_s = time.monotonic()
-            yield
-            phases.append(Phase(name=name, seconds=round(time.monotonic() - phase_began_s, 2)))
-
+        phases: list[Phase] = []
+        phase = partial(_phase, phases)
         with phase("starting a Kafka broker"):
             broker = stack.enter_context(LocalBroker("bench"))
             admin = stack.enter_context(broker.admin(timeout_s=30.0))
@@ -81,7 +75,7 @@ def run_demo(output_folder: Path) -> DemoResult:
             move, verification = verify_plan(plan_file)
             output.lines(*verification_lines(verification, _SHOWN_DIFFERENCES))
         with phase("starting the Python stores of every group"):
-            started = [start_stores(each) for each in captured]
+            starts, groups = zip(*map(start_stores, captured), strict=True)
         with phase("starting the same Java workers again, on the shared topics with the jar"):
             again = run_again(captured, admin, work, output.note)
             shared_topics = look_at_shared_topics(captured[0], admin)
@@ -89,11 +83,11 @@ def run_demo(output_folder: Path) -> DemoResult:
             benchmark = run_benchmark(broker.bootstrap_servers, work)
         result = DemoResult(
             versions=_versions(),
-            seconds=round(time.monotonic() - began_s, 2),
+            seconds=round(sum(each.seconds for each in phases), 2),
             phases=tuple(phases),
             move=move,
-            starts=tuple(start for start, _ in started),
-            groups=tuple(comparison for _, comparison in started),
+            starts=starts,
+            groups=groups,
             again=tuple(again),
             shared_topics=tuple(shared_topics),
             benchmark=benchmark,
@@ -101,6 +95,14 @@ def run_demo(output_folder: Path) -> DemoResult:
     (output_folder / "result.json").write_text(result.model_dump_json(indent=2) + "\n", encoding="utf-8")
     (output_folder / "report.html").write_text(render_report(result), encoding="utf-8")
     return result
+
+
+@contextlib.contextmanager
+def _phase(phases: list[Phase], name: str) -> Iterator[None]:
+    print(f"== {name}", file=sys.stderr, flush=True)
+    began_s = time.monotonic()
+    yield
+    phases.append(Phase(name=name, seconds=round(time.monotonic() - began_s, 2)))
 
 
 def _versions() -> dict[str, str]:

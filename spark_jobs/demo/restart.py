@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -38,15 +37,6 @@ T = TypeVar("T")
 _CLIENT_ID = "demo"
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """What was seen of a cluster while its worker ran again; without what became of the data."""
-
-    group: GroupAgain
-    started: DataState
-    appended: Mapping[str, bytes]
-
-
 def run_again(captured: Sequence[Captured], admin: Admin, work: Path, say: Callable[[str], None]) -> list[GroupAgain]:
     """Start all workers again side by side, let each do one more piece of work, and stop them in order.
 
@@ -73,17 +63,16 @@ def run_again(captured: Sequence[Captured], admin: Admin, work: Path, say: Calla
             for each, log in zip(captured, logs, strict=True):
                 (work / f"worker-{each.cluster.group_id}-shared.log").write_text(log, encoding="utf-8")
     found = []
-    for each, data, run, log in zip(captured, before, runs, logs, strict=True):
+    for each, data, (group, started, appended), log in zip(captured, before, runs, logs, strict=True):
         # Looked at when all have been stopped: nothing comes late any more.
         at_end = _data_state(admin, each)
         data_checks = {
-            "topics": compare_topics(data, run.started, at_end, run.appended, _values_since(each, data, at_end)),
-            "files": compare_files(each.cluster.connectors, data, run.started, at_end, run.appended),
+            "topics": compare_topics(data, started, at_end, appended, _values_since(each, data, at_end)),
+            "files": compare_files(each.cluster.connectors, data, started, at_end, appended),
             "foreign_log_lines": foreign_log_lines(log),
         }
-        found.append(run.group.model_copy(update=data_checks))
-        name, connectors = run.group.cluster_group_id, run.group.again.connectors
-        say(f"{name}: {connectors} connectors back after {run.group.seconds:.1f} s")
+        found.append(group.model_copy(update=data_checks))
+        say(f"{group.cluster_group_id}: {group.again.connectors} connectors back after {group.seconds:.1f} s")
     return found
 
 
@@ -107,7 +96,10 @@ def look_at_shared_topics(captured: Captured, admin: Admin) -> list[SharedTopic]
     return found
 
 
-def _run_cluster(admin: Admin, captured: Captured, worker: ConnectWorker, before: DataState) -> _Run:
+def _run_cluster(
+    admin: Admin, captured: Captured, worker: ConnectWorker, before: DataState
+) -> tuple[GroupAgain, DataState, dict[str, bytes]]:
+    """Return what was seen without what became of the data, the data after the start, and the lines appended since."""
     began_s = time.monotonic()
     worker.await_healthy()
     worker_id = worker.rest.url.removeprefix("http://")
@@ -135,7 +127,7 @@ def _run_cluster(admin: Admin, captured: Captured, worker: ConnectWorker, before
         stores=stores,
         foreign_log_lines=0,
     )
-    return _Run(group, started, appended)
+    return group, started, appended
 
 
 def _last_of(ask: Callable[[], T], accept: Callable[[T], bool], worker: ConnectWorker) -> T:

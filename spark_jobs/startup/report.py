@@ -59,7 +59,9 @@ def report_values(result: StartupResult) -> dict[str, Any]:
         "growths": grown,
         "model_cards": model_cards(result.model, predicted=bool(result.predictions)) if result.model else [],
         "predictions": [(titles.get(each.scenario) or each.scenario, each) for each in predictions(result)],
-        "phased": sorted(with_phases, key=lambda each: (each.name != KIP, -each.records))[:_PHASE_PLOTS],
+        "phased": sorted(
+            with_phases, key=lambda each: (each.name != KIP, -(each.scenario.records if each.scenario else 0))
+        )[:_PHASE_PLOTS],
         "contrasts": compared,
         "contrast_titles": [f"{each.title}: “{each.having.title}” against “{each.without.title}”" for each in compared],
         "others": [each for each in scenarios.values() if each.name not in elsewhere],

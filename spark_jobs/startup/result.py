@@ -53,6 +53,16 @@ class Scenario(_Part):
     transactions: bool = False
     source_partitions: int = 4
 
+    @property
+    def records(self) -> int:
+        """The number of records of all three topics."""
+        return self.config_records + self.status_records + self.offset_records
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of keys and values of all three topics."""
+        return self.config_bytes + self.status_bytes + self.offset_bytes
+
 
 class Start(_Part):
     """One start of one contender, as the process that made it prints it; members as in :class:`Starts`."""

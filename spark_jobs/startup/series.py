@@ -17,11 +17,9 @@ from spark_jobs.startup.view import (
     Measured,
     MeasuredScenario,
     Spread,
-    bytes_of,
     contender_order,
     drawable,
     look_of,
-    records_of,
 )
 from spark_jobs.units import count_tick, size
 
@@ -46,7 +44,9 @@ class Dimension:
 
 _DIMENSIONS: Final[Mapping[str, Dimension]] = {
     "groups": Dimension("More groups on the same topics", "groups", lambda each: each.groups, count_tick, "groups"),
-    "records": Dimension("More records", "records in all three topics", records_of, count_tick, "records"),
+    "records": Dimension(
+        "More records", "records in all three topics", lambda each: each.records, count_tick, "records"
+    ),
     "record-size": Dimension(
         "Larger records",
         "size of a config record",
@@ -194,4 +194,4 @@ def _distance(first: Scenario, second: Scenario) -> tuple[float, float, str]:
         one, other = (max(1.0, of(each) / max(1, each.groups)) for each in (first, second))
         return abs(math.log(one / other))
 
-    return apart(records_of), apart(bytes_of), first.name
+    return apart(lambda each: each.records), apart(lambda each: each.bytes), first.name

@@ -9,7 +9,7 @@ from __future__ import annotations
 import fcntl
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,8 +26,6 @@ from spark_jobs.tasks import run_as_tasks
 
 AT_ONCE: Final = 2
 """Of the session's ``local[2,3]``."""
-
-_WARM_UP: Final = 2 * AT_ONCE
 
 
 @dataclass(frozen=True)
@@ -72,35 +70,38 @@ def start_in_task(job: StormStart) -> StormEnd:
     return end
 
 
-class Storms:
-    """Storms on the topics of one scenario.
+def measure_storms(
+    spark: SparkSession,
+    groups: Sequence[dict[str, str]],
+    wanted: Sequence[tuple[int, int]],
+    folder: Path,
+    *,
+    scenario: str,
+    progress: Progress,
+) -> Iterator[Storm]:
+    """Yield storms on the topics of one scenario.
 
     Args:
         spark: its tasks run side by side as its master says.
-        scenario: name.
         groups: worker files' lines of the groups that start, in turn.
+        wanted: numbers of starts, and how many at once: all that the session can, or 1 for one after another.
         folder: for the lock; every task has to see it.
+        scenario: name.
+        progress: reports how far it is.
     """
 
-    def __init__(self, spark: SparkSession, scenario: str, groups: Sequence[dict[str, str]], folder: Path) -> None:
-        self._spark = spark
-        self._scenario = scenario
-        self._groups = groups
-        self._turn = folder / "turn.lock"
-        self._warm = False
+    def run(starts: int, at_once: int, reported: Progress, what: str) -> list[StormEnd]:
+        turn = folder / "turn.lock" if at_once == 1 else None
+        jobs = [StormStart(groups[number % len(groups)], turn) for number in range(starts)]
+        return run_as_tasks(spark, jobs, start_in_task, progress=reported, what=what)
 
-    def run(self, starts: int, at_once: int, progress: Progress) -> Storm:
-        """Run so many starts, side by side or (1) one after another.
-
-        The session's first tasks import everything: a few that nobody counts go before.
-        """
-        if not self._warm:
-            self._run(_WARM_UP, None, Silent(), "warming up")
-            self._warm = True
-        what = f"storm of {starts}, {at_once} at once"
-        ends = self._run(starts, self._turn if at_once == 1 else None, progress, what)
-        return Storm(
-            scenario=self._scenario,
+    if wanted:
+        # The session's first tasks import everything: a few that nobody counts go before.
+        run(2 * AT_ONCE, AT_ONCE, Silent(), "warming up")
+    for starts, at_once in wanted:
+        ends = run(starts, at_once, progress, f"storm of {starts}, {at_once} at once")
+        yield Storm(
+            scenario=scenario,
             starts=starts,
             at_once=at_once,
             seconds=[end.seconds for end in ends],
@@ -108,7 +109,3 @@ class Storms:
             cpu_seconds=sum(end.cpu_seconds for end in ends),
             failed=sum(end.failed for end in ends),
         )
-
-    def _run(self, starts: int, turn: Path | None, progress: Progress, what: str) -> list[StormEnd]:
-        jobs = [StormStart(self._groups[number % len(self._groups)], turn) for number in range(starts)]
-        return run_as_tasks(self._spark, jobs, start_in_task, progress=progress, what=what)

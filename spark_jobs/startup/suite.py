@@ -22,7 +22,7 @@ from spark_jobs.startup.cost_fit import fitted, points
 from spark_jobs.startup.filling import filled, worker_properties_of, write_files
 from spark_jobs.startup.result import StartupResult
 from spark_jobs.startup.scenarios import Plan
-from spark_jobs.startup.storm import AT_ONCE, Storms
+from spark_jobs.startup.storm import AT_ONCE, measure_storms
 
 MASTER: Final = f"local[{AT_ONCE},3]"
 
@@ -122,9 +122,10 @@ class Suite:
                     "job without spark-submit"
                 )
             groups = [worker_properties_of(plan, servers, prefix, group) for group in range(scenario.groups)]
-            measured = Storms(spark(), scenario.name, groups, self.folder)
-            for number, at_once in storms:
-                self._keep(resume.with_storm(self.result, measured.run(number, at_once, self.progress)))
+            for storm in measure_storms(
+                spark(), groups, storms, self.folder, scenario=scenario.name, progress=self.progress
+            ):
+                self._keep(resume.with_storm(self.result, storm))
 
     @contextmanager
     def _timed(self, what: str) -> Iterator[None]:

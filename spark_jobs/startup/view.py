@@ -161,16 +161,6 @@ class MeasuredScenario:
         return (self.scenario.title if self.scenario else "") or self.name
 
     @property
-    def records(self) -> int:
-        """Records of all three topics."""
-        return 0 if self.scenario is None else records_of(self.scenario)
-
-    @property
-    def bytes(self) -> int:
-        """Keys and values of all three topics."""
-        return 0 if self.scenario is None else bytes_of(self.scenario)
-
-    @property
     def phases(self) -> list[str]:
         """Parts of a start that someone knows of, in their order."""
         there = {phase for each in self.starts for phase in each.phases}
@@ -184,16 +174,6 @@ class MeasuredScenario:
     def find(self, contender: str, warmth: Warmth) -> Measured | None:
         """Return what was measured of a contender."""
         return next((each for each in self.starts if (each.contender, each.warmth) == (contender, warmth)), None)
-
-
-def records_of(scenario: Scenario) -> int:
-    """Return the number of records of all three topics."""
-    return scenario.config_records + scenario.status_records + scenario.offset_records
-
-
-def bytes_of(scenario: Scenario) -> int:
-    """Return the bytes of keys and values of all three topics."""
-    return scenario.config_bytes + scenario.status_bytes + scenario.offset_bytes
 
 
 def measured_scenarios(result: StartupResult) -> dict[str, MeasuredScenario]:

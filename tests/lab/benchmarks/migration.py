@@ -38,6 +38,7 @@ from spark_jobs.generate_workload import GroupJob, write_groups
 from spark_jobs.workload import WorkloadSize
 from tests.lab.benchmarks.migration_report import KIP, migration_report, migration_table, size_report
 from tests.lab.benchmarks.mirror_maker import mirror, partitions_of, programs, remove
+from tests.lab.benchmarks.output import hand_out
 from tests.lab.benchmarks.process_cost import Cost, measured
 
 CONTENDERS: Final = ("mirror-maker", "local", "backup", "spark", "warm")
@@ -340,7 +341,7 @@ def _body(options: argparse.Namespace) -> int:
         else:
             one = two = options.bootstrap_servers
         report = migration_report(_measure(options, (one, two), folder, progress), options.rounds)
-    command_line.hand_out(options, "benchmark_migration", report, migration_table(report))
+    hand_out(options, "benchmark_migration", report, migration_table(report))
     return 0
 
 

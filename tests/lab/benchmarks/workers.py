@@ -35,6 +35,7 @@ from connect_share.worker_plugin import INTERCEPTOR_CLASS, jar_path
 from migrator.progress import Progress
 from spark_jobs import command_line
 from spark_jobs.workload import WorkloadSize, group_records
+from tests.lab.benchmarks.output import hand_out
 from tests.lab.worker import LabWorker
 
 FOREIGN: Final = WorkloadSize(
@@ -208,7 +209,7 @@ def _body(options: argparse.Namespace) -> int:
         servers = options.bootstrap_servers or stack.enter_context(LocalBroker("bench")).bootstrap_servers
         found = _measure(servers, options.rounds, folder, progress)
     report = workers_report(found)
-    command_line.hand_out(options, "benchmark_workers", report, workers_table(report))
+    hand_out(options, "benchmark_workers", report, workers_table(report))
     return 0
 
 

@@ -1,0 +1,22 @@
+"""How a benchmark's report gets to its reader."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from connect_share.console import Output
+
+
+def hand_out(options: argparse.Namespace, job: str, report: Mapping[str, Any], lines: Sequence[str]) -> None:
+    """Write a report to the file of ``--result``, if one was named, and print it in the form of ``--output``."""
+    if options.result is not None:
+        options.result.parent.mkdir(parents=True, exist_ok=True)
+        options.result.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    output = Output(job, options.output)
+    if output.is_json:
+        output.json(dict(report))
+    else:
+        output.lines(*lines)
