@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from connect_share.topic_ids.authority.authority import Authority
-from connect_share.topic_ids.authority.metadata_log import read_metadata_dump
-from connect_share.topic_ids.authority.znodes import read_zookeeper_dump
+from connect_share.topic_ids.authority.kraft import read_metadata_dump
+from connect_share.topic_ids.authority.zookeeper import read_zookeeper_dump
 from connect_share.topic_ids.compare.compare import Comparison, compare
 from connect_share.topic_ids.scan.scans import read_brokers_dir
 

@@ -21,10 +21,8 @@ from connect_share.console import (
 )
 from connect_share.errors import UsageError
 from connect_share.topic_ids.authority.authority import Authority
-from connect_share.topic_ids.authority.brokers import authority_of_brokers
-from connect_share.topic_ids.authority.metadata_log import read_metadata_dump
-from connect_share.topic_ids.authority.znodes import read_zookeeper_dump
-from connect_share.topic_ids.authority.zookeeper import ZooKeeper, open_zookeeper
+from connect_share.topic_ids.authority.kraft import authority_of_brokers, read_metadata_dump
+from connect_share.topic_ids.authority.zookeeper import ZooKeeper, open_zookeeper, read_zookeeper_dump
 from connect_share.topic_ids.compare.causes import TopicReport, topic_reports
 from connect_share.topic_ids.compare.compare import Comparison, compare
 from connect_share.topic_ids.repair.broker_repair import ScannedBroker

@@ -17,8 +17,13 @@ from connect_share.topic_ids.repair.backup import RepairState
 from connect_share.topic_ids.repair.broker_repair import is_broker_backup
 from connect_share.topic_ids.repair.plan import plan_repair
 from connect_share.topic_ids.repair.steps import RepairPlan
-from connect_share.topic_ids.repair.znode_changes import ZnodeBackup
-from connect_share.topic_ids.repair.zookeeper_repair import manual_reason, prepare_znodes, undo_znodes, write_znodes
+from connect_share.topic_ids.repair.zookeeper_repair import (
+    ZnodeBackup,
+    manual_reason,
+    prepare_znodes,
+    undo_znodes,
+    write_znodes,
+)
 
 WAIT_S: Final = 30.0
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from connect_share.topic_ids.authority.authority import NO_ID, AuthorityPartition, AuthorityTopic
-from connect_share.topic_ids.authority.znodes import with_id
+from connect_share.topic_ids.authority.authority import INTERNAL_TOPICS, NO_ID, AuthorityPartition, AuthorityTopic
+from connect_share.topic_ids.authority.zookeeper import with_id
 from connect_share.topic_ids.compare.compare import Comparison, IdFindingKind
 from connect_share.topic_ids.repair.steps import (
     BACKED_UP,
@@ -216,8 +216,7 @@ def _file_checks(
         return ()
     others = [other for other in replicas if other is not one and other.topic_id == served]
     for other in others:
-        what = _contradiction(one, other)
-        if what is not None:
+        if (what := _contradiction(one, other)) is not None:
             raise RefusedError(
                 f"broker {one.broker}, {one.path}: its {what} contradict those of broker {other.broker}, so its "
                 f"records are another topic's{_CLEANED if what == 'batches' else ''}: writing the id would mix them in; move "
@@ -263,9 +262,9 @@ def _resolve_duplicates(found: Comparison, decisions: dict[str, _TopicDecision],
         if not duplicates:
             return
         for name in duplicates:
-            others = sorted(users[decisions[name].target] - {name})
-            instead = _by_files(found, decisions.pop(name), others, users)
-            if instead is not None:
+            decision = decisions.pop(name)
+            others = sorted(users[decision.target] - {name})
+            if (instead := _by_files(found, decision, others, users)) is not None:
                 decisions[name] = instead
             else:
                 plan.refuse(
@@ -284,11 +283,7 @@ def _by_files(
     their batches have to differ.
     """
     topic, own = decision.topic, decision.topic.topic_id
-    if own is None or users.get(own, set()) - {topic.name}:
-        return None
-    try:
-        refuse_internal(topic)
-    except RefusedError:
+    if own is None or topic.name in INTERNAL_TOPICS or users.get(own, set()) - {topic.name}:
         return None
     why = f"the original id is that of {', '.join(others)} now, so ZooKeeper's goes into the files"
     result = _TopicDecision(topic, own, write=False, why=why)
@@ -307,14 +302,14 @@ def _by_files(
 
 def _add_steps(found: Comparison, decisions: list[_TopicDecision], plan: RepairPlan) -> None:
     writes = [one for one in decisions if one.write]
-    files = [(one, replica, checks) for one in decisions for replica, checks in one.files]
+    files = [replica for one in decisions for replica, _ in one.files]
     for one in decisions:
         with_files = RepairMethod.WRITE_BACK_AND_FILES if one.files else RepairMethod.WRITE_BACK
         method = with_files if one.write else RepairMethod.FILES
         plan.topics.append(TopicRepair(one.topic.name, method, one.target, one.why))
     plan.add_back_up(
         [f"znode {one.path}" for one in writes]
-        + [f"broker {replica.broker}: {replica.path}/partition.metadata" for _, replica, _ in files]
+        + [f"broker {replica.broker}: {replica.path}/partition.metadata" for replica in files]
     )
     plan.steps += [
         RepairStep(
@@ -340,8 +335,12 @@ def _add_steps(found: Comparison, decisions: list[_TopicDecision], plan: RepairP
         )
     if writes:
         plan.add_check(found.authority)
+    controller = found.authority.controller
+    brokers = sorted({replica.broker for replica in files}, key=lambda broker: (broker == controller, broker))
+    for broker in brokers:
+        _add_file_steps(broker, brokers, decisions, plan)
     if files:
-        _add_file_steps(found, files, plan)
+        plan.add_check(found.authority)
 
 
 def _write_znode_step(one: _TopicDecision) -> RepairStep:
@@ -367,35 +366,28 @@ def _write_znode_step(one: _TopicDecision) -> RepairStep:
     )
 
 
-def _add_file_steps(
-    found: Comparison, files: list[tuple[_TopicDecision, PartitionDirectory, tuple[str, ...]]], plan: RepairPlan
-) -> None:
-    controller = found.authority.controller
-    brokers = sorted({replica.broker for _, replica, _ in files}, key=lambda broker: (broker == controller, broker))
-    done: list[int] = []
-    for broker in brokers:
-        own = [(one, replica, checks) for one, replica, checks in files if replica.broker == broker]
-        before = [BACKED_UP]
-        if done and broker == brokers[-1]:
-            before.append("all other brokers of the plan are done; a broker that is controller now comes last")
-        if done:
-            before.append(
-                f"{brokers_text(done)} {'is' if len(done) == 1 else 'are'} back, and the ISR is full, but for partitions of "
-                "this plan whose leader is not done yet (a follower with another id than its leader stays out)"
-            )
-        alone = sorted(
-            f"{one.topic.name}-{replica.partition}"
-            for one, replica, _ in own
-            if set(one.topic.partitions[replica.partition].isr) <= {broker}
+def _add_file_steps(broker: int, brokers: list[int], decisions: list[_TopicDecision], plan: RepairPlan) -> None:
+    own = [(one, replica, checks) for one in decisions for replica, checks in one.files if replica.broker == broker]
+    done = brokers[: brokers.index(broker)]
+    before = [BACKED_UP]
+    if done and broker == brokers[-1]:
+        before.append("all other brokers of the plan are done; a broker that is controller now comes last")
+    if done:
+        before.append(
+            f"{brokers_text(done)} {'is' if len(done) == 1 else 'are'} back, and the ISR is full, but for partitions of "
+            "this plan whose leader is not done yet (a follower with another id than its leader stays out)"
         )
-        if alone:
-            before.append(f"their writers can wait: {', '.join(alone)} cannot be served while this broker is down")
-        plan.steps.append(stop_step(broker, before))
-        plan.steps += [
-            write_file_step(replica, replica.path, one.topic.name, one.target, checks, unproven=bool(checks))
-            for one, replica, checks in own
-        ]
-        gone = f"/brokers/ids/{broker} is gone (after a kill it stays until the session runs out)"
-        plan.steps.append(start_step(broker, [gone]))
-        done.append(broker)
-    plan.add_check(found.authority)
+    alone = sorted(
+        f"{one.topic.name}-{replica.partition}"
+        for one, replica, _ in own
+        if set(one.topic.partitions[replica.partition].isr) <= {broker}
+    )
+    if alone:
+        before.append(f"their writers can wait: {', '.join(alone)} cannot be served while this broker is down")
+    plan.steps.append(stop_step(broker, before))
+    plan.steps += [
+        write_file_step(replica, replica.path, one.topic.name, one.target, checks, unproven=bool(checks))
+        for one, replica, checks in own
+    ]
+    gone = f"/brokers/ids/{broker} is gone (after a kill it stays until the session runs out)"
+    plan.steps.append(start_step(broker, [gone]))

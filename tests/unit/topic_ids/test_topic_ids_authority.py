@@ -13,9 +13,13 @@ from hypothesis import strategies as st
 
 from connect_share.errors import BrokerUnavailableError, ConfigError, ConnectShareError, UsageError
 from connect_share.topic_ids.authority.authority import AuthorityPartition, MetadataMode
-from connect_share.topic_ids.authority.metadata_log import authority_of_metadata_log
-from connect_share.topic_ids.authority.znodes import authority_of_znodes, read_zookeeper_dump, with_id
-from connect_share.topic_ids.authority.zookeeper import client_arguments
+from connect_share.topic_ids.authority.kraft import authority_of_metadata_log
+from connect_share.topic_ids.authority.zookeeper import (
+    authority_of_znodes,
+    client_arguments,
+    read_zookeeper_dump,
+    with_id,
+)
 from tests.support.topic_id_trees import CASES, Tree
 from tests.support.zookeeper import read_zookeeper
 

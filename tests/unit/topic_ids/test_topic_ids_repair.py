@@ -12,11 +12,10 @@ import pytest
 
 from connect_share.cli.__main__ import main
 from connect_share.errors import UsageError
-from connect_share.topic_ids.authority.znodes import with_id
-from connect_share.topic_ids.authority.zookeeper import ZooKeeper
+from connect_share.topic_ids.authority.zookeeper import ZooKeeper, with_id
 from connect_share.topic_ids.cli import repair as repair_command
 from connect_share.topic_ids.repair.backup import checksum
-from connect_share.topic_ids.repair.znode_changes import ZnodeBackup, ZnodeChange
+from connect_share.topic_ids.repair.zookeeper_repair import ZnodeBackup, ZnodeChange
 from connect_share.topic_ids.scan import scanner
 from tests.support.topic_id_brokers import killed, write_scan
 from tests.support.topic_id_trees import Tree
