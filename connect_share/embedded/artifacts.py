@@ -6,7 +6,6 @@ with its own defaults and the user's settings. Every file has to have the checks
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import importlib.util
 import json
@@ -68,8 +67,7 @@ def locked_sets() -> dict[str, tuple[Artifact, ...]]:
 def ensure_artifacts(name: str) -> Path:
     """Return the folder with all jars of a set, fetched once into the user's cache.
 
-    Raises:
-        EmbeddedError: unknown set, nothing could fetch it, or a file has another checksum than the lock.
+    Raise ``EmbeddedError`` for an unknown set, if nothing could fetch it, or for another checksum than the lock's.
     """
     artifacts = locked_sets().get(name)
     if artifacts is None:
@@ -131,12 +129,9 @@ def _check(artifact: Artifact, path: Path, source: str) -> None:
 
 
 def run_maven(pom: Path, dependencies: Iterable[tuple[Parts, bool]], *arguments: str) -> None:
-    """Run Maven on dependencies.
+    """Run Maven on dependencies, each with whether what it depends on belongs to it.
 
-    Each dependency comes with whether what it depends on belongs to it.
-
-    Raises:
-        EmbeddedError: Maven is not installed, or failed.
+    Raise ``EmbeddedError`` if Maven is not installed, or failed.
     """
     program = shutil.which("mvn")
     if program is None:
@@ -205,12 +200,10 @@ def _run(command: Sequence[str]) -> None:
     raise EmbeddedError(f"{Path(command[0]).name} ended with {done.returncode}: {' / '.join(lines[-3:])[:500]}")
 
 
-def main(argv: list[str]) -> int:
-    """Fetch the sets that are named, all by default, and print their folders."""
-    parser = argparse.ArgumentParser(prog="python -m connect_share.embedded.artifacts", description=__doc__)
-    parser.add_argument("names", nargs="*", help="sets to fetch; all by default")
+def main() -> int:
+    """Fetch all sets, and print their folders."""
     try:
-        for name in parser.parse_args(argv).names or sorted(locked_sets()):
+        for name in sorted(locked_sets()):
             print(ensure_artifacts(name))
     except ConnectShareError as exc:
         print(exc, file=sys.stderr)
@@ -219,4 +212,4 @@ def main(argv: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

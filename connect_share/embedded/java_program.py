@@ -32,10 +32,8 @@ def compile_java(
 ) -> None:
     """Compile Java files into a folder with the locked batch compiler, which needs a plain JRE only.
 
-    ``release`` is that of the language and the class files, such as ``1.8``.
-
-    Raises:
-        EmbeddedError: they do not compile; has the compiler's messages.
+    ``release`` is that of the language and the class files, such as ``1.8``. Raise ``EmbeddedError`` with the compiler's
+    messages if they do not compile.
     """
     compiler = next(iter(ensure_artifacts("ecj").glob("*.jar")))
     arguments = [f"-{release}", "-encoding", "UTF-8", *options, "-cp", libraries, "-d", str(folder)]
@@ -48,10 +46,7 @@ def compile_java(
 def compiled(sources: Sequence[Path], libraries: str) -> Path:
     """Return the folder with the class files of Java files, compiled once into the cache.
 
-    What is in the class path counts, so another build of a jar is another folder.
-
-    Raises:
-        EmbeddedError: they do not compile; has the compiler's messages.
+    What is in the class path counts, so another build of a jar is another folder. Errors are as of :func:`compile_java`.
     """
     digest = hashlib.sha256()
     for source in sources:
@@ -70,7 +65,7 @@ def compiled(sources: Sequence[Path], libraries: str) -> Path:
 
 
 def _time_stores(arguments: Sequence[object], jars: Sequence[Path]) -> list[dict[str, Any]]:
-    """Run ``TimeStores`` on Kafka's jars and ``jars``; return the JSON objects it printed."""
+    """Run ``TimeStores`` on Kafka's jars and ``jars``; return what it printed, or raise ``EmbeddedError`` if it failed."""
     libraries = ensure_artifacts(f"kafka-{DEFAULT_VERSION}")
     classes = compiled([_TIME_STORES], class_path(libraries))
     folder = run_folder("java")
@@ -97,10 +92,7 @@ def time_java_stores(worker_file: Path, runs: int, *, jars: Sequence[Path] = ())
     """Return the times of several starts, in one JVM, of the real Java stores on the topics of a worker file.
 
     A start has the seconds ``config_s``, ``status_s`` and ``offsets_s``, in sum ``total_s``, and ``cpu_s``, the CPU time of
-    all threads of the JVM meanwhile. The first one is that of a cold JVM.
-
-    Raises:
-        EmbeddedError: the program ended with an error, or not in time.
+    all threads of the JVM meanwhile. The first one is that of a cold JVM. Raise ``EmbeddedError`` if the program failed.
     """
     return _time_stores([worker_file, runs], jars)
 
@@ -110,9 +102,6 @@ def time_java_puts(
 ) -> dict[str, list[float]]:
     """Return the seconds of puts into running Java stores until they are read back, by ``config``, ``offset``, ``status``.
 
-    The ``uncounted`` puts come first, while the JVM warms up.
-
-    Raises:
-        EmbeddedError: the program ended with an error, or not in time.
+    The ``uncounted`` puts come first, while the JVM warms up. Raise ``EmbeddedError`` if the program failed.
     """
     return {line["store"]: line["seconds"] for line in _time_stores([worker_file, puts, uncounted], jars)}

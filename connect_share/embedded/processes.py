@@ -56,8 +56,7 @@ class ChildProcess:
         line = self._process.stdout.readline() if self._process.stdout else b""
         if not line.strip().isdigit():
             self._process.kill()
-            self._process.wait()
-            self._close_pipes()
+            self._process.communicate()
             raise EmbeddedError(f"{command[0]} could not be started; see {log_path}: {self.log_tail(500)}")
         self.pid = int(line)
         self._finalizer = weakref.finalize(self, _end, self._process, grace_s)
@@ -97,11 +96,6 @@ class ChildProcess:
     def printed(self) -> str:
         """Return what it printed; the file may also have the output of earlier programs."""
         return self.log(self._log_start)
-
-    def _close_pipes(self) -> None:
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                pipe.close()
 
 
 def _end(process: subprocess.Popen[bytes], grace_s: float) -> None:

@@ -43,10 +43,8 @@ class ConnectRest:
     def call(self, method: str, path: str, body: Any = None, *, timeout_s: float = _TIMEOUT_S) -> Any:
         """Send a request and return the parsed answer (``None`` if empty).
 
-        A GET that meets a rebalance (409) is sent again until ``timeout_s`` is over.
-
-        Raises:
-            RestError: HTTP status 400 or above, or no answer (status 0).
+        A GET that meets a rebalance (409) is sent again until ``timeout_s`` is over. Raise ``RestError`` for an HTTP status
+        of 400 or above, or for no answer (status 0).
         """
         deadline_s = time.monotonic() + timeout_s
         while True:

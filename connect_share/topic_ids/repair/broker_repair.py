@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, ValidationError
 
@@ -183,7 +183,7 @@ def _changes(steps: Sequence[RepairStep]) -> list[FileChange]:
     strays: dict[str, str] = {}
     for one in steps:
         topic, partition, path = str(one.topic), one.partition or 0, str(one.path)
-        number = len(found) + 1
+        place: dict[str, Any] = {"topic": topic, "partition": partition, "number": len(found) + 1}
         if one.action is StepAction.MOVE_ASIDE:
             empty[topic, partition] = path
         elif one.action is StepAction.RENAME:
@@ -192,32 +192,14 @@ def _changes(steps: Sequence[RepairStep]) -> list[FileChange]:
             # The name of the other directory, which Kafka may have cut, with a new mark.
             new_name = _MARK.sub(f".{uuid.uuid4().hex}-stray", Path(path).name)
             aside = None if current is None else str(Path(current).with_name(new_name))
-            found.append(
-                PutBack(
-                    topic=topic,
-                    partition=partition,
-                    folder=folder,
-                    stray=path,
-                    empty=current,
-                    aside=aside,
-                    number=number,
-                )
-            )
+            found.append(PutBack(**place, folder=folder, stray=path, empty=current, aside=aside))
             strays[folder] = path
         else:
             folder = str(Path(path).parent)
             before = read_metadata(strays.get(folder, folder))
-            found.append(
-                WriteId(
-                    topic=topic,
-                    partition=partition,
-                    folder=folder,
-                    topic_id=str(one.topic_id),
-                    number=number,
-                    before_sha256=None if before is None else checksum(before),
-                    before=before,
-                )
-            )
+            digest = None if before is None else checksum(before)
+            new = WriteId(**place, folder=folder, topic_id=str(one.topic_id), before_sha256=digest, before=before)
+            found.append(new)
     return found
 
 

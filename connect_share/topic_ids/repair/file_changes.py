@@ -70,11 +70,7 @@ class WriteId(BackupPart):
         return f"{self.folder}/{METADATA_FILE}"
 
     def load(self, backup: BrokerBackup) -> Self:
-        """Return the change with the kept content.
-
-        Raises:
-            UsageError: the directory is none of the broker's, or id or content were changed.
-        """
+        """Return the change with the kept content; raise ``UsageError`` for another directory, or a changed file."""
         _check_place(self, self.folder, CURRENT, backup)
         if read_id(self.topic_id)[0] != self.topic_id:
             raise UsageError(f"{backup.folder}: backup.json has an id for {self.topic!a} that no topic has")
@@ -162,12 +158,7 @@ class PutBack(BackupPart):
         return sum(file.size for file in self._logs.values())
 
     def load(self, backup: BrokerBackup) -> Self:
-        """Return the change.
-
-        Raises:
-            UsageError: a directory is none of this partition's, in the broker's log dirs.
-            ValueError: the parts do not fit.
-        """
+        """Return the change; raise ``UsageError`` for another partition's directory, ``ValueError`` for a wrong one."""
         for path, state in ((self.folder, CURRENT), (self.stray, STRAY), (self.empty, CURRENT), (self.aside, STRAY)):
             if path is not None:
                 _check_place(self, path, state, backup)

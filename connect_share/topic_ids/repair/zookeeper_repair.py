@@ -240,11 +240,9 @@ def write_znodes(backup: ZnodeBackup, session: ZooKeeper, report: Report, wait_s
 
     A repair that was killed is continued: the content of a znode shows whether it was written, the numbers of ZooKeeper's
     transactions whether the controller is newer than the writes. ``report`` is called with each step that is done;
-    ``wait_s`` is the longest wait for a new controller, and for the ISR. Raise ``UsageError`` if the repair is finished
-    or of another cluster, ``TopicIdRepairError`` if anything is not as it must be before or after a step.
+    ``wait_s`` is the longest wait for a new controller, and for the ISR. Raise ``UsageError`` if the repair is of another
+    cluster, ``TopicIdRepairError`` if anything is not as it must be before or after a step.
     """
-    if backup.state is not RepairState.PREPARED:
-        raise UsageError(f"{backup.folder} is of a repair that is {backup.state.value}; give another with --backup")
     now = _same_cluster(backup, session)
     refuse_reassignment(session)
     missing = backup.not_done(session)
