@@ -17,7 +17,8 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Self
+from types import SimpleNamespace
+from typing import Any, Final, Self
 
 import fastavro
 import fastavro.schema
@@ -219,7 +220,7 @@ class RecordFileWriter:
     def _end_block(self) -> None:
         if not self._block:
             return
-        block: Any = _Block(len(self._block), io.BytesIO(b"".join(self._block)))
+        block: Any = SimpleNamespace(num_records=len(self._block), bytes_=io.BytesIO(b"".join(self._block)))
         self._block, self._block_bytes = [], 0
         with self._explained():
             self._writer.write_block(block)
@@ -377,13 +378,6 @@ def _record(row: Any) -> Record:
 
 def _sums(sections: list[int], sha256: str) -> str:
     return json.dumps({"records": sum(sections), "sections": sections, "sha256": sha256})
-
-
-class _Block(NamedTuple):
-    """An encoded block in the form that the library expects."""
-
-    num_records: int
-    bytes_: io.BytesIO
 
 
 def _place_of_sums(header: bytes, room: int) -> int:

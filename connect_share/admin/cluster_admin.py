@@ -40,15 +40,12 @@ _Entries = Mapping[str, Any]
 class Admin(AdminBase):
     """Admin client of one cluster; thread-safe, made as :class:`~connect_share.admin.base.AdminBase`.
 
-    ``timeout_s`` of a call may be given where the caller has a deadline of its own.
+    ``timeout_s`` of a call may be given where the caller has a deadline of its own. Every call raises ``BrokerError``: no
+    broker is reachable, a topic that was named is missing, or the principal is not allowed to ask.
     """
 
     def describe_topics(self, names: Iterable[str], *, timeout_s: float | None = None) -> dict[str, TopicDescription]:
-        """Describe topics; those that do not exist are absent.
-
-        Raises:
-            BrokerError: not reachable, or not allowed to describe one of them.
-        """
+        """Describe topics; those that do not exist are absent."""
         wanted = sorted(set(names))
         if not wanted:
             return {}
@@ -73,11 +70,7 @@ class Admin(AdminBase):
         *,
         timeout_s: float | None = None,
     ) -> dict[tuple[str, int], int]:
-        """Return the end of each partition: the high watermark, or with read_committed the last stable offset.
-
-        Raises:
-            BrokerError: not reachable, a topic is missing, or not allowed.
-        """
+        """Return the end of each partition: the high watermark, or with read_committed the last stable offset."""
         return {at: end.offset for at, end in self.log_ends(partitions, isolation, timeout_s=timeout_s).items()}
 
     def log_ends(
@@ -87,20 +80,12 @@ class Admin(AdminBase):
         *,
         timeout_s: float | None = None,
     ) -> dict[tuple[str, int], LogEnd]:
-        """Return what :meth:`end_offsets` returns, with the epochs of the leaders.
-
-        Raises:
-            BrokerError: as :meth:`end_offsets`.
-        """
+        """Return what :meth:`end_offsets` returns, with the epochs of the leaders."""
         latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
         return self._offsets(partitions, latest, isolation, "end", timeout_s)
 
     def start_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
-        """Return the first offset kept of each partition.
-
-        Raises:
-            BrokerError: not reachable, a topic is missing, or not allowed.
-        """
+        """Return the first offset kept of each partition."""
         earliest = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
         found = self._offsets(partitions, earliest, Isolation.READ_UNCOMMITTED, "start")
         return {at: start.offset for at, start in found.items()}
@@ -156,28 +141,16 @@ class Admin(AdminBase):
                 self._client.list_topics(topic, timeout=timeout_s)
 
     def topic_configs(self, topic: str) -> dict[str, str]:
-        """Return the effective settings of a topic.
-
-        Raises:
-            BrokerError: not reachable, missing, or not allowed.
-        """
+        """Return the effective settings of a topic."""
         return _values(self._entries_of_topic(topic))
 
     def own_topic_configs(self, topic: str) -> dict[str, str]:
-        """Return the settings that were made for this topic; all others are the brokers' defaults.
-
-        Raises:
-            BrokerError: not reachable, missing, or not allowed.
-        """
+        """Return the settings that were made for this topic; all others are the brokers' defaults."""
         own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
         return _values({name: entry for name, entry in self._entries_of_topic(topic).items() if entry.source == own})
 
     def settings_of_topics(self, topics: Iterable[str]) -> dict[str, dict[str, str] | BrokerError]:
-        """Return the effective settings of several topics, asked for at once; for each that may not be read, why.
-
-        Raises:
-            BrokerError: not reachable.
-        """
+        """Return the effective settings of several topics, asked for at once; for each that may not be read, why."""
         found = self._entries_of_topics(topics)
         return {
             topic: entries if isinstance(entries, BrokerError) else _values(entries) for topic, entries in found.items()
@@ -210,11 +183,7 @@ class Admin(AdminBase):
         return self._retried(ask)
 
     def broker_settings(self) -> dict[int, dict[str, str]]:
-        """Return the effective settings of each broker that answers, by its id; secret ones are absent.
-
-        Raises:
-            BrokerError: not reachable, or not allowed.
-        """
+        """Return the effective settings of each broker that answers, by its id; secret ones are absent."""
         found: dict[int, dict[str, str]] = {}
         silent: BrokerError | None = None
         for broker in self.brokers():
@@ -286,11 +255,7 @@ class Admin(AdminBase):
         result_of(futures[request.topic], doing, TopicRight.CREATE, timeout_s=limit_s)
 
     def delete_topics(self, names: Sequence[str]) -> None:
-        """Delete topics; those that do not exist are fine.
-
-        Raises:
-            BrokerError: not reachable, or not allowed.
-        """
+        """Delete topics; those that do not exist are fine."""
         if names:
             self._look_around()
             futures = self._client.delete_topics(
@@ -343,20 +308,12 @@ class Admin(AdminBase):
         return len(self._metadata().brokers)
 
     def brokers(self) -> tuple[BrokerDescription, ...]:
-        """Return the brokers that are up, by id; one that died counts until its session with the controller has ended.
-
-        Raises:
-            BrokerError: not reachable.
-        """
+        """Return the brokers that are up, by id; one that died counts until its session with the controller has ended."""
         nodes = sorted(self._cluster().nodes, key=lambda node: node.id)
         return tuple(BrokerDescription(node.id, node.rack or None, (node.host, node.port)) for node in nodes)
 
     def cluster_id(self) -> str:
-        """Return the id of the cluster.
-
-        Raises:
-            BrokerError: not reachable.
-        """
+        """Return the id of the cluster."""
         return str(self._cluster().cluster_id)
 
     def _cluster(self) -> Any:

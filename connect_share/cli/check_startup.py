@@ -28,6 +28,7 @@ from connect_share.startup.tables import change_line, show, show_text
 from connect_share.topic_ranges import CLIENT_ID
 from connect_share.topics import topic_specs
 from connect_share.topics.shared_set import setting_differences
+from connect_share.topics.spec import alter_command
 from connect_share.worker_config import TopicSet
 
 _PROGRESS_S: Final = 2.0
@@ -133,7 +134,7 @@ def _apply(arguments: argparse.Namespace, found: StartupProfile, admin: Admin, o
     # The old values; None where the topic had no value of its own.
     own = {topic: admin.own_topic_configs(topic) for topic in changes}
     before = {topic: {each.setting: own[topic].get(each.setting) for each in changes[topic]} for topic in changes}
-    undo_commands = [_undo_command(admin.bootstrap_servers, topic, settings) for topic, settings in before.items()]
+    undo_commands = [alter_command(admin.bootstrap_servers, topic, settings) for topic, settings in before.items()]
     undo_lines = [f"  {command}" for command in undo_commands]
     dry_run = bool(arguments.dry_run)
     if not out.is_json:
@@ -174,15 +175,3 @@ def _change(admin: Admin, changes: Mapping[str, list[SettingChange]], out: Outpu
     for topic, wanted in changes.items():
         admin.alter_topic_configs(topic, {change.setting: change.new for change in wanted})
         out.note(f"{topic}: changed")
-
-
-def _undo_command(bootstrap_servers: str, topic: str, before: Mapping[str, str | None]) -> str:
-    """Return the call of Kafka's own tool; it needs ``--command-config`` too on a cluster with authentication."""
-    values = {name: value for name, value in before.items() if value is not None}
-    added = ",".join(f"{name}=[{value}]" if "," in value else f"{name}={value}" for name, value in values.items())
-    deleted = ",".join(name for name, value in before.items() if value is None)
-    words = ["kafka-configs", "--bootstrap-server", bootstrap_servers, "--alter", "--entity-type", "topics"]
-    words += ["--entity-name", topic]
-    words += ["--add-config", added] if added else []
-    words += ["--delete-config", deleted] if deleted else []
-    return " ".join(words)

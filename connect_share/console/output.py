@@ -19,7 +19,7 @@ def unwritable(error: OSError) -> ConnectShareError:
 class Output:
     """The streams on which one command prints its result, its notes and its error.
 
-    ``width`` is in columns: by default the terminal's real width if stdout is one, else nothing is cut.
+    Tables are cut to the terminal's width if stdout is one, else nothing is cut.
     """
 
     def __init__(
@@ -30,16 +30,13 @@ class Output:
         program: str = "connect-share",
         stdout: TextIO | None = None,
         stderr: TextIO | None = None,
-        width: int | None = None,
     ) -> None:
         self.command = command
         self.form = form
         self._program = program
         self._stdout = stdout or sys.stdout
         self._stderr = stderr or sys.stderr
-        self.width = width
-        if width is None and self._stdout.isatty():
-            self.width = shutil.get_terminal_size().columns
+        self.width = shutil.get_terminal_size().columns if self._stdout.isatty() else None
 
     @property
     def is_json(self) -> bool:

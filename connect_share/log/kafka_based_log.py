@@ -145,7 +145,13 @@ class KafkaBasedLog:
         if shared is not None and not shared.covers(self.topic, self._isolation):
             shared = None
         try:
-            facts = self._context.facts.get(self.topic) or self._find_or_create()
+            facts = self._context.facts.get(self.topic) or find_or_create(
+                self._spec,
+                self._admin,
+                create_timeout_s=self._create_timeout_s,
+                stopping=self._state.stopping,
+                check=self._check_not_stopped,
+            )
             check_partition_count(self._spec, len(facts.description.partitions))
         except BaseException:
             if shared is not None:
@@ -166,15 +172,6 @@ class KafkaBasedLog:
         finally:
             if self._reader is not None:
                 self._reader.release()
-
-    def _find_or_create(self) -> TopicFacts:
-        return find_or_create(
-            self._spec,
-            self._admin,
-            create_timeout_s=self._create_timeout_s,
-            stopping=self._state.stopping,
-            check=self._check_not_stopped,
-        )
 
     def _own_reader(self, facts: TopicFacts) -> SharedReader:
         starts = {partition: facts.starts.get(partition, 0) for partition in facts.end_offsets}
@@ -303,9 +300,7 @@ class KafkaBasedLog:
         No broker is asked: the acknowledgement says where the record is.
 
         Raises:
-            ReadToEndTimeoutError: with topic, partition, position and the offset behind the record.
-            LogFailedError: the thread died.
-            TopicRecreatedError: the topic is another one than at the start.
+            ReadToEndTimeoutError, LogFailedError, TopicRecreatedError: as :meth:`read_to_end`.
         """
         deadline_s = self._begin_wait(timeout_s)
         self._await({written.partition: written.offset + 1}, timeout_s, deadline_s)

@@ -52,11 +52,7 @@ class LiveMembersGuard:
             self._changed.notify_all()
 
     def __call__(self, within_s: float = 0.0, *, at_once: bool = False) -> None:
-        """Refuse if workers are alive.
-
-        Args:
-            within_s: how long to wait for an answer that is a few seconds old at most; 0: what is known counts.
-            at_once: only a question that is asked now will do.
+        """Refuse if workers are alive; as a ``WriteGuard``, for which an answer of a few seconds ago is not old.
 
         Raises:
             LiveMembersError: they are.

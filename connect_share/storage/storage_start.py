@@ -27,7 +27,7 @@ from connect_share.stores.config import KafkaConfigBackingStore
 from connect_share.stores.config_listener import ConfigUpdateListener
 from connect_share.stores.offsets import KafkaOffsetBackingStore
 from connect_share.stores.status import KafkaStatusBackingStore
-from connect_share.stores.topic_based import KafkaTopicBasedBackingStore, LogFactory, StoreOptions, kafka_based_log
+from connect_share.stores.topic_based import KafkaTopicBasedBackingStore, StoreOptions, kafka_based_log
 from connect_share.topics import check_known_policy, topic_spec
 from connect_share.worker_config import Isolation, WorkerConfig
 
@@ -218,7 +218,7 @@ class StorageStart:
     def _stores(self) -> tuple[KafkaConfigBackingStore, KafkaStatusBackingStore, KafkaOffsetBackingStore]:
         def options(topic_type: TopicType) -> StoreOptions:
             return {
-                "log": self._log_of(topic_type),
+                "log": partial(self._log_of, topic_type),
                 "admin": self._admin,
                 "write_guard": self._check_write,
             }
@@ -232,20 +232,17 @@ class StorageStart:
             KafkaOffsetBackingStore(self._worker, cluster_group_id=group, **options(TopicType.OFFSET)),
         )
 
-    def _log_of(self, topic_type: TopicType) -> LogFactory:
-        def make(sink: RecordSink) -> KafkaBasedLog:
-            log = self._logs[topic_type] = kafka_based_log(
-                self._worker,
-                topic_type,
-                sink=sink,
-                admin=self._admin,
-                context=self._context,
-                key_watch=None if self._plain_topics is None else self._plain_topics.watch(topic_type),
-                on_failed=self._life.fail,
-            )
-            return log
-
-        return make
+    def _log_of(self, topic_type: TopicType, sink: RecordSink) -> KafkaBasedLog:
+        log = self._logs[topic_type] = kafka_based_log(
+            self._worker,
+            topic_type,
+            sink=sink,
+            admin=self._admin,
+            context=self._context,
+            key_watch=None if self._plain_topics is None else self._plain_topics.watch(topic_type),
+            on_failed=self._life.fail,
+        )
+        return log
 
     def _start_all(self, stores: Mapping[TopicType, KafkaTopicBasedBackingStore], settings: _Settings | None) -> None:
         def stop_all() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from functools import partial
 from typing import Final
 
 from connect_share.admin import Admin, NewTopicRequest, TopicDescription
@@ -162,6 +163,7 @@ class _Attempt:
         self._timeout_s = timeout_s
         self._deadline_s = time.monotonic() + timeout_s
         self._stopping = stopping
+        self._await_in_sync = partial(await_in_sync, admin, spec.topic, deadline_s=self._deadline_s, stopping=stopping)
         self._wanted: int | None = None
         self._is_logged = False
 
@@ -182,7 +184,7 @@ class _Attempt:
             except BrokerError as exc:
                 if exc.name == "TOPIC_ALREADY_EXISTS":
                     if unsure:  # perhaps by our own request, whose answer did not arrive in time
-                        self._await_in_sync(replicas=None, partitions=-1)
+                        self._await_in_sync(replicas=None)
                     self._await_visible()
                     return False
                 if is_unsupported(exc):
@@ -194,19 +196,9 @@ class _Attempt:
                     raise StoreClosedError(f"stopped before topic {self._spec.topic} could be created") from exc
                 pause_s = min(pause_s * 2, _LAST_RETRY_S)
             else:
-                self._await_in_sync(self._wanted, self._spec.partitions)
+                self._await_in_sync(replicas=self._wanted, partitions=self._spec.partitions)
                 _log.info("Created topic %s with %d partitions", self._spec.topic, self._spec.partitions)
                 return True
-
-    def _await_in_sync(self, replicas: int | None, partitions: int) -> None:
-        await_in_sync(
-            self._admin,
-            self._spec.topic,
-            replicas=replicas,
-            partitions=partitions,
-            deadline_s=self._deadline_s,
-            stopping=self._stopping,
-        )
 
     def _describe(self) -> TopicDescription | None:
         return self._admin.describe_topics([self._spec.topic]).get(self._spec.topic)

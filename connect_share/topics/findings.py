@@ -119,7 +119,7 @@ def _of_topic(facts: ClusterFacts, watched: WatchedTopic) -> Iterator[TopicFindi
         return
 
     def alter(name: str, value: str) -> str:
-        return alter_command(facts.bootstrap_servers, watched.topic, name, value)
+        return alter_command(facts.bootstrap_servers, watched.topic, {name: value})
 
     configs = facts.configs.get(watched.topic, {})
     policy = cleanup_policy(configs)

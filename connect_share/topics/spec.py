@@ -122,15 +122,21 @@ def check_known_policy(spec: TopicSpec, settings: Mapping[str, str] | BrokerErro
         raise TopicNotCompactedError(
             f"topic {spec.topic!r} of {spec.property_name} has to have cleanup.policy=compact but has {actual!r}, "
             f"which loses records sooner or later; set it with: "
-            f"{alter_command(bootstrap_servers, spec.topic, 'cleanup.policy', 'compact')}",
+            f"{alter_command(bootstrap_servers, spec.topic, {'cleanup.policy': 'compact'})}",
             topic=spec.topic,
         )
 
 
-def alter_command(bootstrap_servers: str, topic: str, name: str, value: str) -> str:
-    """Return the command with which Kafka's own tool changes a setting of a topic.
+def alter_command(bootstrap_servers: str, topic: str, changes: Mapping[str, str | None]) -> str:
+    """Return the command with which Kafka's own tool changes settings of a topic; ``None`` takes one back.
 
     On a cluster with authentication it needs ``--command-config`` too.
     """
-    where = f"--bootstrap-server {bootstrap_servers}"
-    return f"kafka-configs {where} --alter --entity-type topics --entity-name {topic} --add-config {name}={value}"
+    values = {name: value for name, value in changes.items() if value is not None}
+    added = ",".join(f"{name}=[{value}]" if "," in value else f"{name}={value}" for name, value in values.items())
+    deleted = ",".join(name for name, value in changes.items() if value is None)
+    words = ["kafka-configs", "--bootstrap-server", bootstrap_servers, "--alter", "--entity-type", "topics"]
+    words += ["--entity-name", topic]
+    words += ["--add-config", added] if added else []
+    words += ["--delete-config", deleted] if deleted else []
+    return " ".join(words)
