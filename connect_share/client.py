@@ -329,10 +329,8 @@ def translate(
 ) -> BrokerError:
     """Return an error of the client library as one of ours, to be raised ``from`` it; it has no record contents.
 
-    Args:
-        error: what the library raised or handed over.
-        doing: the operation, with the topic where there is one, such as ``"reading topic configs"``.
-        needs: the right on the topic that the operation needs; named if that is missing.
+    ``doing`` is the operation with the topic, such as ``"reading topic configs"``; ``needs`` the right on the topic that it
+    needs, named if that is missing.
     """
     if isinstance(error, KafkaException):
         error = error.args[0] if error.args else error

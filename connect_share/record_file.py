@@ -95,10 +95,7 @@ class RecordFileWriter:
 
     The file is made with mode 0600: keys and values hold secrets. A file of that name is replaced.
 
-    Args:
-        path: the file.
-        about: what it is, as JSON; kept in its header.
-        sections: how many sections it has; see :meth:`next_section`.
+    ``about`` says what the file is, as JSON in its header; see :meth:`next_section` for ``sections``.
 
     Raises:
         RecordFileError: it cannot be written; nothing bears its name then.

@@ -13,8 +13,10 @@ from pathlib import Path
 
 from connect_share.console import DEFAULT_TIMEOUT_S, Output, ProgressLine, groups_of, json_text
 from connect_share.records import TopicType
-from connect_share.startup import SHIPPED_NAME, CountJob, CountPlan, load_model, members, startup_profile
+from connect_share.startup.cost_model import load_model
+from connect_share.startup.report import SHIPPED_NAME, members, startup_profile
 from connect_share.startup.tables import show
+from connect_share.startup.topic_count import CountJob, CountPlan
 from connect_share.worker_config import TopicSet
 from spark_jobs import command_line
 from spark_jobs.session import spark_session

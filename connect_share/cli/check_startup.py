@@ -14,17 +14,11 @@ from connect_share.cli.options import Nouns, add_topics, topic_set_of
 from connect_share.console import DEFAULT_TIMEOUT_S, PLAIN, Output, add_output, confirmed, groups_of, plural, seconds
 from connect_share.errors import ConnectShareError, UsageError
 from connect_share.records import TopicType
-from connect_share.startup import (
-    SHIPPED_NAME,
-    CountPlan,
-    ProfiledTopic,
-    StartupProfile,
-    load_model,
-    members,
-    startup_profile,
-)
 from connect_share.startup.advice import SettingChange
+from connect_share.startup.cost_model import load_model
+from connect_share.startup.report import SHIPPED_NAME, ProfiledTopic, StartupProfile, members, startup_profile
 from connect_share.startup.tables import change_line, show, show_text
+from connect_share.startup.topic_count import CountPlan
 from connect_share.topic_ranges import CLIENT_ID
 from connect_share.topics import topic_specs
 from connect_share.topics.shared_set import setting_differences

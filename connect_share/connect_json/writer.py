@@ -150,9 +150,7 @@ def dumps(value: Any, *, in_order_of_names: bool = False) -> bytes:
     escapes; doubles in Java's form (``1.0E7``), NaN and infinities as strings, bytes as base64, a map whose keys are
     not all strings as an array of pairs. ``None`` gives ``null``; a tombstone is the absence of a value.
 
-    Args:
-        value: what is written.
-        in_order_of_names: members of maps are sorted, which Connect does not do; what is to be compared is.
+    ``in_order_of_names`` sorts the members of maps, which Connect does not do, for what is to be compared.
 
     Raises:
         ValueFormatError: a type or an integer Connect does not know, or nesting deeper than Connect writes (1,000).

@@ -80,19 +80,16 @@ class TopicIdentity:
                 return
         finally:
             self._asking.release()
+        noticed = time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime())
         raise TopicRecreatedError(
             f"topic {self._topic} was deleted"
             + ("" if description is None else f" and created again (id {self.topic_id}, now {new_id})")
-            + f", noticed {_clock()}, last seen as it was {asked_s - self.seen_s:.1f} s before"
+            + f", noticed {noticed}, last seen as it was {asked_s - self.seen_s:.1f} s before"
             + "; this state is of the old one: stop, and restore or migrate before starting again",
             topic=self._topic,
             old_id=self.topic_id,
             new_id=new_id,
         )
-
-
-def _clock() -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime())
 
 
 class IdentityWatch:

@@ -21,10 +21,9 @@ class SharedReader:
     The last log to ask reads for all, in its thread. A log that fails before it asks has to withdraw, or the others
     would wait for it.
 
-    Args:
-        starts: where to begin, for all partitions of the topics whose logs will ask: fetching begins at once, while the
-            caller still asks whether these positions are good, or for the ends.
-        from_the_beginning: an offset that is gone means the beginning; else it is an error.
+    Fetching begins at once at ``starts``, all partitions of the topics whose logs will ask, while the caller still asks
+    whether these positions are good, or for the ends. An offset that is gone means the beginning if the read is
+    ``from_the_beginning``; else it is an error.
 
     Attributes:
         connect_s: seconds in which the client was made.

@@ -12,9 +12,7 @@ from connect_share.errors import ValueFormatError
 def validate_offset_map(value: object, what: str = "offset") -> None:
     """Check a source partition or source offset: null, or a map from strings to null or primitive values.
 
-    Args:
-        value: what a connector or user gave.
-        what: ``"partition"`` or ``"offset"``, for the message.
+    ``what`` is ``"partition"`` or ``"offset"``, for the message.
 
     Raises:
         ValueFormatError: names the field and its type, never its value.

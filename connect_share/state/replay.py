@@ -19,9 +19,7 @@ def _group(cluster_group_id: str | None) -> ClusterGroupId | None:
 def replay_config(records: Iterable[Record], cluster_group_id: str | None = None) -> ClusterConfigState:
     """Fold records of a config topic.
 
-    Args:
-        records: in log order.
-        cluster_group_id: whose records count; ``None`` for plain keys, as an unmodified worker reads them.
+    Records are in log order; without a ``cluster_group_id`` those with plain keys count, as for an unmodified worker.
 
     Raises:
         InvalidClusterGroupIdError: the id cannot be one.

@@ -19,8 +19,7 @@ _logger = logging.getLogger(__name__)
 class StorageLife:
     """What threads that start, use and close a storage have to know of each other.
 
-    Args:
-        on_failed: called once, in a thread of its own, when the log of a store has failed.
+    ``on_failed`` is called once, in a thread of its own, when the log of a store has failed.
     """
 
     def __init__(self, on_failed: OnFailed | None) -> None:

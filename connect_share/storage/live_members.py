@@ -52,7 +52,7 @@ class LiveMembersGuard:
             self._changed.notify_all()
 
     def __call__(self, within_s: float = 0.0, *, at_once: bool = False) -> None:
-        """Refuse if workers are alive; as a ``WriteGuard``, for which an answer of a few seconds ago is not old.
+        """Refuse if workers are alive, by an answer that is a few seconds old at most; arguments as of ``WriteGuard``.
 
         Raises:
             LiveMembersError: they are.

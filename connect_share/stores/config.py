@@ -55,7 +55,8 @@ _Write = tuple[bytes, bytes | None]
 class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
     """Configurations in a compacted topic of one partition.
 
-    What is written is believed only when read back. All methods may be called from any thread.
+    What is written is believed only when read back. All methods may be called from any thread. Those that read back raise
+    as :meth:`put_connector_config`.
 
     With a ``cluster_group_id`` a removal is written as JSON null, never as a tombstone, so that the group's
     newest record cannot be cleaned away (docs/decisions/0002); without, as a tombstone like Connect's.
@@ -164,9 +165,6 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
         """Remove a connector and its target state, and read that back.
 
         Task, commit and fencing records stay, as with Connect.
-
-        Raises:
-            ConnectShareError: as :meth:`put_connector_config`.
         """
         removal = None if self._group is None else JSON_NULL
         records = [(key, removal) for key in wire.removal_keys(connector)]
@@ -177,9 +175,6 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
 
         The commit is written only when the tasks were read back, so no reader of a complete log meets a
         commit whose tasks are missing. No configurations: only the commit.
-
-        Raises:
-            ConnectShareError: as :meth:`put_connector_config`.
         """
         tasks = wire.task_config_records(connector, configs)
         what = f"the task configurations of connector {connector!r}"
@@ -212,40 +207,21 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
         )
 
     def put_task_count_record(self, connector: str, task_count: int) -> None:
-        """Write how many tasks the next generation may have started (for fencing), and read it back.
-
-        Raises:
-            ConnectShareError: as :meth:`put_connector_config`.
-        """
+        """Write how many tasks the next generation may have started (for fencing), and read it back."""
         self._write_and_read_back(
             f"the task count of connector {connector!r}", [wire.task_count_record(connector, task_count)]
         )
 
     def put_session_key(self, session_key: SessionKey) -> None:
-        """Write the key that workers sign internal requests with, and read it back.
-
-        Raises:
-            ConnectShareError: as :meth:`put_connector_config`.
-        """
+        """Write the key that workers sign internal requests with, and read it back."""
         self._write_and_read_back("the session key", [wire.session_key_record(session_key)])
 
     def put_restart_request(self, request: RestartRequest) -> None:
-        """Write a request to restart a connector, and read it back.
-
-        Raises:
-            ConnectShareError: as :meth:`put_connector_config`.
-        """
+        """Write a request to restart a connector, and read it back."""
         self._write_and_read_back("a restart request", [wire.restart_request_record(request)])
 
     def put_logger_level(self, namespace: str, level: str) -> None:
-        """Write the level of a logger and wait for the acknowledgement; it is not read back.
-
-        Needs no write privileges.
-
-        Raises:
-            ValueFormatError: Java could not read it back; nothing was sent.
-            WriteError: not acknowledged within 30 s.
-        """
+        """Write the level of a logger; it is not read back. Needs and raises the same as :meth:`put_target_state`."""
         self._write_ordinary(f"the level of logger {namespace!r}", [wire.logger_level_record(namespace, level)])
 
     def claim_write_privileges(self) -> None:

@@ -97,12 +97,7 @@ class KafkaStatusBackingStore(KafkaTopicBasedBackingStore):
             self._send_status(status, safe=False)
 
     def put_safe(self, status: ConnectorStatus | TaskStatus) -> None:
-        """Write a status unless another worker has written a newer generation; then nothing happens.
-
-        Raises:
-            ValueFormatError: Java could not read it back, or its worker id is missing; nothing was sent.
-            LiveMembersError: the guard refuses writing.
-        """
+        """Write a status as :meth:`put`, unless another worker has written a newer generation; then nothing happens."""
         self._check_write_allowed()
         self._send_status(status, safe=True)
 

@@ -247,13 +247,7 @@ class KafkaTopicBasedBackingStore(ABC):
         return self._compacted_log
 
     def _check_topic(self) -> None:
-        """Nothing is served of a topic that is gone, or not followed any more.
-
-        Raises:
-            TopicRecreatedError: it was deleted, or created again.
-            LogFailedError: the log died.
-            StoreClosedError: this process was forked from the one that follows it.
-        """
+        """Raise as :meth:`LogState.check`: nothing is served of a topic that is gone, or not followed any more."""
         if self._compacted_log is not None:
             self._compacted_log.check_topic()
 

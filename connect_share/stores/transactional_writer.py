@@ -95,7 +95,9 @@ class TransactionalWriter:
                     "message.timeout.ms": timeout_ms,
                 },
             )
-            failure = self._attempt(self._initialise, "claiming write privileges for")
+            failure = self._attempt(
+                lambda producer: producer.init_transactions(CLAIM_TIMEOUT_S), "claiming write privileges for"
+            )
             if failure is not None:
                 raise StoreError(
                     f"{failure}; write privileges with transactional.id {self._transactional_id} are not held"
@@ -182,10 +184,6 @@ class TransactionalWriter:
             in_time = ABORT_TIMEOUT_S if deadline_s is None else deadline_s - time.monotonic()
             self._abandon(max(LEAST_ABORT_S, min(in_time, ABORT_TIMEOUT_S)))
         return failure
-
-    @staticmethod
-    def _initialise(producer: client.Producer) -> None:
-        producer.init_transactions(CLAIM_TIMEOUT_S)
 
     def _commit(
         self,

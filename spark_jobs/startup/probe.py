@@ -29,7 +29,7 @@ from connect_share.keys import prefix_key
 from connect_share.log import gather_facts, read_batches
 from connect_share.log.catch_up import catch_up_consumer
 from connect_share.records import OffsetRange, Record, TopicType
-from connect_share.startup import StartSize
+from connect_share.startup.cost_model import StartSize
 from connect_share.state import replay_config, replay_offsets, replay_status
 from connect_share.storage import ConnectStorage, StorageStartup
 from connect_share.worker_config import WorkerConfig

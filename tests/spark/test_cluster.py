@@ -26,7 +26,7 @@ from tests.support.kafka import TestBroker
 CHECKOUT = Path(__file__).parents[2]
 JOB = """
 import json, os, sys
-from connect_share.startup import CountJob
+from connect_share.startup.topic_count import CountJob
 from connect_share.records import OffsetRange, TopicType
 from connect_share.worker_config import Isolation, WorkerConfig
 from migrator.progress import Silent
