@@ -74,7 +74,7 @@ def test_kill_in_the_middle_and_a_second_apply(site: Site) -> None:
 
 
 def test_a_repeated_task_writes_nothing_twice(site: Site) -> None:
-    """What Spark does after a failed attempt: the same jobs again, told that they are not the first."""
+    """What Spark does after a failed attempt: the same jobs again, marked as not the first."""
     small = site.small_source()
     site.lay_down("own", TopicType.CONFIG, [pair("connector-gone", None), *SMALL[TopicType.CONFIG]])
     plan_path = site.plan(small, site.shared())

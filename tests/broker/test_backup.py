@@ -124,7 +124,7 @@ def test_the_evidence_of_a_whole_move(site: Site) -> None:
     assert "rolled back" in (folder_of(path) / "report.html").read_text()
 
 
-def test_no_backup_when_told(site: Site) -> None:
+def test_no_backup_on_request(site: Site) -> None:
     path = site.plan(site.small_source(), site.shared())
     assert run("apply", path, "--yes", "--no-backup")[0] == 0
     assert not backup_path(path).exists()

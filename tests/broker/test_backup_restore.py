@@ -83,7 +83,7 @@ def test_a_lost_cluster_comes_back_as_it_was(site: Site) -> None:
     assert replay_config(r for r in records if "config" in r.topic).target_state("a.b") is TargetState.STOPPED
 
 
-def test_the_preview_tells_every_kind_of_change_and_never_a_value(site: Site) -> None:
+def test_the_preview_shows_every_kind_of_change_and_never_a_value(site: Site) -> None:
     source = site.small_source()
     config = [pair("connector-gone", "{}"), pair("connector-gone", None), pair("connector-x", '{"properties":{}}')]
     site.lay_down("own", TopicType.CONFIG, config)

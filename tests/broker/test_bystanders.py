@@ -1,4 +1,4 @@
-"""The proof that a plan touched nobody else: records of others before, during and after, real broker."""
+"""The proof that a plan touched no other group: records of others before, during and after, real broker."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def others_write(site: Site, topic_type: TopicType, *pairs: tuple[str, str | Non
 
 
 def a_shared_site(site: Site) -> Path:
-    """Topics on which a group, a plain cluster and somebody's nonsense are at home."""
+    """Topics on which a group, a plain cluster and records without a group are at home."""
     site.create("shared", SHARED_PARTITIONS, KEPT)
     others_write(
         site,
@@ -149,7 +149,7 @@ def test_originals_in_place_and_other_connectors_of_the_group_are_others_too(sit
         assert report.own[topic_type].found == 1
 
 
-def test_what_the_cleaner_takes_is_told_apart(site: Site) -> None:
+def test_what_the_cleaner_takes_is_distinguished(site: Site) -> None:
     """A group's newer record explains that the older one is gone; nothing explains the loss of another."""
     site.create("shared", SHARED_PARTITIONS, {"min.cleanable.dirty.ratio": "0.01", "segment.ms": "1"})
     others_write(site, TopicType.CONFIG, ("other.connector-z", "{}"), ("third.connector-z", "{}"))

@@ -1,4 +1,4 @@
-"""``check startup`` on real topics: what it tells, what it changes, and that the cleaner then does what was promised."""
+"""``check startup`` on real topics: what it shows, what it changes, and that the cleaner then does what was promised."""
 
 from __future__ import annotations
 

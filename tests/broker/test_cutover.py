@@ -246,7 +246,7 @@ def test_exactly_once_producers_are_fenced(site: Site) -> None:
         zombie.commit_transaction(30)
 
 
-def test_a_number_of_tasks_that_cannot_be_true_fences_nobody(site: Site) -> None:
+def test_a_number_of_tasks_that_cannot_be_true_fences_no_producer(site: Site) -> None:
     source = site.small_source(exactly_once_source_support="enabled")
     site.lay_down(
         "own",

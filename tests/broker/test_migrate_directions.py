@@ -100,7 +100,7 @@ def test_shared_to_shared_takes_one_group_of_many(site: Site) -> None:
     assert replay_config(site.read(site.topic("second", TopicType.CONFIG)), "orders-2").connectors() == {"a", "b"}
 
 
-def test_several_groups_are_merged_when_told(site: Site) -> None:
+def test_several_groups_are_merged_on_request(site: Site) -> None:
     site.create("shared")
     fill(site, "shared", ["a", "a.b"], "one.")
     fill(site, "shared", ["c"], "two.")
@@ -280,7 +280,7 @@ def test_two_clusters_that_share_plain_keys_are_split(site: Site) -> None:
     assert replay_config(records, "two").connectors() == {"b", "e"}
 
 
-def test_sources_that_cannot_be_told_apart(site: Site) -> None:
+def test_sources_that_cannot_be_distinguished(site: Site) -> None:
     source = site.small_source()
     crossed = site.folder / "crossed.properties"
     crossed.write_text(

@@ -62,7 +62,7 @@ def source(site: Site) -> Path:
 
 
 @pytest.mark.parametrize("mode", ["mirror", "state"])
-def test_no_secret_is_told(site: Site, mode: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_no_secret_is_shown(site: Site, mode: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     own, target = source(site), site.shared()
     plan = site.folder / "plan.json"

@@ -237,14 +237,14 @@ def test_a_policy_that_may_not_be_seen_is_accepted(
     assert caplog.text.count("could not be verified: not allowed") == 3
 
 
-def test_a_missing_topic_that_may_not_be_created_is_told_as_such(secure: SecureBroker, tmp_path: Path) -> None:
+def test_a_missing_topic_that_may_not_be_created_is_named(secure: SecureBroker, tmp_path: Path) -> None:
     error = refusal(worker_file(tmp_path, secure, "reader"))
     assert isinstance(error, TopicMissingError)
     assert "may not be created" in str(error)
     assert ".storage.topic" in str(error)
 
 
-def test_a_wrong_password_is_told_as_such(secure: SecureBroker, tmp_path: Path) -> None:
+def test_a_wrong_password_is_named(secure: SecureBroker, tmp_path: Path) -> None:
     path = worker_file(tmp_path, secure, "reader")
     path.write_text(path.read_text().replace("reader-pw", "zebra-pw"))
     with pytest.raises(AuthorizationError, match="check user, password and sasl") as caught:
@@ -252,7 +252,7 @@ def test_a_wrong_password_is_told_as_such(secure: SecureBroker, tmp_path: Path) 
     assert "zebra" not in str(caught.value)
 
 
-def test_a_broker_that_is_not_trusted_is_told_as_such(secure: SecureBroker, tmp_path: Path) -> None:
+def test_a_broker_that_is_not_trusted_is_named(secure: SecureBroker, tmp_path: Path) -> None:
     path = worker_file(tmp_path, secure, "reader")
     lines = [line for line in path.read_text().splitlines() if not line.startswith("ssl.truststore")]
     path.write_text("\n".join(lines))
@@ -356,7 +356,7 @@ def test_a_survey_names_the_wrong_protocol_in_either_direction(
         ("[::1]:1,127.0.0.1:1", "ssl"),
     ],
 )
-def test_where_nobody_listens_nothing_is_said_of_the_protocol(servers: str, protocol: str) -> None:
+def test_at_a_closed_port_nothing_is_said_of_the_protocol(servers: str, protocol: str) -> None:
     assert wrong_protocol(ClientSettings({"bootstrap.servers": servers, "security.protocol": protocol})) is None
 
 

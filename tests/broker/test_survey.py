@@ -173,7 +173,7 @@ def test_json_and_the_way_out_and_a_record_that_does_not_fit(site: Site) -> None
     assert "\x1b" not in run("survey", *arguments)[1]
 
 
-def test_what_does_not_answer_is_named_and_the_rest_told(site: Site) -> None:
+def test_what_does_not_answer_is_named_and_the_rest_shown(site: Site) -> None:
     site.create("own")
     site.lay_down("own", CONFIG, SMALL[CONFIG])
     source = site.worker_file("own", "orders", sharing=False)

@@ -28,7 +28,7 @@ fcntl.flock(open(sys.argv[1]), fcntl.LOCK_EX)
 
 
 def test_costs_are_those_of_the_whole_family(tmp_path: Path) -> None:
-    """A grandchild nobody waits for works a while: its time and memory count."""
+    """A grandchild that is not waited for works a while: its time and memory count."""
     lock = tmp_path / "lock"
     command = f"[sys.executable, '-c', {_GRANDCHILD!r}, {str(lock)!r}]"
     parent = f"import subprocess, sys; print(subprocess.Popen({command}, stdout=-1).stdout.readline())"

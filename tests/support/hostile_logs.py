@@ -1,4 +1,4 @@
-"""Random logs of the three internal topics, most records as a worker writes them, some as nobody should: seeded."""
+"""Random logs of the three internal topics, most records as a worker writes them, some as none should be: seeded."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def test_two_threads_get_no_answer_at_once() -> None:
 def test_closed_while_the_broker_answers(
     call: str, ask: Callable[[Admin], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The library forgets what a broker that is connected has not answered yet: nobody ends these futures any more."""
+    """The library forgets what a broker that is connected has not answered yet: these futures never end."""
     admin = Admin(NOBODY, client_id="tests", timeout_s=0.5)
 
     def lost(_client: object, asked: Any = (), **_options: object) -> Any:

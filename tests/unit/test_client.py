@@ -1,4 +1,4 @@
-"""Errors of the client library as ours; settings nobody can change."""
+"""Errors of the client library as ours; settings that cannot be changed."""
 
 from __future__ import annotations
 

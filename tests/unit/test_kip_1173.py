@@ -227,7 +227,7 @@ def test_readers_of_the_kip_complain_of_each_other(caplog: pytest.LogCaptureFixt
 # Offsets
 
 
-def test_a_prefix_inside_the_name_is_somebodys_name() -> None:
+def test_a_prefix_inside_the_name_is_part_of_a_name() -> None:
     inside = b'["B.foo",{}]'  # foo of group B, or B.foo of the plain cluster
     assert replay_offsets([record(inside)]).connectors() == {"B.foo"}
     in_front = [record(b'B.["foo",{}]', b'{"at":1}'), record(inside, b'{"at":2}')]

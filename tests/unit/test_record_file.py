@@ -93,7 +93,7 @@ def test_the_documented_schema_is_the_files() -> None:
     assert canonical(told) == canonical(SCHEMA)
 
 
-def test_the_file_is_private_and_its_hash_is_told(tmp_path: Path) -> None:
+def test_the_file_is_private_and_its_hash_is_returned(tmp_path: Path) -> None:
     result = write(tmp_path / "x.avro", some(3)).result
     assert result is not None
     assert (tmp_path / "x.avro").stat().st_mode & 0o777 == 0o600
@@ -178,7 +178,7 @@ def _complaint(path: Path) -> str:
     return str(caught.value)
 
 
-def test_a_cut_file_is_told_wherever_it_was_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cut_file_is_refused_wherever_it_was_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(record_file, "_BLOCK_BYTES", 100)
     whole, cut = tmp_path / "x.avro", tmp_path / "cut.avro"
     write(whole, some(10), some(10))
@@ -190,7 +190,7 @@ def test_a_cut_file_is_told_wherever_it_was_cut(tmp_path: Path, monkeypatch: pyt
     _complaint(cut)
 
 
-def test_a_changed_byte_is_told_before_anything_is_used(tmp_path: Path) -> None:
+def test_a_changed_byte_is_refused_before_anything_is_used(tmp_path: Path) -> None:
     path = tmp_path / "x.avro"
     write(path, some(25, 100), some(25, 100), note="origin")
     data = path.read_bytes()

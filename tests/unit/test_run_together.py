@@ -12,7 +12,7 @@ from connect_share.storage.storage_start import run_together
 
 
 def test_interrupted_before_all_have_begun(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those that have begun may wait for the others, and have to be told."""
+    """Those that have begun may wait for the others, and have to be stopped."""
     submit, stopped = ThreadPoolExecutor.submit, threading.Event()
     stopped_in_time: list[bool] = []
 

@@ -87,7 +87,7 @@ def test_wrong_files_stop_the_worker(
 
 @pytest.fixture(scope="module")
 def neighbour(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give the classes of somebody else's interceptor."""
+    """Return the classes of another interceptor."""
     source = Path(__file__).parents[1] / "worker_plugin" / "java" / "neighbour" / "NeighbourInterceptor.java"
     classes = tmp_path_factory.mktemp("neighbour")
     compile_java([source], classes, class_path(ensure_artifacts(f"kafka-{OLDEST_KAFKA}")), release="1.8")

@@ -210,7 +210,7 @@ def _java_raises(topic_type: TopicType, record: Record, group: str | None, kind:
 
 
 def _java_decodes(value: dict[str, Any]) -> bool:
-    """A key whose other members are no good is only decoded; what cannot be is told from them by Java's own alphabet."""
+    """A key whose other members are no good is only decoded; what cannot be is recognised by Java's own alphabet."""
     text = value["key"]
     stripped = text.rstrip("=")
     padding = len(text) - len(stripped)

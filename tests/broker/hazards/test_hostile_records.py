@@ -135,7 +135,7 @@ def test_garbage_and_oversized_records_of_others_change_nothing(
 
 
 def test_clocks_that_jump(shared: Shared, caplog: pytest.LogCaptureFixture) -> None:
-    """The order of the log counts. Where partitions have no order, a removal of the future is told."""
+    """The order of the log counts. Where partitions have no order, a removal of the future is logged."""
     worker = shared.sharing()
     with ConnectStorage(worker, allow_empty=True):
         pass  # makes the topics

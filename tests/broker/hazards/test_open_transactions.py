@@ -48,7 +48,7 @@ from tests.support.waiting import await_that
         ("config", (b"garbage", b"{}"), None, None, "no record of Connect, transactional id unknown"),
     ],
 )
-def test_whose_it_is_is_told_at_the_deadline(
+def test_the_owner_is_named_at_the_deadline(
     shared: Shared, kind: str, pair: Pair, group: str | None, transactional_id: str | None, told: str
 ) -> None:
     worker = shared.sharing(exactly_once_source_support="enabled")

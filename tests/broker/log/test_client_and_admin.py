@@ -117,7 +117,7 @@ def test_connect_groups_and_their_members(bench: Any) -> None:
 
 @pytest.fixture
 def silence() -> Iterator[str]:
-    """An address where somebody listens who is no broker: whatever comes is answered with nonsense."""
+    """An address of a server that is no broker: whatever comes is answered with nonsense."""
     server = socket.create_server(("127.0.0.1", 0))
 
     def serve() -> None:
@@ -139,7 +139,7 @@ def silence() -> Iterator[str]:
 
 @pytest.fixture
 def closed_port() -> Iterator[str]:
-    """An address where nobody listens, and nobody else can meanwhile."""
+    """An address where no server listens, and none can meanwhile."""
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         yield f"127.0.0.1:{bound.getsockname()[1]}"

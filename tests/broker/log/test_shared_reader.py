@@ -141,7 +141,7 @@ def test_a_partition_with_nothing_new_that_gets_a_record_meanwhile_is_read_once(
     assert sinks[quiet].values == numbers(100)
 
 
-def test_one_that_cannot_start_holds_nobody_up_and_reaches_nobody(bench: Any, collected: Any) -> None:
+def test_one_that_cannot_start_neither_delays_nor_reaches_others(bench: Any, collected: Any) -> None:
     """Fetching begins before it is known that a config topic has too many partitions."""
     other = f"{bench.topic}-config"
     bench.create()

@@ -97,7 +97,7 @@ def test_markers_are_passed_by_the_tail(bench: Any, collected: Any, isolation: I
     assert sink.values == ([b"0", b"2"] if committed else [b"0", b"1", b"2"])
 
 
-def test_marker_nobody_waits_for_is_noticed(bench: Any, collected: Any) -> None:
+def test_marker_without_a_waiting_call_is_noticed(bench: Any, collected: Any) -> None:
     log = bench.started(collected())
     bench.transact([(b"a", b"1")], commit=False)
     await_that(lambda: log.positions()[0] == 2, what="the marker")

@@ -29,7 +29,7 @@ AnyStore = TypeVar("AnyStore", KafkaConfigBackingStore, KafkaOffsetBackingStore,
 
 @dataclass
 class Listener:
-    """Writes down what a config store tells."""
+    """Keeps the events of a config store."""
 
     events: list[tuple[Any, ...]] = field(default_factory=list)
 

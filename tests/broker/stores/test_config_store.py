@@ -118,7 +118,7 @@ def test_fencing_generation(shared: Any, group: Any) -> None:  # case 16
 
 
 @GROUPS
-def test_task_updates_are_told_per_connector(shared: Any, listener: Any, group: Any) -> None:  # case 17
+def test_task_updates_are_one_event_per_connector(shared: Any, listener: Any, group: Any) -> None:  # case 17
     store = shared.config_store(group, update_listener=listener)
     for connector in ("c1", "c2"):
         store.put_connector_config(connector, CONFIG)
@@ -147,7 +147,7 @@ def test_removal_of_a_committed_connector(shared: Any, listener: Any, group: Any
 
 
 @GROUPS
-def test_target_states_are_told_for_known_connectors_when_they_change(
+def test_target_states_of_known_connectors_are_events_when_they_change(
     shared: Any, listener: Any, group: Any
 ) -> None:  # cases 19, 20
     store = shared.config_store(group, update_listener=listener)
@@ -181,7 +181,7 @@ def test_restart_requests(shared: Any, listener: Any, group: Any) -> None:  # ca
 
 
 @GROUPS
-def test_logger_levels_of_before_the_start_are_not_told(shared: Any, listener: Any, group: Any) -> None:  # case 23
+def test_logger_levels_of_before_the_start_are_no_events(shared: Any, listener: Any, group: Any) -> None:  # case 23
     shared.config_store(group).stop()
     shared.write(
         "config", [(b"logger-cluster-org.x", b'{"level":"INFO"}'), (b"logger-cluster-org.y", None)], group=group
@@ -194,7 +194,7 @@ def test_logger_levels_of_before_the_start_are_not_told(shared: Any, listener: A
 
 
 @GROUPS
-def test_session_key_is_stored_told_and_not_shown(shared: Any, listener: Any, group: Any) -> None:
+def test_session_key_is_stored_an_event_and_not_shown(shared: Any, listener: Any, group: Any) -> None:
     store = shared.config_store(group, update_listener=listener)
     key = SessionKey(b"\x00\x01\x02\xff", "HmacSHA256", 1729798381000)
     store.put_session_key(key)

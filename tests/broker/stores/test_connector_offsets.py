@@ -213,7 +213,7 @@ def test_interrupted_stop_lets_go_of_everything(shared: Any, monkeypatch: Any) -
         admin.describe_topics([store.topic])
 
 
-def test_who_waits_for_two_answers_holds_up_nobody() -> None:
+def test_waiting_for_two_answers_blocks_no_thread() -> None:
     """What is called at the end may stop the stores, which wait for those who answer."""
     first: Future[dict[bytes, bytes | None]] = Future()
     second: Future[dict[bytes, bytes | None]] = Future()

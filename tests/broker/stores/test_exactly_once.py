@@ -169,7 +169,7 @@ def test_value_too_large_in_a_transaction_takes_the_privileges(shared: Any) -> N
 
 
 def test_tasks_are_written_only_behind_the_end_of_the_log(shared: Any) -> None:
-    """What another leader wrote must be known before the tasks; here somebody's open transaction hides it."""
+    """What another leader wrote must be known before the tasks; here another open transaction hides it."""
     seconds = iter([0.0])
     store = leader(shared, "enabled", clock=lambda: next(seconds, 29.8))
     store.claim_write_privileges()

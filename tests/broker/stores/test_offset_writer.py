@@ -63,7 +63,7 @@ def test_null_partition_and_null_offset(shared: Any, group: Any) -> None:
     assert store.connector_partitions("foo") == [FILE]
 
 
-def test_partitions_that_java_tells_apart_are_apart(shared: Any) -> None:
+def test_partitions_that_differ_in_java_differ(shared: Any) -> None:
     store = shared.offset_store()
     writer = OffsetStorageWriter(store, "foo", cluster_group_id="group-a")
     flush_offsets(writer, *(({"n": value}, {"position": number}) for number, value in enumerate((1, 1.0, True, "1"))))

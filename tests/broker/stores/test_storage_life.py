@@ -53,7 +53,7 @@ def reads(storage: ConnectStorage) -> list[Callable[[], object]]:
     ]
 
 
-def test_a_log_that_has_failed_is_told_and_believed_no_more(shared: Any) -> None:
+def test_a_log_that_has_failed_is_reported_once_and_read_no_more(shared: Any) -> None:
     told: list[BaseException] = []
 
     def on_failed(error: BaseException) -> None:
@@ -78,7 +78,7 @@ def test_a_log_that_has_failed_is_told_and_believed_no_more(shared: Any) -> None
     assert told == [failure] * 2  # once, whatever fails afterwards
 
 
-def test_a_topic_that_is_gone_is_told(shared: Any) -> None:
+def test_a_topic_that_is_gone_is_reported(shared: Any) -> None:
     told: list[BaseException] = []
     with ConnectStorage(shared.sharing(), on_failed=told.append) as storage:
         shared.admin.delete_topics([shared.topics["status"]])

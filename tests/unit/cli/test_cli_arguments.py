@@ -113,7 +113,7 @@ def test_wrong_usage(words: list[str], message: str, form: str, capsys: pytest.C
     assert "zebra" not in captured.err
 
 
-def test_nobody_listens(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_broker_that_does_not_answer(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["get", "groups", "-B", "127.0.0.1:1", "--config-storage-topic", "c", "--timeout", "5"]
     assert main(words) == 1
     captured = capsys.readouterr()

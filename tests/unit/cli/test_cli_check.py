@@ -107,7 +107,7 @@ def test_the_jar_under_plugin_path(run: Any, tmp_path: Path, libs: Path) -> None
     assert ran.out.startswith(f"warning: plugin.path has the jar ({libs / JAR_NAME})")
 
 
-def test_nobody_listens(run: Any, tmp_path: Path, libs: Path) -> None:
+def test_a_broker_that_does_not_answer(run: Any, tmp_path: Path, libs: Path) -> None:
     words = ["check", "worker-config", worker_file(tmp_path), "--libs", libs, "--timeout", "1"]
     ran = run(*words)
     assert ran.code == 0

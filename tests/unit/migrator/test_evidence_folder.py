@@ -277,7 +277,7 @@ def test_a_page_stays_one_that_opens(tmp_path: Path) -> None:
     assert len(page) < 1_000_000
 
 
-def test_a_failure_is_told_and_its_own_error_comes_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_is_recorded_and_its_own_error_comes_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "move.json"
     plan = a_plan(path)
     with pytest.raises(CopyError), evidence_of(a_run(path), None, "apply"):  # refused before there was a manifest

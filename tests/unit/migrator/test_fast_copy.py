@@ -46,7 +46,7 @@ def test_keys_with_a_sure_beginning_are_taken_and_cut_there(transform: KeyTransf
 @pytest.mark.parametrize("topic_type", TopicType)
 @pytest.mark.parametrize("plain", [True, False])
 def test_what_connect_writes_has_a_sure_beginning(topic_type: TopicType, plain: bool) -> None:
-    """Otherwise the quick way is never gone, and nobody notices."""
+    """Otherwise the quick way is never used, and no test fails."""
     key = {TopicType.CONFIG: b"connector-c", TopicType.STATUS: b"status-task-c-0", TopicType.OFFSET: b'["c",{}]'}
     transform = KeyTransform(topic_type, plain, None if plain else frozenset({"team.one"}), ClusterGroupId("big"))
     beginnings, cut = transform.sure_beginnings

@@ -1,4 +1,4 @@
-"""States are equal after a move; every tampering is found, and no value is told."""
+"""States are equal after a move; every tampering is found, and no value is shown."""
 
 import pickle
 from collections.abc import Iterable

@@ -182,7 +182,7 @@ def test_case_16_fencing_follows_a_commit() -> None:
     assert (state.task_config_generation("c"), state.task_count_record("c")) == (0, 4)
 
 
-def test_case_17_each_commit_tells_of_its_own_tasks() -> None:
+def test_case_17_each_commit_is_an_event_of_its_own_tasks() -> None:
     _, events = live(
         [("connector-c1", A), ("connector-c2", A)],
         [
@@ -228,7 +228,7 @@ def test_case_21_restart_requests(value: dict[str, Any], request_: RestartReques
     assert live([], [("restart-connector-c", value)])[1] == [("on_restart_request", (request_,))]
 
 
-def test_case_22_restart_requests_at_start_are_not_told() -> None:
+def test_case_22_restart_requests_at_start_are_no_events() -> None:
     fold, _ = live([("restart-connector-c", {"only-failed": True}), ("restart-connector-c", TOMBSTONE)], [])
     assert fold.offset == 2
 

@@ -47,7 +47,7 @@ def test_case_45_keys_that_cannot_be_read_keep_their_value_only(
 
 
 @pytest.mark.parametrize("key", [b"\x00", b"i-am-not-json", b"", b"{}"])
-def test_case_45_what_is_no_array_is_nobodys(key: bytes) -> None:
+def test_case_45_what_is_no_array_belongs_to_no_connector(key: bytes) -> None:
     fold = OffsetFold()
     fold.apply(record(key, b"{}"))
     assert fold.skipped[SkipKind.BAD_KEY] == 1

@@ -280,7 +280,7 @@ def test_of_what_was_outdone_the_newest_is_enough(steps: list[tuple[str, int, in
     assert len(fold.saved()["outdone"]) <= 1
 
 
-def test_a_long_key_is_cut_where_it_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_long_key_is_cut_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     fold = StatusFold()
     fold.apply(record("status-connector-" + "x" * 1_000_000, b"{"))
     (told,) = logged(caplog)
