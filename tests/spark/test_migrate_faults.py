@@ -28,7 +28,7 @@ from migrator.facts.manifest import Manifest, MigrationStatus, manifest_path
 from migrator.progress import Silent
 from spark_jobs import apply_plan as job
 from spark_jobs.tasks import copy_in_task, run_as_tasks
-from tests.support.kafka import TOPIC_PREFIX, given_broker
+from tests.support.kafka import TOPIC_PREFIX, skip_where_brokers_stay
 from tests.support.migration_faults import CONFIG_RECORDS, At, Busy, TooLate, full_disk, recreate
 from tests.support.migration_runs import apply_plan, resume_plan, verify_plan
 from tests.support.migration_site import Site
@@ -132,8 +132,7 @@ def test_the_broker_is_killed_and_comes_back(own_broker: LocalBroker, tmp_path: 
 
 @pytest.fixture(scope="module")
 def pair() -> Iterator[tuple[LocalBroker, LocalBroker]]:
-    if given_broker() is not None:
-        pytest.skip("CONNECT_SHARE_BOOTSTRAP is set: tests that stop brokers do not run")
+    skip_where_brokers_stay()
     with two_brokers() as brokers:
         yield brokers
 

@@ -16,6 +16,7 @@ from connect_share.state.offset_fold import OffsetFold
 from connect_share.state.skips import SkipKind
 from connect_share.state.status_fold import StatusFold
 from connect_share.state.status_records import ConnectorStatus, TaskStatus
+from tests.support.records import FOLDS
 
 
 @dataclass
@@ -30,8 +31,7 @@ class FoldAnswer:
 
 def fold_answer(topic_type: TopicType, records: list[Record], group: str | None, started: int) -> FoldAnswer:
     """Fold a log; listeners hear of what comes from offset ``started`` on."""
-    kind = {TopicType.CONFIG: ConfigFold, TopicType.STATUS: StatusFold, TopicType.OFFSET: OffsetFold}[topic_type]
-    fold: Any = kind(None if group is None else ClusterGroupId(group))
+    fold = FOLDS[topic_type](None if group is None else ClusterGroupId(group))
     answer = FoldAnswer({})
     for record in records:
         before = fold.skipped.copy()

@@ -7,7 +7,9 @@ one member of another type. No record is larger than ``largest`` bytes, or so.
 from __future__ import annotations
 
 import json
+import os
 import random
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -15,6 +17,8 @@ from connect_share.keys import KINDS
 from connect_share.records import Record, TopicType
 from tests.support.raw_records import RawRecord, write_raw
 
+LONG: Final = "CONNECT_SHARE_SOAK_MINUTES" in os.environ
+SEED: Final = int(os.environ.get("CONNECT_SHARE_SOAK_SEED") or (time.time_ns() // 1_000_000 if LONG else 20_261_122))
 SECRET: Final = "hunter2-hunter2"
 """In configurations, session keys, offsets and traces: no message may hold it."""
 

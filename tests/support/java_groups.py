@@ -19,7 +19,7 @@ from connect_share.worker_config import SHARING_PROPERTY, ClientSettings, Isolat
 from connect_share.worker_plugin import INTERCEPTOR_CLASS, jar_path
 from tests.lab.waiting import when_possible
 from tests.lab.worker import LabWorker
-from tests.support.topics import create_known, read_topic
+from tests.support.topics import create_known, pairs_of, read_topic, send
 from tests.support.waiting import await_that
 
 EXACTLY_ONCE = {
@@ -94,10 +94,7 @@ class SharedTopics:
 
 def write(settings: ClientSettings, topic: str, records: list[tuple[bytes, bytes | None]]) -> None:
     """Write records and wait for the broker."""
-    producer = client.producer(settings, client_id="tests")
-    for key, value in records:
-        producer.produce(topic, key=key, value=value)
-    assert producer.flush(30) == 0
+    send(client.producer(settings, client_id="tests"), pairs_of(topic, records))
 
 
 @contextmanager

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
-from connect_share.records import Record
-from connect_share.state import ClusterConfigState
+from connect_share.keys import ClusterGroupId
+from connect_share.records import Record, TopicType
+from connect_share.state import ClusterConfigState, ConfigFold, OffsetFold, StatusFold
 
+FOLDS: Final[dict[TopicType, Callable[[ClusterGroupId | None], Any]]] = {
+    TopicType.CONFIG: ConfigFold,
+    TopicType.STATUS: StatusFold,
+    TopicType.OFFSET: OffsetFold,
+}
 TOMBSTONE = None
 JSON_NULL = b"null"
 

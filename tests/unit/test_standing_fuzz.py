@@ -9,7 +9,6 @@ from __future__ import annotations
 import gc
 import io
 import logging
-import os
 import sys
 import time
 import tracemalloc
@@ -26,7 +25,7 @@ from connect_share.console import Output
 from connect_share.errors import ConfigError, ConnectShareError, ValueFormatError
 from connect_share.keys import ClusterGroupId, connector_of, own_key, split_key
 from connect_share.records import Record, TopicType
-from connect_share.state import ConfigFold, OffsetFold, StatusFold, writable
+from connect_share.state import writable
 from connect_share.stores.own_offsets_topic import own_offsets_worker_config
 from connect_share.worker_config.secret_values import clear_text_secrets
 from migrator.planner.record_counter import RecordCounter
@@ -36,18 +35,12 @@ from migrator.transform.canonical import fold_state
 from migrator.transform.rules import KeyTransform, Skipped
 from migrator.verify.equality import compare_states
 from migrator.verify.quick_compare import KeySpaces, digest_of
-from tests.support.hostile_records import SECRET, HostileRecords
+from tests.support.hostile_records import LONG, SECRET, SEED, HostileRecords
+from tests.support.records import FOLDS
 from tests.support.sides import Message
 from tests.unit.state.test_stores_scripted import WORKER
 
 GROUP: Final = ClusterGroupId("group-a")
-FOLDS: Final[dict[TopicType, Callable[[ClusterGroupId | None], Any]]] = {
-    TopicType.CONFIG: ConfigFold,
-    TopicType.STATUS: StatusFold,
-    TopicType.OFFSET: OffsetFold,
-}
-LONG: Final = "CONNECT_SHARE_SOAK_MINUTES" in os.environ
-SEED: Final = int(os.environ.get("CONNECT_SHARE_SOAK_SEED") or (time.time_ns() // 1_000_000 if LONG else 20_261_122))
 RECORDS: Final = 34_000 if LONG else 1_200  # of each topic
 CONFIGURATIONS: Final = 5_000 if LONG else 300
 LONGEST_S: Final = 0.05

@@ -97,9 +97,7 @@ def test_offsets_are_prefixed_and_nothing_is_read_twice(
 
     # Altered by REST: exactly the lines from there on come again.
     when_possible(lambda: worker.rest.stop("my.conn"))
-    await_that(
-        lambda: worker.rest.status("my.conn")["connector"]["state"], lambda state: state == "STOPPED", what="stopped"
-    )
+    worker.rest.await_state("my.conn", "STOPPED", tasks=0)
     position = 45 * len(LINE)
     altered: list[dict[str, Any]] = [{"partition": {"filename": str(file)}, "offset": {"position": position}}]
     when_possible(lambda: worker.rest.alter_offsets("my.conn", altered))
@@ -108,9 +106,7 @@ def test_offsets_are_prefixed_and_nothing_is_read_twice(
     await_position(worker, "my.conn", file)
     assert committed(topics, data) == 60 + 15
     when_possible(lambda: worker.rest.stop("my.conn"))
-    await_that(
-        lambda: worker.rest.status("my.conn")["connector"]["state"], lambda state: state == "STOPPED", what="stopped"
-    )
+    worker.rest.await_state("my.conn", "STOPPED", tasks=0)
     when_possible(lambda: worker.rest.reset_offsets("my.conn"))
     await_that(lambda: worker.rest.offsets("my.conn"), lambda found: found == [], what="reset")
     delete(worker, "archive")
@@ -165,9 +161,7 @@ def test_a_policy_gives_the_interceptor_where_the_file_cannot_have_the_lines(
     await_position(worker, "my.conn", file)
     assert committed(topics, data) == 50
     when_possible(lambda: worker.rest.stop("my.conn"))
-    await_that(
-        lambda: worker.rest.status("my.conn")["connector"]["state"], lambda state: state == "STOPPED", what="stopped"
-    )
+    worker.rest.await_state("my.conn", "STOPPED", tasks=0)
     when_possible(lambda: worker.rest.reset_offsets("my.conn"))
     await_that(lambda: worker.rest.offsets("my.conn"), lambda found: found == [], what="reset")
 

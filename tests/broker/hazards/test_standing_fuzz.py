@@ -5,9 +5,7 @@ The seed is printed; ``CONNECT_SHARE_SOAK_SEED`` repeats it. The folds alone, wi
 
 from __future__ import annotations
 
-import os
 import re
-import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -17,16 +15,15 @@ import pytest
 from connect_share.errors import ConfigError
 from connect_share.keys import ClusterGroupId, own_key
 from connect_share.records import TopicType
-from connect_share.state import ConfigFold, ConnectorStatus, OffsetFold, State, StatusFold
+from connect_share.state import ConnectorStatus, State
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig
 from migrator.facts.manifest import BackupFile, Manifest, manifest_path
 from tests.support.console import console
-from tests.support.hostile_records import NAMES, SECRET, TAKES_ALL, HostileRecords, write_hostile
+from tests.support.hostile_records import LONG, NAMES, SECRET, SEED, TAKES_ALL, HostileRecords, write_hostile
 from tests.support.migration_site import GROUP, Site, run
+from tests.support.records import FOLDS
 
-LONG: Final = "CONNECT_SHARE_SOAK_MINUTES" in os.environ
-SEED: Final = int(os.environ.get("CONNECT_SHARE_SOAK_SEED") or (time.time_ns() // 1_000_000 if LONG else 20_261_122))
 RECORDS: Final = 4_000 if LONG else 200  # of each topic, before and while they run
 # Two keys may spell one task (-0 and -00). In two partitions they have no order, in Java as here.
 PARTITIONS: Final = dict.fromkeys(TopicType, 1)
@@ -44,11 +41,7 @@ def pour(site: Site, who: str, made: HostileRecords, count: int = RECORDS, *, ca
 
 def model(site: Site, who: str) -> dict[TopicType, Any]:
     """Fold what is in the topics."""
-    folds: dict[TopicType, Any] = {
-        TopicType.CONFIG: ConfigFold(OWN),
-        TopicType.STATUS: StatusFold(OWN),
-        TopicType.OFFSET: OffsetFold(OWN),
-    }
+    folds = {topic_type: fold(OWN) for topic_type, fold in FOLDS.items()}
     for topic_type, fold in folds.items():
         for record in site.read(site.topic(who, topic_type)):
             fold.apply(record)

@@ -25,6 +25,15 @@ LONG = "l" * 30_000
 SMALL_TOPIC = {"offset_storage_max_message_bytes": "20000"}
 
 
+def held_flush(shared: Any, held_back: Any) -> tuple[Any, OffsetStorageWriter, Any]:
+    """Begin a flush whose writes are held back."""
+    target = held_back(shared.offset_store())
+    writer = OffsetStorageWriter(target, "foo", cluster_group_id="group-a")
+    writer.offset(FILE, {"position": 1})
+    assert writer.begin_flush()
+    return target, writer, writer.do_flush()
+
+
 @GROUPS
 def test_what_was_flushed_is_read_back(shared: Any, group: Any) -> None:
     store = shared.offset_store(group)
@@ -169,11 +178,7 @@ def test_flush_after_a_failed_one_writes_the_same_offsets_then_nothing(shared: A
 
 
 def test_only_one_flush_at_a_time(shared: Any, held_back: Any) -> None:  # case 50
-    target = held_back(shared.offset_store())
-    writer = OffsetStorageWriter(target, "foo", cluster_group_id="group-a")
-    writer.offset(FILE, {"position": 1})
-    assert writer.begin_flush()
-    outcome = writer.do_flush()
+    target, writer, outcome = held_flush(shared, held_back)
     with pytest.raises(FlushInProgressError):
         writer.begin_flush()
     with pytest.raises(FlushInProgressError) as refused:
@@ -185,11 +190,7 @@ def test_only_one_flush_at_a_time(shared: Any, held_back: Any) -> None:  # case 
 
 
 def test_waiting_for_the_flush_before(shared: Any, held_back: Any) -> None:
-    target = held_back(shared.offset_store())
-    writer = OffsetStorageWriter(target, "foo", cluster_group_id="group-a")
-    writer.offset(FILE, {"position": 1})
-    assert writer.begin_flush()
-    writer.do_flush()
+    target, writer, _ = held_flush(shared, held_back)
     writer.offset(FILE, {"position": 2})
     begun: list[bool] = []
     waiting = threading.Thread(target=lambda: begun.append(writer.begin_flush(30.0)))
@@ -226,11 +227,7 @@ def test_cancelled_flush_does_not_call_back_and_keeps_its_offsets(shared: Any, h
 
 
 def test_late_end_of_a_cancelled_flush_does_not_end_the_next(shared: Any, held_back: Any) -> None:
-    target = held_back(shared.offset_store())
-    writer = OffsetStorageWriter(target, "foo", cluster_group_id="group-a")
-    writer.offset(FILE, {"position": 1})
-    assert writer.begin_flush()
-    first = writer.do_flush()
+    target, writer, first = held_flush(shared, held_back)
     late, target.held = target.held, []
     writer.cancel_flush()
     assert writer.begin_flush()

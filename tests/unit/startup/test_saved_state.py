@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Final
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,15 +11,11 @@ from hypothesis import strategies as st
 
 from connect_share.keys import ClusterGroupId
 from connect_share.records import Record, TopicType
-from connect_share.state import ConfigFold, OffsetFold, StatusFold
+from connect_share.state import StatusFold
 from tests.support.histories import History, histories
+from tests.support.records import FOLDS
 
 GROUP = ClusterGroupId("g.h")
-FOLDS: Final[dict[TopicType, Any]] = {
-    TopicType.CONFIG: ConfigFold,
-    TopicType.STATUS: StatusFold,
-    TopicType.OFFSET: OffsetFold,
-}
 
 
 @pytest.mark.parametrize("topic_type", TopicType)
@@ -70,7 +66,7 @@ def test_what_is_gone_leaves_no_trace_in_a_saved_state() -> None:
 @pytest.mark.parametrize("topic_type", TopicType)
 @pytest.mark.parametrize("saved", [None, {}, [], {"offset": 1}, [["a"]], "x", 7])
 def test_something_else_is_no_state(topic_type: TopicType, saved: Any) -> None:
-    fold = FOLDS[topic_type]()
+    fold = FOLDS[topic_type](None)
     if topic_type is TopicType.OFFSET and not saved and saved is not None:
         fold.restore(saved)
         assert fold.saved() == []

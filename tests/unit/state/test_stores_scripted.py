@@ -251,16 +251,22 @@ def test_retry_goes_on_where_nothing_changed(log: ScriptedLog) -> None:
     assert len(sent_statuses(log)) == SENT_TWICE
 
 
-def test_retry_ends_when_the_status_was_removed(log: ScriptedLog) -> None:
-    store = status_store(log)
-    put_then(log, store, lambda: log.sink.apply([record(None)]), safe=False)  # type: ignore[union-attr]
-    assert len(sent_statuses(log)) == 1
+THEIRS = b'{"state":"RUNNING","trace":null,"worker_id":"other:1","generation":5}'
+NEWER = TaskStatus(ConnectorTaskId("bar", 0), State.RUNNING, "w:8083", 2)
 
 
-def test_retry_ends_in_a_newer_generation(log: ScriptedLog) -> None:
+@pytest.mark.parametrize(
+    ("change", "safe"),
+    [
+        (lambda log, _: log.sink.apply([record(None)]), False),
+        (lambda _, store: store.put(NEWER), False),
+        (lambda log, _: log.sink.apply([record(THEIRS)]), True),
+    ],
+    ids=["removed", "a newer generation", "another worker took over"],
+)
+def test_retry_ends_when(log: ScriptedLog, change: Callable[..., None], safe: bool) -> None:
     store = status_store(log)
-    newer = TaskStatus(ConnectorTaskId("bar", 0), State.RUNNING, "w:8083", 2)
-    put_then(log, store, lambda: store.put(newer), safe=False)
+    put_then(log, store, lambda: change(log, store), safe=safe)
     assert len(sent_statuses(log)) == 1
 
 
@@ -271,10 +277,3 @@ def test_retry_ends_when_superseded(log: ScriptedLog, safe: bool) -> None:
     newer = ConnectorStatus("foo", State.RUNNING, "w:8083", 1)
     put_then(log, store, lambda: store.put(newer), safe=safe)
     assert [b"UNASSIGNED" in (value or b"") for value in sent_statuses(log)] == [True, False]
-
-
-def test_safe_retry_ends_when_another_worker_took_over(log: ScriptedLog) -> None:
-    store = status_store(log)
-    theirs = b'{"state":"RUNNING","trace":null,"worker_id":"other:1","generation":5}'
-    put_then(log, store, lambda: log.sink.apply([record(theirs)]), safe=True)  # type: ignore[union-attr]
-    assert len(sent_statuses(log)) == 1

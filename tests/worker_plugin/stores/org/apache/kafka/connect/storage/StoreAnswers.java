@@ -69,9 +69,13 @@ public final class StoreAnswers {
     private interface Store {
         void take(ConsumerRecord<Object, byte[]> record);
 
-        void started();
+        default void started() {
+            // Only the config store has a listener.
+        }
 
-        Long offset();
+        default Long offset() {
+            return null;
+        }
 
         Map<String, Object> state() throws ReflectiveOperationException;
     }
@@ -319,16 +323,6 @@ public final class StoreAnswers {
         }
 
         @Override
-        public void started() {
-            // Nobody is told of statuses.
-        }
-
-        @Override
-        public Long offset() {
-            return null;
-        }
-
-        @Override
         @SuppressWarnings("unchecked")
         public Map<String, Object> state() throws ReflectiveOperationException {
             Map<String, Object> connectors = new TreeMap<>();
@@ -371,16 +365,6 @@ public final class StoreAnswers {
         @SuppressWarnings({"unchecked", "rawtypes"})
         public void take(ConsumerRecord<Object, byte[]> record) {
             store.consumedCallback.onCompletion(null, (ConsumerRecord<byte[], byte[]>) (ConsumerRecord) record);
-        }
-
-        @Override
-        public void started() {
-            // Nobody is told of offsets.
-        }
-
-        @Override
-        public Long offset() {
-            return null;
         }
 
         @Override
