@@ -32,6 +32,7 @@ B = ClusterGroupId("B")
 CONFIG, STATUS, OFFSET = TopicType.CONFIG, TopicType.STATUS, TopicType.OFFSET
 RUNNING = b'{"state":"RUNNING","trace":null,"worker_id":"w:8083","generation":1}'
 SESSION = {"key": "c2VjcmV0", "algorithm": "HmacSHA256", "creation-timestamp": 1}
+STRAIGHT = {"destination.cluster.name": "B", "topic.type": "config"}
 SHARING = "connect.management.topic.sharing.support"
 
 
@@ -304,8 +305,7 @@ def test_session_keys_are_copied() -> None:
     theirs = replay_config([copied], B).session_key
     assert theirs is not None
     assert theirs == replay_config([source]).session_key  # old workers can sign requests to new ones
-    migrator = KafkaConnectTopicMigrator({"destination.cluster.name": "B", "topic.type": "config"})
-    assert migrator.apply(source) == Skipped(SkipReason.SESSION_KEY)
+    assert KafkaConnectTopicMigrator(STRAIGHT).apply(source) == Skipped(SkipReason.SESSION_KEY)
 
 
 def test_restart_requests_are_replayed() -> None:
@@ -314,8 +314,7 @@ def test_restart_requests_are_replayed() -> None:
     fold = ConfigFold(B)  # of a worker that runs while the copy arrives
     events = [event for entry in copied if entry is not None for event in fold.apply(entry)]
     assert any(event.method == "on_restart_request" for event in events)
-    migrator = KafkaConnectTopicMigrator({"destination.cluster.name": "B", "topic.type": "config"})
-    assert migrator.apply(old[1]) == Skipped(SkipReason.RESTART_REQUEST)
+    assert KafkaConnectTopicMigrator(STRAIGHT).apply(old[1]) == Skipped(SkipReason.RESTART_REQUEST)
 
 
 def test_a_copy_in_the_sources_partition_is_never_merged() -> None:
@@ -346,10 +345,9 @@ def test_the_default_gives_prefixed_keys_a_second_prefix() -> None:
     assert twice.key == b"B.A.connector-foo"
     assert parse_key(twice.key) is None  # nobody's, for ever
     assert replay_config([twice], B).connectors() == frozenset()
-    straight = {"destination.cluster.name": "B", "topic.type": "config"}
-    assert KafkaConnectTopicMigrator(straight).apply(source) == Skipped(SkipReason.ALREADY_PREFIXED)
+    assert KafkaConnectTopicMigrator(STRAIGHT).apply(source) == Skipped(SkipReason.ALREADY_PREFIXED)
     with pytest.raises(ConfigError, match=r"old\.client"):
-        KafkaConnectTopicMigrator({**straight, "source.cluster.names": "A"})
+        KafkaConnectTopicMigrator({**STRAIGHT, "source.cluster.names": "A"})
 
 
 def test_two_sources_overwrite_each_other(tmp_path: Path) -> None:
@@ -383,9 +381,7 @@ def test_a_job_is_found_by_connects_own_rules() -> None:
     keys = [b"task-orders-0", b"task-orders-eu-0"]
     assert [key.startswith(b"task-orders-") for key in keys] == [True, True]
     assert [connector_of(CONFIG, key) for key in keys] == ["orders", "orders-eu"]
-    job = KafkaConnectTopicMigrator(
-        {"destination.cluster.name": "B", "topic.type": "config", "migrate.job": "true", "job.name": "orders"}
-    )
+    job = KafkaConnectTopicMigrator({**STRAIGHT, "migrate.job": "true", "job.name": "orders"})
     assert [isinstance(job.apply(record(key)), Record) for key in keys] == [True, False]
 
 

@@ -14,6 +14,7 @@ import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import example, given
@@ -175,23 +176,20 @@ def test_a_stream_that_cannot_show_a_letter_gets_its_escape() -> None:
     assert raw.getvalue().split(b"\n")[1] == rb"gr\xf6\xdfe"
 
 
+BUFFERED = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+
+
+def run(command: list[str], stdout: Any = subprocess.PIPE, **options: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, text=True, check=False, **options)
+
+
 @pytest.mark.parametrize("program", ["connect_share.cli", "migrator.cli"])
 def test_a_reader_that_has_gone_ends_a_command_without_a_word(program: str) -> None:
     """As behind ``| head``."""
-    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     reading, writing = os.pipe()
     os.close(reading)
-    try:
-        ended = subprocess.run(
-            [sys.executable, "-m", program, "--help"],
-            stdout=writing,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=buffered,
-            check=False,
-        )
-    finally:
-        os.close(writing)
+    with os.fdopen(writing, "w") as gone:
+        ended = run([sys.executable, "-m", program, "--help"], stdout=gone, env=BUFFERED)
     assert (ended.returncode, ended.stderr) == (1, "")
 
 
@@ -200,18 +198,17 @@ def test_a_reader_that_has_gone_ends_a_command_without_a_word(program: str) -> N
 def test_what_is_closed_is_not_missed(program: str, closed: str) -> None:
     """As some schedulers start their jobs."""
     command = ["sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, "-m", program]
-    helped = subprocess.run([*command, "--help"], capture_output=True, text=True, check=False)
+    helped = run([*command, "--help"])
     assert (helped.returncode, helped.stderr) == (0, "")
-    wrong = subprocess.run([*command, "no-such"], capture_output=True, text=True, check=False)
+    wrong = run([*command, "no-such"])
     assert (wrong.returncode, "Traceback" in wrong.stderr) == (2, False)
 
 
 @pytest.mark.parametrize("program", ["connect_share", "migrator"])
 def test_a_full_disk_is_a_sentence(program: str) -> None:
-    env = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     with Path("/dev/full").open("w", encoding="utf-8") as full:
         command = [sys.executable, "-m", program, "--version"]
-        ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, env=env, check=False)
+        ended = run(command, stdout=full, env=BUFFERED)
         assert (ended.returncode, ended.stderr.count("\n")) == (1, 1)
         assert ended.stderr.endswith("error: the result cannot be written: No space left on device\n")
         missing = [sys.executable, "-m", program, "no-such"]
@@ -222,7 +219,7 @@ def test_a_full_disk_is_a_sentence(program: str) -> None:
     ("program", "name"), [("connect_share", "connect-share"), ("migrator", "connect-share-migrate")]
 )
 def test_the_version(program: str, name: str) -> None:
-    ended = subprocess.run([sys.executable, "-m", program, "--version"], capture_output=True, text=True, check=False)
+    ended = run([sys.executable, "-m", program, "--version"])
     assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.stdout == f"{name} {version('connect-share')}\n" == f"{name} {connect_share.__version__}\n"
 
@@ -340,5 +337,5 @@ sys.exit(run_program(parser, None, body, command=lambda _: "", after_interruptio
 )
 def test_ctrl_c_at_any_moment(what: str, out: str, err: str) -> None:
     """In a callback of the Kafka library, where an exception is lost; where it became another one; while it ends."""
-    ended = subprocess.run([sys.executable, "-c", AT_ANY_MOMENT, what], capture_output=True, text=True, check=False)
+    ended = run([sys.executable, "-c", AT_ANY_MOMENT, what])
     assert (ended.returncode, ended.stdout, ended.stderr) == (130, out, err)

@@ -12,21 +12,12 @@ import pytest
 
 from connect_share.console import printable
 from connect_share.records import TopicType
-from connect_share.worker_config.client_settings import Isolation
 from migrator.copy.evidence import SliceEvidence
 from migrator.errors import CopyError, PlanFileError
 from migrator.facts.manifest import BackupFile, Manifest, MigrationStatus, Sealed, WrittenTopic, manifest_path
 from migrator.facts.migration_run import MigrationRun
 from migrator.plan.plan import (
-    Destination,
-    DestinationTopic,
     MigrationPlan,
-    PlannedPartition,
-    PlanStep,
-    RecordCounts,
-    SourceCluster,
-    SourceTopic,
-    plan_fingerprint,
 )
 from migrator.report import evidence_folder
 from migrator.report.evidence_folder import evidence_of, folder_of
@@ -34,52 +25,10 @@ from migrator.transform.rules import SkipReason
 from migrator.verify.equality import Mismatch, StateDifference
 from migrator.verify.verification import Verification
 from tests.support.html_page import PageReader, check_self_contained
+from tests.support.plans import a_plan
 
 HOSTILE = "<script>document.title='owned'</script><img src=x onerror=alert(1)>\"'&\u202e\x1b[31m"
 PRIVATE = 0o600
-
-
-def a_plan(path: Path, name: str = "orders", *, run_id: str = "r1", sources: int = 1) -> MigrationPlan:
-    """A plan in which whatever a topic or a file may name has ``name`` in it."""
-    moved = tuple(
-        SourceCluster(
-            worker_config_file=f"/{name}.properties",
-            group_id=f"{name}-{index}",
-            kafka_cluster_id=name,
-            cluster_group_id=f"g{index}",
-            only_connectors=(name,),
-            destination_worker_config_file="/shared.properties",
-            connectors=1,
-            topics={
-                topic_type: SourceTopic(
-                    topic=f"{name}-{topic_type.value}",
-                    topic_id=name,
-                    isolation=Isolation.READ_UNCOMMITTED,
-                    partitions=(PlannedPartition(partition=0, start=0, end=9, last_stable_offset=9),),
-                    counts=RecordCounts(read=9, to_write=7, skipped={SkipReason.SESSION_KEY: 2}),
-                )
-                for topic_type in TopicType
-            },
-        )
-        for index in range(sources)
-    )
-    plan = MigrationPlan(
-        run_id=run_id,
-        created_at_ms=1_700_000_000_000,
-        sources=moved,
-        destination=Destination(
-            kafka_cluster_id=name,
-            topics={
-                topic_type: DestinationTopic(topic=f"{name}-shared", topic_id=None, partitions=1, create=True)
-                for topic_type in TopicType
-            },
-        ),
-        fingerprint=plan_fingerprint(moved, "mirror"),
-        warnings=(f"connector {name!r} exists twice", name),
-        steps=(PlanStep(who="operator", what=f"stop all workers of {name}"),),
-    )
-    plan.save(path)
-    return plan
 
 
 def a_manifest(path: Path, plan: MigrationPlan, name: str = "orders", **changes: object) -> Manifest:

@@ -13,90 +13,33 @@ from connect_share.records import OffsetRange, Record, TopicType
 from connect_share.worker_config.client_settings import Isolation
 from migrator.errors import PlanFileError
 from migrator.plan.plan import (
-    Destination,
-    DestinationTopic,
     MigrationPlan,
-    PlannedPartition,
-    PlanStep,
-    RecordCounts,
-    SourceCluster,
-    SourceTopic,
-    plan_fingerprint,
     write_plan_file,
 )
-from migrator.transform.topic_migrator import SkipReason
-
-
-def source_cluster(group: str, becomes: str) -> SourceCluster:
-    def topic(kind: str, partitions: int, isolation: Isolation) -> SourceTopic:
-        return SourceTopic(
-            topic=f"{group}-{kind}",
-            topic_id="AAAAAAAAAAAAAAAAAAAAAQ",
-            isolation=isolation,
-            partitions=tuple(
-                PlannedPartition(partition=p, start=p, end=p + 10, last_stable_offset=p + 10) for p in range(partitions)
-            ),
-            counts=RecordCounts(read=10, to_write=8, tombstones=1, skipped={SkipReason.SESSION_KEY: 2}),
-        )
-
-    return SourceCluster(
-        worker_config_file=f"/etc/{group}.properties",
-        group_id=group,
-        kafka_cluster_id="cluster",
-        cluster_group_id=becomes,
-        destination_worker_config_file="/etc/shared.properties",
-        connectors=2,
-        topics={
-            TopicType.CONFIG: topic("configs", 1, Isolation.READ_COMMITTED),
-            TopicType.STATUS: topic("status", 2, Isolation.READ_UNCOMMITTED),
-            TopicType.OFFSET: topic("offsets", 3, Isolation.READ_COMMITTED),
-        },
-    )
-
-
-def example(*sources: SourceCluster) -> MigrationPlan:
-    sources = sources or (source_cluster("orders", "com.acme.orders"),)
-    return MigrationPlan(
-        run_id="r1",
-        created_at_ms=1,
-        sources=sources,
-        destination=Destination(
-            kafka_cluster_id="cluster",
-            topics={
-                TopicType.CONFIG: DestinationTopic(topic="s-configs", topic_id=None, partitions=1, create=True),
-                TopicType.STATUS: DestinationTopic(topic="s-status", topic_id="x", partitions=5, create=False),
-                TopicType.OFFSET: DestinationTopic(topic="s-offsets", topic_id="y", partitions=25, create=False),
-            },
-        ),
-        fingerprint=plan_fingerprint(sources, "mirror"),
-        warnings=("w",),
-        steps=(PlanStep(who="operator", what="stop"),),
-    )
+from tests.support.plans import a_plan
 
 
 def test_a_plan_comes_back_from_its_file(tmp_path: Path) -> None:
-    plan = example()
     path = tmp_path / "plan.json"
-    plan.save(path)
+    plan = a_plan(path)
     assert MigrationPlan.load(path) == plan
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert json.loads(path.read_text())["format"] == "connect-share/migration-plan/2"
     assert [entry.name for entry in tmp_path.iterdir()] == ["plan.json"]
 
 
-def test_one_slice_for_each_source_partition() -> None:
-    plan = example(source_cluster("orders", "com.acme.orders"), source_cluster("billing", "billing"))
-    slices = plan.slices()
-    assert len(slices) == 2 * (1 + 2 + 3)
+def test_one_slice_for_each_source_partition(tmp_path: Path) -> None:
+    slices = a_plan(tmp_path / "plan.json", sources=2, partitions=3).slices()
+    assert len(slices) == 2 * (1 + 3 + 3)
     assert len({slice_.name for slice_ in slices}) == len(slices)
     assert [slice_.topic_type for slice_ in slices[:2]] == [TopicType.CONFIG, TopicType.CONFIG]
     first = slices[0]
-    assert first.offset_range == OffsetRange("orders-configs", 0, 0, 10)
+    assert first.offset_range == OffsetRange("orders-config", 0, 0, 9)
     assert first.isolation is Isolation.READ_COMMITTED
-    assert (first.destination_topic, first.destination_partitions) == ("s-configs", 1)
-    rewritten = first.transform.apply(Record("t", 0, 0, 1, b"connector-a", None))
+    assert (first.destination_topic, first.destination_partitions) == ("orders-shared", 1)
+    rewritten = first.transform.apply(Record("t", 0, 0, 1, b"connector-orders", None))
     assert isinstance(rewritten, Record)
-    assert rewritten.key == b"com.acme.orders.connector-a"
+    assert rewritten.key == b"g0.connector-orders"
     assert pickle.loads(pickle.dumps(slices)) == slices
 
 
@@ -129,7 +72,7 @@ def edit(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
 )
 def test_an_edited_plan_is_checked(tmp_path: Path, change: Callable[[dict[str, Any]], None], says: str) -> None:
     path = tmp_path / "plan.json"
-    example().save(path)
+    a_plan(path)
     edit(path, change)
     with pytest.raises(PlanFileError) as caught:
         MigrationPlan.load(path)
@@ -163,6 +106,6 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
 
 def test_a_plan_holds_no_client_setting(tmp_path: Path) -> None:
     path = tmp_path / "plan.json"
-    example().save(path)
+    a_plan(path)
     text = path.read_text().lower()
     assert not any(word in text for word in ("bootstrap", "sasl", "ssl", "password"))

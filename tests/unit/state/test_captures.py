@@ -14,9 +14,6 @@ from connect_share.keys import is_original_key, split_key
 from connect_share.murmur2 import partition_for
 from connect_share.records import ConnectorTaskId, Record, TopicType
 from connect_share.state import (
-    ClusterConfigState,
-    OffsetSnapshot,
-    StatusSnapshot,
     replay_config,
     replay_offsets,
     replay_status,
@@ -37,22 +34,10 @@ def _records(version: str, topic: str, group: str | None) -> list[Record]:
     return list(records) if group is None else prefixed(records, group)
 
 
-def _config(version: str, group: str | None) -> ClusterConfigState:
-    return replay_config(_records(version, "configs", group), group)
-
-
-def _status(version: str, group: str | None) -> StatusSnapshot:
-    return replay_status(_records(version, "status", group), group)
-
-
-def _offsets(version: str, group: str | None) -> OffsetSnapshot:
-    return replay_offsets(_records(version, "offsets", group), group)
-
-
 @every_capture
 @every_group
 def test_connectors_configs_and_tasks_are_what_rest_said(version: str, group: str | None) -> None:
-    state, view = _config(version, group), rest_view(version)
+    state, view = replay_config(_records(version, "configs", group), group), rest_view(version)
     assert state.connectors() == frozenset(view)
     assert state.inconsistent_connectors() == frozenset()
     for name, said in view.items():
@@ -65,7 +50,7 @@ def test_connectors_configs_and_tasks_are_what_rest_said(version: str, group: st
 @every_capture
 @every_group
 def test_statuses_and_topics_are_what_rest_said(version: str, group: str | None) -> None:
-    snapshot, view = _status(version, group), rest_view(version)
+    snapshot, view = replay_status(_records(version, "status", group), group), rest_view(version)
     for name, said in view.items():
         status = snapshot.connector_status(name)
         assert status is not None
@@ -84,7 +69,7 @@ def test_statuses_and_topics_are_what_rest_said(version: str, group: str | None)
 @every_capture
 @every_group
 def test_target_states_fit_what_rest_said(version: str, group: str | None) -> None:
-    state, view = _config(version, group), rest_view(version)
+    state, view = replay_config(_records(version, "configs", group), group), rest_view(version)
     for name, said in view.items():
         shown, target = said["status"]["body"]["connector"]["state"], state.target_state(name)
         assert target is not None
@@ -101,7 +86,7 @@ def _listed(offsets: list[dict[str, Any]]) -> list[str]:
 @every_capture
 @every_group
 def test_offsets_of_sources_are_what_rest_said(version: str, group: str | None) -> None:
-    snapshot, compared = _offsets(version, group), 0
+    snapshot, compared = replay_offsets(_records(version, "offsets", group), group), 0
     for name, said in rest_view(version).items():
         # A sink's offsets are those of its consumer group; 2.8.2 has no such interface.
         if said["config"]["body"]["connector.class"] in SINKS or said["offsets"]["http"] != 200:
@@ -160,13 +145,13 @@ def test_groups_in_one_topic_do_not_see_each_other(seed: int) -> None:
             mixed.append(replace(queue.pop(0), offset=len(mixed)))
         for group, version in owners:
             if topic == "configs":
-                alone, together = _config(version, group), replay_config(mixed, group)
+                alone, together = replay_config(_records(version, "configs", group), group), replay_config(mixed, group)
                 assert at_offset(together, 0) == at_offset(alone, 0)
                 assert together.task_count_records() == alone.task_count_records()
             elif topic == "status":
-                assert replay_status(mixed, group) == _status(version, group)
+                assert replay_status(mixed, group) == replay_status(_records(version, "status", group), group)
             else:
-                assert replay_offsets(mixed, group) == _offsets(version, group)
+                assert replay_offsets(mixed, group) == replay_offsets(_records(version, "offsets", group), group)
 
 
 def test_the_order_of_partitions_does_not_matter() -> None:
