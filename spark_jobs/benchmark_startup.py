@@ -59,13 +59,9 @@ def _body(options: argparse.Namespace) -> int:
         progress = stack.enter_context(ProgressLine(sys.stderr))
         folder = run_folder("benchmark")
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
-
-        @cache
-        def servers() -> str:
-            # A broker is started when one is first needed.
-            given: str | None = options.bootstrap_servers
-            return given or stack.enter_context(LocalBroker("bench", properties=_BROKER)).bootstrap_servers
-
+        # A broker is started when one is first needed.
+        given, own = options.bootstrap_servers, partial(LocalBroker, "bench", properties=_BROKER)
+        servers = cache(lambda: given or stack.enter_context(own()).bootstrap_servers)
         result = Suite(
             plans,
             options.contenders - missing.keys(),

@@ -153,17 +153,6 @@ def _body(options: argparse.Namespace) -> int:
     return 0
 
 
-def add_size_arguments(arguments: argparse.ArgumentParser) -> None:
-    """Add one option for each number of :class:`WorkloadSize`."""
-    defaults = WorkloadSize()
-    for field in fields(WorkloadSize):
-        if field.name != "prefixed":
-            default = getattr(defaults, field.name)
-            arguments.add_argument(
-                "--" + field.name.replace("_", "-"), type=int, default=default, help=f"default {default:,}"
-            )
-
-
 def main(argv: Sequence[str]) -> int:
     """Write a workload. 0 done, 1 failed, 2 usage."""
     arguments = command_line.parser("generate_workload", __doc__ or "")
@@ -175,7 +164,10 @@ def main(argv: Sequence[str]) -> int:
         help="worker file with the topics; sharing enabled there gives prefixed keys, disabled plain ones",
     )
     arguments.add_argument("--output", choices=("text", "json"), default="text")
-    add_size_arguments(arguments)
+    for field in fields(WorkloadSize):
+        if field.name != "prefixed":
+            option = "--" + field.name.replace("_", "-")
+            arguments.add_argument(option, type=int, default=field.default, help=f"default {field.default:,}")
     return command_line.run(arguments.parse_args(argv), _body)
 
 

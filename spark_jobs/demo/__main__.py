@@ -41,17 +41,15 @@ from spark_jobs.session import spark_session
 _SHOWN_DIFFERENCES: Final = 20
 
 
-def run_demo(output_folder: Path) -> DemoResult:
-    """Run everything; worker files, plan, manifest and logs stay in ``work`` below the folder.
+def run_demo(work: Path, output: Output) -> DemoResult:
+    """Run everything; worker files, plan, manifest and logs stay in the folder.
 
     Raises:
         ConnectShareError: a part could not be started, or a step was refused.
     """
-    work = output_folder / "work"
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
     work.chmod(0o700)
-    output = Output("demo")
     with contextlib.ExitStack() as stack:
         ensure_artifacts(f"kafka-{DEFAULT_VERSION}")
         ensure_artifacts("ecj")
@@ -81,7 +79,7 @@ def run_demo(output_folder: Path) -> DemoResult:
             shared_topics = look_at_shared_topics(captured[0], admin)
         with phase("benchmark: starts of Java's and our stores"):
             benchmark = run_benchmark(broker.bootstrap_servers, work)
-        result = DemoResult(
+        return DemoResult(
             versions=_versions(),
             seconds=round(sum(each.seconds for each in phases), 2),
             phases=tuple(phases),
@@ -92,9 +90,6 @@ def run_demo(output_folder: Path) -> DemoResult:
             shared_topics=tuple(shared_topics),
             benchmark=benchmark,
         )
-    (output_folder / "result.json").write_text(result.model_dump_json(indent=2) + "\n", encoding="utf-8")
-    (output_folder / "report.html").write_text(render_report(result), encoding="utf-8")
-    return result
 
 
 @contextlib.contextmanager
@@ -135,14 +130,16 @@ def main(argv: Sequence[str]) -> int:
     signal.signal(signal.SIGTERM, _as_interrupt)
     output = Output("demo")
     try:
-        result = run_demo(options.output)
+        result = run_demo(options.output / "work", output)
+        file, page = options.output / "result.json", options.output / "report.html"
+        file.write_text(result.model_dump_json(indent=2) + "\n", encoding="utf-8")
+        page.write_text(render_report(result), encoding="utf-8")
     except ConnectShareError as error:
         return output.error(error)
     except KeyboardInterrupt:
         output.note("interrupted; everything was stopped")
         return 1
-    files = f"{options.output / 'report.html'}, {options.output / 'result.json'}"
-    output.lines("", f"{files} ({result.seconds:.0f} s in all)", "")
+    output.lines("", f"{page}, {file} ({result.seconds:.0f} s in all)", "")
     output.lines(*summary_lines(result.groups, result.again, result.shared_topics))
     return 0 if result.equal else 1
 

@@ -13,7 +13,7 @@ from connect_share.admin import Admin
 from connect_share.embedded.errors import EmbeddedError
 from connect_share.embedded.rest import RestError
 from connect_share.embedded.worker import ConnectWorker
-from connect_share.log import read_ranges
+from connect_share.log import gather_facts, read_ranges
 from connect_share.records import OffsetRange, TopicType
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig
@@ -83,12 +83,11 @@ def look_at_shared_topics(captured: Captured, admin: Admin) -> list[SharedTopic]
         BrokerError, ReadToEndTimeoutError: a topic could not be read.
     """
     worker = WorkerConfig.from_file(captured.shared_worker_file)
+    facts = gather_facts(admin, map(worker.topic, TopicType))
     found = []
     for topic_type in TopicType:
         topic = worker.topic(topic_type)
-        partitions = [(topic, partition.id) for partition in admin.describe_topics([topic])[topic].partitions]
-        starts, ends = admin.start_offsets(partitions), admin.end_offsets(partitions)
-        ranges = [OffsetRange(*at, starts[at], ends[at]) for at in partitions]
+        ranges = [OffsetRange(topic, partition, 0, end) for partition, end in facts[topic].end_offsets.items()]
         records = read_ranges(
             worker.client_settings(), ranges, isolation=Isolation.READ_UNCOMMITTED, client_id=_CLIENT_ID
         )

@@ -33,7 +33,6 @@ from spark_jobs.startup.filling import Files
 from spark_jobs.startup.result import Start, Starts, Warmth
 from spark_jobs.startup.scenarios import CHECKPOINT, COLD_STARTS, Plan
 
-KCAT_MISSING: Final = "kcat is not installed (a system package: apt install kcat)"
 _PROBE_S: Final = 900
 _WARM_UP: Final = 20
 _KCAT: Final = ("-X", "fetch.wait.max.ms=10", "-X", "queued.min.messages=1000000")
@@ -41,7 +40,7 @@ _KCAT: Final = ("-X", "fetch.wait.max.ms=10", "-X", "queued.min.messages=1000000
 
 def missing_contenders() -> dict[str, str]:
     """Return the contenders that cannot be measured on this machine, and why."""
-    return {} if shutil.which("kcat") else {"kcat": KCAT_MISSING}
+    return {} if shutil.which("kcat") else {"kcat": "kcat is not installed (a system package: apt install kcat)"}
 
 
 def run_python(module: str, *arguments: object, timeout_s: float = _PROBE_S) -> list[str]:

@@ -132,11 +132,8 @@ def filled(
 
 def _newer(size: WorkloadSize) -> WorkloadSize:
     """Return the size of the records that come after the checkpoint."""
-    records = ("config_records", "status_records", "offset_records")
-    fewer = {name: max(1, getattr(size, name) // NEW_SHARE) for name in records}
-    return replace(
-        size, **fewer, config_bytes=size.config_bytes // NEW_SHARE, status_bytes=size.status_bytes // NEW_SHARE
-    )
+    numbers = ("config_records", "status_records", "offset_records", "config_bytes", "status_bytes")
+    return replace(size, **{name: max(1, getattr(size, name) // NEW_SHARE) for name in numbers})
 
 
 def _await_cleaner(worker: WorkerConfig, written: int, settle_s: float, progress: Progress) -> None:

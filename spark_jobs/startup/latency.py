@@ -87,8 +87,7 @@ def measure_latency(
             for groups in GROUPS:
                 with _others(files["python"], groups - 1):
                     for contender in contenders:
-                        measure = _python_puts if contender == "python" else _java_puts
-                        for store, seconds in measure(files[contender], count, min(_UNCOUNTED, count)).items():
+                        for store, seconds in _measure_puts(contender, files[contender], count).items():
                             found.setdefault((contender, store, groups), []).extend(seconds)
                         progress.advance(1)
     return [
@@ -140,14 +139,13 @@ def _others(worker_file: Path, groups: int) -> Iterator[None]:
             writers.terminate()
 
 
-def _python_puts(worker_file: Path, count: int, uncounted: int) -> dict[str, list[float]]:
+def _measure_puts(contender: str, worker_file: Path, count: int) -> dict[str, list[float]]:
+    uncounted = min(_UNCOUNTED, count)
+    if contender == "java":
+        return time_java_puts(worker_file, count, uncounted, jars=[jar_path()])
     lines = run_python(_MODULE, "puts", worker_file, count, uncounted, timeout_s=_PUTS_S)
     found: dict[str, list[float]] = json.loads(lines[-1])
     return found
-
-
-def _java_puts(worker_file: Path, count: int, uncounted: int) -> dict[str, list[float]]:
-    return time_java_puts(worker_file, count, uncounted, jars=[jar_path()])
 
 
 def puts(worker: WorkerConfig, count: int, uncounted: int) -> dict[str, list[float]]:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ from connect_share.errors import ConnectShareError, UsageError
 from migrator.report.page import render_markdown, render_page
 from spark_jobs import command_line, plots, units
 from spark_jobs.startup.goals import goals
-from spark_jobs.startup.result import Scenario, StartupResult, Warmth
+from spark_jobs.startup.result import StartupResult, Warmth
 from spark_jobs.startup.series import contrasts, growths
 from spark_jobs.startup.summary import model_cards, ratio_cards, sentences
 from spark_jobs.startup.view import (
@@ -94,14 +94,13 @@ def _described(scenario: MeasuredScenario) -> str:
     """Return what lies in the topics of a scenario."""
     if scenario.scenario is None:
         return f"{scenario.name}:"
-    return f"{scenario.title}: {'; '.join(_topic(scenario.scenario, store) for store in STORES)}."
-
-
-def _topic(scenario: Scenario, store: str) -> str:
-    records, size = getattr(scenario, f"{store}_records"), getattr(scenario, f"{store}_bytes")
-    partitions = scenario.partitions.get(store, "?")
-    unit = "partition" if partitions == 1 else "partitions"
-    return f"{store} {records:,} records, {units.size(size)}, {partitions} {unit}"
+    topics = []
+    for store in STORES:
+        records, size = getattr(scenario.scenario, f"{store}_records"), getattr(scenario.scenario, f"{store}_bytes")
+        partitions = scenario.scenario.partitions.get(store, "?")
+        unit = "partition" if partitions == 1 else "partitions"
+        topics.append(f"{store} {records:,} records, {units.size(size)}, {partitions} {unit}")
+    return f"{scenario.title}: {'; '.join(topics)}."
 
 
 def _facts(result: StartupResult) -> list[tuple[str, object]]:
@@ -114,14 +113,12 @@ def _facts(result: StartupResult) -> list[tuple[str, object]]:
     return [*facts, *((f"version of {name}", version) for name, version in result.versions.items())]
 
 
-def startup_page(values: Mapping[str, Any]) -> str:
-    """Return the report as one self-contained HTML page."""
-    return render_page("startup_page.html.j2", package="spark_jobs", **values)
-
-
-def startup_markdown(values: Mapping[str, Any]) -> str:
-    """Return the report as Markdown; plots are the tables that go with them."""
-    return render_markdown("startup.j2", package="spark_jobs", **values, parts="startup_parts.md.j2")
+def render_report(result: StartupResult) -> tuple[str, str]:
+    """Return the report as one self-contained HTML page, and as Markdown, which has no plots."""
+    values = {"package": "spark_jobs", **report_values(result)}
+    return render_page("startup_page.html.j2", **values), render_markdown(
+        "startup.j2", **values, parts="startup_parts.md.j2"
+    )
 
 
 def write_report(result: StartupResult, folder: Path) -> tuple[Path, Path]:
@@ -131,11 +128,11 @@ def write_report(result: StartupResult, folder: Path) -> tuple[Path, Path]:
         ConnectShareError: the folder or a file cannot be written.
     """
     html, markdown = folder / "report.html", folder / "report.md"
-    values = report_values(result)
+    page, text = render_report(result)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        html.write_text(startup_page(values), "utf-8")
-        markdown.write_text(startup_markdown(values), "utf-8")
+        html.write_text(page, "utf-8")
+        markdown.write_text(text, "utf-8")
     except OSError as exc:
         raise ConnectShareError(
             f"the report cannot be written to {folder}: {exc.strerror}; name another folder"

@@ -56,9 +56,7 @@ class Suite:
     puts: int = 0
     settle_s: float = 0.0
     say: Callable[[str], None] = lambda _: None
-
-    def __post_init__(self) -> None:
-        self._prefix = f"connect-share-benchmark-{time.time_ns() // 1_000_000}"
+    _prefix: str = field(init=False, default_factory=lambda: f"connect-share-benchmark-{time.time_ns() // 1_000_000}")
 
     def run(self) -> StartupResult:
         """Measure what is missing.

@@ -17,9 +17,7 @@ from connect_share.startup.cost_model import CostModel, StartSize
 from spark_jobs.startup.report import (
     load_result,
     main,
-    report_values,
-    startup_markdown,
-    startup_page,
+    render_report,
     startup_table,
     write_report,
 )
@@ -50,8 +48,7 @@ def check_markdown(markdown: str) -> None:
 
 
 def check_whole(result: StartupResult) -> tuple[str, str]:
-    values = report_values(result)
-    page, markdown = startup_page(values), startup_markdown(values)
+    page, markdown = render_report(result)
     PageReader(page)
     drawings(page)
     check_markdown(markdown)
@@ -337,7 +334,7 @@ def test_drawn_again_from_a_saved_result(tmp_path: Path, capsys: pytest.CaptureF
     assert main([str(saved), "--to", str(tmp_path / "deep" / "er")]) == 0
     pages = [Path(line) for line in capsys.readouterr().out.splitlines()]
     assert [page.name for page in pages] == ["report.html", "report.md"]
-    assert pages[0].read_text("utf-8") == startup_page(report_values(a_result()))
+    assert pages[0].read_text("utf-8") == render_report(a_result())[0]
     for wrong in ("{}x", '{"surprise": 1}'):
         saved.write_text(wrong)
         assert main([str(saved), "--to", str(tmp_path)]) == 2
