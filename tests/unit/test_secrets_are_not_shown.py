@@ -43,11 +43,7 @@ HARMLESS = {
         "_Topic.kept",
         "_Topic.required",
     ),
-    *(
-        "FittedModel.machine",
-        "StartupResult.machine",
-        "_Run.appended",
-    ),
+    *("FittedModel.machine", "StartupResult.machine"),
     "Rollback.removals",
 }
 
