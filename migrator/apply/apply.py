@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from connect_share.records import TopicType
 from migrator.backup.backup import back_up
-from migrator.copy.checked_writer import Producers, client_id_of
+from migrator.copy.checked_writer import CLIENT_ID, Producers
 from migrator.copy.copy_job import LOCAL_ENGINE, Engine, local_engine
 from migrator.errors import AlreadyAppliedError, CopyError
 from migrator.facts.bystanders import take_baseline
@@ -21,7 +21,6 @@ from migrator.facts.inspection import admin_of
 from migrator.facts.manifest import Manifest, MigrationStatus, WrittenTopic
 from migrator.facts.migration_run import MigrationRun
 from migrator.facts.readiness import Opened, check_all, copy_jobs, wanted_of
-from migrator.plan.plan import MigrationPlan
 from migrator.progress import Progress, Silent
 
 SAVE_EVERY_S: Final = 0.5
@@ -69,7 +68,7 @@ def apply_plan(
         producers = Producers(once=True)
         engine = local_engine(progress, producers)
         # The producer gets its id while the plan is checked.
-        producers.get(run.destination.producer_settings(), client_id_of(run.destination))
+        producers.get(run.destination.producer_settings(), run.destination.client_id(CLIENT_ID))
     opened = check_all(run, progress, first=True, create=True)
     # The backup comes before the manifest: an apply that is interrupted here has written nothing and may be repeated.
     backed_up = back_up(run, opened, progress) if backup else None
@@ -139,7 +138,19 @@ def _copy(run: MigrationRun, engine: Engine, progress: Progress, *, resumed: boo
         if time.monotonic() - saved_s > SAVE_EVERY_S:
             run.save(manifest)
             saved_s = time.monotonic()
-    _require_whole(plan, manifest)
+    copied = sorted(evidence.slice_name for evidence in manifest.evidence)
+    asked = sorted(slice_.name for slice_ in plan.slices())
+    if copied != asked:
+        missing = sorted(set(asked) - set(copied))
+        raise CopyError(
+            f"{len(copied)} of {len(asked)} slices were reported as copied; missing: {', '.join(missing) or 'none'}"
+        )
+    planned = sum(topic.counts.to_write for source in plan.sources for topic in source.topics.values())
+    # Compaction may have removed superseded records since the plan was made; nothing may have been added.
+    if manifest.records_written > planned and plan.mode == "mirror":
+        raise CopyError(
+            f"{manifest.records_written} records were written, {planned} were planned; verify before starting workers"
+        )
     manifest = manifest.model_copy(update={"status": MigrationStatus.COPIED, "finished_at_ms": now_ms()})
     run.save(manifest)
     _logger.info("run %s: %d records written", plan.run_id, manifest.records_written)
@@ -164,19 +175,3 @@ def _require_still_there(run: MigrationRun, manifest: Manifest) -> None:
                         f"{topic}[{number}] ends at {end}, but slice {name} was acknowledged up to offset {offset}: "
                         "the broker has lost records; roll the plan back and apply it anew"
                     )
-
-
-def _require_whole(plan: MigrationPlan, manifest: Manifest) -> None:
-    done = sorted(evidence.slice_name for evidence in manifest.evidence)
-    asked = sorted(slice_.name for slice_ in plan.slices())
-    if done != asked:
-        missing = sorted(set(asked) - set(done))
-        raise CopyError(
-            f"{len(done)} of {len(asked)} slices were reported as copied; missing: {', '.join(missing) or 'none'}"
-        )
-    planned = sum(topic.counts.to_write for source in plan.sources for topic in source.topics.values())
-    # Compaction may have removed superseded records since the plan was made; nothing may have been added.
-    if manifest.records_written > planned and plan.mode == "mirror":
-        raise CopyError(
-            f"{manifest.records_written} records were written, {planned} were planned; verify before starting workers"
-        )

@@ -18,8 +18,7 @@ from migrator.copy.evidence import SliceEvidence
 from migrator.errors import AlreadyAppliedError, PlanRejectedError
 from migrator.facts.manifest import Followed, Manifest, MigrationStatus
 from migrator.facts.migration_run import MigrationRun
-from migrator.facts.readiness import check_all, copy_jobs
-from migrator.facts.source_topics import slices_behind
+from migrator.facts.readiness import check_all, copy_jobs, slices_behind
 from migrator.progress import Progress, Silent
 from migrator.verify.new_writes import require_unused
 

@@ -12,12 +12,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from connect_share.admin import Admin
 from connect_share.connect_json import JSON_NULL
 from connect_share.keys import ClusterGroupId
 from connect_share.record_file import RecordFile
 from connect_share.records import OffsetRange, Record, TopicType
-from connect_share.topics import check_cleanup_policy, check_partition_count, ensure_topic, topic_spec
+from connect_share.topics import ensure_topic, topic_spec
 from connect_share.topics.shared_set import create_missing
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import Isolation
@@ -25,9 +24,14 @@ from migrator.backup.contents import BackupContents, Origin, read_contents
 from migrator.backup.restore_diff import ConnectorChanges, NewestValues, changes
 from migrator.copy.checked_writer import write_records
 from migrator.errors import RestoreRejectedError
-from migrator.facts.inspection import ExistingTopic, admin_of, read_facts, read_records, require_no_live_workers
-from migrator.planner.make_plan import DEFAULT_MAX_MESSAGE_BYTES
-from migrator.planner.record_counter import RecordCounter
+from migrator.facts.inspection import (
+    admin_of,
+    destination_settings,
+    read_facts,
+    read_records,
+    require_no_live_workers,
+)
+from migrator.planner.record_counter import RecordCounter, limit_of
 from migrator.progress import Progress, Silent, counted
 from migrator.transform.rules import PLAIN_KEYS, KeyTransform, Skipped, SkipReason
 
@@ -163,7 +167,10 @@ class Restore:
             require_no_live_workers(admin, self.worker.group_id, side="destination")
             facts = read_facts(admin, set(topics.values()))
             counting = {
-                topic_type: RecordCounter(transform, self._max_message_bytes(admin, topic_type, facts))
+                topic_type: RecordCounter(
+                    transform,
+                    limit_of(destination_settings(admin, self.worker, topic_type, facts.get(topics[topic_type]))),
+                )
                 for topic_type, transform in self.transforms.items()
             }
         backed_up = {topic_type: NewestValues(topic_type) for topic_type in TopicType}
@@ -193,16 +200,6 @@ class Restore:
             skipped=dict(sorted(skipped.items(), key=lambda item: item[0].value)),
             create=[topic for topic in topics.values() if topic not in facts],
         )
-
-    def _max_message_bytes(self, admin: Admin, topic_type: TopicType, facts: Mapping[str, ExistingTopic]) -> int:
-        """Check a topic that exists; return its limit, or that of the topic that will be created."""
-        topic, settings = self.worker.topic(topic_type), self.worker.topic_settings(topic_type)
-        if topic in facts:
-            spec = topic_spec(self.worker, topic_type)
-            check_cleanup_policy(admin, spec)
-            check_partition_count(spec, len(facts[topic].ends))
-            settings = admin.topic_configs(topic)
-        return int(settings.get("max.message.bytes", DEFAULT_MAX_MESSAGE_BYTES))
 
     def _newest_at_destination(
         self, topic_type: TopicType, ranges: list[OffsetRange], progress: Progress

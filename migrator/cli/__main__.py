@@ -106,7 +106,14 @@ def _parser() -> argparse.ArgumentParser:
     _add_cutover(commands.add_parser("cutover", help="copy what is left, verify, fence and seal the old side"))
     rollback = commands.add_parser("rollback", help="remove what a plan has written")
     _add_undo(rollback, stays="that stays", shown="removed")
-    _add_verify(commands.add_parser("verify", help="compare the state on both sides; exit 1 on a difference"))
+    verify = commands.add_parser("verify", help="compare the state on both sides; exit 1 on a difference")
+    _add_plan_file(verify, engine=True)
+    verify.add_argument(
+        "--isolation",
+        action="store_true",
+        help="instead: prove that no key of another group was touched; needs apply --isolation-proof",
+    )
+    _add_output(verify, evidence=True)
     _add_seal(commands.add_parser("seal", help="seal the old side only, for example after a forgotten cutover"))
     unseal = commands.add_parser("unseal", help="put the target states back at the old side; the copies stay")
     _add_undo(unseal, stays="the copies stay", shown="done")
@@ -220,16 +227,6 @@ def _add_undo(parser: argparse.ArgumentParser, *, stays: str, shown: str) -> Non
         "--although-used", action="store_true", help=f"go on although new workers have written; {stays}"
     )
     _add_yes(parser, dry_run=f"show what would be {shown}, write nothing")
-    _add_output(parser, evidence=True)
-
-
-def _add_verify(parser: argparse.ArgumentParser) -> None:
-    _add_plan_file(parser, engine=True)
-    parser.add_argument(
-        "--isolation",
-        action="store_true",
-        help="instead: prove that no key of another group was touched; needs apply --isolation-proof",
-    )
     _add_output(parser, evidence=True)
 
 

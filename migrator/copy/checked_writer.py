@@ -16,6 +16,8 @@ from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import ClientSettings
 from migrator.errors import CopyError, UnacknowledgedError
 
+CLIENT_ID: Final = "migrate"
+"""The end of the client id of every client that the migrator opens with a worker's settings."""
 POLL_EVERY: Final = 200
 """Records between two polls for acknowledgements: a poll after each record takes a third of the copy's time."""
 
@@ -291,11 +293,6 @@ PROCESS_PRODUCERS: Final = Producers(once=True)
 """Kept by every thread of this process; Spark's workers live on from task to task."""
 
 
-def client_id_of(worker: WorkerConfig) -> str:
-    """Return the client id of every client that the migrator opens with a worker's settings."""
-    return worker.client_id("migrate")
-
-
 def write_records(workers: Sequence[WorkerConfig], records: Iterable[tuple[int, Record]]) -> int:
     """Write records, each to its topic in the cluster of the worker with that index. Returns how many.
 
@@ -313,7 +310,9 @@ def write_records(workers: Sequence[WorkerConfig], records: Iterable[tuple[int, 
             key = (index, record.topic)
             if key not in writers:
                 worker = workers[index]
-                writers[key] = CheckedWriter(producers, worker.producer_settings(), record.topic, client_id_of(worker))
+                writers[key] = CheckedWriter(
+                    producers, worker.producer_settings(), record.topic, worker.client_id(CLIENT_ID)
+                )
             writers[key].write(record)
             written += 1
         for writer in writers.values():

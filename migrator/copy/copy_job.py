@@ -302,7 +302,7 @@ def copy_all(jobs: Sequence[CopyJob], producers: Producers, progress: Progress) 
     """
     left = {job.slice_.name: job for job in jobs}
     existing = _read_existing(jobs)
-    in_vain, reached = 0, (-len(left), _found(existing))
+    in_vain, reached = 0, (-len(left), sum(each.count for each in existing.values()))
     while left:
         ranges = [job.slice_.offset_range for job in left.values()]
         progress.phase("copying", sum(part.end - part.start for part in ranges))
@@ -318,7 +318,7 @@ def copy_all(jobs: Sequence[CopyJob], producers: Producers, progress: Progress) 
             progress.phase("reading what the destination has", 0)
             time.sleep(_BROKER_HANDLES_S)
             existing = _read_existing(list(left.values()))
-            before, reached = reached, (-len(left), _found(existing))
+            before, reached = reached, (-len(left), sum(each.count for each in existing.values()))
             in_vain = 0 if reached > before else in_vain + 1
             if in_vain == _MAX_ATTEMPTS_IN_VAIN:
                 raise
@@ -364,7 +364,3 @@ def _read_existing(jobs: Sequence[CopyJob]) -> dict[_Space, ExistingRecords]:
         if job.resumed and _space(job) not in existing:
             existing[_space(job)] = job.read_existing()
     return existing
-
-
-def _found(existing: Mapping[_Space, ExistingRecords]) -> int:
-    return sum(counts.total() for each in existing.values() for counts in each.found.values())

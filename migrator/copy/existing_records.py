@@ -137,6 +137,11 @@ class ExistingRecords:
     offsets: dict[int, dict[bytes, int]] = field(default_factory=dict)
     spans: dict[int, tuple[int, int]] = field(default_factory=dict)
 
+    @property
+    def count(self) -> int:
+        """How many records were found."""
+        return sum(counts.total() for counts in self.found.values())
+
     @classmethod
     def read(cls, records: Iterable[Record], transform: KeyTransform) -> ExistingRecords:
         """Read the records of the transform's destination space until the end."""

@@ -84,9 +84,7 @@ def cut_over(
     engine: VerifyEngine | None = None,
     progress: Progress | None = None,
 ) -> CutoverResult:
-    """Cut over a plan that was applied; all workers of the sources have to be stopped.
-
-    May be repeated.
+    """Cut over a plan that was applied; all workers of the sources have to be stopped. May be repeated.
 
     Args:
         run: the plan, not locked: a process that follows it may have locked it.
@@ -122,12 +120,10 @@ def cut_over(
                     f"again{again}"
                 )
             run.update(status=MigrationStatus.VERIFIED)
-            how = how or default_how(run.plan)
-        else:
-            how = sealed.how  # a cut-over that was killed while it sealed: both sides were equal then
+        # A cut-over that was killed while it sealed is sealed in the same way: both sides were equal then.
+        how = (how or default_how(run.plan)) if sealed is None else sealed.how
         _require_stopped(run)
-        ids = [(source, id_) for source in moved_sources(run) for id_ in source.transactional_ids()]
-        fenced = fence(ids, progress)
+        fenced = fence(moved_sources(run), progress)
         manifest = end_cutover(run, None) if how == "none" else seal(run, how, progress)
         return CutoverResult(manifest, verification, fenced)
 

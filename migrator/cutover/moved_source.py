@@ -12,7 +12,7 @@ from connect_share import client
 from connect_share.records import OffsetRange, Record, TopicType
 from connect_share.state import ClusterConfigState, TargetState, replay_config
 from connect_share.worker_config import WorkerConfig
-from migrator.copy.checked_writer import client_id_of
+from migrator.copy.checked_writer import CLIENT_ID
 from migrator.facts.inspection import (
     admin_of,
     read_facts,
@@ -136,17 +136,18 @@ def moved_sources(run: MigrationRun) -> list[MovedSource]:
     return [MovedSource(run, index) for index in range(len(run.plan.sources))]
 
 
-def fence(ids: Sequence[tuple[MovedSource, str]], progress: Progress) -> int:
-    """Fence old producers by their transactional ids, several side by side. Returns how many.
+def fence(sources: Sequence[MovedSource], progress: Progress) -> int:
+    """Fence the old producers of sources by their transactional ids, several side by side. Returns how many.
 
     Raises:
         BrokerError: the cluster refused one; others may be fenced. Fencing again is harmless.
     """
+    ids = [(source.worker, id_) for source in sources for id_ in source.transactional_ids()]
     progress.phase("fencing the old producers", len(ids))
 
-    def fence_one(entry: tuple[MovedSource, str]) -> None:
-        worker = entry[0].worker
-        client.fence(worker.producer_settings(), entry[1], client_id=client_id_of(worker))
+    def fence_one(entry: tuple[WorkerConfig, str]) -> None:
+        worker, transactional_id = entry
+        client.fence(worker.producer_settings(), transactional_id, client_id=worker.client_id(CLIENT_ID))
 
     pool = ThreadPoolExecutor(_FENCED_AT_ONCE, thread_name_prefix="fence")
     try:

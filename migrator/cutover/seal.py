@@ -35,7 +35,8 @@ def preview_seal(run: MigrationRun, how: Way | None = None, progress: Progress |
     how, sources = _check_seal(run, how, progress or Silent()), moved_sources(run)
     same = frozenset(source.plan.group_id for source in sources if source.has_members_of_destination)
     live = {source.plan.group_id: source.live_workers() for source in sources}
-    return CutoverPreview(live, how, preview(run, how), tuple(id_ for _, id_ in _unfenced(run)), same)
+    ids = tuple(id_ for source in _unfenced(run) for id_ in source.transactional_ids())
+    return CutoverPreview(live, how, preview(run, how), ids, same)
 
 
 def seal_plan(run: MigrationRun, how: Way | None = None, progress: Progress | None = None) -> CutoverResult:
@@ -83,12 +84,11 @@ def _check_seal(run: MigrationRun, how: Way | None, progress: Progress) -> Way:
     return how
 
 
-def _unfenced(run: MigrationRun) -> list[tuple[MovedSource, str]]:
-    """Return the ids of old producers that are not fenced yet; new producers have fenced those of the same id."""
+def _unfenced(run: MigrationRun) -> list[MovedSource]:
+    """Return the sources whose old producers are not fenced yet; new producers have fenced those of the same id."""
     if run.applied().status is MigrationStatus.CUT_OVER:
         return []
-    sources = [source for source in moved_sources(run) if not source.has_members_of_destination]
-    return [(source, id_) for source in sources for id_ in source.transactional_ids()]
+    return [source for source in moved_sources(run) if not source.has_members_of_destination]
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,10 @@ from connect_share.errors import (
 from connect_share.keys import ConfigKey, parse, split_key
 from connect_share.log.ranges import read_batches, read_ranges
 from connect_share.records import OffsetRange, Record, TopicType
+from connect_share.topics import check_cleanup_policy, check_partition_count, topic_spec
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import Isolation
-from migrator.copy.checked_writer import client_id_of
+from migrator.copy.checked_writer import CLIENT_ID
 from migrator.copy.copy_job import IDLE_TIMEOUT_S
 from migrator.errors import DestinationNotEmptyError, PlanRejectedError, SourceChangedError
 from migrator.plan.plan import SourceTopic
@@ -37,7 +38,7 @@ Wanted = Mapping[str | None, frozenset[str] | None]
 
 def admin_of(worker: WorkerConfig) -> Admin:
     """Return an admin client of the worker's cluster; the caller closes it."""
-    return Admin(worker.admin_settings(), client_id=client_id_of(worker))
+    return Admin(worker.admin_settings(), client_id=worker.client_id(CLIENT_ID))
 
 
 def read_records(
@@ -53,7 +54,7 @@ def read_records(
         worker.consumer_settings(),
         ranges,
         isolation=isolation,
-        client_id=client_id_of(worker),
+        client_id=worker.client_id(CLIENT_ID),
         idle_timeout_s=IDLE_TIMEOUT_S,
         with_headers=with_headers,
     )
@@ -69,7 +70,7 @@ def read_messages(worker: WorkerConfig, ranges: Sequence[OffsetRange], isolation
         worker.consumer_settings(),
         ranges,
         isolation=isolation,
-        client_id=client_id_of(worker),
+        client_id=worker.client_id(CLIENT_ID),
         idle_timeout_s=IDLE_TIMEOUT_S,
     )
 
@@ -121,6 +122,22 @@ def require_topic(facts: dict[str, ExistingTopic], topic: str, *, remedy: str) -
     return facts[topic]
 
 
+def destination_settings(
+    admin: Admin, worker: WorkerConfig, topic_type: TopicType, found: ExistingTopic | None
+) -> Mapping[str, str]:
+    """Check a destination topic that exists. Returns its settings, or those with which it will be created.
+
+    Raises:
+        TopicError: it is not compacted, or has too many partitions.
+    """
+    if found is None:
+        return worker.topic_settings(topic_type)
+    spec = topic_spec(worker, topic_type)
+    check_cleanup_policy(admin, spec)
+    check_partition_count(spec, len(found.ends))
+    return admin.topic_configs(found.topic)
+
+
 def require_same_cluster(admin: Admin, expected_id: str | None, path: str) -> None:
     """Refuse a worker file that leads to another Kafka cluster than expected.
 
@@ -151,8 +168,8 @@ def require_same_topic(facts: ExistingTopic, planned_id: str | None) -> None:
         )
 
 
-def require_no_open_transaction(admin: Admin, facts: ExistingTopic, *, wait_s: float = 0.0) -> dict[int, int]:
-    """Return the last stable offsets, all equal to the ends taken before.
+def require_no_open_transaction(admin: Admin, facts: ExistingTopic, *, wait_s: float = 0.0) -> None:
+    """Refuse a topic with a transaction open in front of the ends taken before.
 
     Args:
         admin: of the topic's cluster.
@@ -170,7 +187,7 @@ def require_no_open_transaction(admin: Admin, facts: ExistingTopic, *, wait_s: f
         stable = admin.end_offsets(partitions, Isolation.READ_COMMITTED)
         behind = [(number, at) for (_, number), at in stable.items() if at < facts.ends[number]]
         if not behind:
-            return dict(facts.ends)
+            return
         if time.monotonic() >= deadline_s:
             break
         time.sleep(_ASK_AGAIN_S)

@@ -1,15 +1,17 @@
-"""The checks of a plan against both clusters before anything is written."""
+"""The checks of a plan against both clusters before anything is written, and what is to be copied then."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from connect_share.admin import Admin
 from connect_share.records import TopicType
 from connect_share.topics import check_cleanup_policy, check_partition_count, topic_spec
 from connect_share.topics.shared_set import create_missing
 from connect_share.worker_config import WorkerConfig
-from migrator.copy.checked_writer import client_id_of
+from connect_share.worker_config.client_settings import Isolation
+from migrator.copy.checked_writer import CLIENT_ID
 from migrator.copy.copy_job import CopyJob
 from migrator.errors import AlreadyAppliedError, DestinationNotEmptyError, PlanFileError, PlanRejectedError
 from migrator.facts.inspection import (
@@ -28,7 +30,7 @@ from migrator.facts.inspection import (
 )
 from migrator.facts.manifest import MigrationStatus
 from migrator.facts.migration_run import MigrationRun
-from migrator.plan.plan import MigrationPlan, SourceCluster
+from migrator.plan.plan import CopySlice, MigrationPlan, SourceCluster
 from migrator.progress import Progress
 
 Opened = dict[TopicType, tuple[ExistingTopic, bool]]
@@ -170,8 +172,37 @@ def copy_jobs(run: MigrationRun, starts: Mapping[TopicType, Mapping[int, int]], 
             producer_settings=run.destinations[slice_.source_index].producer_settings(),
             destination_consumer_settings=run.destinations[slice_.source_index].consumer_settings(),
             destination_starts=tuple(sorted(starts[slice_.topic_type].items())),
-            client_id=client_id_of(run.destinations[slice_.source_index]),
+            client_id=run.destinations[slice_.source_index].client_id(CLIENT_ID),
             resumed=resumed,
         )
         for slice_ in run.plan.slices()
     ]
+
+
+def slices_behind(run: MigrationRun) -> list[CopySlice]:
+    """Return what is not copied yet: a slice from each position to the end that the source's own worker would read.
+
+    Raises:
+        PlanFileError: the plan was not applied.
+        TopicError: a source topic is gone or was recreated.
+        BrokerError: the cluster refused.
+    """
+    manifest, found = run.applied(), []
+    ends: dict[tuple[int, TopicType], dict[int, int]] = {}
+    for index, (source, worker) in enumerate(zip(run.plan.sources, run.workers, strict=True)):
+        with admin_of(worker) as admin:
+            facts = read_facts(admin, {topic.topic for topic in source.topics.values()})
+            for topic_type, topic in source.topics.items():
+                there = require_topic(facts, topic.topic, remedy="it was deleted while it was followed")
+                require_same_topic(there, topic.topic_id)
+                ends[index, topic_type] = there.ends
+                if topic.isolation is Isolation.READ_COMMITTED:
+                    partitions = [(topic.topic, number) for number in there.ends]
+                    stable = admin.end_offsets(partitions, Isolation.READ_COMMITTED)
+                    ends[index, topic_type] = {number: end for (_, number), end in stable.items()}
+    for slice_ in run.plan.slices():
+        (planned,) = manifest.read_ranges_of(slice_.source_index, [slice_.offset_range])
+        end = ends[slice_.source_index, slice_.topic_type].get(planned.partition, planned.end)
+        if end > planned.end:
+            found.append(replace(slice_, offset_range=planned._replace(start=planned.end, end=end)))
+    return found

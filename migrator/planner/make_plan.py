@@ -13,12 +13,13 @@ from connect_share.client import to_whole_record
 from connect_share.errors import ConfigError
 from connect_share.records import TopicType
 from connect_share.state import replay_config
-from connect_share.topics import check_cleanup_policy, check_partition_count, topic_spec
+from connect_share.topics import check_partition_count, topic_spec
 from connect_share.worker_config import WorkerConfig
 from migrator.facts.inspection import (
     BUSY_TOPIC_WAIT_S,
     ExistingTopic,
     admin_of,
+    destination_settings,
     key_spaces,
     read_facts,
     read_messages,
@@ -39,12 +40,10 @@ from migrator.plan.plan import (
 )
 from migrator.planner.advice import refuse_unclear, steps_of, warn_about
 from migrator.planner.moves import Intent, PlannedMove, pair, refuse_same_topics
-from migrator.planner.record_counter import RecordCounter
+from migrator.planner.record_counter import RecordCounter, limit_of
 from migrator.planner.sharing_lines import check_sharing_lines, warn_about_shared_topics
 from migrator.progress import Progress, Silent, counted
 from migrator.transform.rules import SkipReason
-
-DEFAULT_MAX_MESSAGE_BYTES: Final = 1_048_588
 
 # On dedicated topics nothing of this kind is expected. On shared ones prefixed and plain keys of others are.
 _WARNED_REASONS: Final = (SkipReason.NO_KEY, SkipReason.NOT_A_LEGAL_KEY, SkipReason.ALREADY_PREFIXED)
@@ -60,19 +59,17 @@ def _plan_destination(
     warnings: list[str] = []
     for topic_type in TopicType:
         name = worker.topic(topic_type)
-        found, spec = facts.get(name), topic_spec(worker, topic_type)
-        settings = worker.topic_settings(topic_type) if found is None else admin.topic_configs(name)
-        limits[topic_type] = int(settings.get("max.message.bytes", DEFAULT_MAX_MESSAGE_BYTES))
+        found = facts.get(name)
+        settings = destination_settings(admin, worker, topic_type, found)
+        limits[topic_type] = limit_of(settings)
         if found is not None:
-            check_cleanup_policy(admin, spec)
-            check_partition_count(spec, len(found.ends))
             existing[topic_type] = found
             if settings.get("message.timestamp.type") == "LogAppendTime":
                 warnings.append(
                     f"{name} stamps records with the time of the write (message.timestamp.type): the records' "
                     "own timestamps will be lost"
                 )
-        partitions = len(found.ends) if found is not None else spec.partitions
+        partitions = len(found.ends) if found is not None else topic_spec(worker, topic_type).partitions
         if partitions < 1:
             raise ConfigError(
                 f"{topic_type.value}.storage.partitions is {partitions} (the broker decides) and {name} does not "
@@ -100,20 +97,15 @@ def _plan_source(
         check_partition_count(topic_spec(move.source, topic_type), len(found.ends))
         # On a busy topic a transaction is often open; that of a healthy worker ends soon.
         busy = move.source.sharing_enabled or follow
-        stable = require_no_open_transaction(admin, found, wait_s=BUSY_TOPIC_WAIT_S if busy else 0.0)
+        require_no_open_transaction(admin, found, wait_s=BUSY_TOPIC_WAIT_S if busy else 0.0)
         isolation = move.source.isolation(topic_type)
         planned = SourceTopic(
             topic=found.topic,
             topic_id=found.topic_id,
             isolation=isolation,
             partitions=tuple(
-                PlannedPartition(
-                    partition=number,
-                    start=found.starts[number],
-                    end=found.ends[number],
-                    last_stable_offset=stable[number],
-                )
-                for number in sorted(found.ends)
+                PlannedPartition(partition=number, start=found.starts[number], end=end, last_stable_offset=end)
+                for number, end in sorted(found.ends.items())
             ),
         )
         counter = RecordCounter(move.transform(topic_type), limits[topic_type])
@@ -169,37 +161,36 @@ def make_plan(
         BrokerError: the cluster refused.
     """
     progress, intent = progress or Silent(), intent or Intent()
-    source_paths = [Path(path).resolve() for path in source_files]
-    destination_paths = [Path(path).resolve() for path in destination_files]
-    moves = pair(source_paths, destination_paths, intent)
-    warnings = check_sharing_lines([*source_paths, *destination_paths])
-    destination, notes = _read_clusters(moves, intent, progress)
+    sources, destinations = ([Path(path).resolve() for path in files] for files in (source_files, destination_files))
+    moves = pair(sources, destinations, intent)
+    warnings = check_sharing_lines([*sources, *destinations])
+    moves, destination, notes = _read_clusters(moves, intent, progress)
     warnings += notes
-    if intent.job is not None:
-        moves = [move for move in moves if move.has_records()]
     warnings += warn_about(moves, destination.kafka_cluster_id, intent.mode)
-    if all(move.group == move.source.group_id for move in moves) and len(source_paths) > len(destination_paths):
+    if all(move.group == move.source.group_id for move in moves) and len(sources) > len(destinations):
         warnings.append(
             f"several sources, one destination worker file: each keeps its own group.id as prefix; "
-            f"group.id {moves[0].destination.group_id} of {destination_paths[0]} is not used"
+            f"group.id {moves[0].destination.group_id} of {destinations[0]} is not used"
         )
-    sources = tuple(_source_of(move) for move in moves)
+    clusters = tuple(_source_of(move) for move in moves)
     return MigrationPlan(
         run_id=uuid.uuid4().hex,
         created_at_ms=now_ms,
         mode=intent.mode,
         follow=intent.follow,
         merge=intent.merge,
-        sources=sources,
+        sources=clusters,
         destination=destination,
-        fingerprint=plan_fingerprint(sources, intent.mode),
+        fingerprint=plan_fingerprint(clusters, intent.mode),
         warnings=tuple(warnings),
         steps=steps_of(moves, destination, intent),
     )
 
 
-def _read_clusters(moves: list[PlannedMove], intent: Intent, progress: Progress) -> tuple[Destination, list[str]]:
-    """Ask all clusters, and read the topics of the sources into the moves. Returns the destination, and warnings."""
+def _read_clusters(
+    moves: list[PlannedMove], intent: Intent, progress: Progress
+) -> tuple[list[PlannedMove], Destination, list[str]]:
+    """Ask all clusters, and read the sources into the moves. Returns the moves to be made, the destination, and warnings."""
     with ExitStack() as stack:
         shared = moves[0].destination
         at_destination = stack.enter_context(admin_of(shared))
@@ -223,7 +214,7 @@ def _read_clusters(moves: list[PlannedMove], intent: Intent, progress: Progress)
         warnings += refuse_unclear(moves, intent)
         moved = [move for move in moves if intent.job is None or move.has_records()]
         refuse_present(shared, existing, key_spaces((move.group, move.only_connectors) for move in moved), progress)
-    return destination, warnings
+    return moved, destination, warnings
 
 
 def _check_workers(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from connect_share.client import Message, headers_of, to_record
@@ -16,6 +16,12 @@ from migrator.transform.rules import KeyTransform, SkipReason
 
 RECORD_OVERHEAD_BYTES: Final = 61 + 70
 """A batch header and the lengths and deltas of one record, rounded up."""
+_DEFAULT_MAX_MESSAGE_BYTES: Final = 1_048_588
+
+
+def limit_of(settings: Mapping[str, str]) -> int:
+    """Return the largest record, in bytes, that a topic with these settings takes."""
+    return int(settings.get("max.message.bytes", _DEFAULT_MAX_MESSAGE_BYTES))
 
 
 class RecordCounter:

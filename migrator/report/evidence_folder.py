@@ -149,8 +149,11 @@ def _write(
     write_plan_file(folder / PLAN, run.plan_text)
     if manifest is not None:
         manifest.save(folder / MANIFEST)
-    kept = _keep_verification(folder / VERIFICATION, verification, ended_ms)
-    known = folder / RUNS
+    verified, known = folder / VERIFICATION, folder / RUNS
+    if verification is not None:
+        kept = KeptVerification(**verification.model_dump(), at_ms=ended_ms, version=version("connect-share"))
+        write_plan_file(verified, kept.model_dump_json(indent=2) + "\n")
+    last = load_model(KeptVerification, verified, "verification") if verified.exists() else None
     before = load_model(CommandRuns, known, "list of runs").runs if known.exists() else ()
     ended = CommandRun(
         command=command,
@@ -172,21 +175,13 @@ def _write(
         "sha256 of the plan": run.plan_sha256,
         "page made": _time(ended_ms),
     }
-    write_plan_file(folder / REPORT, _page(run, kept, runs.runs, facts))
+    write_plan_file(folder / REPORT, _page(run, last, runs.runs, facts))
 
 
 def _refuse_another(folder: Path, run_id: str) -> None:
     path = folder / PLAN
     if path.exists() and MigrationPlan.load(path).run_id != run_id:
         raise PlanFileError(f"{folder} holds the evidence of another plan: choose another folder with --evidence")
-
-
-def _keep_verification(path: Path, found: Verification | None, now_ms: int) -> KeptVerification | None:
-    if found is None:
-        return load_model(KeptVerification, path, "verification") if path.exists() else None
-    kept = KeptVerification(**found.model_dump(), at_ms=now_ms, version=version("connect-share"))
-    write_plan_file(path, kept.model_dump_json(indent=2) + "\n")
-    return kept
 
 
 def _user() -> str:
@@ -215,9 +210,33 @@ def _page(
         differences=[] if verification is None else [_difference(each) for each in verification.differences],
         warnings=[*plan.warnings, *(() if verification is None else verification.warnings)],
         steps=[(number, step.who, step.what) for number, step in enumerate(plan.steps, 1)],
-        runs=[_run(each) for each in runs],
+        runs=[
+            (
+                _time(each.began_ms),
+                each.command,
+                f"{(each.ended_ms - each.began_ms) / 1000:,.1f}",
+                each.outcome,
+                f"{each.operator} on {each.host}",
+                each.version,
+            )
+            for each in runs
+        ],
         backup=_backup(manifest),
-        slices=[_slice(each) for each in (() if manifest is None else manifest.evidence)],
+        slices=[
+            (
+                f"{each.topic}[{each.partition}]",
+                f"{each.start:,} to {each.end:,}",
+                each.read,
+                each.written,
+                each.found_present,
+                ", ".join(
+                    f"[{at}] {first:,}-{last:,}" for at, (first, last) in sorted(each.destination_offsets.items())
+                )
+                or "-",
+                each.digest,
+            )
+            for each in (() if manifest is None else manifest.evidence)
+        ],
         facts=facts.items(),
     )
 
@@ -294,17 +313,6 @@ def _difference(difference: StateDifference) -> Row:
     )
 
 
-def _run(run: CommandRun) -> Row:
-    return (
-        _time(run.began_ms),
-        run.command,
-        f"{(run.ended_ms - run.began_ms) / 1000:,.1f}",
-        run.outcome,
-        f"{run.operator} on {run.host}",
-        run.version,
-    )
-
-
 def _backup(manifest: Manifest | None) -> list[Row]:
     if manifest is None or manifest.backup is None:
         return []
@@ -321,16 +329,3 @@ def _backup(manifest: Manifest | None) -> list[Row]:
         mirrored = manifest.mirrored_backup
         lines.append(("what was mirrored", f"{mirrored.file}, {mirrored.records:,} records, sha256 {mirrored.sha256}"))
     return lines
-
-
-def _slice(evidence: SliceEvidence) -> Row:
-    written = sorted(evidence.destination_offsets.items())
-    return (
-        f"{evidence.topic}[{evidence.partition}]",
-        f"{evidence.start:,} to {evidence.end:,}",
-        evidence.read,
-        evidence.written,
-        evidence.found_present,
-        ", ".join(f"[{partition}] {first:,}-{last:,}" for partition, (first, last) in written) or "-",
-        evidence.digest,
-    )

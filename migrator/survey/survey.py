@@ -19,11 +19,10 @@ from connect_share.records import OffsetRange, TopicType
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import Isolation
 from connect_share.worker_config.secret_values import clear_text_secrets
-from migrator.copy.checked_writer import client_id_of
+from migrator.copy.checked_writer import CLIENT_ID
 from migrator.facts.inspection import read_records
 from migrator.planner.advice import OWN_OFFSETS_TOPIC
-from migrator.planner.make_plan import DEFAULT_MAX_MESSAGE_BYTES
-from migrator.planner.record_counter import RECORD_OVERHEAD_BYTES
+from migrator.planner.record_counter import RECORD_OVERHEAD_BYTES, limit_of
 from migrator.progress import Progress, Silent, counted
 from migrator.survey.found import (
     TOPIC_CONFIGS,
@@ -87,7 +86,9 @@ class _Surveyor:
         for file in self.files:
             worker = file.worker
             with (
-                Admin(worker.admin_settings(), client_id=client_id_of(worker), timeout_s=self.timeout_s) as admin,
+                Admin(
+                    worker.admin_settings(), client_id=worker.client_id(CLIENT_ID), timeout_s=self.timeout_s
+                ) as admin,
                 self._asking(str(file.path)),
             ):
                 file.cluster = admin.cluster_id()
@@ -285,7 +286,7 @@ def _move(surveyor: _Surveyor, source: _WorkerFile, destination: _WorkerFile, *,
 def _limit(surveyor: _Surveyor, destination: _WorkerFile, topic_type: TopicType) -> int:
     found = surveyor.topics.get(destination.place(topic_type))
     settings = destination.worker.topic_settings(topic_type) if found is None or not found.exists else found.configs
-    return int(settings.get("max.message.bytes", DEFAULT_MAX_MESSAGE_BYTES))
+    return limit_of(settings)
 
 
 def _collisions(groups: Sequence[GroupSurvey]) -> list[NameCollision]:

@@ -22,8 +22,7 @@ from migrator.facts.bystanders import KeyOwners
 from migrator.facts.inspection import admin_of, read_facts, read_records, require_topic
 from migrator.facts.manifest import MigrationStatus
 from migrator.facts.migration_run import MigrationRun
-from migrator.facts.readiness import wanted_of
-from migrator.facts.source_topics import slices_behind
+from migrator.facts.readiness import slices_behind, wanted_of
 from migrator.plan.plan import CopySlice
 from migrator.verify.equality import Mismatch, StateDifference
 

@@ -12,7 +12,7 @@ from connect_share.admin import Admin
 from connect_share.records import OffsetRange, TopicType
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import Isolation
-from migrator.copy.checked_writer import client_id_of
+from migrator.copy.checked_writer import CLIENT_ID
 from migrator.errors import AlreadyAppliedError, PlanRejectedError
 from migrator.facts.inspection import (
     BUSY_TOPIC_WAIT_S,
@@ -127,7 +127,7 @@ def _destination_side(
 
 
 def _side(worker: WorkerConfig, ranges: tuple[OffsetRange, ...], isolation: Isolation) -> Side:
-    return Side(ranges, isolation, worker.consumer_settings(), client_id_of(worker))
+    return Side(ranges, isolation, worker.consumer_settings(), worker.client_id(CLIENT_ID))
 
 
 def _compared(topic_type: TopicType, copy: ExistingTopic, manifest: Manifest | None) -> tuple[OffsetRange, ...]:
