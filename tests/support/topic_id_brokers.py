@@ -50,10 +50,11 @@ def batch(offset: int, epoch: int, crc: int, size: int = 100) -> bytes:
 
 
 class Brokers:
-    """A tree whose brokers have settings and lock files."""
+    """A tree whose brokers have settings and lock files; ``options`` are for all repairs."""
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: Tree, *options: str) -> None:
         self.tree = tree
+        self.options = options
         self.ids = (1, 2, 3)
         for broker in self.ids:
             log_dirs = sorted(tree.folder.glob(f"broker-{broker}/*"))
@@ -64,6 +65,18 @@ class Brokers:
 
     def settings(self, broker: int) -> Path:
         return self.tree.folder / f"server-{broker}.properties"
+
+    def backup(self, broker: int) -> Path:
+        return self.tree.folder / f"backup-{broker}"
+
+    def words(self, step: str, broker: int, *more: str) -> list[str]:
+        return self._repair(broker, "--step", step, "--backup", str(self.backup(broker)), *more)
+
+    def undo(self, broker: int, *more: str) -> list[str]:
+        return self._repair(broker, "--undo", str(self.backup(broker)), *more)
+
+    def _repair(self, broker: int, *more: str) -> list[str]:
+        return ["repair", "topic-ids", "--server-properties", str(self.settings(broker)), *self.options, *more]
 
     def write_log(self, directory: str, data: bytes) -> None:
         (self.tree.folder / directory / LOG).write_bytes(data)

@@ -52,9 +52,7 @@ class Commands:
 
         Directories that wait for their deletion are not counted: that takes the brokers a minute.
         """
-        done = run(["check", "topic-ids", *self.scans(), *self.authority, "--output", "json"])
-        if done.returncode not in (0, 1):
-            raise EmbeddedError(f"check topic-ids ended with {done.returncode}: {done.stderr[-1500:]}")
+        done = succeed(["check", "topic-ids", *self.scans(), *self.authority, "--output", "json"], codes=(0, 1))
         found = json.loads(done.stdout)
         kinds = Counter(one["kind"] for one in found["findings"])
         shown = ", ".join(f"{count} x {kind}" for kind, count in sorted(kinds.items()))
@@ -68,10 +66,7 @@ class Commands:
     def plan(self) -> dict[str, Any]:
         """Run ``repair topic-ids --dry-run``; return the printed plan."""
         words = ["repair", "topic-ids", *self.scans(), *self.authority, "--dry-run", "--output", "json"]
-        done = run(words)
-        if done.returncode not in (0, 1):
-            raise EmbeddedError(f"the plan ended with {done.returncode}: {done.stderr[-1500:]}")
-        plan = json.loads(done.stdout)
+        plan = json.loads(succeed(words, codes=(0, 1)).stdout)
         for one in plan["topics"]:
             log(f"   planned: {one['topic']}: {one['method']}, id {one['topic_id']}")
         for one in plan["refused"]:

@@ -117,8 +117,7 @@ def _by_files(cluster: ZooKeeperCluster, traffic: Traffic, commands: Commands) -
     log(f"   three brokers in {time.monotonic() - began_s:.0f} s")
     traffic.await_isr()
     commands.check({})
-    acknowledged = dict(traffic.acknowledged)
-    traffic.check_unchanged(acknowledged)
+    traffic.check_unchanged(dict(traffic.acknowledged))
 
 
 def _refusal(cluster: ZooKeeperCluster, traffic: Traffic, commands: Commands) -> None:

@@ -34,10 +34,9 @@ class Site(Brokers):
     """Broker 2 has another id for orders-0 and is stopped; ZooKeeper has the rest."""
 
     def __init__(self, hosts: str, client: Any, folder: Path) -> None:
-        super().__init__(Tree("one-replica-zk", folder))
-        self.client = client
         self.hosts = f"{hosts}/kafka"
-        self.backup = folder / "backup"
+        super().__init__(Tree("one-replica-zk", folder), "--zookeeper", self.hosts)
+        self.client = client
         self.tree.fill(client)
         written_s = time.time()
         for broker in self.ids:
@@ -50,14 +49,6 @@ class Site(Brokers):
             one for one in self.tree.directories("orders") if one.startswith(f"broker-{broker}/") and one[-1] == "0"
         ]
         return found
-
-    def words(self, step: str, broker: int = 2, *more: str) -> list[str]:
-        how = ["--server-properties", str(self.settings(broker)), "--zookeeper", self.hosts]
-        return ["repair", "topic-ids", "--step", step, "--backup", str(self.backup), *how, *more]
-
-    def undo(self, *more: str) -> list[str]:
-        how = ["--server-properties", str(self.settings(2)), "--zookeeper", self.hosts]
-        return ["repair", "topic-ids", "--undo", str(self.backup), *how, *more]
 
     def change(self, path: str, **members: object) -> bytes:
         """Change members of a znode; return what was there before."""
@@ -117,13 +108,13 @@ def test_one_broker_after_the_other(
     refused(
         ["repair", "topic-ids", *scans, "--zookeeper", site.hosts, "--yes"], "so run it with --step on the machine", 2
     )
-    assert not site.backup.exists()
+    assert not site.backup(2).exists()
 
     assert main(site.words("prepare", 2, *site.scans(), "--output", "json")) == 0
     assert json.loads(capsys.readouterr().out)["would"] == [f"{path}: id {ORDERS}"]
     state = site.change("/brokers/topics/events/partitions/0/state", isr=[2], leader=2)
     with open_zookeeper(site.hosts) as session:
-        begun = BrokerBackup.find(site.backup)
+        begun = BrokerBackup.find(site.backup(2))
         assert begun is not None
         refuse_unclean(begun, session.authority(), session, site.settings(2))
         unclean = b'{"config":{"unclean.leader.election.enable":"true"}}'
@@ -144,7 +135,7 @@ def test_one_broker_after_the_other(
     site.client.set("/kafka/brokers/topics/orders", znode)
     cluster = site.change("/cluster/id", id="RRYSOf9BTOKG7WUAdl0c2g")
     refused(site.words("write", 2, "--yes"), "are of another cluster", 2)
-    refused(site.undo("--yes"), "is of another cluster", 2)
+    refused(site.undo(2, "--yes"), "is of another cluster", 2)
     site.client.set("/kafka/cluster/id", cluster)
 
     deaths = 0  # before the id is there, and before that is noted
@@ -157,28 +148,28 @@ def test_one_broker_after_the_other(
         str(path.relative_to(path.parents[2])): RIGHT
     }
     assert now.keys() == before.keys()
-    refused(site.words("check"), "but broker 2 is stopped: start it")
+    refused(site.words("check", 2), "but broker 2 is stopped: start it")
     with site.running(2):
         monkeypatch.setattr(broker_steps, "WAIT_S", 0.3)
-        refused(site.words("check"), "broker 2 is not up after")
+        refused(site.words("check", 2), "broker 2 is not up after")
         site.client.create("/kafka/brokers/ids/2", b"{}")
-        refused(site.words("check"), "not all replicas are in sync")
+        refused(site.words("check", 2), "not all replicas are in sync")
         for one in json.loads(site.tree.zookeeper.read_text()):
             if one.endswith("/state") and "single" not in one:
                 site.change(one, isr=[1, 2, 3])
-        assert main(site.words("check")) == 0
+        assert main(site.words("check", 2)) == 0
         assert "the ISR is full everywhere" in capsys.readouterr().err
         assert main(["check", "topic-ids", *site.scans(), "--zookeeper", site.hosts]) == 0
-        refused(site.undo("--yes"), ".lock is locked: the broker runs")
+        refused(site.undo(2, "--yes"), ".lock is locked: the broker runs")
     site.client.delete("/kafka/brokers/ids/2")
-    assert main(site.undo("--dry-run")) == 0
+    assert main(site.undo(2, "--dry-run")) == 0
     assert path.read_bytes() == RIGHT
-    assert killed(site.undo("--yes"), 1)
-    assert main(site.undo("--yes")) == 0
+    assert killed(site.undo(2, "--yes"), 1)
+    assert main(site.undo(2, "--yes")) == 0
     assert (path.read_bytes(), site.contents(2)) == (wrong, before)
-    refused(site.undo("--yes"), "was undone already", 2)
-    (site.backup / "1.before").write_bytes(b"x")
-    refused(site.undo("--yes"), "has another checksum than backup.json says", 2)
+    refused(site.undo(2, "--yes"), "was undone already", 2)
+    (site.backup(2) / "1.before").write_bytes(b"x")
+    refused(site.undo(2, "--yes"), "has another checksum than backup.json says", 2)
 
 
 def test_an_original_id_that_cannot_be_used(tmp_path: Path) -> None:

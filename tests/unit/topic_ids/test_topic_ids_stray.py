@@ -67,19 +67,6 @@ class Emptied(Brokers):
         )
         return found
 
-    def words(self, step: str, broker: int, *more: str) -> list[str]:
-        backup = [
-            "--backup",
-            str(self.tree.folder / f"backup-{broker}"),
-            "--server-properties",
-            str(self.settings(broker)),
-        ]
-        return ["repair", "topic-ids", "--step", step, *backup, *more]
-
-    def undo(self, broker: int, *more: str) -> list[str]:
-        backup = str(self.tree.folder / f"backup-{broker}")
-        return ["repair", "topic-ids", "--undo", backup, "--server-properties", str(self.settings(broker)), *more]
-
     def all_words(self) -> list[str]:
         return [*self.scans(), *self.tree.authority_words]
 
