@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from connect_share import client
 from connect_share.admin import Admin
 from connect_share.records import Record
 from connect_share.worker_config import ClientSettings
-from tests.support.captures import FOLDER, captured_as_seen
+from tests.support.captures import captured_as_seen, captured_state
+from tests.support.topics import send
 from tests.support.waiting import await_that
 
 # An exactly-once worker writes these past its transactions; what it removes, and what others abort, is in one.
@@ -29,8 +28,7 @@ class Written:
 
 def end_offsets(version: str, topic: str) -> dict[int, int]:
     """End of each partition of ``configs``, ``offsets`` or ``status``; the last offset may be a marker's."""
-    with gzip.open(FOLDER / version / "state.json.gz", "rt", encoding="utf-8") as file:
-        state = json.load(file)
+    state = captured_state(version)
     found = state["watermarks_low_high"][state["topics"][topic]]
     return {int(partition): high for partition, (_low, high) in found.items()}
 
@@ -60,12 +58,6 @@ def as_written(version: str, topic: str) -> Iterator[Written]:
 
 def write_as_captured(settings: ClientSettings, topic: str, writes: Iterable[Written], transactional_id: str) -> None:
     """Write records to the partitions they were in, with real transactions, committed and aborted."""
-    failures: list[client.KafkaError] = []
-
-    def delivered(error: client.KafkaError | None, _message: client.Message) -> None:
-        if error is not None:
-            failures.append(error)
-
     with_transactions = client.producer(
         settings,
         client_id="tests",
@@ -89,20 +81,10 @@ def write_as_captured(settings: ClientSettings, topic: str, writes: Iterable[Wri
                 producer.begin_transaction()
             else:
                 await_markers(admin)
-            for record in write.records:
-                producer.produce(
-                    topic,
-                    record.value,
-                    record.key,
-                    partition=record.partition,
-                    timestamp=record.timestamp_ms,
-                    on_delivery=delivered,
-                )
-            assert producer.flush(30) == 0
+            send(producer, [replace(record, topic=topic) for record in write.records])
             if write.in_transaction:
                 (producer.commit_transaction if write.committed else producer.abort_transaction)(30)
                 markers[write.records[-1].partition] = write.records[-1].offset + 2
         await_markers(admin)
     with_transactions.close()
     without.close()
-    assert failures == []

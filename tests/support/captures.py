@@ -50,11 +50,16 @@ def captured_as_seen(version: str, topic: str, *, committed: bool) -> tuple[Reco
 
 
 @cache
-def rest_view(version: str) -> dict[str, Any]:
-    """The answers of the worker's REST interface, by connector."""
+def captured_state(version: str) -> dict[str, Any]:
+    """What was noted beside the records: topics, watermarks, answers of REST."""
     with gzip.open(FOLDER / version / "state.json.gz", "rt", encoding="utf-8") as file:
         state: dict[str, Any] = json.load(file)
-    view: dict[str, Any] = state["rest"]["connectors"]
+    return state
+
+
+def rest_view(version: str) -> dict[str, Any]:
+    """The answers of the worker's REST interface, by connector."""
+    view: dict[str, Any] = captured_state(version)["rest"]["connectors"]
     return view
 
 

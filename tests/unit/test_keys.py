@@ -68,13 +68,13 @@ NAMES = [
 legal_ids = (
     st.lists(st.sampled_from(SEGMENTS), min_size=1, max_size=5)
     .map(".".join)
-    .filter(lambda text: bool(text) and _is_legal(text))
+    .filter(lambda text: bool(text) and is_legal(text))
     .map(ClusterGroupId)
 )
 names = st.sampled_from(NAMES) | st.text(max_size=20)
 
 
-def _is_legal(text: str) -> bool:
+def is_legal(text: str) -> bool:
     try:
         ClusterGroupId(text)
     except InvalidClusterGroupIdError:
@@ -244,7 +244,7 @@ def test_the_quick_filter_agrees_with_the_full_rule(
 def test_everything_the_kips_rule_reads_is_read_the_same(group: str, typed: tuple[TopicType, bytes]) -> None:
     """KIP-1173: split on the dot, exactly two parts."""
     topic_type, key = typed
-    assume(_is_legal(group))
+    assume(is_legal(group))
     parts = prefix_key(group, key).split(b".")
     if len(parts) == 2:
         assert split_key(topic_type, prefix_key(group, key)) == (group, parts[1])

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connect_share.errors import InvalidClusterGroupIdError
-from connect_share.keys import KEY_PREFIXES, ClusterGroupId, connector_of, split_key
+from connect_share.keys import KEY_PREFIXES, connector_of, split_key
 from connect_share.records import Record, TopicType
 from migrator import KafkaConnectTopicMigrator, Skipped, SkipReason
+from tests.unit.test_keys import is_legal
 
 HOSTILE_NAMES = [
     "orders",
@@ -113,18 +113,10 @@ def test_keys_of_no_connector_go_with_no_job(key: bytes) -> None:
     assert migrator.apply(at(TopicType.CONFIG, key)) == Skipped(expected)
 
 
-def _legal(text: str) -> bool:
-    try:
-        ClusterGroupId(text)
-    except InvalidClusterGroupIdError:
-        return False
-    return True
-
-
 GROUPS = (
     st.lists(st.sampled_from(["a", "B", "connector", "task", "x-y", "session-key", "0", "_"]), min_size=1, max_size=3)
     .map(".".join)
-    .filter(_legal)
+    .filter(is_legal)
 )
 TAILS = st.one_of(
     st.text(max_size=20),
