@@ -29,7 +29,6 @@ appender.err.layout.type = PatternLayout
 appender.err.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
 """
 
-
 _NETWORK: Final = ("spark.network.crypto.enabled", "spark.ssl.rpc.enabled")
 _PROTECTION: Final = (("spark.authenticate",), _NETWORK, ("spark.io.encryption.enabled",))
 _warned: Final[set[str]] = set()
@@ -88,19 +87,14 @@ def _embedded_settings(folder: Path) -> dict[str, str]:
     }
 
 
-def _wheel() -> Path | None:
-    """Return the wheel that this code runs from, if it does (``--py-files`` puts it on the driver's path)."""
-    for parent in Path(__file__).parents:
-        if parent.suffix == ".whl" and parent.is_file():
-            return parent
-    return None
-
-
 def _ship_wheel(session: SparkSession, folder: Path) -> None:
-    """Send the wheel to executors under a name they import: Spark puts ``.zip`` files on the path, not ``.whl`` files."""
-    wheel = _wheel()
-    if wheel is not None:
-        session.sparkContext.addPyFile(str(shutil.copyfile(wheel, folder / f"{wheel.stem}.zip")))
+    """Send the wheel that this code runs from, if it does (``--py-files`` puts it on the driver's path), to executors.
+
+    It gets a name that they import: Spark puts ``.zip`` files on the path, not ``.whl`` files.
+    """
+    for wheel in Path(__file__).parents:
+        if wheel.suffix == ".whl" and wheel.is_file():
+            session.sparkContext.addPyFile(str(shutil.copyfile(wheel, folder / f"{wheel.stem}.zip")))
 
 
 @contextmanager

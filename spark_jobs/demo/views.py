@@ -20,7 +20,6 @@ from connect_share.storage import ConnectStorage
 # REST shows no target state. A connector's state says it: PAUSED and STOPPED are as wanted, all others STARTED.
 _TARGET_OF_STATE = {"PAUSED": "PAUSED", "STOPPED": "STOPPED"}
 
-
 STATUS_FIELDS: Final = ("state", "worker_id", "version", "trace")
 
 

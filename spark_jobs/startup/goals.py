@@ -74,14 +74,10 @@ def goals(result: StartupResult) -> list[Goal]:
     return [*found, _memory(scenarios), *_storm(result), _model(result), *_latencies(result)]
 
 
-def _not_measured(sentence: str, target: str, why: str | None = None) -> Goal:
-    return Goal(sentence, target, why or "not measured", None)
-
-
 def _ratio_goal(sentence: str, times: float | None, bound: str, mark: float, missing: str | None = None) -> Goal:
     target = f"{bound} {mark:g} times"
     if times is None:
-        return _not_measured(sentence, target, missing)
+        return Goal(sentence, target, missing or "not measured", None)
     return Goal(sentence, target, f"{ratio(times)} times", times >= mark if bound == "at least" else times <= mark)
 
 
@@ -90,7 +86,7 @@ def _memory(scenarios: Mapping[str, MeasuredScenario]) -> Goal:
     target = f"under {size(MEMORY_BYTES)}"
     large, small = (scenarios[name].find(OURS, "cold") if name in scenarios else None for name in (LARGE, SMALL))
     if large is None or large.peak_bytes is None:
-        return _not_measured(sentence, target)
+        return Goal(sentence, target, "not measured", None)
     growth = max(0.0, large.peak_bytes - ((small.peak_bytes if small else None) or 0.0))
     return Goal(sentence, target, size(growth), growth < MEMORY_BYTES)
 
@@ -103,7 +99,7 @@ def _storm(result: StartupResult) -> list[Goal]:
     slower = f"storm of {STORM_STARTS} starts: time side by side beside that of one after another"
     times = _ratio_goal(slower, max((times for times, _ in found), default=None), "at most", 1.3)
     if not found:
-        return [times, _not_measured(sentence, "none")]
+        return [times, Goal(sentence, "none", "not measured", None)]
     failed = sum(each for _, each in found)
     return [times, Goal(sentence, "none", str(failed or "none"), failed == 0)]
 
@@ -113,7 +109,7 @@ def _model(result: StartupResult) -> Goal:
     target = f"within {MODEL_ERROR:.0%}"
     errors = [abs(each.error) for each in predictions(result)]
     if not errors:
-        return _not_measured(sentence, target)
+        return Goal(sentence, target, "not measured", None)
     worst = max(errors)
     return Goal(sentence, target, f"off by {worst:.0%} at most ({len(errors)} sizes)", worst <= MODEL_ERROR)
 

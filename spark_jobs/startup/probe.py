@@ -39,7 +39,6 @@ _PARSED: Final = (TopicType.CONFIG, TopicType.STATUS)
 _STATUS: Final = Path("/proc/self/status")
 _RESET_PEAK: Final = Path("/proc/self/clear_refs")
 
-
 _BATCH: Final = 2_000
 _IDLE_S: Final = 0.005
 _GIVE_UP_S: Final = 300.0

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,7 +30,6 @@ from spark_jobs.startup.view import (
     WARMTHS,
     MeasuredScenario,
     look_of,
-    measured_at,
     measured_latencies,
     measured_scenarios,
     measured_storms,
@@ -105,8 +106,12 @@ def _described(scenario: MeasuredScenario) -> str:
 
 def _facts(result: StartupResult) -> list[tuple[str, object]]:
     """Return the lines about machine and versions."""
-    when = measured_at(result)
-    facts: list[tuple[str, object]] = [("measured", when)] if when else []
+    facts: list[tuple[str, object]] = []
+    if result.measured_at_ms > 0:
+        with suppress(OverflowError, ValueError, OSError):
+            facts.append(
+                ("measured", f"{datetime.fromtimestamp(result.measured_at_ms / 1000, UTC):%Y-%m-%d %H:%M} UTC")
+            )
     for name, value in result.machine.items():
         is_size = name.endswith("_bytes") and isinstance(value, int) and value >= 0
         facts.append((name.removesuffix("_bytes").replace("_", " "), units.size(value) if is_size else value))
@@ -163,8 +168,9 @@ def startup_table(result: StartupResult) -> list[str]:
         )
     for put in measured_latencies(result):
         p50, p99 = units.milliseconds(put.seconds.median), units.milliseconds(put.seconds.percentile(0.99))
+        groups = "1 group" if put.latency.groups == 1 else f"{put.latency.groups:,} groups"
         lines.append(
-            f"put to read-back, {put.latency.contender}, {put.latency.store}, {put.groups}: p50 {p50} ms, p99 {p99} ms"
+            f"put to read-back, {put.latency.contender}, {put.latency.store}, {groups}: p50 {p50} ms, p99 {p99} ms"
         )
     lines.append("KIP-1173's own figures: config about 500 ms, status 400-500 ms")
     return [printable(line) for line in lines]

@@ -9,7 +9,6 @@ import math
 import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import Final
 
 from spark_jobs.startup.result import PHASES, Latency, Prediction, Scenario, StartupResult, Storm, Warmth
@@ -294,11 +293,6 @@ class MeasuredLatency:
         contender = self.latency.contender
         return "Java stores" if contender == "java" else look_of(contender).label
 
-    @property
-    def groups(self) -> str:
-        """The number of groups that wrote."""
-        return "1 group" if self.latency.groups == 1 else f"{self.latency.groups:,} groups"
-
 
 def measured_latencies(result: StartupResult) -> list[MeasuredLatency]:
     """Return the latencies that hold something, by store, number of groups and contender."""
@@ -328,12 +322,3 @@ def measured_latencies(result: StartupResult) -> list[MeasuredLatency]:
 def predictions(result: StartupResult) -> list[Prediction]:
     """Return the predictions that can be compared with what was measured."""
     return [each for each in result.predictions if drawable(each.predicted_seconds) and drawable(each.measured_seconds)]
-
-
-def measured_at(result: StartupResult) -> str:
-    """Return day and minute of the measurement; empty if the result does not say it."""
-    try:
-        when = datetime.fromtimestamp(result.measured_at_ms / 1000, UTC)
-    except (OverflowError, ValueError, OSError):
-        return ""
-    return f"{when:%Y-%m-%d %H:%M} UTC" if result.measured_at_ms > 0 else ""
