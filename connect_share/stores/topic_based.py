@@ -123,6 +123,12 @@ class Fold(Protocol):
 class KafkaTopicBasedBackingStore(ABC):
     """A store over one compacted internal topic; the three stores derive from it.
 
+    Args:
+        worker_config: topic names, settings, exactly-once mode.
+        topic_type: which of the three topics.
+        cluster_group_id: only keys with this prefix are read and written; ``None``: plain keys, as unmodified workers.
+        options: see ``StoreOptions``.
+
     Source: ``KafkaTopicBasedBackingStore``.
     """
 
