@@ -301,7 +301,7 @@ def copy_all(jobs: Sequence[CopyJob], producers: Producers, progress: Progress) 
         CopyError: an acknowledgement is missing.
     """
     left = {job.slice_.name: job for job in jobs}
-    existing = _read_existing(jobs)
+    existing = _read_existing(jobs, progress)
     in_vain, reached = 0, (-len(left), sum(each.count for each in existing.values()))
     while left:
         ranges = [job.slice_.offset_range for job in left.values()]
@@ -315,9 +315,8 @@ def copy_all(jobs: Sequence[CopyJob], producers: Producers, progress: Progress) 
                 "%s: reading what the destination has, then copying the remaining %d slices", lost, len(left)
             )
             left = {name: replace(job, resumed=True) for name, job in left.items()}
-            progress.phase("reading what the destination has", 0)
             time.sleep(_BROKER_HANDLES_S)
-            existing = _read_existing(list(left.values()))
+            existing = _read_existing(list(left.values()), progress)
             before, reached = reached, (-len(left), sum(each.count for each in existing.values()))
             in_vain = 0 if reached > before else in_vain + 1
             if in_vain == _MAX_ATTEMPTS_IN_VAIN:
@@ -358,9 +357,12 @@ def _space(job: CopyJob) -> _Space:
     return job.slice_.topic_type, job.slice_.transform.at_destination()
 
 
-def _read_existing(jobs: Sequence[CopyJob]) -> dict[_Space, ExistingRecords]:
+def _read_existing(jobs: Sequence[CopyJob], progress: Progress) -> dict[_Space, ExistingRecords]:
     existing: dict[_Space, ExistingRecords] = {}
-    for job in jobs:
-        if job.resumed and _space(job) not in existing:
+    resumed = [job for job in jobs if job.resumed]
+    if resumed:
+        progress.phase("reading what the destination has", 0)
+    for job in resumed:
+        if _space(job) not in existing:
             existing[_space(job)] = job.read_existing()
     return existing

@@ -170,7 +170,7 @@ def test_the_destination_is_out_of_replicas(
         cell, plan = busy_pair.in_time("replicas", starved)
     assert Manifest.load(manifest_path(plan)).status is MigrationStatus.PLANNED
     starting = threading.Thread(target=second.start)
-    resume_plan(plan, progress=At("copying", starting.start))
+    resume_plan(plan, progress=At("reading what the destination has", starting.start))
     starting.join()
     busy_pair.check(cell)
 

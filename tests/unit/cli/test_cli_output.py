@@ -9,6 +9,7 @@ import math
 import os
 import pty
 import re
+import select
 import signal
 import subprocess
 import sys
@@ -251,8 +252,11 @@ sys.exit(run_program(parser, None, {body}, command=lambda _: "", after_interrupt
             seen += os.read(mine, 1024)
         os.write(mine, typed.encode())
         with contextlib.suppress(OSError):  # the end, on Linux
-            while more := os.read(mine, 1024):
-                seen += more
+            while True:
+                if select.select([mine], [], [], 5)[0]:
+                    seen += os.read(mine, 1024)
+                else:
+                    os.write(mine, typed.encode())  # Python does not see ^C between the question and its read
         os.close(mine)
     shown = seen.decode()
     assert process.returncode == code
