@@ -44,6 +44,7 @@ from connect_share.errors import (
 from connect_share.keys import ClusterGroupId, prefix_key, split_key
 from connect_share.murmur2 import murmur2, partition_for
 from connect_share.records import ConnectorTaskId, OffsetRange, Record, TopicType
+from connect_share.sealing import KeyRing, SealingMode
 from connect_share.state import (
     ClusterConfigState,
     ConnectorStatus,
@@ -115,6 +116,7 @@ __all__ = [
     "KafkaOffsetBackingStore",
     "KafkaStatusBackingStore",
     "KeyFormatError",
+    "KeyRing",
     "LiveMembersError",
     "LogFailedError",
     "NotStartedError",
@@ -133,6 +135,7 @@ __all__ = [
     "RecordFileError",
     "ReplicationFactorError",
     "RestartRequest",
+    "SealingMode",
     "SessionKey",
     "State",
     "StatusSnapshot",

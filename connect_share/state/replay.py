@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from connect_share.errors import UsageError
 from connect_share.keys import ClusterGroupId
-from connect_share.records import Record
+from connect_share.records import Record, TopicType
+from connect_share.sealing import KeyRing, SealingMode, TopicSeals
 from connect_share.state.config_fold import ConfigFold
 from connect_share.state.config_state import ClusterConfigState
 from connect_share.state.offset_fold import OffsetFold, OffsetSnapshot
@@ -16,39 +18,69 @@ def _group(cluster_group_id: str | None) -> ClusterGroupId | None:
     return None if cluster_group_id is None else ClusterGroupId(cluster_group_id)
 
 
-def replay_config(records: Iterable[Record], cluster_group_id: str | None = None) -> ClusterConfigState:
+def _opened(
+    topic_type: TopicType,
+    records: Iterable[Record],
+    group: ClusterGroupId | None,
+    keys: KeyRing | None,
+    mode: SealingMode,
+) -> Iterable[Record]:
+    if group is not None:
+        return TopicSeals(topic_type, group, keys, mode).take_all(records)
+    if keys is not None:
+        raise UsageError("records with plain keys are never sealed: give the cluster group id with the keys")
+    return records
+
+
+def replay_config(
+    records: Iterable[Record],
+    cluster_group_id: str | None = None,
+    *,
+    keys: KeyRing | None = None,
+    mode: SealingMode = SealingMode.REQUIRED,
+) -> ClusterConfigState:
     """Fold records of a config topic.
 
-    Records are in log order; without a ``cluster_group_id`` those with plain keys count, as for an unmodified worker.
+    Records are in log order; without a ``cluster_group_id`` those with plain keys count, as for an unmodified worker. With
+    ``keys`` the group's records are opened, and what it has not sealed is passed over, or, by ``mode``, believed.
 
     Raises:
         InvalidClusterGroupIdError: the id cannot be one.
+        UsageError: there are keys for records with plain keys.
+        ConfigError: there are keys, and the library ``cryptography`` is not installed.
     """
-    fold = ConfigFold(_group(cluster_group_id))
-    for record in records:
+    group = _group(cluster_group_id)
+    fold = ConfigFold(group)
+    for record in _opened(TopicType.CONFIG, records, group, keys, mode):
         fold.apply(record, started=False)
     return fold.snapshot()
 
 
-def replay_status(records: Iterable[Record], cluster_group_id: str | None = None) -> StatusSnapshot:
-    """Fold records of a status topic; only the order within a partition matters.
-
-    Raises:
-        InvalidClusterGroupIdError: the id cannot be one.
-    """
-    fold = StatusFold(_group(cluster_group_id))
-    for record in records:
+def replay_status(
+    records: Iterable[Record],
+    cluster_group_id: str | None = None,
+    *,
+    keys: KeyRing | None = None,
+    mode: SealingMode = SealingMode.REQUIRED,
+) -> StatusSnapshot:
+    """Fold records of a status topic; only the order within a partition matters. Else as :func:`replay_config`."""
+    group = _group(cluster_group_id)
+    fold = StatusFold(group)
+    for record in _opened(TopicType.STATUS, records, group, keys, mode):
         fold.apply(record)
     return fold.snapshot()
 
 
-def replay_offsets(records: Iterable[Record], cluster_group_id: str | None = None) -> OffsetSnapshot:
-    """Fold records of an offset topic; only the order within a partition matters.
-
-    Raises:
-        InvalidClusterGroupIdError: the id cannot be one.
-    """
-    fold = OffsetFold(_group(cluster_group_id))
-    for record in records:
+def replay_offsets(
+    records: Iterable[Record],
+    cluster_group_id: str | None = None,
+    *,
+    keys: KeyRing | None = None,
+    mode: SealingMode = SealingMode.REQUIRED,
+) -> OffsetSnapshot:
+    """Fold records of an offset topic; only the order within a partition matters. Else as :func:`replay_config`."""
+    group = _group(cluster_group_id)
+    fold = OffsetFold(group)
+    for record in _opened(TopicType.OFFSET, records, group, keys, mode):
         fold.apply(record)
     return fold.snapshot()

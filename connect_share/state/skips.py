@@ -19,3 +19,5 @@ class SkipKind(enum.Enum):
     """A commit for a connector that is not there (any more)."""
     STALE = "stale"
     """A status that a newer one, or a removal, has overtaken."""
+    REFUSED = "refused"
+    """Own key, but the value is not one that the group has sealed; never reaches a fold."""

@@ -124,7 +124,7 @@ class KafkaOffsetBackingStore(KafkaTopicBasedBackingStore):
             PrivilegedWriteError: the writer was not claimed, or the write failed.
         """
         self._check_keys(values)
-        writer.write(list(values.items()))
+        writer.write([(key, self._sealed(key, value)) for key, value in values.items()])
 
     def connector_partitions(self, connector: str) -> list[dict[str, Any]]:
         """List the source partitions for which the connector has offsets (as last read)."""

@@ -21,6 +21,7 @@ from connect_share.log.protocol import STOP_TIMEOUT_S
 from connect_share.log.record_feed import KeyWatch
 from connect_share.log.writer import remaining_s
 from connect_share.records import Record, TopicType
+from connect_share.sealing import TopicSeals
 from connect_share.state import SkipKind
 from connect_share.stores.offset_backing_store import wire_key
 from connect_share.topics import topic_spec
@@ -146,6 +147,12 @@ class KafkaTopicBasedBackingStore(ABC):
         self._worker_config = worker_config
         self._topic_type = topic_type
         self._group = None if cluster_group_id is None else ClusterGroupId(cluster_group_id)
+        # The plain cluster, and a connector's own offsets topic, have no seals.
+        self._seals = (
+            TopicSeals(topic_type, self._group, worker_config.sealing_keys, worker_config.sealing_mode)
+            if self._group is not None
+            else None
+        )
         self._log_factory = options.get("log") or self._kafka_based_log
         self._shared_admin = options.get("admin")
         self._own_admin: Admin | None = None
@@ -169,12 +176,17 @@ class KafkaTopicBasedBackingStore(ABC):
         return self._log.positions()
 
     def skipped(self) -> dict[SkipKind, int]:
-        """Count the records that changed nothing, by reason; those of other groups are ``SkipKind.FOREIGN``."""
+        """Count the records that changed nothing, by reason.
+
+        Those of other groups are ``SkipKind.FOREIGN``, those that the group has not sealed ``SkipKind.REFUSED``.
+        """
         self._check_topic()
         with self._state_lock:
             counts = Counter(self._fold.skipped)
         if self._compacted_log is not None:
             counts[SkipKind.FOREIGN] += self._compacted_log.foreign_records
+        if self._seals is not None:
+            counts[SkipKind.REFUSED] += self._seals.refused.total()
         return {kind: count for kind, count in counts.items() if count}
 
     def start(self) -> None:
@@ -184,6 +196,7 @@ class KafkaTopicBasedBackingStore(ABC):
             TopicError: the topic is missing or not as Connect demands.
             ReadToEndTimeoutError: the end was not reached in time.
             BrokerError: the cluster refused.
+            ConfigError: a record of the group is sealed with a key that is not here.
         """
         _logger.info("Starting %s store on %s", self._topic_type.value, self.topic)
         self._start_log()
@@ -210,7 +223,7 @@ class KafkaTopicBasedBackingStore(ABC):
                 f"the {self._topic_type.value} store on {self.topic} was started before; make a new one"
             )
         with self._state_lock:
-            self._fold.restore(saved)
+            self._fold.restore(saved if self._seals is None else self._seals.restore(saved))
 
     def save(self, timeout_s: float) -> tuple[dict[int, int], Any]:
         """Return positions and what is believed there, of one moment: all that was written before was applied.
@@ -222,7 +235,8 @@ class KafkaTopicBasedBackingStore(ABC):
 
         def look(positions: Mapping[int, int]) -> tuple[dict[int, int], Any]:
             with self._state_lock:
-                return dict(positions), self._fold.saved()
+                state = self._fold.saved()
+                return dict(positions), state if self._seals is None else self._seals.saved(state)
 
         return self._log.between_batches(look, timeout_s)
 
@@ -261,15 +275,21 @@ class KafkaTopicBasedBackingStore(ABC):
     def _apply(self, records: Sequence[Record]) -> None:
         """Apply the next records; called by the log, from one thread at a time."""
 
+    def _take(self, records: Sequence[Record]) -> None:
+        """Open the next records, and apply those that are believed."""
+        self._apply(records if self._seals is None else list(self._seals.take_all(records)))
+
     def _start_log(self) -> KafkaBasedLog:
         with self._lifecycle:
             if self._stopped or self._compacted_log is not None:
                 raise StoreClosedError(
                     f"the {self._topic_type.value} store on {self.topic} was started before; make a new one"
                 )
-            compacted_log = self._compacted_log = self._log_factory(_Sink(prefix_of(self._group), self._apply))
+            compacted_log = self._compacted_log = self._log_factory(_Sink(prefix_of(self._group), self._take))
         try:
             compacted_log.start()
+            if self._seals is not None:
+                self._seals.end_start()
         except BaseException:
             self.stop()  # a store that did not start has nothing a caller could still use
             raise
@@ -295,10 +315,14 @@ class KafkaTopicBasedBackingStore(ABC):
     def _wire_key(self, original: bytes) -> bytes:
         return wire_key(original, self._group)
 
+    def _sealed(self, key: bytes, value: bytes | None) -> bytes | None:
+        """Return a value as it goes to the topic under a wire key."""
+        return value if self._seals is None else self._seals.seal(key, value)
+
     def _send(self, key: bytes, value: bytes | None) -> Future[RecordMetadata]:
-        """Send one record under a wire key; every failure ends up in the future."""
+        """Send one record under a wire key, sealed where values are; every failure ends up in the future."""
         try:
-            return (self._compacted_log or self._log).send(key, value)
+            return (self._compacted_log or self._log).send(key, self._sealed(key, value))
         except ConnectShareError as error:
             future: Future[RecordMetadata] = Future()
             future.set_exception(error)

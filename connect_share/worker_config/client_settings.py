@@ -24,6 +24,7 @@ SECRET_WORDS: Final = (
     "sasl.username",
     "oauthbearer.config",
     "oauthbearer.extensions",
+    "encryption.keys",
 )
 
 

@@ -12,12 +12,14 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 from connect_share.errors import ConfigError, InvalidClusterGroupIdError
 from connect_share.keys import ClusterGroupId
 from connect_share.records import TopicType
+from connect_share.sealing import KEYS_PROPERTY, KeyRing, SealingMode
 from connect_share.worker_config import client_translation
 from connect_share.worker_config.client_settings import ClientSettings, Isolation, refusal
-from connect_share.worker_config.config_providers import resolve_variables
+from connect_share.worker_config.config_providers import has_reference, resolve_variables
 from connect_share.worker_config.properties import load_properties
 
 SHARING_PROPERTY: Final = "connect.management.topic.sharing.support"
+SEALING_PROPERTY: Final = "connect.management.topic.sharing.encryption"
 TOPIC_PROPERTIES: Final[Mapping[TopicType, str]] = {
     TopicType.CONFIG: "config.storage.topic",
     TopicType.OFFSET: "offset.storage.topic",
@@ -79,6 +81,17 @@ def _field(property_name: str) -> str:
     return property_name.replace(".", "_")
 
 
+def _sealing_keys(text: str) -> KeyRing | None:
+    if not text:
+        return None
+    if has_reference(text):
+        raise refusal(KEYS_PROPERTY, "refers to a config provider that is not declared in config.providers")
+    try:
+        return KeyRing.parse(text)
+    except ConfigError as exc:
+        raise refusal(KEYS_PROPERTY, f": {exc}") from None
+
+
 def is_topic_name(text: str) -> bool:
     """Return whether Kafka takes this as the name of a topic."""
     return _LEGAL_TOPIC.fullmatch(text) is not None
@@ -103,13 +116,14 @@ class WorkerConfig(BaseModel):
 
     Attributes:
         sharing_enabled: ``connect.management.topic.sharing.support`` is ``enabled`` (KIP-1173).
+        sealing_mode, sealing_keys: ``connect.management.topic.sharing.encryption`` and its ``.keys``.
         worker_sync_timeout_ms, offset_flush_interval_ms, offset_flush_timeout_ms: milliseconds.
         config_storage_replication_factor and the like: -1 is the broker's default.
 
     Source: ``DistributedConfig``, ``WorkerConfig``.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, arbitrary_types_allowed=True)
 
     group_id: str
     bootstrap_servers: str
@@ -123,6 +137,8 @@ class WorkerConfig(BaseModel):
     status_storage_partitions: int = 5
     exactly_once_source_support: Literal["disabled", "preparing", "enabled"] = "disabled"
     sharing_enabled: bool = False
+    sealing_mode: SealingMode = SealingMode.OFF
+    sealing_keys: KeyRing | None = None
     worker_sync_timeout_ms: int = 3_000
     worker_unsync_backoff_ms: int = 300_000
     offset_flush_interval_ms: int = 60_000
@@ -176,6 +192,9 @@ class WorkerConfig(BaseModel):
             "sharing_enabled": given.word(SHARING_PROPERTY, "disabled", ("disabled", "enabled")) == "enabled",
             "originals": resolved,
         }
+        values["sealing_keys"] = keys = _sealing_keys(resolved.get(KEYS_PROPERTY, "").strip())
+        default, words = "off" if keys is None else "required", tuple(mode.value for mode in SealingMode)
+        values["sealing_mode"] = SealingMode(given.word(SEALING_PROPERTY, default, words))
         for name, limits in _INTEGERS.items():
             values[_field(name)] = given.integer(name, cls.model_fields[_field(name)].default, *limits)
         for name in ("topic.tracking.enable", "topic.tracking.allow.reset"):
@@ -190,6 +209,15 @@ class WorkerConfig(BaseModel):
                 ClusterGroupId(self.group_id)
             except InvalidClusterGroupIdError as exc:
                 raise InvalidClusterGroupIdError(f"group.id with {SHARING_PROPERTY}=enabled: {exc}") from None
+        if self.sealing_mode is not SealingMode.OFF:
+            if self.sealing_keys is None:
+                raise refusal(KEYS_PROPERTY, f"is missing; {SEALING_PROPERTY}={self.sealing_mode.value} needs keys")
+            if not self.sharing_enabled:
+                raise refusal(
+                    KEYS_PROPERTY,
+                    f"is there, but {SHARING_PROPERTY} is not enabled: plain keys are never sealed; enable sharing, or set "
+                    f"{SEALING_PROPERTY}=off",
+                )
         seen: dict[str, str] = {}
         for topic_type, name in TOPIC_PROPERTIES.items():
             topic = self.topic(topic_type)

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from connect_share.errors import ConfigError, InvalidClusterGroupIdError
 from connect_share.records import TopicType
+from connect_share.sealing import KEYS_PROPERTY
 from connect_share.worker_config import SHARING_PROPERTY, TOPIC_PROPERTIES, WorkerConfig
 from connect_share.worker_config.config_providers import has_reference, is_reference, resolve_variables
 from connect_share.worker_config.override_policy import POLICY_CLASS, POLICY_PROPERTY, OverridePolicy
@@ -37,6 +38,8 @@ _DECIDING: Final = frozenset(
         *(INTERCEPTORS, *(f"{kind}.{INTERCEPTORS}" for kind in CLIENT_KINDS)),
     }
 )
+_ANY_KEYS: Final = f"1:{'A' * 43}="
+"""Keys that stand for those of a file that cannot be read here; nothing is sealed with them."""
 _SECURITY: Final = ("sasl.", "ssl.", "security.")
 _CLASS_NAME: Final = re.compile(r"[\w$]+(?:\.[\w$]+)*")
 
@@ -138,6 +141,7 @@ def check_properties(properties: Mapping[str, str]) -> CheckedFile:
         finding for finding in _interceptors(properties, given, exactly_once) if finding.property_name not in reported
     ]
     found += _worker_only_lines(given)
+    found += _keys_in_the_file(properties)
     if exactly_once == "enabled" and not refuses_overrides(given):
         found.append(
             WorkerFinding(
@@ -176,6 +180,8 @@ def _validated(properties: Mapping[str, str]) -> tuple[WorkerConfig | None, list
             given[name] = name  # a legal name, and used nowhere else
         elif name == _BOOTSTRAP:
             given[name] = "localhost:9092"
+        elif name == KEYS_PROPERTY:
+            given[name] = _ANY_KEYS
         elif name.startswith(_SECURITY):
             given = {other: value for other, value in given.items() if not other.startswith(_SECURITY)}
         else:
@@ -265,6 +271,17 @@ def _worker_only_lines(given: Mapping[str, str]) -> Iterable[WorkerFinding]:
                         f"{kind}.{name} makes the interceptor treat the clients of connectors as the worker's own; "
                         f"remove this line",
                     )
+
+
+def _keys_in_the_file(raw: Mapping[str, str]) -> Iterable[WorkerFinding]:
+    value = raw.get(KEYS_PROPERTY, "").strip()
+    if value and not has_reference(value):
+        yield WorkerFinding(
+            Severity.WARNING,
+            KEYS_PROPERTY,
+            f"{KEYS_PROPERTY} has the keys themselves: who reads the worker file reads and forges the group's records; keep "
+            "them where only the worker reads, and refer to them by a config provider: ${file:/etc/connect/keys:keys}",
+        )
 
 
 def lines_to_add(findings: Sequence[WorkerFinding]) -> tuple[str, ...]:

@@ -22,7 +22,9 @@ from connect_share.client import admin_client, consumer, producer
 from connect_share.connect_json import dumps
 from connect_share.errors import ConfigError
 from connect_share.keys import ClusterGroupId
-from connect_share.records import Record
+from connect_share.records import Record, TopicType
+from connect_share.sealing import KEYS_PROPERTY, KeyRing, TopicSeals
+from connect_share.sealing.cipher import Cipher, Opened
 from connect_share.state.config_fold import ConfigEvent, ConfigFold
 from connect_share.state.offset_fold import OffsetFold
 from connect_share.state.status_fold import StatusFold
@@ -102,7 +104,11 @@ def holders() -> Iterator[object]:
     yield from (offset, offset.snapshot())
     yield Record("t", 0, 1, 1, secret, secret, (("h", secret),))
     worker = WorkerConfig.from_properties(PROPERTIES)
-    yield from (worker, worker.client_settings(), worker.consumer_settings())
+    yield from (worker, worker.client_settings(), worker.consumer_settings(), worker.sealing_keys)
+    seals = TopicSeals(TopicType.CONFIG, group, worker.sealing_keys)
+    yield from (seals, seals.take(Record("c", 0, 1, 1, b"g.connector-c", seals.seal(b"g.connector-c", secret))))
+    yield Cipher(KeyRing.parse(PROPERTIES[KEYS_PROPERTY]), TopicType.CONFIG)
+    yield Opened(secret, 1)
     yield TopicSet.from_flags("h:1", {}, {"sasl.password": SECRET})
     settings, nothing = worker.consumer_settings(), typing.cast("Any", None)
     side = Side((), Isolation.READ_COMMITTED, settings, "x")
@@ -125,13 +131,15 @@ PROPERTIES = {
     "ssl.truststore.certificates": "-----BEGIN X-----\nAAAA\n-----END X-----",
     "ssl.truststore.password": SECRET,
     "ssl.key.password": SECRET,
+    "connect.management.topic.sharing.support": "enabled",
+    "connect.management.topic.sharing.encryption.keys": f"7:{b64encode(SECRET.encode().ljust(32)).decode()}",
 }
 
 
 def test_nothing_shows_what_it_holds() -> None:
     for one in holders():
         assert SECRET not in f"{one!r} {one}", type(one)
-        assert b64encode(SECRET.encode()).decode() not in f"{one!r}"
+        assert b64encode(SECRET.encode()).decode().rstrip("=") not in f"{one!r}"
 
 
 def test_what_the_client_library_writes_down_has_no_secret(caplog: pytest.LogCaptureFixture) -> None:

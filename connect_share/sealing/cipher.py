@@ -1,0 +1,129 @@
+"""One sealed value: Tink's AEAD ciphertext of AES-256-GCM. The only module that imports ``cryptography``.
+
+::
+
+    value     = 0x01 | key id (4, big endian) | IV (12, random) | AES-256-GCM(plaintext, AAD) | tag (16)
+    plaintext = kind (1: 0 value, 1 removal) | written at (8, big endian, milliseconds) | value
+    AAD       = "connect-share/sealed/1" 00 "config"|"status"|"offset" 00 <whole key as on the topic>
+
+The key is in the AAD, so no value opens under another key, of another group or on another kind of topic. No JSON text begins
+with the first byte, so sealed and plain values are told apart without keys.
+
+Source of the outer form: https://developers.google.com/tink/wire-format, AEAD with output prefix TINK.
+"""
+
+from __future__ import annotations
+
+import enum
+import os
+import struct
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from connect_share.errors import ConfigError
+from connect_share.records import TopicType
+from connect_share.sealing.key_ring import KeyRing
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+_VERSION: Final = b"\x01"
+_HEAD: Final = struct.Struct(">cI12s")
+_WRITTEN: Final = struct.Struct(">Bq")
+_TAG_BYTES: Final = 16
+_LEAST_BYTES: Final = _HEAD.size + _WRITTEN.size + _TAG_BYTES
+_VALUE, _REMOVAL = 0, 1
+_CONTEXT: Final = {kind: b"connect-share/sealed/1\0" + kind.value.encode() + b"\0" for kind in TopicType}
+LATEST_MS: Final = 2**63 - 1
+
+
+class Refusal(enum.Enum):
+    """Why a record of the group's own is not believed; the text goes on after the place of the record."""
+
+    PLAIN = "its value is not sealed, whoever wrote it"
+    TOMBSTONE = "it is a tombstone: only a sealed removal removes"
+    NO_KEYS = "its value is sealed, and this worker has no keys"
+    MALFORMED = "its value begins like a sealed one, and is none"
+    UNKNOWN_KEY = "its value is sealed with a key that this worker does not have"
+    FORGED = "its value was not sealed for this place with a key of the group, or was changed"
+    REPLAYED = "its value is older than the newest one of this key by more than a minute"
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What was sealed.
+
+    Attributes:
+        value: ``None`` is a removal.
+        written_ms: by the hybrid clock of the writer.
+    """
+
+    value: bytes | None = field(repr=False)
+    written_ms: int
+
+
+def is_sealed(value: bytes) -> bool:
+    """Return whether a value claims to be sealed: nothing that Connect writes begins so."""
+    return value[:1] == _VERSION
+
+
+def key_id(sealed: bytes) -> int | None:
+    """Return the id of the key that a value claims to be sealed with, ``None`` if it is too short for any."""
+    return None if len(sealed) < _LEAST_BYTES else int(_HEAD.unpack_from(sealed)[1])
+
+
+class Cipher:
+    """Seals and opens values of one kind of topic. Thread-safe.
+
+    Args:
+        keys: of the group.
+        topic_type: what kind of records the topic holds; not its name, so a mirror under another name still opens.
+
+    Raises:
+        ConfigError: the library that does it is not installed.
+    """
+
+    def __init__(self, keys: KeyRing, topic_type: TopicType) -> None:
+        make, self._invalid = _aes_gcm()
+        self._ciphers: dict[int, AESGCM] = {number: make(key) for number, key in keys.items()}
+        self._sealing_id = keys.sealing_id
+        self._context = _CONTEXT[topic_type]
+
+    def seal(self, wire_key: bytes, value: bytes | None, written_ms: int) -> bytes:
+        """Return the value, or the removal for ``None``, as it goes to the topic under this whole key."""
+        return self._sealed(wire_key, value, written_ms, os.urandom(12))
+
+    def _sealed(self, wire_key: bytes, value: bytes | None, written_ms: int, iv: bytes) -> bytes:
+        """Seal with this IV, which must never be used twice with one key."""
+        plaintext = _WRITTEN.pack(_REMOVAL if value is None else _VALUE, written_ms) + (value or b"")
+        head = _HEAD.pack(_VERSION, self._sealing_id, iv)
+        return head + self._ciphers[self._sealing_id].encrypt(iv, plaintext, self._context + wire_key)
+
+    def open(self, wire_key: bytes, sealed: bytes) -> Opened | Refusal:
+        """Return what was sealed for this whole key, or why that is not known. Never raises for its content."""
+        if len(sealed) < _LEAST_BYTES or not is_sealed(sealed):
+            return Refusal.MALFORMED
+        _, number, iv = _HEAD.unpack_from(sealed)
+        cipher = self._ciphers.get(number)
+        if cipher is None:
+            return Refusal.UNKNOWN_KEY
+        try:
+            plaintext = cipher.decrypt(iv, sealed[_HEAD.size :], self._context + wire_key)
+        except self._invalid:
+            return Refusal.FORGED
+        kind, written_ms = _WRITTEN.unpack_from(plaintext)
+        value = plaintext[_WRITTEN.size :]
+        if kind > _REMOVAL or written_ms < 0 or (kind == _REMOVAL and value):
+            return Refusal.MALFORMED
+        return Opened(None if kind == _REMOVAL else value, written_ms)
+
+
+def _aes_gcm() -> tuple[type[AESGCM], type[Exception]]:
+    try:
+        from cryptography.exceptions import InvalidTag
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+    except ImportError:
+        raise ConfigError(
+            "sealed sharing needs the library cryptography: pip install 'connect-share[confidential]'"
+        ) from None
+    return AESGCM, InvalidTag

@@ -1,0 +1,168 @@
+"""One sealed value: the vectors that Java has to pass too, and that nothing but what was sealed is ever opened."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from connect_share.records import TopicType
+from connect_share.sealing import KeyRing, Refusal
+from connect_share.sealing.cipher import LATEST_MS, Cipher, Opened, _aes_gcm, is_sealed, key_id
+from tests.support.sealed import KEYS, VECTORS, SealedVector, key_text, sealed_vectors
+
+ALL = sealed_vectors()
+topic_types = st.sampled_from(TopicType)
+times = st.integers(0, LATEST_MS)
+values = st.none() | st.binary(max_size=100)
+
+
+@pytest.mark.parametrize("vector", ALL, ids=lambda vector: vector.topic_type.value)
+def test_the_vectors(vector: SealedVector) -> None:
+    cipher = Cipher(vector.keys, vector.topic_type)
+    assert cipher._sealed(vector.key, vector.value, vector.written_ms, vector.iv) == vector.sealed
+    assert cipher.open(vector.key, vector.sealed) == Opened(vector.value, vector.written_ms)
+    assert key_id(vector.sealed) == 7
+
+
+@pytest.mark.parametrize("vector", ALL, ids=lambda vector: vector.topic_type.value)
+def test_every_bit_that_flips_is_refused(vector: SealedVector) -> None:
+    cipher = Cipher(vector.keys, vector.topic_type)
+    for bit in range(len(vector.sealed) * 8):
+        changed = bytearray(vector.sealed)
+        changed[bit // 8] ^= 1 << bit % 8
+        wanted = Refusal.MALFORMED if bit < 8 else Refusal.UNKNOWN_KEY if bit < 40 else Refusal.FORGED
+        assert cipher.open(vector.key, bytes(changed)) is wanted
+    for end in range(len(vector.sealed)):
+        assert cipher.open(vector.key, vector.sealed[:end]) in {Refusal.MALFORMED, Refusal.FORGED}
+    assert cipher.open(vector.key, vector.sealed + b"\0") is Refusal.FORGED
+
+
+def test_every_swap_of_two_is_refused() -> None:
+    for one in ALL:
+        for other in ALL:
+            opened = Cipher(KEYS, one.topic_type).open(one.key, other.sealed)
+            assert opened is Refusal.FORGED  # the vectors have another key of the same id
+            opened = Cipher(one.keys, one.topic_type).open(one.key, other.sealed)
+            same_place = (one.topic_type, one.key) == (other.topic_type, other.key)
+            assert opened == (Opened(other.value, other.written_ms) if same_place else Refusal.FORGED)
+
+
+@given(topic_types, st.binary(max_size=50), values, times)
+def test_what_is_sealed_is_opened(topic_type: TopicType, key: bytes, value: bytes | None, written_ms: int) -> None:
+    cipher = Cipher(KEYS, topic_type)
+    sealed = cipher.seal(key, value, written_ms)
+    assert len(sealed) == 42 + len(value or b"")
+    assert is_sealed(sealed)
+    assert cipher.open(key, sealed) == Opened(value, written_ms)
+
+
+@settings(deadline=None)
+@given(st.data(), st.binary(max_size=40), values)
+def test_no_change_of_value_key_or_topic_is_opened(data: st.DataObject, key: bytes, value: bytes | None) -> None:
+    topic_type = data.draw(topic_types)
+    cipher = Cipher(KEYS, topic_type)
+    sealed = cipher.seal(key, value, 1)
+    at = data.draw(st.integers(0, len(sealed) * 8 - 1))
+    changed = bytearray(sealed)
+    changed[at // 8] ^= 1 << at % 8
+    assert isinstance(cipher.open(key, bytes(changed)), Refusal)
+    other = data.draw(st.binary(max_size=40).filter(lambda found: found != key))
+    assert cipher.open(other, sealed) is Refusal.FORGED
+    elsewhere = data.draw(topic_types.filter(lambda found: found is not topic_type))
+    assert Cipher(KEYS, elsewhere).open(key, sealed) is Refusal.FORGED
+    # The border between what goes before a key and the key itself cannot be moved either.
+    assert (
+        Cipher(KEYS, TopicType.CONFIG).open(b"\0" + key, Cipher(KEYS, TopicType.CONFIG).seal(key, b"", 1))
+        is Refusal.FORGED
+    )
+
+
+@given(st.binary(max_size=120) | st.binary(max_size=120).map(lambda rest: b"\1\0\0\0\7" + rest))
+def test_any_bytes_are_refused_without_an_error(made_up: bytes) -> None:
+    assert isinstance(Cipher(KEYS, TopicType.OFFSET).open(b"g.[", made_up), Refusal)
+
+
+@pytest.mark.parametrize(
+    "plaintext",
+    [
+        b"\2" + bytes(8) + b"null",  # a kind that there is not
+        b"\x80" + bytes(8),
+        b"\1" + bytes(8) + b"x",  # a removal with a value
+        b"\0" + b"\xff" * 8 + b"x",  # before 1970
+    ],
+)
+def test_a_plaintext_of_another_form_is_refused(plaintext: bytes) -> None:
+    make, _ = _aes_gcm()
+    iv = bytes(12)
+    body = make(dict(KEYS.items())[7]).encrypt(iv, plaintext, b"connect-share/sealed/1\0config\0k")
+    assert Cipher(KEYS, TopicType.CONFIG).open(b"k", b"\1\0\0\0\7" + iv + body) is Refusal.MALFORMED
+
+
+def test_another_key_of_the_ring_opens_and_the_first_one_seals() -> None:
+    old, new = (KeyRing.parse(key_text(*ids)) for ids in ((7,), (8, 7)))
+    before = Cipher(old, TopicType.STATUS).seal(b"k", b"v", 5)
+    assert Cipher(new, TopicType.STATUS).open(b"k", before) == Opened(b"v", 5)
+    after = Cipher(new, TopicType.STATUS).seal(b"k", b"v", 6)
+    assert key_id(after) == 8
+    assert Cipher(old, TopicType.STATUS).open(b"k", after) is Refusal.UNKNOWN_KEY
+    assert key_id(b"\1\0\0\0\7") is None
+
+
+def test_no_two_values_are_alike() -> None:
+    cipher = Cipher(KEYS, TopicType.CONFIG)
+    assert len({cipher.seal(b"k", b"v", 1) for _ in range(100)}) == 100
+
+
+def test_what_was_opened_does_not_show_it() -> None:
+    assert "hunter2" not in repr(Opened(b"hunter2", 1))
+
+
+def test_threads_share_a_cipher() -> None:
+    cipher = Cipher(KEYS, TopicType.CONFIG)
+
+    def trip(number: int) -> bool:
+        value = b"%d" % number * 50
+        return cipher.open(b"k%d" % number, cipher.seal(b"k%d" % number, value, number)) == Opened(value, number)
+
+    with ThreadPoolExecutor(4) as threads:
+        assert all(threads.map(trip, range(2_000)))
+
+
+def test_the_primitive_passes_wycheproof() -> None:
+    make, invalid = _aes_gcm()
+    entries: list[dict[str, Any]] = json.loads((VECTORS / "aes_256_gcm.json").read_text())["tests"]
+    assert {entry["result"] for entry in entries} == {"valid", "invalid"}
+    for entry in entries:
+        key, iv, aad, message, text = (bytes.fromhex(entry[name]) for name in ("key", "iv", "aad", "msg", "ct"))
+        whole = text + bytes.fromhex(entry["tag"])
+        if entry["result"] == "valid":
+            assert make(key).encrypt(iv, message, aad) == whole
+            assert make(key).decrypt(iv, whole, aad) == message
+        else:
+            with pytest.raises(invalid):
+                make(key).decrypt(iv, whole, aad)
+
+
+def test_the_library_is_asked_for_where_there_are_keys_and_nowhere_else() -> None:
+    program = """
+import sys
+sys.modules["cryptography"] = None
+import connect_share
+from connect_share.sealing import TopicSeals
+ring = connect_share.KeyRing.parse(sys.argv[1])
+TopicSeals(connect_share.TopicType.CONFIG, connect_share.ClusterGroupId("g"), None)
+try:
+    connect_share.replay_config([], "g", keys=ring)
+except connect_share.ConfigError as error:
+    assert error.__cause__ is None
+    print(error)
+"""
+    ran = subprocess.run([sys.executable, "-c", program, key_text(7)], capture_output=True, text=True, check=True)
+    assert ran.stdout == "sealed sharing needs the library cryptography: pip install 'connect-share[confidential]'\n"

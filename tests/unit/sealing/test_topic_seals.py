@@ -1,0 +1,291 @@
+"""The step between the wire and a fold: what is believed in each mode, what is refused, and what readers agree on."""
+
+from __future__ import annotations
+
+import json
+import logging
+from base64 import b64decode
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from connect_share import ConfigError, KeyRing, SealingMode, UsageError, replay_config, replay_offsets, replay_status
+from connect_share.keys import ClusterGroupId
+from connect_share.records import Record, TopicType
+from connect_share.sealing import Refusal, TopicSeals
+from connect_share.sealing.cipher import Cipher, Opened
+from connect_share.state import ConfigFold
+from tests.support.captures import VERSIONS, captured, prefixed
+from tests.support.histories import History, histories
+from tests.support.sealed import GROUP, KEYS, all_sealed, key_text, sealed, seals
+
+NOW = 1_700_000_000_000
+CONNECTOR, VALUE = b"com.acme.connector-c", b'{"properties":{"password":"hunter2"}}'
+STATUS, OFFSET = b"com.acme.status-connector-c", b'com.acme.["c",{"f":1}]'
+KEY_OF = {TopicType.CONFIG: CONNECTOR, TopicType.STATUS: STATUS, TopicType.OFFSET: OFFSET}
+OFF = (SealingMode.OFF, KEYS), (SealingMode.REQUIRED, None), (SealingMode.ACCEPT, None)
+every_topic = pytest.mark.parametrize("topic_type", TopicType)
+
+
+def record(key: bytes | None = CONNECTOR, value: bytes | None = VALUE, offset: int = 0) -> Record:
+    return Record("t", 0, offset, NOW + offset, key, value, (("h", b"x"),))
+
+
+def taken(step: TopicSeals, found: Record) -> tuple[bytes | None, ...] | str:
+    """What the fold sees, or why it sees nothing."""
+    before = step.refused.copy()
+    seen = step.take(found)
+    new = [reason.name for reason in step.refused - before]
+    if seen is None:
+        assert len(new) == 1
+        return new[0]
+    assert replace(seen, key=found.key, value=found.value) == found
+    return (seen.key, seen.value)
+
+
+@every_topic
+def test_what_a_group_writes_it_reads(topic_type: TopicType) -> None:
+    step, key = seals(topic_type), KEY_OF[topic_type]
+    for value in (VALUE, b"", b"null", None):
+        wire = step.seal(key, value)
+        assert wire is not None
+        assert b"hunter2" not in wire
+        removal = b"null" if topic_type is TopicType.CONFIG else None
+        assert taken(step, record(key, wire)) == (key, removal if value is None else value)
+    assert not step.refused
+
+
+@every_topic
+@pytest.mark.parametrize(
+    "key", [b"com.acme.x.connector-c", b"com.acmeconnector-c", b"connector-c", b"com.acme.", b"x", b"", None]
+)
+def test_what_is_not_the_groups_passes(topic_type: TopicType, key: bytes | None) -> None:
+    for mode, keys in (*OFF, (SealingMode.REQUIRED, KEYS), (SealingMode.ACCEPT, KEYS)):
+        step = seals(topic_type, mode, keys)
+        for value in (None, VALUE, b"\1" + bytes(60)):
+            found = record(key, value)
+            assert step.take(found) is found
+        assert not step.refused
+
+
+@every_topic
+def test_what_is_refused_where_sealing_is_required(topic_type: TopicType) -> None:
+    step, key = seals(topic_type), KEY_OF[topic_type]
+    whole = step.seal(key, VALUE) or b""
+    assert taken(step, record(key, VALUE)) == "PLAIN"
+    assert taken(step, record(key, b"")) == "PLAIN"
+    assert taken(step, record(key, b"null")) == "PLAIN"
+    assert taken(step, record(key, None)) == "TOMBSTONE"
+    assert taken(step, record(key, whole[:41])) == "MALFORMED"
+    assert taken(step, record(key, whole[:-1] + bytes([whole[-1] ^ 1]))) == "FORGED"
+    assert (
+        taken(step, record(key, seals(topic_type, keys=KeyRing.parse(key_text(8))).seal(key, VALUE))) == "UNKNOWN_KEY"
+    )
+    other = {kind: key_of + b"2" for kind, key_of in KEY_OF.items()}[topic_type]
+    assert taken(step, record(other, whole)) == "FORGED"
+    assert taken(step, record(key, whole)) == (key, VALUE)
+
+
+@every_topic
+def test_plain_records_are_believed_in_accept_and_sealed_ones_have_to_be_good(topic_type: TopicType) -> None:
+    step, key = seals(topic_type, SealingMode.ACCEPT), KEY_OF[topic_type]
+    for value in (VALUE, None, b"null", b""):
+        found = record(key, value)
+        assert step.take(found) is found
+    whole = step.seal(key, VALUE) or b""
+    assert whole[:1] == b"\1"
+    assert taken(step, record(key, whole)) == (key, VALUE)
+    assert taken(step, record(key, whole[:-1])) == "FORGED"
+    assert taken(step, record(key, b"\1")) == "MALFORMED"
+
+
+@every_topic
+@pytest.mark.parametrize(("mode", "keys"), OFF)
+def test_without_keys_everything_plain_passes_and_nothing_sealed(
+    topic_type: TopicType, mode: SealingMode, keys: KeyRing | None
+) -> None:
+    step, key = seals(topic_type, mode, keys), KEY_OF[topic_type]
+    for value in (VALUE, None, b""):
+        assert step.seal(key, value) == value
+        found = record(key, value)
+        assert step.take(found) is found
+    assert taken(step, record(key, seals(topic_type).seal(key, VALUE))) == "NO_KEYS"
+    step.end_start()
+    assert step.saved({"a": 1}) == step.restore({"a": 1}) == {"a": 1}
+
+
+@every_topic
+def test_a_removal_is_sealed_and_is_none_on_the_config_topic(topic_type: TopicType) -> None:
+    """There it is JSON null, a value: a worker reads the same, and the cleaner leaves it."""
+    key = KEY_OF[topic_type]
+    opened = Cipher(KEYS, topic_type).open(key, seals(topic_type).seal(key, None) or b"")
+    assert isinstance(opened, Opened)
+    assert opened.value == (b"null" if topic_type is TopicType.CONFIG else None)
+    removal = sealed(record(key, None), topic_type)
+    assert taken(seals(topic_type), removal) == (key, opened.value)
+
+
+def test_a_replay_is_refused_and_moves_the_position_of_the_config_topic() -> None:
+    step, fold = seals(), ConfigFold(GROUP)
+    newest = sealed(record(value=b'{"properties":{"v":"2"}}', offset=4), written_ms=NOW + 120_000)
+    first, second = step.take_all([newest, sealed(record(offset=9), written_ms=NOW)])
+    assert (second.key, second.value) == (b"com.acme.target-state-", b"null")
+    fold.apply(first)
+    fold.apply(second)
+    state = fold.snapshot()
+    assert state.offset == 10
+    assert state.connector_config("c") == {"v": "2"}
+    assert step.refused == {Refusal.REPLAYED: 1}
+    fresh = ConfigFold(GROUP)
+    for seen in seals().take_all([sealed(record(offset=9), written_ms=NOW)]):  # nobody remembers the newer one
+        fresh.apply(seen)
+    assert fresh.snapshot().offset == 10
+
+
+@pytest.mark.parametrize("topic_type", [TopicType.STATUS, TopicType.OFFSET])
+def test_a_replay_elsewhere_is_refused_whole(topic_type: TopicType) -> None:
+    step, key = seals(topic_type), KEY_OF[topic_type]
+    assert taken(step, sealed(record(key), topic_type, written_ms=NOW)) == (key, VALUE)
+    assert taken(step, sealed(record(key), topic_type, written_ms=NOW - 60_000)) == (key, VALUE)
+    assert taken(step, sealed(record(key), topic_type, written_ms=NOW - 60_001)) == "REPLAYED"
+    assert taken(step, sealed(record(key, None), topic_type, written_ms=NOW + 1)) == (key, None)
+    assert taken(step, sealed(record(key), topic_type, written_ms=NOW - 60_000)) == "REPLAYED"  # of a removed key, too
+
+
+def test_refusals_that_depend_on_the_record_alone_leave_the_position() -> None:
+    fold = ConfigFold(GROUP)
+    step = seals()
+    forged = [record(offset=3), record(value=None, offset=4), record(value=b"\1" + bytes(60), offset=5)]
+    for seen in step.take_all([sealed(record(value=b"null", offset=1)), *forged]):
+        fold.apply(seen)
+    assert fold.snapshot().offset == 2
+    assert step.refused.total() == 3
+
+
+def test_a_key_that_is_missing_at_the_start_ends_it() -> None:
+    step = seals()
+    elsewhere = KeyRing.parse(key_text(9))
+    assert taken(step, sealed(replace(record(offset=3), topic="configs"), keys=elsewhere)) == "UNKNOWN_KEY"
+    with pytest.raises(ConfigError) as caught:
+        step.end_start()
+    assert caught.value.property_name == "connect.management.topic.sharing.encryption.keys"
+    assert "configs[0]@3 is sealed with key 9, but" in str(caught.value)
+    assert "has only 7 (1 of the group's records" in str(caught.value)
+
+
+@pytest.mark.parametrize("mode", [SealingMode.REQUIRED, SealingMode.ACCEPT])
+def test_a_missing_key_of_a_value_that_was_replaced_ends_nothing(mode: SealingMode) -> None:
+    step = seals(mode=mode)
+    step.take(sealed(record(), keys=KeyRing.parse(key_text(9))))
+    step.take(sealed(record(offset=1)))
+    step.end_start()
+    forged = record(value=b"\1\0\0\0\7" + bytes(60), offset=2)
+    assert taken(step, forged) == "FORGED"
+    step.end_start()
+
+
+def test_a_line_for_each_refusal_and_not_for_thousands(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    step = seals()
+    for offset in range(1_000):
+        step.take(record(value=b'{"password":"hunter2"}', offset=offset))
+    assert step.refused == {Refusal.PLAIN: 1_000}
+    lines = [found.getMessage() for found in caplog.records]
+    assert len(lines) == 100
+    assert lines[7] == "Refused the record at t[0]@7: its value is not sealed, whoever wrote it"
+    assert {found.levelno for found in caplog.records} == {logging.ERROR}
+    assert "hunter2" not in caplog.text
+
+
+def saved_with(mode: SealingMode = SealingMode.REQUIRED, *, keys: str = key_text(7), unknown: bool = False) -> Any:
+    step = seals(TopicType.OFFSET, mode, KeyRing.parse(keys))
+    step.take(sealed(record(OFFSET), TopicType.OFFSET, written_ms=NOW))
+    if unknown:
+        step.take(sealed(record(OFFSET + b" "), TopicType.OFFSET, keys=KeyRing.parse(key_text(9))))
+    return json.loads(json.dumps(step.saved([["a", "b"]])))
+
+
+def test_a_checkpoint_remembers_what_was_newest() -> None:
+    found = saved_with()
+    step = seals(TopicType.OFFSET)
+    assert step.restore(found) == [["a", "b"]]
+    assert taken(step, sealed(record(OFFSET), TopicType.OFFSET, written_ms=NOW - 60_001)) == "REPLAYED"
+    key = dict(KEYS.items())[7]
+    assert not [text for text in (key.hex(), key_text(7)[2:12]) if text in json.dumps(found)]
+    assert [b64decode(name) for name, _ in found["newest"]] == [OFFSET]
+    assert seals(TopicType.OFFSET).restore(saved_with(keys=key_text(7))) == [["a", "b"]]
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        lambda: saved_with(SealingMode.ACCEPT),
+        lambda: saved_with(keys=key_text(7, 8)),
+        lambda: saved_with(keys=key_text(7).replace("B", "C")),
+        lambda: saved_with(unknown=True),
+        lambda: [["a", "b"]],
+        dict,
+        lambda: None,
+    ],
+)
+def test_a_checkpoint_of_other_keys_or_another_mode_is_not_used(found: Callable[[], Any]) -> None:
+    with pytest.raises(ValueError, match=r"it was saved with other keys|not all of the keys"):
+        seals(TopicType.OFFSET).restore(found())
+
+
+def test_a_checkpoint_of_a_worker_with_keys_is_not_used_without() -> None:
+    with pytest.raises(ValueError, match="by a worker with keys"):
+        seals(TopicType.OFFSET, keys=None).restore(saved_with())
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_java_workers_wrote_is_the_same_sealed(version: str) -> None:
+    for topic_type, topic, replay in (
+        (TopicType.CONFIG, "configs", replay_config),
+        (TopicType.STATUS, "status", replay_status),
+        (TopicType.OFFSET, "offsets", replay_offsets),
+    ):
+        plain = prefixed(captured(version, topic), GROUP)
+        found: Any = replay(all_sealed(plain, topic_type), GROUP, keys=KEYS)
+        assert found == replay(plain, GROUP)
+        assert replay(plain, GROUP, keys=KEYS) == replay([], GROUP)
+        assert replay(plain, GROUP, keys=KEYS, mode=SealingMode.ACCEPT) == found
+
+
+@settings(deadline=None, max_examples=50)
+@given(histories(), st.sampled_from(TopicType), st.data())
+def test_a_sealed_history_is_the_plain_one_whatever_others_write_into_it(
+    history: History, topic_type: TopicType, data: st.DataObject
+) -> None:
+    """Plain records, tombstones, records of other places and of other groups change nothing."""
+    replay: Any = {TopicType.CONFIG: replay_config, TopicType.STATUS: replay_status, TopicType.OFFSET: replay_offsets}
+    group = ClusterGroupId("g.h")
+    partitions = 1 if topic_type is TopicType.CONFIG else 3
+    plain = history.records(topic_type, group, partitions)
+    log = all_sealed(plain, topic_type, group)
+    own = [found for found in log if (found.key or b"").startswith(group.prefix)]
+    wanted = replay[topic_type](plain, group)
+    attacked: list[Record] = []
+    for found in log:
+        attacked.append(found)
+        if data.draw(st.booleans()) and own:
+            victim, other = data.draw(st.sampled_from(own)), data.draw(st.sampled_from(own))
+            forged = data.draw(st.sampled_from([None, b"null", b"{}", b"\1" + bytes(60), other.value]))
+            if forged is not None and forged == other.value and other.key == victim.key:
+                continue  # of the same minute, so it may be believed
+            attacked.append(replace(victim, value=forged, offset=found.offset))
+    assert replay[topic_type](attacked, group, keys=KEYS) == wanted
+
+
+def test_keys_without_a_group_are_refused() -> None:
+    for replay in (replay_config, replay_status, replay_offsets):
+        with pytest.raises(UsageError, match="give the cluster group id"):
+            replay([], keys=KEYS)
+
+
+def test_without_keys_a_sealed_offset_is_no_offset() -> None:
+    assert replay_offsets([sealed(record(OFFSET), TopicType.OFFSET)], GROUP).raw == {}
