@@ -2,6 +2,7 @@ package connectshare;
 
 import java.lang.reflect.Constructor;
 import java.lang.reflect.Method;
+import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -63,16 +64,27 @@ final class RecordCopies {
     }
 
     /** The same record with another key; {@code shorter} is by how many bytes the key shrank. */
-    @SuppressWarnings("unchecked")
     static <K, V> ConsumerRecord<K, V> withKey(ConsumerRecord<K, V> record, Object key, int shorter)
             throws ReflectiveOperationException {
         int keySize = Math.max(record.serializedKeySize() - shorter, -1);
+        return copy(record, key, keySize, record.value(), record.serializedValueSize());
+    }
+
+    /** The same record with another key and another value. */
+    static <K, V> ConsumerRecord<K, V> with(ConsumerRecord<K, V> record, Object key, byte[] value) throws ReflectiveOperationException {
+        int keySize = key instanceof byte[] ? ((byte[]) key).length : ((String) key).getBytes(StandardCharsets.UTF_8).length;
+        return copy(record, key, keySize, value, value == null ? -1 : value.length);
+    }
+
+    @SuppressWarnings("unchecked")
+    private static <K, V> ConsumerRecord<K, V> copy(ConsumerRecord<K, V> record, Object key, int keySize, Object value, int valueSize)
+            throws ReflectiveOperationException {
         Object copy = WITH_CHECKSUM
             ? RECORD.newInstance(record.topic(), record.partition(), record.offset(), record.timestamp(),
-                record.timestampType(), null, keySize, record.serializedValueSize(), key, record.value(), record.headers(),
+                record.timestampType(), null, keySize, valueSize, key, value, record.headers(),
                 record.leaderEpoch())
             : RECORD.newInstance(record.topic(), record.partition(), record.offset(), record.timestamp(),
-                record.timestampType(), keySize, record.serializedValueSize(), key, record.value(), record.headers(),
+                record.timestampType(), keySize, valueSize, key, value, record.headers(),
                 record.leaderEpoch());
         return (ConsumerRecord<K, V>) copy;
     }

@@ -7,11 +7,14 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Objects;
 import org.apache.kafka.common.config.ConfigException;
 
 /** What a worker's own properties say about sharing; everything that can be wrong in them is found here, at start. */
 final class Settings {
     static final String SHARING = "connect.management.topic.sharing.support";
+    static final String SEALING = "connect.management.topic.sharing.encryption";
+    static final String SEALING_KEYS = SEALING + ".keys";
     static final String INTERCEPTORS = "interceptor.classes";
     static final String POLICY = "connector.client.config.override.policy";
     private static final String EXACTLY_ONCE = "exactly.once.source.support";
@@ -29,16 +32,21 @@ final class Settings {
     final boolean reachesConnectors;
     /** No connector can take it out of its clients. */
     final boolean staysInConnectors;
+    final SealingMode sealing;
+    /** Null where nothing is sealed. */
+    final KeyRing sealingKeys;
 
     private Settings(
             boolean enabled, String group, Map<String, TopicType> topics, boolean exactlyOnce, boolean reachesConnectors,
-            boolean staysInConnectors) {
+            boolean staysInConnectors, SealingMode sealing, KeyRing sealingKeys) {
         this.enabled = enabled;
         this.group = group;
         this.topics = topics;
         this.exactlyOnce = exactlyOnce;
         this.reachesConnectors = reachesConnectors;
         this.staysInConnectors = staysInConnectors;
+        this.sealing = sealing;
+        this.sealingKeys = sealingKeys;
     }
 
     /**
@@ -61,8 +69,10 @@ final class Settings {
      * @throws ConfigException something is missing or wrong; says what to do
      */
     static Settings of(Map<String, ?> properties) {
+        KeyRing keys = keys(properties);
+        SealingMode sealing = sealing(properties, keys);
         if (!flag(properties)) {
-            return new Settings(false, "", new LinkedHashMap<>(), false, false, false);
+            return new Settings(false, "", new LinkedHashMap<>(), false, false, false, SealingMode.OFF, null);
         }
         String group = text(properties, "group.id");
         if (group.isEmpty()) {
@@ -99,7 +109,35 @@ final class Settings {
             }
             reachesConnectors &= times == 1 || byPolicy;
         }
-        return new Settings(true, group, topics, exactlyOnce, reachesConnectors, byPolicy);
+        return new Settings(true, group, topics, exactlyOnce, reachesConnectors, byPolicy, sealing, sealing == SealingMode.OFF ? null : keys);
+    }
+
+    private static KeyRing keys(Map<String, ?> properties) {
+        String text = text(properties, SEALING_KEYS);
+        try {
+            return text.isEmpty() ? null : new KeyRing(text);
+        } catch (IllegalArgumentException objection) {
+            throw new ConfigException(SEALING_KEYS + ": " + objection.getMessage());
+        }
+    }
+
+    private static SealingMode sealing(Map<String, ?> properties, KeyRing keys) {
+        String word = text(properties, SEALING).toUpperCase(Locale.ROOT);
+        SealingMode mode = word.isEmpty() ? keys == null ? SealingMode.OFF : SealingMode.REQUIRED : null;
+        for (SealingMode one : SealingMode.values()) {
+            mode = one.name().equals(word) ? one : mode;
+        }
+        if (mode == null) {
+            throw new ConfigException(SEALING + " has to be one of required, accept, off");
+        }
+        if (mode != SealingMode.OFF && keys == null) {
+            throw new ConfigException(SEALING_KEYS + " is missing; " + SEALING + "=" + mode.name().toLowerCase(Locale.ROOT) + " needs keys");
+        }
+        if (mode != SealingMode.OFF && !flag(properties)) {
+            throw new ConfigException(SEALING_KEYS + " is there, but " + SHARING + " is not enabled: plain keys are never sealed; enable "
+                + "sharing, or set " + SEALING + "=off");
+        }
+        return mode;
     }
 
     static boolean flag(Map<String, ?> properties) {
@@ -163,7 +201,8 @@ final class Settings {
         Settings that = (Settings) other;
         return enabled == that.enabled && group.equals(that.group) && topics.equals(that.topics)
             && exactlyOnce == that.exactlyOnce && reachesConnectors == that.reachesConnectors
-            && staysInConnectors == that.staysInConnectors;
+            && staysInConnectors == that.staysInConnectors && sealing == that.sealing
+            && Objects.equals(sealingKeys, that.sealingKeys);
     }
 
     @Override

@@ -27,6 +27,8 @@ final class Sharing {
     final GroupKeys keys;
     final Latch latch = new Latch("this worker");
     final ConnectorWatch watch;
+    /** Null when sharing is off. */
+    final SealedTopics sealed;
     private final Map<String, TopicCounters> counters = new LinkedHashMap<>();
     // Not those of another worker of the same group in this JVM.
     private final List<ObjectName> registered = new ArrayList<>();
@@ -36,6 +38,7 @@ final class Sharing {
         this.settings = settings;
         keys = settings.enabled ? new GroupKeys(settings.group) : null;
         watch = new ConnectorWatch(settings);
+        sealed = settings.enabled ? new SealedTopics(settings) : null;
         for (String topic : settings.topics.keySet()) {
             counters.put(topic, new TopicCounters(latch));
         }
@@ -123,6 +126,10 @@ final class Sharing {
         }
         LOG.info("Topic sharing is on (version {}): keys of topics {} get the prefix '{}.', records of other groups are dropped",
             TopicSharingInterceptor.version(), settings.topics.keySet(), settings.group);
+        if (settings.sealing != SealingMode.OFF) {
+            LOG.info("Values are sealed with the first of keys {}; {}", settings.sealingKeys.ids(), settings.sealing == SealingMode.REQUIRED
+                ? "only sealed ones of this group are believed" : "plain ones of this group are believed too");
+        }
         for (Map.Entry<String, TopicCounters> entry : counters.entrySet()) {
             try {
                 ObjectName name = name(entry.getKey());

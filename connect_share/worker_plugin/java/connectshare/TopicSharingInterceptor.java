@@ -2,7 +2,7 @@ package connectshare;
 
 import connectshare.GroupKeys.TopicType;
 import java.io.InputStream;
-import java.nio.charset.StandardCharsets;
+import java.security.GeneralSecurityException;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -33,13 +33,14 @@ public final class TopicSharingInterceptor
         implements ProducerInterceptor<Object, Object>, ConsumerInterceptor<Object, Object> {
     /** Name of this class as worker files have it. */
     static final String NAME = "connectshare.TopicSharingInterceptor";
-    private static final byte[] JSON_NULL = "null".getBytes(StandardCharsets.US_ASCII);
 
     private Sharing sharing;
     // Stays when the client is closed: not even then does a plain key pass.
     private boolean ofWorker;
     private boolean acquired;
     private Latch latch = new Latch("this client");
+    // Null where sharing is off: no topic is known then.
+    private SealedTopics.Reader reader;
 
     /** For Kafka, which makes one instance for each client. */
     public TopicSharingInterceptor() {
@@ -77,6 +78,7 @@ public final class TopicSharingInterceptor
             // What a connector's client does must not stop the worker.
             latch = new Latch("this client of a connector");
         }
+        reader = sharing.sealed == null ? null : sharing.sealed.new Reader();
     }
 
     @Override
@@ -100,11 +102,19 @@ public final class TopicSharingInterceptor
             throw latch.close("a record for topic " + Texts.shown(record.topic()) + " has a key that Connect is not known to write: "
                 + described(type, record.key()) + "; this jar may be older than the worker", null);
         }
-        Object value = record.value() == null && type == TopicType.CONFIG ? JSON_NULL.clone() : record.value();
+        Object value = sealed(type, key, record.value());
         ProducerRecord<Object, Object> sent = new ProducerRecord<>(
             record.topic(), record.partition(), record.timestamp(), key, value, record.headers());
         sharing.counters(record.topic()).rewritten.increment();
         return sent;
+    }
+
+    private Object sealed(TopicType type, Object key, Object value) {
+        try {
+            return sharing.sealed.outgoing(type, key, value);
+        } catch (GeneralSecurityException | IllegalStateException trouble) {
+            throw latch.close("a value could not be sealed", trouble);
+        }
     }
 
     private Object prefixed(TopicType type, Object key) {
@@ -129,12 +139,15 @@ public final class TopicSharingInterceptor
     public ConsumerRecords<Object, Object> onConsume(ConsumerRecords<Object, Object> records) {
         try {
             return incoming(records);
+        } catch (SealedTopics.UnknownKeyAtStart missing) {
+            throw latch.close(missing.getMessage(), null);
         } catch (Throwable unexpected) {
             throw latch.close("records could not be told apart by group", unexpected);
         }
     }
 
-    private ConsumerRecords<Object, Object> incoming(ConsumerRecords<Object, Object> polled) throws ReflectiveOperationException {
+    private ConsumerRecords<Object, Object> incoming(ConsumerRecords<Object, Object> polled)
+            throws GeneralSecurityException, ReflectiveOperationException, SealedTopics.UnknownKeyAtStart {
         // Partitions stay in the order in which they were fetched.
         Map<TopicPartition, List<ConsumerRecord<Object, Object>>> kept = new LinkedHashMap<>();
         boolean changed = false;
@@ -154,23 +167,29 @@ public final class TopicSharingInterceptor
 
     private List<ConsumerRecord<Object, Object>> own(
             TopicType type, List<ConsumerRecord<Object, Object>> records, TopicCounters counters)
-            throws ReflectiveOperationException {
+            throws GeneralSecurityException, ReflectiveOperationException, SealedTopics.UnknownKeyAtStart {
         List<ConsumerRecord<Object, Object>> kept = new ArrayList<>();
         if (latch.closed() || sharing.latch.closed()) {
             (latch.closed() ? latch : sharing.latch).remind();
             return kept;
         }
+        int foreign = 0;
         for (ConsumerRecord<Object, Object> record : records) {
             Object original = original(type, record.key());
-            if (original != null) {
-                kept.add(RecordCopies.withKey(record, original, sharing.keys.prefixLength()));
+            if (original == null) {
+                foreign++;
+                continue;
+            }
+            ConsumerRecord<Object, Object> believed = reader.believed(type, record, original, sharing.keys.prefixLength(), counters);
+            if (believed != null) {
+                kept.add(believed);
                 if (type == TopicType.CONFIG) {
-                    sharing.watch.see(original, record.value());
+                    sharing.watch.see(believed.key(), believed.value());
                 }
             }
         }
         counters.own.add(kept.size());
-        counters.foreign.add(records.size() - kept.size());
+        counters.foreign.add(foreign);
         return kept;
     }
 

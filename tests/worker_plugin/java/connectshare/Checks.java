@@ -12,7 +12,7 @@ import java.util.Random;
 final class Checks {
     private static final Class<?>[] ALL = {
         SendChecks.class, ConsumeChecks.class, SettingsChecks.class, LifeChecks.class, ChainChecks.class,
-        PolicyChecks.class,
+        PolicyChecks.class, SealChecks.class,
     };
     private static long seed;
 

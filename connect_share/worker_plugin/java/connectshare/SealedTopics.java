@@ -1,0 +1,154 @@
+package connectshare;
+
+import connectshare.GroupKeys.TopicType;
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import java.security.GeneralSecurityException;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.common.config.ConfigException;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The sealing of one worker: what all its clients write is sealed, what each of them reads is opened or refused.
+ *
+ * <p>Source of the rules: {@code connect_share/sealing/topic_seals.py} and {@code freshness.py}.
+ */
+final class SealedTopics {
+    static final long LEEWAY_MS = 60_000;
+    private static final Logger LOG = LoggerFactory.getLogger(TopicSharingInterceptor.class);
+    private static final byte[] JSON_NULL = "null".getBytes(StandardCharsets.US_ASCII);
+    private static final String MARKER = "target-state-";
+
+    private final Settings settings;
+    private final Seal seal;
+    // Times of the newest value of each key that was read or sealed here, for the times of the next ones.
+    private final Map<ByteBuffer, Long> latest = new ConcurrentHashMap<>();
+
+    /**
+     * Takes a worker's settings.
+     *
+     * @throws ConfigException this Java cannot seal with its keys
+     */
+    SealedTopics(Settings settings) {
+        this.settings = settings;
+        try {
+            seal = settings.sealing == SealingMode.OFF ? null : new Seal(settings.sealingKeys);
+        } catch (GeneralSecurityException | LinkageError trouble) {
+            throw new ConfigException("this Java cannot seal with " + Settings.SEALING_KEYS + ", AES-256-GCM is missing ("
+                + trouble.getClass().getSimpleName() + "); Java 8u161 or later has it");
+        }
+    }
+
+    /** Returns a value as it goes to a topic: without keys as it is, else sealed, a removal too. */
+    Object outgoing(TopicType type, Object wireKey, Object value) throws GeneralSecurityException {
+        Object written = value == null && type == TopicType.CONFIG ? JSON_NULL.clone() : value;
+        if (seal == null) {
+            return written;
+        }
+        if (written != null && !(written instanceof byte[])) {
+            throw new IllegalStateException("a value is given as " + written.getClass().getName() + ", internal clients write bytes");
+        }
+        byte[] key = bytes(wireKey);
+        long now = System.currentTimeMillis();
+        long writtenMs = latest.merge(named(type, key), now, (known, at) -> Math.max(at, known == Long.MAX_VALUE ? known : known + 1));
+        return seal.seal(type, key, (byte[]) written, writtenMs);
+    }
+
+    private static byte[] bytes(Object key) {
+        return key instanceof String ? ((String) key).getBytes(StandardCharsets.UTF_8) : (byte[]) key;
+    }
+
+    /** The type is of one topic, so type and key say which value it is. */
+    private static ByteBuffer named(TopicType type, byte[] key) {
+        byte[] name = new byte[1 + key.length];
+        name[0] = (byte) type.ordinal();
+        System.arraycopy(key, 0, name, 1, key.length);
+        return ByteBuffer.wrap(name);
+    }
+
+    /**
+     * The reading side of one client. It remembers what it has read itself: another client may begin anew, or see what was aborted.
+     *
+     * <p>Made in the thread in which the client is made. Connect reads a topic to its end for the first time in that thread, and
+     * in another one later.
+     */
+    final class Reader {
+        private final long starter = Thread.currentThread().getId();
+        private final Map<ByteBuffer, Long> newest = new HashMap<>();
+
+        /**
+         * Returns an own record as the store has to see it, null: it is refused.
+         *
+         * @param original its key without the prefix
+         * @throws UnknownKeyAtStart a key is missing: the group would look as if it had no connectors
+         */
+        ConsumerRecord<Object, Object> believed(
+                TopicType type, ConsumerRecord<Object, Object> record, Object original, int shorter, TopicCounters counters)
+                throws GeneralSecurityException, ReflectiveOperationException, UnknownKeyAtStart {
+            boolean sealed = record.value() instanceof byte[] && Seal.isSealed((byte[]) record.value());
+            if (seal == null && sealed) {
+                return refused(record, Refusal.NO_KEYS, counters);
+            }
+            byte[] value = seal == null ? null : value(record.value());
+            if (seal == null || !sealed && settings.sealing == SealingMode.ACCEPT) {
+                return RecordCopies.withKey(record, original, shorter);
+            }
+            if (!sealed) {
+                return refused(record, value == null ? Refusal.TOMBSTONE : Refusal.PLAIN, counters);
+            }
+            byte[] key = bytes(record.key());
+            Seal.Opened opened = seal.open(type, key, value);
+            if (opened.refusal == Refusal.UNKNOWN_KEY && Thread.currentThread().getId() == starter) {
+                throw new UnknownKeyAtStart(place(record) + " is sealed with key " + Seal.keyId(value) + ", but " + Settings.SEALING_KEYS
+                    + " has only " + settings.sealingKeys.ids() + ": put the missing key behind those that are there");
+            }
+            if (opened.refusal != null) {
+                return refused(record, opened.refusal, counters);
+            }
+            ByteBuffer name = named(type, key);
+            latest.merge(name, opened.writtenMs, Math::max);
+            long newestMs = newest.merge(name, opened.writtenMs, Math::max);
+            if (opened.writtenMs < newestMs - LEEWAY_MS) {
+                refused(record, Refusal.REPLAYED, counters);
+                // It moves the position and nothing else: a reader that remembers less believes the record, and moves.
+                Object marker = original instanceof String ? MARKER : bytes(MARKER);
+                return type != TopicType.CONFIG ? null : RecordCopies.with(record, marker, JSON_NULL.clone());
+            }
+            // On the config topic the same removal: what was sealed cannot be cleaned away as a tombstone can.
+            byte[] given = opened.value == null && type == TopicType.CONFIG ? JSON_NULL.clone() : opened.value;
+            return RecordCopies.with(record, original, given);
+        }
+
+        private ConsumerRecord<Object, Object> refused(ConsumerRecord<Object, Object> record, Refusal why, TopicCounters counters) {
+            if (counters.refuses()) {
+                LOG.error("Refused the record at {}: {}", place(record), why.text);
+            }
+            return null;
+        }
+    }
+
+    private static byte[] value(Object value) {
+        if (value == null || value instanceof byte[]) {
+            return (byte[]) value;
+        }
+        throw new IllegalStateException("values of a shared topic are read as " + value.getClass().getName()
+            + "; the worker's internal clients read bytes");
+    }
+
+    private static String place(ConsumerRecord<Object, Object> record) {
+        return record.topic() + "[" + record.partition() + "]@" + record.offset();
+    }
+
+    /** A record is sealed with a key that is not there, and the worker has just begun. */
+    static final class UnknownKeyAtStart extends Exception {
+        private static final long serialVersionUID = 1L;
+
+        UnknownKeyAtStart(String message) {
+            super(message);
+        }
+    }
+}
