@@ -84,7 +84,7 @@ def test_java_answers_as_python(run_java: RunJava, version: str) -> None:
         expected.append(python_ring(text))
         ring, topic_type = rng.choice(RINGS), rng.choice(list(TopicType))
         key, value = rng.randbytes(rng.randrange(40)), rng.choice((None, b"", rng.randbytes(rng.randrange(200))))
-        case = {"keys": ring, "type": topic_type.value, "key": key.hex()}
+        case: dict[str, Any] = {"keys": ring, "type": topic_type.value, "key": key.hex()}
         written_ms = rng.choice((0, 1_790_000_000_000, 2**63 - 1))
         sealed = changed(rng, Cipher(KeyRing.parse(rng.choice(RINGS)), topic_type).seal(key, value, written_ms))
         asked.append({**case, "sealed": sealed.hex()})
