@@ -217,3 +217,60 @@ def test_a_connectors_own_offsets_topic_is_not_sealed(shared: Any) -> None:
     assert key.startswith(b'["c",')
     assert value.startswith(b'{"position":5')
     assert len(opened(shared, KeyRing.parse(key_text(7)))) == 2
+
+
+COMPACT_NOW = {
+    "cleanup.policy": "compact",
+    "segment.ms": "100",
+    "min.cleanable.dirty.ratio": "0.0",
+    "min.compaction.lag.ms": "0",
+    "max.compaction.lag.ms": "100",
+    "file.delete.delay.ms": "100",
+}
+
+
+@pytest.mark.parametrize("attack", ["tombstone", "garbage", "replay"])
+def test_who_was_there_keeps_what_the_cleaner_takes(shared: Any, tmp_path: Path, until: Any, attack: str) -> None:
+    """Who may write can still take away: a reader that begins later misses it, or believes an old value."""
+    shared.create(shared.topics["config"], **COMPACT_NOW)
+    path, key, name = tmp_path / "checkpoint", b"group-a.connector-c", b"connector-c"
+    old = b'{"properties":{"v":"old"}}'
+    values = {
+        "tombstone": None,
+        "garbage": b"garbage",
+        "replay": sealed(Record("", 0, 0, 0, key, old), keys=KeyRing.parse(key_text(7))).value,
+    }
+
+    def only_the_attack_is_left() -> bool:
+        shared.write("config", [(b"group-b.target-state-x", b'{"state":"PAUSED"}')])
+        return not [value for found, value in shared.read("config") if found == key and value != values[attack]]
+
+    with ConnectStorage(worker(shared), checkpoint=path) as storage:
+        for connector in ("c", "d"):
+            put(storage, connector)
+        before = believed(storage)[0]
+        shared.write("config", [(name, values[attack])], group="group-a")
+        until(only_the_attack_is_left, "the cleaner's work", timeout_s=120)
+        after = believed(storage)[0]
+        assert after.connector_config("c") == before.connector_config("c")
+        assert after.offset == before.offset + (attack == "replay")
+        assert storage.config.skipped()[SkipKind.REFUSED] == 1
+    with ConnectStorage(worker(shared), checkpoint=path) as storage:
+        assert storage.startup.from_checkpoint
+        assert believed(storage)[0].connector_config("c") == before.connector_config("c")
+        # The owner writes it again, and that is that.
+        put(storage, "c")
+    late = fresh(shared)[0]
+    assert late.connector_config("c") == before.connector_config("c")
+
+
+def test_what_a_reader_that_begins_late_cannot_know(shared: Any) -> None:
+    """As after the cleaner has taken the newer value: what is sealed is believed, what is not never is."""
+    key = b"group-a.connector-c"
+    old = sealed(Record("", 0, 0, 0, key, b'{"properties":{"v":"old"}}'), keys=KeyRing.parse(key_text(7))).value
+    shared.create(shared.topics["config"], cleanup_policy="compact")
+    shared.write("config", [(key, old), (b"group-a.connector-d", None), (b"group-a.connector-e", b"{}")])
+    state = fresh(shared)[0]
+    assert state.connectors() == {"c"}
+    assert state.connector_config("c") == {"v": "old"}
+    assert state.offset == 1
