@@ -17,8 +17,7 @@ from __future__ import annotations
 import enum
 import os
 import struct
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from connect_share.errors import ConfigError
 from connect_share.records import TopicType
@@ -49,8 +48,7 @@ class Refusal(enum.Enum):
     REPLAYED = "its value is older than the newest one of this key by more than a minute"
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
+class Opened(NamedTuple):
     """What was sealed.
 
     Attributes:
@@ -58,8 +56,12 @@ class Opened:
         written_ms: by the hybrid clock of the writer.
     """
 
-    value: bytes | None = field(repr=False)
+    value: bytes | None
     written_ms: int
+
+    def __repr__(self) -> str:
+        """Show when it was written; the value may be a secret."""
+        return f"<Opened written_ms={self.written_ms}>"
 
 
 def is_sealed(value: bytes) -> bool:

@@ -8,7 +8,6 @@ import time
 from base64 import b64decode, b64encode
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import Any, Final
 
 from connect_share.connect_json import JSON_NULL
@@ -90,12 +89,14 @@ class TopicSeals:
         To be called in log order per partition. Never raises for a record's content.
         """
         key, value = record.key, record.value
+        if self._cipher is None and (value is None or not is_sealed(value)):
+            return record
         if key is None or not key.startswith(self._prefix):
             return record
         if not is_original_key(self._topic_type, key, len(self._prefix)):
             return record
         if value is None or not is_sealed(value):
-            if self._cipher is not None and self._mode is SealingMode.REQUIRED:
+            if self._mode is SealingMode.REQUIRED:
                 self._refuse(record, Refusal.TOMBSTONE if value is None else Refusal.PLAIN)
                 return None
             self._unknown.pop(key, None)
@@ -115,7 +116,7 @@ class TopicSeals:
         if not self._freshness.accept(key, opened.written_ms):
             self._refuse(record, Refusal.REPLAYED)
             return self._in_place_of_replay(record)
-        return replace(record, value=self._believed(opened))
+        return self._with(record, key, self._believed(opened))
 
     def take_all(self, records: Iterable[Record]) -> Iterator[Record]:
         """Yield what the fold has to see of these records."""
@@ -149,7 +150,13 @@ class TopicSeals:
         if self._topic_type is not TopicType.CONFIG:
             return None
         key, value = MARKER
-        return replace(record, key=self._prefix + key, value=value)
+        return self._with(record, self._prefix + key, value)
+
+    @staticmethod
+    def _with(record: Record, key: bytes, value: bytes | None) -> Record:
+        """Return the record with another key and value; ``dataclasses.replace`` takes as long as opening does."""
+        place = (record.topic, record.partition, record.offset, record.timestamp_ms)
+        return Record(*place, key, value, record.headers)
 
     def _refuse(self, record: Record, reason: Refusal) -> None:
         self.refused[reason] += 1
