@@ -11,8 +11,10 @@ from typing import Literal
 from connect_share.errors import ConfigError, InvalidClusterGroupIdError
 from connect_share.keys import ClusterGroupId
 from connect_share.records import TopicType
+from connect_share.sealing import KEYS_PROPERTY, SealingMode
 from connect_share.state import ClusterConfigState
 from connect_share.worker_config import WorkerConfig
+from connect_share.worker_config.worker_config import SEALING_PROPERTY
 from migrator.plan.plan import SourceTopic
 from migrator.transform.rules import PLAIN_KEYS, KeyTransform
 
@@ -128,7 +130,25 @@ def pair(
             )
         )
     _refuse_contradictions(moves, intent)
+    for move in moves:
+        _refuse_sealed(move)
     return moves
+
+
+def _refuse_sealed(move: PlannedMove) -> None:
+    """A sealed value opens under its own key only, and a group that requires seals believes no plain copy."""
+    if move.source.sealing_mode is not SealingMode.OFF:
+        raise ConfigError(
+            f"{move.source_file}: {KEYS_PROPERTY} is set, and the values of a sealed group cannot be moved yet: their copies "
+            "would be refused by the new workers",
+            property_name=KEYS_PROPERTY,
+        )
+    if move.destination.sealing_mode is SealingMode.REQUIRED:
+        raise ConfigError(
+            f"{move.destination_file}: its workers would refuse the copies, which are not sealed: set "
+            f"{SEALING_PROPERTY}=accept for the move",
+            property_name=SEALING_PROPERTY,
+        )
 
 
 def _only(intent: Intent, worker: WorkerConfig, path: Path) -> frozenset[str] | None:

@@ -15,7 +15,9 @@ from connect_share.sealing.cipher import Cipher, Opened, key_id
 from connect_share.state import ConnectorStatus, RestartRequest, SessionKey, SkipKind, State, TargetState, TaskStatus
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig
+from tests.support.console import console
 from tests.support.sealed import key_text, sealed
+from tests.support.topics import COMPACT_NOW
 from tests.support.waiting import await_that
 
 pytestmark = pytest.mark.broker
@@ -23,7 +25,7 @@ pytestmark = pytest.mark.broker
 SHARING = {"connect.management.topic.sharing.support": "enabled"}
 MODE = KEYS_PROPERTY.removesuffix(".keys")
 SECRET = b"hunter2-zebra"
-FILE = {"filename": SECRET.decode()}
+FILE = {"filename": "x.txt"}
 KINDS = {kind.value: kind for kind in TopicType}
 
 
@@ -138,7 +140,7 @@ def attack(shared: Any, connector: bytes, task: bytes) -> None:
     config = [(b"connector-evil", forged), (b"session-key", b'{"key":"!"}'), (b"connector-evil", connector)]
     shared.write("config", [*config, (b"connector-c", None), (b"task-c-0", flipped)], group="group-a")
     shared.write("status", [(b"status-connector-c", None), (b"status-task-c-0", b"{}")], group="group-a")
-    key = b'["c",{"filename":"%s"}]' % SECRET
+    key = b'["c",{"filename":"x.txt"}]'
     shared.write("offset", [(key, b'{"position":0}'), (key, None)], group="group-a")
 
 
@@ -219,20 +221,27 @@ def test_a_connectors_own_offsets_topic_is_not_sealed(shared: Any) -> None:
     assert len(opened(shared, KeyRing.parse(key_text(7)))) == 2
 
 
-COMPACT_NOW = {
-    "cleanup.policy": "compact",
-    "segment.ms": "100",
-    "min.cleanable.dirty.ratio": "0.0",
-    "min.compaction.lag.ms": "0",
-    "max.compaction.lag.ms": "100",
-    "file.delete.delay.ms": "100",
-}
+def test_the_console_shows_names_of_a_sealed_group_and_no_value(
+    shared: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    run = console(capsys)
+    with ConnectStorage(worker(shared)) as storage:
+        put(storage)
+    file = tmp_path / "worker.properties"
+    properties = shared.properties("group-a") | SHARING | {KEYS_PROPERTY: key_text(7)}
+    file.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
+    found = [run("get", what, "-w", file, "--all-groups") for what in ("groups", "connectors", "tasks", "offsets")]
+    assert [ran.code for ran in found] == [0] * 4
+    assert "group-a" in found[0].out
+    shown = "".join(ran.out + ran.err for ran in found) + caplog.text
+    assert SECRET.decode() not in shown
+    assert key_text(7)[2:14] not in shown
 
 
 @pytest.mark.parametrize("attack", ["tombstone", "garbage", "replay"])
-def test_who_was_there_keeps_what_the_cleaner_takes(shared: Any, tmp_path: Path, until: Any, attack: str) -> None:
+def test_who_was_there_keeps_what_the_cleaner_takes(shared: Any, tmp_path: Path, attack: str) -> None:
     """Who may write can still take away: a reader that begins later misses it, or believes an old value."""
-    shared.create(shared.topics["config"], **COMPACT_NOW)
+    shared.create(shared.topics["config"], **COMPACT_NOW | {"delete.retention.ms": "86400000"})
     path, key, name = tmp_path / "checkpoint", b"group-a.connector-c", b"connector-c"
     old = b'{"properties":{"v":"old"}}'
     values = {
@@ -250,7 +259,7 @@ def test_who_was_there_keeps_what_the_cleaner_takes(shared: Any, tmp_path: Path,
             put(storage, connector)
         before = believed(storage)[0]
         shared.write("config", [(name, values[attack])], group="group-a")
-        until(only_the_attack_is_left, "the cleaner's work", timeout_s=120)
+        await_that(only_the_attack_is_left, what="the cleaner's work", timeout_s=120)
         after = believed(storage)[0]
         assert after.connector_config("c") == before.connector_config("c")
         assert after.offset == before.offset + (attack == "replay")
