@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from connect_share.sealing import KEYS_PROPERTY
 from connect_share.sealing.cipher import Cipher, Opened
 from tests.lab.waiting import when_possible
 from tests.lab.worker import LabWorker
-from tests.support.java_groups import EXACTLY_ONCE, JAR, LogLines, SharedTopics, delete, put, write
+from tests.support.java_groups import EXACTLY_ONCE, JAR, LogLines, SharedTopics, await_settled, delete, put, write
 from tests.support.kafka import TestBroker
 from tests.support.sealed import key_text, sealed
 from tests.support.waiting import await_that
@@ -64,7 +65,13 @@ def opened(topics: SharedTopics) -> dict[tuple[TopicType, bytes], bytes | None]:
     return found
 
 
-def position(worker: LabWorker, topics: SharedTopics, config: WorkerConfig, file: Path) -> None:
+def replay(topic: str, group: str) -> tuple[bytes, bytes | None]:
+    """What the group may have sealed years ago."""
+    old = Record(topic, 0, 0, 0, f"{group}.connector-my.conn".encode(), b'{"properties":{"name":"my.conn"}}')
+    return old.key or b"", sealed(old, keys=RING).value
+
+
+def position(topics: SharedTopics, config: WorkerConfig, file: Path) -> None:
     """Wait until the source has read its file, by what is on the topic: REST tells offsets from 3.5 on only."""
 
     def read() -> object:
@@ -91,7 +98,7 @@ def test_a_sealed_group(
     put(worker, "my.conn", secret)
     put(worker, "gone", {**source, "file": str(tmp_path / "other.txt")})
     worker.rest.await_state("my.conn", "RUNNING", tasks=1)
-    position(worker, topics, config, file)
+    position(topics, config, file)
     delete(worker, "gone")
     gone = f"{group}.status-connector-gone".encode()
     await_that(lambda: opened(topics).get((TopicType.STATUS, gone), b""), lambda value: value is None, what="removed")
@@ -113,9 +120,10 @@ def test_a_sealed_group(
     evil = b'{"properties":{"connector.class":"FileStreamSource","name":"evil","topic":"none","file":"/none"}}'
     forged = {"connector-evil": evil, "session-key": b'{"key":"!","algorithm":"x"}', "connector-copy": stolen}
     attack = [(f"{group}.{name}".encode(), value) for name, value in forged.items()]
-    write(topics.settings, topic, [*attack, (f"{group}.connector-my.conn".encode(), None)])
-    await_that(lambda: log.count(REFUSED), lambda found: found == 4, what="refused, all four")
+    write(topics.settings, topic, [*attack, (f"{group}.connector-my.conn".encode(), None), replay(topic, group)])
+    await_that(lambda: log.count(REFUSED), lambda found: found == 5, what="refused, all five")
     assert worker.rest.connectors() == ["my.conn"]
+    assert worker.rest.config("my.conn")["some.password"] == SECRET
     when_possible(lambda: worker.rest.pause("my.conn"))
     worker.rest.await_state("my.conn", "PAUSED")
     before = replay_config(topics.records(topic), group, keys=RING)
@@ -127,7 +135,7 @@ def test_a_sealed_group(
     assert worker.rest.connectors() == ["my.conn"]
     assert worker.rest.config("my.conn")["some.password"] == SECRET
     when_possible(lambda: worker.rest.resume("my.conn"))
-    position(worker, topics, config, file)
+    position(topics, config, file)
     worker.rest.await_state("my.conn", "RUNNING", tasks=1)
     assert len(topics.records(data)) == 5  # nothing is read twice
     assert replay_config(topics.records(topic), group, keys=RING).offset >= before.offset
@@ -169,3 +177,29 @@ def test_a_worker_whose_key_is_missing_stops_at_its_start_and_never_later(
     # With the key it starts.
     rotated = worker_factory(properties(topics, tmp_path, group, key_text(9, 7)), version=version, class_path=JAR)
     assert "my.conn" in rotated.rest.connectors()
+
+
+def test_workers_of_a_sealed_group_agree_whatever_is_written(
+    topics: SharedTopics, worker_factory: Callable[..., LabWorker], tmp_path: Path
+) -> None:
+    """One that begins after the attack has the same position, so nobody joins the group again and again."""
+    group, topic = topics.group("com.acme"), topics.topic(TopicType.CONFIG)
+    lines = properties(topics, tmp_path, group)
+    first, second = (worker_factory(lines, class_path=JAR) for _ in range(2))
+    data, file = topics.create_data_topic("data"), tmp_path / "in.txt"
+    file.touch()
+    put(first, "my.conn", {"connector.class": "FileStreamSource", "file": str(file), "topic": data})
+    first.rest.await_state("my.conn", "RUNNING", tasks=1)
+    evil = b'{"properties":{"connector.class":"FileStreamSource","name":"evil","topic":"none","file":"/none"}}'
+    write(topics.settings, topic, [replay(topic, group), (f"{group}.connector-evil".encode(), evil)])
+    for worker in (first, second):
+        log = LogLines(worker, from_start=True)
+        await_that(partial(log.count, REFUSED), lambda found: found == 2, what="refused, both")
+    when_possible(lambda: second.rest.pause("my.conn"))
+    first.rest.await_state("my.conn", "PAUSED")
+    late = worker_factory(lines, class_path=JAR)
+    _, offset = await_settled([first, second, late])
+    assert offset == replay_config(topics.records(topic), group, keys=RING).offset
+    assert {tuple(each.rest.connectors()) for each in (first, second, late)} == {("my.conn",)}
+    put(late, "other.conn", {"connector.class": "FileStreamSource", "file": str(file), "topic": data})
+    first.rest.await_state("other.conn", "RUNNING", tasks=1)
