@@ -219,6 +219,12 @@ def test_a_connectors_own_offsets_topic_is_not_sealed(shared: Any) -> None:
     assert key.startswith(b'["c",')
     assert value.startswith(b'{"position":5')
     assert len(opened(shared, KeyRing.parse(key_text(7)))) == 2
+    # The worker's own topic is sealed, whoever names it.
+    with ConnectStorage(worker(shared)) as storage:
+        storage.config.put_connector_config("d", {"name": "d", "offsets.storage.topic": shared.topics["offset"]})
+        write_offset(storage, "d", 6)
+        assert storage.offset_reader("d").offset(FILE) == {"position": 6, "x": SECRET.decode()}
+    assert len(opened(shared, KeyRing.parse(key_text(7)))) == 4
 
 
 def test_the_console_shows_names_of_a_sealed_group_and_no_value(

@@ -24,7 +24,8 @@ import org.apache.kafka.common.TopicPartition;
  * {@code interceptor.classes=connectshare.TopicSharingInterceptor}; that reaches the clients of the three internal topics and
  * no others. Keys get {@code <group.id>.} before them on the way out; on the way in, records of other groups are dropped and
  * the prefix is cut off. On the config topic a tombstone goes out as JSON null: the newest record of a group must stay there
- * for ever, else a worker that starts later counts another position than its peers.
+ * for ever, else a worker that starts later counts another position than its peers. With keys in the worker's file values are
+ * sealed on the way out; on the way in they are opened, and what the group has not sealed is dropped.
  *
  * <p>Kafka's clients swallow exceptions of interceptors and let the record through unchanged, so everything that can be wrong
  * is found in {@link #configure}; later, whatever is not expected ends in an {@link Error} and a closed latch.
