@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from connect_share.records import TopicType
@@ -63,7 +63,6 @@ def test_what_is_sealed_is_opened(topic_type: TopicType, key: bytes, value: byte
     assert cipher.open(key, sealed) == Opened(value, written_ms)
 
 
-@settings(deadline=None)
 @given(st.data(), st.binary(max_size=40), values)
 def test_no_change_of_value_key_or_topic_is_opened(data: st.DataObject, key: bytes, value: bytes | None) -> None:
     topic_type = data.draw(topic_types)

@@ -256,7 +256,7 @@ def test_what_java_workers_wrote_is_the_same_sealed(version: str) -> None:
         assert replay(plain, GROUP, keys=KEYS, mode=SealingMode.ACCEPT) == found
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(histories(), st.sampled_from(TopicType), st.data())
 def test_a_sealed_history_is_the_plain_one_whatever_others_write_into_it(
     history: History, topic_type: TopicType, data: st.DataObject
