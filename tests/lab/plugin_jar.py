@@ -1,7 +1,7 @@
-"""Builds the worker's jar from its Java source: the same bytes on every machine.
+"""Builds the worker's jar from its Java source: the same entries on every machine.
 
 The compiler is always the locked batch compiler, never a ``javac`` that happens to be there: two compilers make two jars.
-Entries are sorted, stored and dated alike, because compressors differ too.
+Entries are sorted and dated alike.
 """
 
 from __future__ import annotations
@@ -67,13 +67,20 @@ def build_jar() -> bytes:
 
 def _archive(entries: dict[str, bytes]) -> bytes:
     buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+    # Compressed, which halves it. One zlib always gives the same bytes, two may not, so entries are what is compared.
+    with zipfile.ZipFile(buffer, "w") as archive:
         for name, data in entries.items():
             entry = zipfile.ZipInfo(name, _DATE)
             entry.create_system = 3  # the same on every system
             entry.external_attr = 0o644 << 16
-            archive.writestr(entry, data)
+            archive.writestr(entry, data, zipfile.ZIP_DEFLATED)
     return buffer.getvalue()
+
+
+def _entries(jar: bytes) -> list[tuple[str, bytes]]:
+    """Return names and contents, in their order."""
+    with zipfile.ZipFile(io.BytesIO(jar)) as archive:
+        return [(name, archive.read(name)) for name in archive.namelist()]
 
 
 def main(argv: Sequence[str]) -> int:
@@ -92,7 +99,7 @@ def main(argv: Sequence[str]) -> int:
         beside = path.with_suffix(".new")
         beside.write_bytes(built)
         beside.replace(path)
-    elif not path.exists() or path.read_bytes() != built:
+    elif not path.exists() or _entries(path.read_bytes()) != _entries(built):
         print(f"{path.name} is not what its source gives; {_REMEDY}", file=sys.stderr)
         return 1
     print(f"{path.name}: {len(built)} bytes, sha256 {hashlib.sha256(built).hexdigest()}")

@@ -338,6 +338,7 @@ def a_jar(path: Path, *, number: str | None = VERSION, ours: bool = True) -> Pat
 def test_our_jar_is_known_by_what_is_in_it(tmp_path: Path) -> None:
     assert own_jar().path == jar_path()
     assert own_jar().version == VERSION
+    assert jar_path().stat().st_size < 80_000
     libs = tmp_path / "libs"
     a_jar(libs / "kafka-clients.jar", ours=False)
     (libs / "broken.jar").write_bytes(b"PK\x03\x04 no archive")
