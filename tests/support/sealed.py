@@ -11,7 +11,7 @@ from typing import Any
 
 from connect_share.keys import ClusterGroupId
 from connect_share.records import Record, TopicType
-from connect_share.sealing import KeyRing, SealingMode, TopicSeals
+from connect_share.sealing import KEYS_PROPERTY, KeyRing, SealingMode, TopicSeals
 from connect_share.sealing.cipher import Cipher
 
 VECTORS = Path(__file__).parents[1] / "vectors" / "sealed"
@@ -24,6 +24,16 @@ def key_text(*ids: int) -> str:
 
 
 KEYS = KeyRing.parse(key_text(7))
+
+
+def keys_by_provider(folder: Path, keys: str = key_text(7)) -> dict[str, str]:
+    """The lines of a worker file that get the keys by a config provider."""
+    (folder / "keys.properties").write_text(f"keys={keys}\n")
+    return {
+        "config.providers": "file",
+        "config.providers.file.class": "org.apache.kafka.common.config.provider.FileConfigProvider",
+        KEYS_PROPERTY: f"${{file:{folder}/keys.properties:keys}}",
+    }
 
 
 @dataclass(frozen=True)

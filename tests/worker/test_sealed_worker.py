@@ -15,7 +15,7 @@ from tests.lab.waiting import when_possible
 from tests.lab.worker import LabWorker
 from tests.support.java_groups import EXACTLY_ONCE, JAR, LogLines, SharedTopics, await_settled, delete, put, write
 from tests.support.kafka import TestBroker
-from tests.support.sealed import key_text, sealed
+from tests.support.sealed import key_text, keys_by_provider, sealed
 from tests.support.waiting import await_that
 
 pytestmark = [pytest.mark.broker, pytest.mark.worker]
@@ -39,14 +39,7 @@ def topics(broker: TestBroker, unique: str) -> SharedTopics:
 
 
 def properties(topics: SharedTopics, folder: Path, group: str, keys: str = key_text(7)) -> dict[str, str]:
-    """A worker file that gets its keys by a config provider."""
-    (folder / "keys.properties").write_text(f"keys={keys}\n")
-    return {
-        **topics.properties(group),
-        "config.providers": "file",
-        "config.providers.file.class": "org.apache.kafka.common.config.provider.FileConfigProvider",
-        KEYS_PROPERTY: f"${{file:{folder}/keys.properties:keys}}",
-    }
+    return topics.properties(group) | keys_by_provider(folder, keys)
 
 
 def opened(topics: SharedTopics) -> dict[tuple[TopicType, bytes], bytes | None]:
@@ -114,16 +107,7 @@ def test_a_sealed_group(
         assert storage.offset_reader("my.conn").offset({"filename": str(file)}) == {"position": len(LINE) * 3}
         assert [status.state.name for status in storage.status.get_all("my.conn")] == ["RUNNING"]
 
-    # Somebody who may write to the topics.
     topic = topics.topic(TopicType.CONFIG)
-    stolen = next(each.value for each in topics.records(topic) if each.key == f"{group}.connector-my.conn".encode())
-    evil = b'{"properties":{"connector.class":"FileStreamSource","name":"evil","topic":"none","file":"/none"}}'
-    forged = {"connector-evil": evil, "session-key": b'{"key":"!","algorithm":"x"}', "connector-copy": stolen}
-    attack = [(f"{group}.{name}".encode(), value) for name, value in forged.items()]
-    write(topics.settings, topic, [*attack, (f"{group}.connector-my.conn".encode(), None), replay(topic, group)])
-    await_that(lambda: log.count(REFUSED), lambda found: found == 5, what="refused, all five")
-    assert worker.rest.connectors() == ["my.conn"]
-    assert worker.rest.config("my.conn")["some.password"] == SECRET
     when_possible(lambda: worker.rest.pause("my.conn"))
     worker.rest.await_state("my.conn", "PAUSED")
     before = replay_config(topics.records(topic), group, keys=RING)
