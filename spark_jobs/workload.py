@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Final
 
 from connect_share.keys import ClusterGroupId, prefix_key
@@ -87,7 +88,9 @@ def _padding(chance: random.Random, length: int) -> str:
 
 
 def _config(size: WorkloadSize, group: int, chance: random.Random) -> Iterator[Written]:
+    left = size.share(size.config_records, group)
     if size.prefixed or group == 0:
+        left -= 1
         yield session_key_record(SessionKey(chance.randbytes(32), "HmacSHA256", 1_700_000_000_000))
     # A reconfiguration is a connector config, a task config and a small commit: two of three records carry the bytes.
     length = size.config_bytes * 3 // 2 // max(1, size.config_records) - 260
@@ -103,11 +106,17 @@ def _config(size: WorkloadSize, group: int, chance: random.Random) -> Iterator[W
                 "generation": str(generation),
                 "notes": _padding(chance, length),
             }
-            yield connector_config_record(name, config)
+            written = [
+                connector_config_record(name, config),
+                task_config_record(ConnectorTaskId(name, 0), {**config, "task.class": "FileStreamSinkTask"}),
+                task_commit_record(name, 1),
+            ]
+            target_state = target_state_record(name, TargetState.STARTED)
             if generation == 0:
-                yield target_state_record(name, TargetState.STARTED)
-            yield task_config_record(ConnectorTaskId(name, 0), {**config, "task.class": "FileStreamSinkTask"})
-            yield task_commit_record(name, 1)
+                written.insert(1, target_state)
+            left -= len(written)
+            # Half a reconfiguration at the end would make readers lose the tasks once the one before is compacted away.
+            yield from written if left >= 0 else repeat(target_state)
         generation += 1
 
 

@@ -138,7 +138,7 @@ def measured(
     """Run a program to its end; return its cost and what it printed.
 
     Raises:
-        EmbeddedError: it ended with another code than expected; has the end of its errors.
+        EmbeddedError: it ended with another code than expected; has the end of what it printed.
     """
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
         began_s = time.perf_counter()
@@ -156,7 +156,7 @@ def measured(
         out.seek(0)
         errors.seek(0)
         if process.returncode not in expect:
-            detail = errors.read().decode("utf-8", "replace")[-2_000:]
+            detail = (out.read() + errors.read()).decode("utf-8", "replace")[-4_000:]
             raise EmbeddedError(f"{' '.join(command[:4])} ended with {process.returncode}: {detail}")
         # The kernel's own sum knows the children that were waited for, the looks those that were not.
         cpu_s = max(used.ru_utime + used.ru_stime, seen_s)
