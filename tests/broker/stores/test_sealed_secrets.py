@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import logging
 from base64 import b64decode, b64encode
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from connect_share.embedded.broker import LocalBroker
+from connect_share.embedded.worker import write_properties
 from connect_share.errors import ConfigError
 from connect_share.sealing import KEYS_PROPERTY
 from connect_share.state import SessionKey
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig
-from tests.support.console import Ran, console
+from tests.support.console import console
 from tests.support.migration_site import run as migrate
 from tests.support.sealed import key_text
 from tests.support.sealed_stores import MODE, SECRET, SHARING, believed, fresh, put, worker
@@ -28,6 +28,7 @@ PLAIN = b"hunter2-plain"
 KEYS = [entry.partition(":")[2] for entry in key_text(7, 8).split(",")]
 OF_KEYS = [each.encode() for key in KEYS for each in (key, key.rstrip("="), b64decode(key).hex(), str(b64decode(key)))]
 OF_KEYS += map(b64decode, KEYS)
+WHATS = ("groups", "connectors", "tasks", "offsets", "statuses")
 OF_VALUES = [SECRET, b64encode(SECRET), SECRET.hex().encode()]
 
 
@@ -63,9 +64,16 @@ def test_secrets_of_a_sealed_group_are_nowhere(
         with pytest.raises(ConfigError, match=words) as caught:
             fresh(shared, keys=keys)
         shown += [str(caught.value), repr(caught.value)]
-    shown += [ran.out + ran.err for ran in printed(shared, tmp_path, own, capsys)]
+    files = worker_files(shared, tmp_path, own)
+    shown += printed(files["none"], capsys)
     everything = "".join((*shown, caplog.text)).encode()
-    assert_nowhere(everything, OF_VALUES + OF_KEYS)
+    assert_nowhere(everything, OF_VALUES)
+    # Who has the keys may be shown values, and never a key.
+    planned = ("--source-worker-config", files["own"], "--destination-worker-config", files["accept"])
+    code, out, err = migrate("plan", *planned, "-o", tmp_path / "plan.json")
+    assert code == 0, err
+    everything += "".join((*printed(files["sealed"], capsys), out, err, caplog.text)).encode()
+    assert_nowhere(everything, OF_KEYS)
     assert PLAIN not in everything
 
     remembered = checkpoint.read_bytes()
@@ -84,31 +92,19 @@ def assert_nowhere(data: bytes, secrets: list[bytes]) -> None:
     assert [number for number, secret in enumerate(secrets) if secret in data] == []
 
 
-def printed(shared: Any, folder: Path, own: dict[str, str], capsys: pytest.CaptureFixture[str]) -> Iterator[Ran]:
-    """What the command lines say to somebody with the keys, and without."""
+def worker_files(shared: Any, folder: Path, own: dict[str, str]) -> dict[str, Path]:
     properties = shared.properties("group-a") | SHARING
     sealed = properties | {KEYS_PROPERTY: key_text(7, 8)}
-    forms = {
-        "none": properties,
-        "sealed": sealed,
-        "accept": sealed | {MODE: "accept", "group.id": "group-new"},
-        "own": own,
-    }
-    files = {name: folder / f"{name}.properties" for name in forms}
-    for name, lines in forms.items():
-        files[name].write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
+    accept = sealed | {MODE: "accept", "group.id": "group-new"}
+    forms = {"none": properties, "sealed": sealed, "accept": accept, "own": own}
+    return {name: write_properties(folder / f"{name}.properties", lines) for name, lines in forms.items()}
+
+
+def printed(file: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """What the command line says."""
     run = console(capsys)
-    for name in ("none", "sealed"):
-        for what in ("groups", "connectors", "tasks", "offsets", "statuses"):
-            ran = run("get", what, "-w", files[name], "--all-groups")
-            assert ran.code == 0
-            assert what != "groups" or "group-a" in ran.out
-            yield ran
-        yield run("describe", "connector", "group-a/c", "-w", files[name], "--show-values")
-        yield run("describe", "connector", "c", "-w", files[name], "--show-values")
-        yield run("check", "worker-config", files[name])
-    for source, destination, code in (("sealed", "own", 1), ("own", "accept", 0)):
-        words = ("plan", "--source-worker-config", files[source], "--destination-worker-config", files[destination])
-        found, out, err = migrate(*words, "-o", folder / "plan.json")
-        yield Ran(found, out, err)
-        assert (found == 0) == (code == 0), err
+    found = [run("get", what, "-w", file, "--all-groups") for what in WHATS]
+    assert [ran.code for ran in found] == [0] * len(WHATS)
+    assert "group-a" in found[0].out
+    found += [run("describe", "connector", "c", "-w", file), run("check", "worker-config", file)]
+    return [ran.out + ran.err for ran in found]
