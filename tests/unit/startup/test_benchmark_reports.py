@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.lab.benchmarks.migration_report import migration_report, migration_table, size_report
+from tests.lab.benchmarks.sealing import sealing_report, sealing_table
 from tests.lab.benchmarks.workers import CELLS, workers_report, workers_table
 
 
@@ -26,6 +27,14 @@ def test_workers_are_compared_by_medians() -> None:
     assert "3.0 (2.0-4.0)" in table[1]
     assert "45,000" in table[3]
     assert "8,000" in table[3]
+
+
+def test_sealed_starts_are_compared_with_plain_ones() -> None:
+    report = sealing_report({"kip": {"cold start": {"plain": [0.2, 0.1, 0.4], "sealed": [0.3, 0.1, 0.22]}}})
+    assert report["scenarios"] == {
+        "kip": {"cold start": {"plain_ms": 200.0, "sealed_ms": 220.0, "ratio": 1.1, "measured": 3}}
+    }
+    assert sealing_table(report)[1].split() == ["kip:", "cold", "start", "200.00", "220.00", "1.10"]
 
 
 def runs(*wall_s: float, cpu_s: float = 1.0, copy_s: float | None = None) -> list[dict[str, float]]:
