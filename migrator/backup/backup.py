@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import Final
 
 from connect_share.client import Message, headers_of, to_record
 from connect_share.errors import RecordFileError
-from connect_share.keys import split_key
+from connect_share.keys import ClusterGroupId, own_key, split_key
 from connect_share.record_file import RecordFile, RecordFileWriter
 from connect_share.records import OffsetRange, TopicType
 from connect_share.worker_config import WorkerConfig
@@ -25,7 +25,7 @@ from connect_share.worker_config.client_settings import Isolation
 from migrator.backup.contents import BackedUpTopic, BackupContents, Origin
 from migrator.errors import AlreadyAppliedError
 from migrator.facts.bystanders import KeyOwners
-from migrator.facts.inspection import read_messages
+from migrator.facts.inspection import ExistingTopic, read_messages
 from migrator.facts.manifest import BackupFile, Manifest, backup_path, mirrored_backup_path
 from migrator.facts.migration_run import MigrationRun
 from migrator.facts.readiness import Opened, wanted_of
@@ -198,6 +198,31 @@ def back_up_mirrored(run: MigrationRun, manifest: Manifest, progress: Progress) 
 
     path = mirrored_backup_path(run.plan_path)
     return _write_file(path, _lay_out_sources(run, behind), run.plan.run_id, progress)
+
+
+def back_up_group(
+    path: Path,
+    worker: WorkerConfig,
+    topics: Mapping[TopicType, ExistingTopic],
+    run_id: str,
+    progress: Progress,
+) -> BackupFile:
+    """Write what the group of a worker with topic sharing has on its topics to one file.
+
+    Raises:
+        ConnectShareError: as :func:`back_up`.
+    """
+    layout, group, numbers = _Layout(), ClusterGroupId(worker.group_id), dict[TopicType, int]()
+    for topic_type, topic in topics.items():
+        number = layout.number_of("source", None, worker, topic_type, worker.isolation(topic_type))
+
+        def is_own(key: bytes | None, topic_type: TopicType = topic_type) -> bool:
+            return key is not None and own_key(topic_type, key, group) is not None
+
+        layout.topics[number].add(topic.ranges(), is_own, is_own)
+        numbers[topic_type] = number
+    layout.origins.append(Origin(side="source", group_id=group, plain=False, becomes=group, topics=numbers))
+    return _write_file(path, layout, run_id, progress)
 
 
 def _write_file(path: Path, layout: _Layout, run_id: str, progress: Progress) -> BackupFile:

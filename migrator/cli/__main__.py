@@ -15,6 +15,7 @@ from connect_share.errors import ConnectShareError
 from migrator.cli.apply import apply_command, resume_command
 from migrator.cli.cutover import cutover_command, rollback_command
 from migrator.cli.plan import plan_command
+from migrator.cli.reseal import reseal_command
 from migrator.cli.restore import restore_command
 from migrator.cli.seal import seal_command, unseal_command
 from migrator.cli.survey import survey_command
@@ -33,6 +34,7 @@ _COMMANDS: Final[dict[str, Callable[..., int]]] = {
     "unseal": unseal_command,
     "restore": restore_command,
     "verify": verify_command,
+    "reseal": reseal_command,
 }
 _READ_ONLY: Final = ("survey", "plan", "verify")
 _EXAMPLES: Final = """examples:
@@ -67,6 +69,8 @@ def _after_interruption(arguments: argparse.Namespace) -> str:
         return "nothing was written to Kafka; the same command begins again"
     if arguments.command == "restore":
         return "what was restored so far stays; the same command continues"
+    if arguments.command == "reseal":
+        return "what was written so far stays; the same command completes it"
     command = f"connect-share-migrate {arguments.command} {shlex.quote(str(arguments.plan))}"
     if arguments.command not in ("apply", "resume"):
         return f"what was done so far stays; {command} continues"
@@ -118,6 +122,7 @@ def _parser() -> argparse.ArgumentParser:
     unseal = commands.add_parser("unseal", help="put the target states back at the old side; the copies stay")
     _add_undo(unseal, stays="the copies stay", shown="done")
     _add_restore(commands.add_parser("restore", help="put back what a backup holds, whole or one connector"))
+    _add_reseal(commands.add_parser("reseal", help="seal all values of a stopped group with its first key"))
     return parser
 
 
@@ -256,6 +261,20 @@ def _add_restore(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--from-group", metavar="GROUP", help="restore the records of this group of the backup")
     parser.add_argument("--from-plain", action="store_true", help="restore the records with plain keys")
     _add_yes(parser, dry_run="show what would change, write nothing")
+    _add_output(parser)
+
+
+def _add_reseal(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--worker-config", metavar="FILE", type=Path, required=True, help="worker file of the group, with its keys"
+    )
+    parser.add_argument(
+        "--plain", action="store_true", help="make the values plain instead, to take the keys away afterwards"
+    )
+    parser.add_argument(
+        "--backup", metavar="FILE", type=Path, help="the backup that is written first; default: beside the worker file"
+    )
+    _add_yes(parser, dry_run="show what would be written, write nothing")
     _add_output(parser)
 
 

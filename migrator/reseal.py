@@ -1,0 +1,255 @@
+"""Sealing all values of a stopped group again with the first key of its worker file, or making them plain.
+
+The newest believed value of each key is written once more under the same key and with the same time stamp; nothing is
+removed before its value is there again. So a run that was killed is completed by the next one. A group's config topic is
+written whole, in Connect's own order: what was written before a kill is behind what was not, and the order of task
+configurations and commits means something (:mod:`migrator.transform.canonical`).
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from connect_share.connect_json import JSON_NULL
+from connect_share.errors import ConfigError
+from connect_share.keys import ClusterGroupId, ConfigKey, own_key, parse
+from connect_share.records import Record, TopicType
+from connect_share.sealing import KEYS_PROPERTY, KeyRing, Refusal, SealingMode, TopicSeals
+from connect_share.sealing.cipher import is_sealed, key_id
+from connect_share.worker_config import WorkerConfig
+from connect_share.worker_config.worker_config import SEALING_PROPERTY
+from migrator.backup.backup import back_up_group
+from migrator.copy.checked_writer import write_records
+from migrator.errors import CopyError
+from migrator.facts.inspection import (
+    ExistingTopic,
+    admin_of,
+    read_facts,
+    read_records,
+    require_no_live_workers,
+    require_no_open_transaction,
+    require_topic,
+)
+from migrator.facts.manifest import BackupFile
+from migrator.progress import Progress, Silent, counted
+from migrator.transform.canonical import canonical_config
+from migrator.transform.rules import KeyTransform, is_removal
+
+_ORDERED = frozenset({ConfigKey.TASK, ConfigKey.COMMIT})
+
+
+@dataclass
+class ResealTopic:
+    """The group's keys on one topic, each by its newest record.
+
+    Attributes:
+        facts: the topic as it was read.
+        seals: what opened them, and will seal.
+        sealed: how many are sealed, by id of the key.
+        plain: how many are plain, tombstones among them.
+        refused: how many the group does not believe.
+        believed: the newest value of each key that it does believe, opened, in the order of the topic.
+        outgoing: what is written, not sealed yet.
+    """
+
+    facts: ExistingTopic
+    seals: TopicSeals = field(repr=False)
+    sealed: Counter[int] = field(default_factory=Counter)
+    plain: int = 0
+    refused: int = 0
+    believed: dict[bytes, Record] = field(default_factory=dict, repr=False)
+    outgoing: list[Record] = field(default_factory=list, repr=False)
+
+    def count(self, record: Record, *, is_believed: bool) -> None:
+        """Count a key by its newest record."""
+        if not is_believed:
+            self.refused += 1
+        elif record.value is not None and is_sealed(record.value):
+            self.sealed[key_id(record.value) or 0] += 1
+        else:
+            self.plain += 1
+
+
+@dataclass(frozen=True)
+class Resealed:
+    """What was done: the backup, and the topics as they are now."""
+
+    backup: BackupFile
+    topics: Mapping[TopicType, ResealTopic]
+
+
+@dataclass(frozen=True)
+class Reseal:
+    """One group whose values are to be written again.
+
+    Attributes:
+        worker: of the group.
+        keys: of its worker file.
+        plain: make the values plain.
+    """
+
+    worker: WorkerConfig
+    group: ClusterGroupId
+    keys: KeyRing
+    plain: bool
+
+    @classmethod
+    def of(cls, worker_file: Path, *, plain: bool) -> Reseal:
+        """Read a worker file; needs no broker.
+
+        Raises:
+            ConfigError: the file is wrong, or has no keys, or its workers would not believe plain values.
+        """
+        worker = WorkerConfig.from_file(worker_file)
+        if worker.sealing_keys is None or worker.sealing_mode is SealingMode.OFF:
+            raise ConfigError(
+                f"{worker_file}: {KEYS_PROPERTY} is missing, or {SEALING_PROPERTY}=off: without keys nothing is opened or "
+                "sealed",
+                property_name=KEYS_PROPERTY,
+            )
+        if plain and worker.sealing_mode is not SealingMode.ACCEPT:
+            raise ConfigError(
+                f"{worker_file}: its workers would refuse plain values: set {SEALING_PROPERTY}=accept",
+                property_name=SEALING_PROPERTY,
+            )
+        return cls(worker, ClusterGroupId(worker.group_id), worker.sealing_keys, plain)
+
+    def look(self, progress: Progress | None = None) -> dict[TopicType, ResealTopic]:
+        """Return what there is and what would be written; writes nothing.
+
+        Raises:
+            LiveMembersError: workers of the group are alive.
+            TopicError: a topic is missing, or a transaction is open on it.
+            BrokerError: reading was refused.
+            ConfigError: a value is sealed with a key that is not in the worker file.
+        """
+        progress = progress or Silent()
+        with admin_of(self.worker) as admin:
+            require_no_live_workers(admin, self.worker.group_id, side="sealed")
+            names = {topic_type: self.worker.topic(topic_type) for topic_type in TopicType}
+            found = read_facts(admin, set(names.values()))
+            facts = {
+                topic_type: require_topic(found, name, remedy="the group has no such topic")
+                for topic_type, name in names.items()
+            }
+            for topic in facts.values():
+                require_no_open_transaction(admin, topic)
+        return {topic_type: self._look(topic_type, topic, progress) for topic_type, topic in facts.items()}
+
+    def _look(self, topic_type: TopicType, facts: ExistingTopic, progress: Progress) -> ResealTopic:
+        seals = TopicSeals(topic_type, self.group, self.keys, self.worker.sealing_mode)
+        topic, newest, history = ResealTopic(facts, seals), dict[bytes, Record](), list[Record]()
+        ranges = facts.ranges()
+        progress.phase(f"reading {facts.topic}", sum(part.end - part.start for part in ranges))
+        records = read_records(self.worker, ranges, self.worker.isolation(topic_type), with_headers=True)
+        ends_believed: dict[bytes, bool] = {}
+        for record in counted(records, progress.advance):
+            key = record.key
+            if key is None or own_key(topic_type, key, self.group) is None:
+                continue
+            newest[key], taken = record, seals.take(record)
+            ends_believed[key] = taken is not None and taken.key == key  # else it only moves the position
+            if taken is not None and ends_believed[key]:
+                topic.believed.pop(key, None)
+                topic.believed[key] = taken
+                if topic_type is TopicType.CONFIG:
+                    history.append(taken)
+        seals.end_start()
+        for key, record in newest.items():
+            topic.count(record, is_believed=ends_believed[key])
+        due = {key for key in topic.believed if not (ends_believed[key] and self._is_done(newest[key].value))}
+        if due and topic_type is TopicType.CONFIG:
+            topic.outgoing = self._in_order(history, topic.believed)
+        else:
+            topic.outgoing = [record for key, record in topic.believed.items() if key in due]
+        return topic
+
+    def _is_done(self, value: bytes | None) -> bool:
+        if value is None or not is_sealed(value):
+            return self.plain
+        return not self.plain and key_id(value) == self.keys.sealing_id
+
+    def _in_order(self, history: list[Record], believed: Mapping[bytes, Record]) -> list[Record]:
+        """Return all that the group believes on the config topic, in an order that does not depend on an earlier run.
+
+        Task configurations that no worker uses are removed first, and so are commits without tasks: written again behind
+        their connector they would come into force.
+        """
+        transform = KeyTransform.between(TopicType.CONFIG, self.group, self.group)
+        ordered = canonical_config(transform, history).records
+        used = {record.key for record in ordered}
+        others = [record for key, record in believed.items() if key not in used]
+        return [replace(each, value=JSON_NULL) if self._is_left_over(each) else each for each in others] + ordered
+
+    def _is_left_over(self, record: Record) -> bool:
+        key = parse(TopicType.CONFIG, (record.key or b"")[len(self.group.prefix) :])
+        return key is not None and key.kind in _ORDERED
+
+    def write(self, backup: Path, progress: Progress | None = None) -> Resealed:
+        """Write a backup, then the values; may be repeated.
+
+        Raises:
+            LiveMembersError, TopicError, ConfigError: as :meth:`look`.
+            AlreadyAppliedError: there is a backup of that name.
+            RecordFileError: the backup cannot be written; nothing was written to Kafka then.
+            BrokerError: a record was refused; some of the others were written.
+            CopyError: an acknowledgement is missing, or the topics hold something else in the end.
+        """
+        progress = progress or Silent()
+        topics = self.look(progress)
+        facts = {topic_type: topic.facts for topic_type, topic in topics.items()}
+        run_id = f"reseal-{uuid.uuid4()}"
+        made = back_up_group(backup, self.worker, facts, run_id, progress)
+        progress.phase("writing", sum(len(topic.outgoing) for topic in topics.values()))
+        outgoing = ((0, record) for topic_type, topic in topics.items() for record in self._outgoing(topic_type, topic))
+        write_records([self.worker], counted(outgoing, progress.advance))
+        now = self.look(progress)
+        for topic_type, topic in topics.items():
+            _check(topic_type, topic, now[topic_type])
+        return Resealed(made, now)
+
+    def _outgoing(self, topic_type: TopicType, topic: ResealTopic) -> Iterator[Record]:
+        for record in topic.outgoing:
+            value = record.value
+            if value is None and topic_type is TopicType.CONFIG:
+                value = JSON_NULL  # with sharing, a removal on the config topic is never a tombstone
+            if not self.plain:
+                value = topic.seals.seal(record.key or b"", value)
+            yield replace(record, value=value)
+
+
+def _check(topic_type: TopicType, before: ResealTopic, now: ResealTopic) -> None:
+    """Check that all is written, and that the values are the same.
+
+    Raises:
+        CopyError: they are not.
+    """
+    expected = {key: record.value for key, record in before.believed.items()}
+    expected |= {record.key or b"": record.value for record in before.outgoing}
+    values = {key: record.value for key, record in now.believed.items()}
+    same = all(
+        is_removal(topic_type, values.get(key)) if is_removal(topic_type, value) else values.get(key) == value
+        for key, value in expected.items()
+    )
+    if now.outgoing or not same or not values.keys() <= expected.keys():
+        raise CopyError(
+            f"{before.facts.topic}: the values are not those that were written: somebody else has written meanwhile. Look at "
+            "who it is, and run the command again"
+        )
+
+
+def refused_plain(topics: Mapping[TopicType, ResealTopic]) -> int:
+    """Return how many records were refused only because they are plain."""
+    reasons = (Refusal.PLAIN, Refusal.TOMBSTONE)
+    return sum(topic.seals.refused[reason] for topic in topics.values() for reason in reasons)
+
+
+def default_backup(worker_file: Path) -> Path:
+    """Return the name of a new backup beside a worker file."""
+    made = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    return worker_file.with_name(f"{worker_file.stem}.reseal-{made}.backup.avro")

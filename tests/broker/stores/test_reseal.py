@@ -1,0 +1,153 @@
+"""All values of a stopped group written again: plain, sealed, with another key, and plain again; killed half-way, too."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connect_share.records import TopicType
+from connect_share.sealing import KEYS_PROPERTY
+from connect_share.sealing.cipher import is_sealed, key_id
+from connect_share.state import SessionKey, TargetState
+from connect_share.storage import ConnectStorage
+from connect_share.worker_config import WorkerConfig
+from tests.broker.stores.conftest import SHARING
+from tests.support.connect_member import ConnectMember
+from tests.support.flushes import flush_offsets
+from tests.support.migration_site import run
+from tests.support.sealed import key_text
+
+pytestmark = pytest.mark.broker
+
+SECRET = "hunter2-zebra"
+FILE = {"filename": "x.txt"}
+KILLED = """
+import itertools, os, signal, sys
+from migrator import reseal
+from migrator.cli.__main__ import main
+write = reseal.write_records
+def some(workers, records):
+    write(workers, itertools.islice(records, 4))
+    os.kill(os.getpid(), signal.SIGKILL)
+reseal.write_records = some
+main(sys.argv[1:])
+"""
+
+
+def worker_file(shared: Any, folder: Path, keys: str | None, mode: str = "required") -> Path:
+    lines = shared.properties(shared.unique) | SHARING
+    if keys is not None:
+        lines |= {KEYS_PROPERTY: keys, KEYS_PROPERTY.removesuffix(".keys"): mode}
+    path = folder / "worker.properties"
+    path.write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
+    return path
+
+
+def put(path: Path) -> None:
+    """Write what a group writes, and remove one connector; the configuration is changed after the commit."""
+    with ConnectStorage(WorkerConfig.from_file(path)) as storage:
+        for name in ("c", "gone"):
+            storage.config.put_connector_config(name, {"name": name, "password": SECRET}, TargetState.PAUSED)
+            storage.config.put_task_configs(name, [{"task": name}, {"password": SECRET}])
+            flush_offsets(storage.offset_writer(name), (FILE, {"position": 1}))
+        storage.config.put_connector_config("c", {"name": "c", "password": SECRET * 2}, None)
+        storage.config.put_session_key(SessionKey(SECRET.encode(), "HmacSHA256", 1))
+        storage.config.remove_connector_config("gone")
+        flush_offsets(storage.offset_writer("gone"), (FILE, None))
+
+
+def believed(path: Path) -> Any:
+    with ConnectStorage(WorkerConfig.from_file(path)) as storage:
+        state, offsets = storage.config.snapshot(), storage.offsets.snapshot()
+        configs = {name: dict(state.connector_config(name) or {}) for name in state.connectors()}
+        tasks = {str(task): dict(state.task_config(task) or {}) for name in configs for task in state.tasks(name)}
+        return configs, tasks, state.target_states(), state.session_key, offsets, storage.status.snapshot()
+
+
+def forms(shared: Any) -> set[int | None]:
+    """What the newest values of the group are sealed with; ``None`` is plain."""
+    newest = {(kind, key): value for kind in ("config", "status", "offset") for key, value in shared.read(kind)}
+    own = [value for (_, key), value in newest.items() if key.startswith(shared.unique.encode())]
+    return {key_id(value) if value is not None and is_sealed(value) else None for value in own}
+
+
+def killed(path: Path, *more: str) -> None:
+    command = [sys.executable, "-c", KILLED, "reseal", "--worker-config", str(path), "--yes", *more]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+
+
+def reseal(path: Path, *more: str) -> Any:
+    code, said, errors = run("reseal", "--worker-config", path, "--yes", "--output", "json", *more)
+    assert code == 0, errors
+    assert SECRET not in said + errors
+    return json.loads(said)
+
+
+def test_plain_sealed_rotated_and_plain_again(shared: Any, tmp_path: Path) -> None:
+    plain = worker_file(shared, tmp_path, None)
+    put(plain)
+    before = believed(plain)
+    assert before[0] == {"c": {"name": "c", "password": SECRET * 2}}
+    assert len(before[1]) == 2
+    steps = (
+        (key_text(7), "accept", (), 7),
+        (key_text(8, 7), "required", (), 8),
+        (key_text(8), "accept", ("--plain",), None),
+    )
+    for keys, mode, more, form in steps:
+        path = worker_file(shared, tmp_path, keys, mode)
+        ends = [len(shared.read(kind.value)) for kind in TopicType]
+        code, said, _ = run("reseal", "--worker-config", path, "--dry-run", *more)
+        assert (code, SECRET in said) == (0, False)
+        assert [len(shared.read(kind.value)) for kind in TopicType] == ends
+        killed(path, *more)
+        assert sum(len(shared.read(kind.value)) for kind in TopicType) == sum(ends) + 4
+        assert believed(path) == before
+        told = reseal(path, *more)
+        assert Path(told["backup"]).stat().st_mode & 0o777 == 0o600
+        assert sum(topic["to_write"] for topic in told["after"].values()) == 0
+        assert forms(shared) == {form}
+        ends = [len(shared.read(kind.value)) for kind in TopicType]
+        assert reseal(path, *more)["backup"] is None  # nothing to do
+        assert [len(shared.read(kind.value)) for kind in TopicType] == ends
+        after = worker_file(shared, tmp_path, None if form is None else key_text(form))
+        assert believed(after) == before  # also by a worker without the key of before
+
+
+def test_what_is_refused_is_not_sealed_and_what_it_covers_is_written_again(shared: Any, tmp_path: Path) -> None:
+    path = worker_file(shared, tmp_path, key_text(7))
+    put(path)
+    before = believed(path)
+    shared.write("config", [(b"connector-c", b'{"properties":{}}'), (b"connector-evil", b"{}")], group=shared.unique)
+    told = reseal(path)
+    assert (told["topics"]["config"]["refused"], told["after"]["config"]["refused"]) == (2, 1)
+    assert dict(shared.read("config"))[f"{shared.unique}.connector-evil".encode()] == b"{}"
+    assert believed(path) == before
+    code, said, errors = run("restore", told["backup"], "--destination-worker-config", path, "--yes")
+    assert code == 0, errors
+    assert believed(path) == before
+    assert SECRET not in said
+
+
+def test_live_workers_and_files_that_do_not_fit_are_refused(shared: Any, tmp_path: Path) -> None:
+    for keys, mode, more, says in (
+        (None, "", (), "encryption.keys is missing"),
+        (key_text(7), "off", (), "encryption=off"),
+        (key_text(7), "required", ("--plain",), "would refuse plain values"),
+    ):
+        path = worker_file(shared, tmp_path, keys, mode)
+        code, _, errors = run("reseal", "--worker-config", path, "--yes", *more)
+        assert code == 2
+        assert says in errors
+    put(worker_file(shared, tmp_path, None))
+    path = worker_file(shared, tmp_path, key_text(7), "accept")
+    with ConnectMember(shared.bootstrap_servers, shared.unique):
+        assert "are alive: stop them all" in run("reseal", "--worker-config", path, "--yes")[2]
+    assert forms(shared) == {None}
