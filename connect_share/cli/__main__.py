@@ -16,6 +16,7 @@ from connect_share.cli import (
     create_topics,
     describe_connector,
     get,
+    keys_new,
     worker_jar,
 )
 from connect_share.cli.options import Nouns
@@ -30,6 +31,7 @@ examples:
   connect-share get offsets -w worker.properties --all-groups --output json
   connect-share describe connector orders.sink -w worker.properties --show-values
   connect-share worker-jar --to /opt/kafka/libs
+  connect-share keys new
   connect-share check worker-config worker.properties --libs /opt/kafka/libs
   connect-share create topics -w worker.properties --dry-run
   connect-share check topics -w worker.properties --reassignment new-replicas.json
@@ -52,6 +54,7 @@ _VERBS: Final[dict[str, tuple[str, tuple[Callable[[Nouns], None], ...]]]] = {
     ),
     "create": ("create the topics of a worker", (create_topics.add_to,)),
     "repair": ("plan the repair of topic ids", (add_repair_to,)),
+    "keys": ("make a key of a sealed group", (keys_new.add_to,)),
 }
 
 

@@ -142,7 +142,10 @@ def _two_plain_clusters(config: WorkerConfig, timeout_s: float) -> list[WorkerFi
 
 def _read(config: WorkerConfig, topic_type: TopicType, groups: Sequence[Group], timeout_s: float) -> TopicContents:
     topic_set = TopicSet(
-        {topic_type: config.topic(topic_type)}, config.client_settings(), {topic_type: config.isolation(topic_type)}
+        {topic_type: config.topic(topic_type)},
+        config.client_settings(),
+        {topic_type: config.isolation(topic_type)},
+        worker=config,
     )
     return read_topics(topic_set, [topic_type], groups=groups, timeout_s=timeout_s).topics[topic_type]
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from connect_share.admin import Admin
-from connect_share.console import Group, group_order
+from connect_share.console import Group, group_order, shown_group
 from connect_share.keys import split_key
 from connect_share.log import read_ranges
 from connect_share.records import Record, TopicType
+from connect_share.sealing import TopicSeals
+from connect_share.sealing.cipher import is_sealed
 from connect_share.state import ClusterConfigState, ConfigFold, OffsetFold, OffsetSnapshot, StatusFold, StatusSnapshot
 from connect_share.topic_ranges import CLIENT_ID, topic_ranges
-from connect_share.worker_config import TopicSet
+from connect_share.worker_config import TopicSet, WorkerConfig
 
+_NAMED_GROUPS: Final = 3
 MOST_GROUPS: Final = 10_000
 """A limit: any writer of a topic can invent groups, and each takes some kilobytes here."""
 
@@ -31,6 +34,8 @@ class TopicContents:
 
     Attributes:
         groups: state by group, in the type of the topic; only groups that have a record there.
+        sealed: groups with sealed values there that cannot be opened; their state is empty, for plain records beside
+            sealed ones may be old or forged.
         others: records of groups that were not asked for.
         two_clusters: if plain keys seem to be those of two clusters: that, and what to do.
     """
@@ -38,6 +43,7 @@ class TopicContents:
     topic: str
     groups: dict[Group, Any] = field(default_factory=dict, repr=False)
     records: dict[Group, int] = field(default_factory=dict)
+    sealed: set[Group] = field(default_factory=set)
     others: int = 0
     unrecognized: int = 0
     notes: list[str] = field(default_factory=list)
@@ -98,16 +104,49 @@ def read_topics(
                 client_id=CLIENT_ID,
                 idle_timeout_s=timeout_s,
             )
-            contents.topics[topic_type] = _fold(topic, topic_type, records, groups)
+            contents.topics[topic_type] = _fold(topic, topic_type, records, groups, topic_set.worker)
             contents.topics[topic_type].notes += notes
     return contents
 
 
+@dataclass
+class _GroupFold:
+    """One group's records of a topic, folded as its own workers fold them where their worker file is known."""
+
+    fold: Any = field(repr=False)
+    seals: TopicSeals | None
+    records: int = 0
+    sealed: bool = False
+
+    @classmethod
+    def of(cls, topic_type: TopicType, group: Group, worker: WorkerConfig | None) -> _GroupFold:
+        """Return the empty fold of a group."""
+        seals = None
+        if group is not None and worker is not None and group == worker.cluster_group_id:
+            seals = TopicSeals(topic_type, group, worker.sealing_keys, worker.sealing_mode)
+        return cls(_FOLDS[topic_type](group), seals)
+
+    def take(self, record: Record, group: Group) -> None:
+        """Count the next record, and apply it if it may be believed."""
+        self.records += 1
+        taken: Record | None = record
+        if self.seals is not None:
+            taken = self.seals.take(record)
+        elif group is not None and record.value is not None and is_sealed(record.value):
+            taken, self.sealed = None, True
+        if taken is not None:
+            self.fold.apply(taken)
+
+
 def _fold(
-    topic: str, topic_type: TopicType, records: Iterable[Record], groups: Collection[Group] | None
+    topic: str,
+    topic_type: TopicType,
+    records: Iterable[Record],
+    groups: Collection[Group] | None,
+    worker: WorkerConfig | None = None,
 ) -> TopicContents:
     contents = TopicContents(topic)
-    folds: dict[Group, Any] = {}
+    folds: dict[Group, _GroupFold] = {}
     beyond = 0
     for record in records:
         owner = None if record.key is None else split_key(topic_type, record.key)
@@ -123,18 +162,40 @@ def _fold(
                 contents.others += 1
                 beyond += 1
                 continue
-            folds[group] = _FOLDS[topic_type](group)
-            contents.records[group] = 0
-        folds[group].apply(record)
-        contents.records[group] += 1
+            folds[group] = _GroupFold.of(topic_type, group, worker)
+        folds[group].take(record, group)
     if beyond:
         contents.notes.append(
             f"{topic} has more than {MOST_GROUPS} groups: {beyond} record(s) of the last ones were not checked; "
             "--group shows any of them"
         )
-    contents.groups = {group: fold.snapshot() for group, fold in folds.items()}
-    plain = folds.get(None)
+    contents.records = {group: each.records for group, each in folds.items()}
+    contents.sealed = {group for group, each in folds.items() if each.sealed}
+    contents.groups = {
+        group: (_FOLDS[topic_type](group) if each.sealed else each.fold).snapshot() for group, each in folds.items()
+    }
+    contents.notes += _notes_of_sealed(contents, folds)
+    plain = folds[None].fold if None in folds else None
     if isinstance(plain, StatusFold) and plain.clusters.found is not None:
         contents.two_clusters = plain.clusters.found.warning(topic)
         contents.notes.append(contents.two_clusters)
     return contents
+
+
+def _notes_of_sealed(contents: TopicContents, folds: Mapping[Group, _GroupFold]) -> Iterator[str]:
+    if contents.sealed:
+        named = [shown_group(group) for group in sorted(contents.sealed, key=group_order)]
+        more = f" and {len(named) - _NAMED_GROUPS} more" if len(named) > _NAMED_GROUPS else ""
+        yield (
+            f"{contents.topic} has sealed values of {', '.join(named[:_NAMED_GROUPS])}{more}: nothing there of such a group "
+            "is shown; -w with the worker file of a group shows that group"
+        )
+    for group, each in folds.items():
+        if each.seals is not None and each.seals.refused:
+            reasons = ", ".join(
+                f"{count} {reason.name}" for reason, count in sorted(each.seals.refused.items(), key=str)
+            )
+            yield (
+                f"{contents.topic}: records under keys of {shown_group(group)} were refused ({reasons}); its workers refuse "
+                "them, too"
+            )

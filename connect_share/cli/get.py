@@ -143,12 +143,14 @@ def get_groups(arguments: argparse.Namespace, out: Output) -> int:
         row: _Row = {"group": group, "records": {kind: topic.records.get(group, 0) for kind, topic in topics.items()}}
         if _CONFIG in contents.topics:
             state = contents.config_of(group)
-            row["connectors"] = len(state.connectors())
-            row["tasks"] = sum(len(state.tasks(name)) for name in state.connectors())
-            row["config_position"] = state.offset
+            known = group not in contents.topics[_CONFIG].sealed
+            row["connectors"] = len(state.connectors()) if known else None
+            row["tasks"] = sum(len(state.tasks(name)) for name in state.connectors()) if known else None
+            row["config_position"] = state.offset if known else None
         if _OFFSET in contents.topics:
             offsets = contents.offsets_of(group)
-            row["source_partitions"] = sum(len(offsets.partitions(name)) for name in offsets.connectors())
+            partitions = sum(len(offsets.partitions(name)) for name in offsets.connectors())
+            row["source_partitions"] = None if group in contents.topics[_OFFSET].sealed else partitions
         rows.append(row)
     if out.is_json:
         out.json(

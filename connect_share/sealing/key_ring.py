@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
+import secrets
 from base64 import b64decode, b64encode
 from collections.abc import Iterable
 from typing import Final
@@ -77,6 +78,11 @@ class KeyRing:
 
     def __repr__(self) -> str:
         return f"<KeyRing of {', '.join(map(str, self.ids))}>"
+
+
+def new_key() -> str:
+    """Return a new key as :meth:`KeyRing.parse` reads it: a random id and 32 random bytes."""
+    return f"{1 + secrets.randbelow(_LARGEST_ID)}:{b64encode(secrets.token_bytes(KEY_BYTES)).decode()}"
 
 
 def _parsed(position: int, entry: str) -> tuple[int, bytes]:

@@ -31,6 +31,7 @@ HELP = Path(__file__).parents[2] / "vectors" / "help"
         ("check", "topic-ids"),
         ("repair", "topic-ids"),
         ("worker-jar",),
+        ("keys", "new"),
     ],
 )
 def test_help_is_as_it_was(
@@ -52,7 +53,7 @@ def test_help_lists_only_what_there_is() -> None:
     text = build_parser().format_help()
     assert "not available" not in text
     listed = re.findall(r"^    ([a-z-]+)", text, re.MULTILINE)
-    assert listed == ["get", "describe", "check", "create", "repair", "worker-jar"]
+    assert listed == ["get", "describe", "check", "create", "repair", "keys", "worker-jar"]
 
 
 @pytest.mark.parametrize(
