@@ -69,7 +69,7 @@ class ResealTopic:
         """Count a key by its newest record."""
         if not is_believed:
             self.refused += 1
-        elif record.value is not None and is_sealed(record.value):
+        elif is_sealed(record.value):
             self.sealed[key_id(record.value) or 0] += 1
         else:
             self.plain += 1
@@ -170,7 +170,7 @@ class Reseal:
         return topic
 
     def _is_done(self, value: bytes | None) -> bool:
-        if value is None or not is_sealed(value):
+        if not is_sealed(value):
             return self.plain
         return not self.plain and key_id(value) == self.keys.sealing_id
 

@@ -113,6 +113,7 @@ def read_topics(
 class _GroupFold:
     """One group's records of a topic, folded as its own workers fold them where their worker file is known."""
 
+    group: Group
     fold: Any = field(repr=False)
     seals: TopicSeals | None
     records: int = 0
@@ -124,15 +125,15 @@ class _GroupFold:
         seals = None
         if group is not None and worker is not None and group == worker.cluster_group_id:
             seals = TopicSeals(topic_type, group, worker.sealing_keys, worker.sealing_mode)
-        return cls(_FOLDS[topic_type](group), seals)
+        return cls(group, _FOLDS[topic_type](group), seals)
 
-    def take(self, record: Record, group: Group) -> None:
+    def take(self, record: Record) -> None:
         """Count the next record, and apply it if it may be believed."""
         self.records += 1
         taken: Record | None = record
         if self.seals is not None:
             taken = self.seals.take(record)
-        elif group is not None and record.value is not None and is_sealed(record.value):
+        elif self.group is not None and is_sealed(record.value):
             taken, self.sealed = None, True
         if taken is not None:
             self.fold.apply(taken)
@@ -163,7 +164,7 @@ def _fold(
                 beyond += 1
                 continue
             folds[group] = _GroupFold.of(topic_type, group, worker)
-        folds[group].take(record, group)
+        folds[group].take(record)
     if beyond:
         contents.notes.append(
             f"{topic} has more than {MOST_GROUPS} groups: {beyond} record(s) of the last ones were not checked; "

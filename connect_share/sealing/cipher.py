@@ -17,7 +17,7 @@ from __future__ import annotations
 import enum
 import os
 import struct
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeGuard
 
 from connect_share.errors import ConfigError
 from connect_share.records import TopicType
@@ -64,9 +64,9 @@ class Opened(NamedTuple):
         return f"<Opened written_ms={self.written_ms}>"
 
 
-def is_sealed(value: bytes) -> bool:
+def is_sealed(value: bytes | None) -> TypeGuard[bytes]:
     """Return whether a value claims to be sealed: nothing that Connect writes begins so."""
-    return value[:1] == _VERSION
+    return value is not None and value[:1] == _VERSION
 
 
 def key_id(sealed: bytes) -> int | None:

@@ -7,9 +7,10 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from connect_share.sealing.cipher import LATEST_MS
+
 LEEWAY_MS: Final = 60_000
 """Two workers that write one key without having read each other lose no write if their clocks differ by less."""
-_LATEST_MS: Final = 2**63 - 1
 
 
 def _now_ms() -> int:
@@ -33,7 +34,7 @@ class Freshness:
         """Return when a value that is sealed now was written: later than all of its key that were read, or sealed here."""
         with self._lock:
             known_ms = max(self._newest.get(key, -1), self._sealed.get(key, -1))
-            written_ms = self._sealed[key] = min(max(self._now_ms(), known_ms + 1), _LATEST_MS)
+            written_ms = self._sealed[key] = min(max(self._now_ms(), known_ms + 1), LATEST_MS)
             return written_ms
 
     def accept(self, key: bytes, written_ms: int) -> bool:

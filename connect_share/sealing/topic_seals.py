@@ -89,13 +89,13 @@ class TopicSeals:
         To be called in log order per partition. Never raises for a record's content.
         """
         key, value = record.key, record.value
-        if self._cipher is None and (value is None or not is_sealed(value)):
+        if self._cipher is None and not is_sealed(value):
             return record
         if key is None or not key.startswith(self._prefix):
             return record
         if not is_original_key(self._topic_type, key, len(self._prefix)):
             return record
-        if value is None or not is_sealed(value):
+        if not is_sealed(value):
             if self._mode is SealingMode.REQUIRED:
                 self._refuse(record, Refusal.TOMBSTONE if value is None else Refusal.PLAIN)
                 return None

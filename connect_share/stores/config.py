@@ -277,8 +277,7 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
         if self._leader is None:
             return self._send_all(what, records, budget)
         _ = self._log  # a stopped or not started store says so itself
-        keys = [self._wire_key(key) for key, _ in records]
-        pairs = [(key, self._sealed(key, value)) for key, (_, value) in zip(keys, records, strict=True)]
+        pairs = [(wire_key := self._wire_key(key), self._sealed(wire_key, value)) for key, value in records]
         return _last(self._leader.write(pairs, timeout_s=budget.remaining_s()))
 
     def _send_all(self, what: str, records: Sequence[_Write], budget: _Budget) -> RecordMetadata:
