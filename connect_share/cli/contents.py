@@ -124,7 +124,7 @@ class _GroupFold:
         """Return the empty fold of a group."""
         seals = None
         if group is not None and worker is not None and group == worker.cluster_group_id:
-            seals = TopicSeals(topic_type, group, worker.sealing_keys, worker.sealing_mode)
+            seals = worker.seals(topic_type)
         return cls(group, _FOLDS[topic_type](group), seals)
 
     def take(self, record: Record) -> None:

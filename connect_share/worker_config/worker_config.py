@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 from connect_share.errors import ConfigError, InvalidClusterGroupIdError
 from connect_share.keys import ClusterGroupId
 from connect_share.records import TopicType
-from connect_share.sealing import KEYS_PROPERTY, KeyRing, SealingMode
+from connect_share.sealing import KEYS_PROPERTY, KeyRing, SealingMode, TopicSeals
 from connect_share.worker_config import client_translation
 from connect_share.worker_config.client_settings import ClientSettings, Isolation, refusal
 from connect_share.worker_config.config_providers import has_reference, resolve_variables
@@ -234,6 +234,15 @@ class WorkerConfig(BaseModel):
     def cluster_group_id(self) -> ClusterGroupId | None:
         """Prefix of this cluster's keys, ``None`` while sharing is disabled (plain keys)."""
         return ClusterGroupId(self.group_id) if self.sharing_enabled else None
+
+    def seals(self, topic_type: TopicType) -> TopicSeals | None:
+        """Return a new step that opens, refuses and seals the group's records of one topic; ``None`` for plain keys.
+
+        Raises:
+            ConfigError: there are keys, and the library ``cryptography`` is not installed.
+        """
+        group = self.cluster_group_id
+        return None if group is None else TopicSeals(topic_type, group, self.sealing_keys, self.sealing_mode)
 
     @property
     def transactional_id(self) -> str:
