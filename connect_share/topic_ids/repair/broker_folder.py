@@ -1,7 +1,7 @@
 """An open directory of a stopped broker: its files are opened relative to it, never through a link.
 
-The broker's user can put anything there at any time, and a repair may run as root: neither a link nor a file of somebody
-else may decide what is read, written or given to another owner.
+The broker's user can put anything there at any time, and a repair may run as root: neither a link nor a file of another
+user may decide what is read, written or given to another owner.
 """
 
 from __future__ import annotations

@@ -348,7 +348,7 @@ def _write_znode_step(one: _TopicDecision) -> RepairStep:
     unchanged = "the znode is as it was read" if version is None else f"the znode still has version {version}"
     before = [
         BACKED_UP,
-        f"{unchanged}: the write names the version; if it is refused, somebody wrote meanwhile: check again",
+        f"{unchanged}: the write names the version; if it is refused, another client wrote meanwhile: check again",
         f"no other topic has {topic_id}",
     ]
     if one.early:

@@ -139,14 +139,14 @@ class ZnodeChange(BackupPart):
 
     def _changed(self) -> TopicIdRepairError:
         return TopicIdRepairError(
-            f"{self.path} was written by somebody else since the backup was made: nothing was written now; "
+            f"{self.path} was written by another client since the backup was made: nothing was written now; "
             "scan again, and plan anew with another --backup"
         )
 
     def _write(self, session: ZooKeeper, data: bytes, version: int) -> None:
         if not session.set(self.path, data, version):
             raise TopicIdRepairError(
-                f"{self.path} was written by somebody else in this moment: it is left as it is, what was written before "
+                f"{self.path} was written by another client in this moment: it is left as it is, what was written before "
                 "stays, and the controller was not changed; undo with --undo and the backup, or scan again and plan anew "
                 "with another --backup"
             )

@@ -33,8 +33,8 @@ from connect_share.state import (
     TopicStatus,
 )
 from connect_share.storage import ConnectStorage
+from connect_share.stores import config as config_stores
 from connect_share.stores.alter_offsets import alter_offsets
-from connect_share.stores.config import WRITE_BUDGET_S
 from connect_share.worker_config import WorkerConfig
 from tests.broker.stores.conftest import SHARING, properties_of
 from tests.support.flushes import flush_offsets
@@ -138,7 +138,7 @@ def test_everything_put_while_the_broker_is_away_arrives(
 ) -> None:
     """The storage as it is by default, that is with the look for live Java workers; all operations at once."""
     group = f"away-{away_s:g}"
-    survives_budget = away_s < WRITE_BUDGET_S / 2
+    survives_budget = away_s < config_stores.WRITE_BUDGET_S / 2
     with (
         caplog.at_level(logging.WARNING),
         ThreadPoolExecutor(16) as threads,
@@ -154,7 +154,7 @@ def test_everything_put_while_the_broker_is_away_arrives(
         await_that(lambda: statuses.puts, lambda count: count > 2, what="put")
         mortal.kill()
         try:
-            config, budget = storage.config, WRITE_BUDGET_S
+            config, budget = storage.config, config_stores.WRITE_BUDGET_S
             clocked.begin("configuration", budget, lambda: config.put_connector_config("during", {"n": "1"}))
             clocked.begin("removal", budget, lambda: config.remove_connector_config("removed"))
             clocked.begin("tasks", budget, lambda: config.put_task_configs("before", [{"n": "0"}, {"n": "1"}]))
@@ -253,13 +253,14 @@ PHASES = {
 def operation(name: str, storage: ConnectStorage) -> tuple[Any, float, Callable[[], Any]]:
     """Give the store it is done with, its deadline and how it is done."""
     config, status, offsets = storage.config, storage.status, storage.offsets
+    budget = config_stores.WRITE_BUDGET_S
     failed = ConnectorStatus("c", State.FAILED, "w:1", 1)
     done: dict[str, tuple[Any, float, Callable[[], Any]]] = {
-        "configuration": (config, WRITE_BUDGET_S, lambda: config.put_connector_config("new", {}, TargetState.STOPPED)),
-        "removal": (config, WRITE_BUDGET_S, lambda: config.remove_connector_config("c")),
-        "tasks": (config, WRITE_BUDGET_S, lambda: config.put_task_configs("c", [{}, {}])),
-        "session key": (config, WRITE_BUDGET_S, lambda: config.put_session_key(SessionKey(b"k", "HmacSHA256", 1))),
-        "state": (config, WRITE_BUDGET_S, lambda: config.put_target_state("c", TargetState.PAUSED)),
+        "configuration": (config, budget, lambda: config.put_connector_config("new", {}, TargetState.STOPPED)),
+        "removal": (config, budget, lambda: config.remove_connector_config("c")),
+        "tasks": (config, budget, lambda: config.put_task_configs("c", [{}, {}])),
+        "session key": (config, budget, lambda: config.put_session_key(SessionKey(b"k", "HmacSHA256", 1))),
+        "state": (config, budget, lambda: config.put_target_state("c", TargetState.PAUSED)),
         "status": (status, 0.0, lambda: status.put(failed)),
         "topic": (status, 0.0, lambda: status.put(TopicStatus("t", "c", 0, 1))),
         "refresh": (status, 120.0, lambda: status.refresh(120)),
@@ -333,8 +334,7 @@ def test_the_broker_is_killed_in_each_phase_of_each_operation(
 ) -> None:
     """Nothing acknowledged or queued is lost, and no call outlives its deadline."""
     # On a busy machine a broker may take longer to come back than the deadline of a write, 30 s.
-    monkeypatch.setattr("connect_share.stores.config.WRITE_BUDGET_S", 120.0)
-    monkeypatch.setitem(globals(), "WRITE_BUDGET_S", 120.0)
+    monkeypatch.setattr(config_stores, "WRITE_BUDGET_S", 120.0)
     with ExitStack() as stack:
         threads = stack.enter_context(ThreadPoolExecutor(50))
         clocked = Clocked(threads)

@@ -212,7 +212,7 @@ def test_nothing_is_written_that_was_not_planned(
         patch.setattr(ZooKeeper, "set", overtaken)
         assert main(repair) == 1
     output = capsys.readouterr().err
-    assert "/brokers/topics/orders was written by somebody else in this moment" in output
+    assert "/brokers/topics/orders was written by another client in this moment" in output
     assert "stopped after 1 step" in output
     changed = {topic for topic, text in site.texts().items() if text != before[topic]}
     assert (changed, site.controller()) == ({"events"}, controller)
