@@ -217,7 +217,7 @@ def test_nothing_is_written_that_was_not_planned(
     changed = {topic for topic, text in site.texts().items() if text != before[topic]}
     assert (changed, site.controller()) == ({"events"}, controller)
     assert main(repair) == 1
-    assert "was written by somebody else since the backup was made" in capsys.readouterr().err
+    assert "was written by another client since the backup was made" in capsys.readouterr().err
     assert main(["repair", "topic-ids", "--undo", str(site.folder / "backup"), "--zookeeper", site.hosts, "--yes"]) == 0
     assert site.texts() == before
 
