@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from connect_share.errors import ConfigError
 from connect_share.worker_config.client_settings import refusal
+from connect_share.worker_config.command_provider import COMMAND_PROVIDER_CLASS, from_command
 from connect_share.worker_config.properties import load_properties
 
 _PACKAGE: Final = "org.apache.kafka.common.config.provider."
@@ -96,6 +97,7 @@ _PROVIDERS: Final[Mapping[str, _Lookup]] = {
     _PACKAGE + "FileConfigProvider": _from_file,
     _PACKAGE + "DirectoryConfigProvider": _from_directory,
     _PACKAGE + "EnvVarConfigProvider": _from_environment,
+    COMMAND_PROVIDER_CLASS: from_command,
 }
 
 
@@ -119,7 +121,7 @@ def resolve_variables(properties: Mapping[str, str]) -> dict[str, str]:
             raise refusal(
                 property_name,
                 f": config provider {provider!r} is of class {classes[provider] or '(none)'!r}, which "
-                f"cannot be run here; use the file, directory or environment provider",
+                f"cannot be run here; use the file, directory, environment or command provider",
             )
         prefix = f"config.providers.{provider}.param."
         parameters = {name.removeprefix(prefix): text for name, text in properties.items() if name.startswith(prefix)}

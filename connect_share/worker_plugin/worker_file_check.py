@@ -16,6 +16,7 @@ from connect_share.errors import ConfigError, InvalidClusterGroupIdError
 from connect_share.records import TopicType
 from connect_share.sealing import KEYS_PROPERTY
 from connect_share.worker_config import SHARING_PROPERTY, TOPIC_PROPERTIES, WorkerConfig
+from connect_share.worker_config.command_provider import COMMAND_PROVIDER_CLASS
 from connect_share.worker_config.config_providers import has_reference, is_reference, resolve_variables
 from connect_share.worker_config.override_policy import POLICY_CLASS, POLICY_PROPERTY, OverridePolicy
 from connect_share.worker_plugin import INTERCEPTOR_CLASS
@@ -142,6 +143,7 @@ def check_properties(properties: Mapping[str, str]) -> CheckedFile:
     ]
     found += _worker_only_lines(given)
     found += _keys_in_the_file(properties)
+    found += _providers_of_python(properties)
     if exactly_once == "enabled" and not refuses_overrides(given):
         found.append(
             WorkerFinding(
@@ -282,6 +284,18 @@ def _keys_in_the_file(raw: Mapping[str, str]) -> Iterable[WorkerFinding]:
             f"{KEYS_PROPERTY} has the keys themselves: who reads the worker file reads and forges the group's records; keep "
             "them where only the worker reads, and refer to them by a config provider: ${file:/etc/connect/keys:keys}",
         )
+
+
+def _providers_of_python(raw: Mapping[str, str]) -> Iterable[WorkerFinding]:
+    for provider in class_names(raw.get("config.providers", "")):
+        name = f"config.providers.{provider}.class"
+        if raw.get(name, "").strip() == COMMAND_PROVIDER_CLASS:
+            yield WorkerFinding(
+                Severity.ERROR,
+                name,
+                f"{name} is a config provider of the Python stores and tools: a Java worker does not know it, and does not "
+                "start; give Java workers a provider of their own for this",
+            )
 
 
 def lines_to_add(findings: Sequence[WorkerFinding]) -> tuple[str, ...]:
