@@ -138,7 +138,6 @@ def test_everything_put_while_the_broker_is_away_arrives(
 ) -> None:
     """The storage as it is by default, that is with the look for live Java workers; all operations at once."""
     group = f"away-{away_s:g}"
-    survives_budget = away_s < config_stores.WRITE_BUDGET_S / 2
     with (
         caplog.at_level(logging.WARNING),
         ThreadPoolExecutor(16) as threads,
@@ -153,6 +152,7 @@ def test_everything_put_while_the_broker_is_away_arrives(
         putting = threads.submit(statuses.put_until_over)
         await_that(lambda: statuses.puts, lambda count: count > 2, what="put")
         mortal.kill()
+        killed_s = time.monotonic()
         try:
             config, budget = storage.config, config_stores.WRITE_BUDGET_S
             clocked.begin("configuration", budget, lambda: config.put_connector_config("during", {"n": "1"}))
@@ -169,6 +169,7 @@ def test_everything_put_while_the_broker_is_away_arrives(
             time.sleep(away_s)
         finally:
             mortal.start()
+            survives_budget = time.monotonic() - killed_s < budget / 2  # a busy machine brings a broker back late
         failed = clocked.await_all()
         statuses.end()
         putting.result(30)
@@ -179,7 +180,7 @@ def test_everything_put_while_the_broker_is_away_arrives(
         assert all(isinstance(failed.pop(name), ReadToEndTimeoutError) for name in short)
         if not survives_budget:
             for name in ("configuration", "removal", "tasks", "state", "privileged"):
-                assert isinstance(failed.pop(name), WriteError)
+                assert isinstance(failed.pop(name, None), WriteError if away_s > budget else WriteError | None)
         assert failed == {}
         assert statuses.slowest_s < LATE_S
         believed: Any = await_that(
