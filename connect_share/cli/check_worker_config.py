@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from connect_share.cli.contents import TopicContents, read_topics
 from connect_share.cli.options import Nouns
@@ -20,6 +21,7 @@ from connect_share.worker_config import TOPIC_PROPERTIES, TopicSet, WorkerConfig
 from connect_share.worker_plugin.connector_check import check_connectors
 from connect_share.worker_plugin.jar_check import PLUGIN_PATH, JarSearch, check_jars
 from connect_share.worker_plugin.jar_file import class_path_files, find_jars, folder_jars, own_jar, plugin_path_jars
+from connect_share.worker_plugin.sealing_check import check_sealing, compare_files
 from connect_share.worker_plugin.worker_file_check import (
     CheckedFile,
     Severity,
@@ -31,15 +33,49 @@ from connect_share.worker_plugin.worker_file_check import (
 _TIMEOUT_S: Final = 5.0
 
 
+@dataclass(frozen=True)
+class _Result:
+    """What was found in one file; ``connectors`` is ``None`` if they were not read."""
+
+    file: Path
+    findings: Sequence[WorkerFinding]
+    checked: CheckedFile | None = None
+    connectors: int | None = None
+    search: JarSearch | None = None
+
+    @property
+    def ok(self) -> bool:
+        return not any(finding.severity is Severity.ERROR for finding in self.findings)
+
+    def members(self) -> dict[str, Any]:
+        """Return the result for JSON."""
+        checked, search = self.checked, self.search
+        config = None if checked is None else checked.config
+        return {
+            "file": str(self.file),
+            "ok": self.ok,
+            "sharing_enabled": checked is not None and checked.sharing_enabled,
+            "exactly_once": None if config is None else config.exactly_once_source_support,
+            "findings": [finding.to_dict() for finding in self.findings],
+            "add": list(lines_to_add(self.findings)),
+            "jars": [
+                {"path": str(jar.path), "sha256": jar.sha256, "version": jar.version}
+                for jar in (search.class_path if search is not None else ())
+            ],
+            "connectors_checked": self.connectors is not None,
+            "connectors": self.connectors,
+        }
+
+
 def add_to(nouns: Nouns) -> None:
     """Add ``check worker-config``."""
     parser = nouns.add_parser(
         "worker-config",
         help="is a Java worker's file right for topic sharing?",
-        description="Check a Java worker's file for topic sharing, and say what to add. "
-        "Reads only; exit code 1 if something is wrong, warnings allowed.",
+        description="Check a Java worker's file for topic sharing, and say what to add. Several files of one group are "
+        "compared with each other, too. Reads only; exit code 1 if something is wrong, warnings allowed.",
     )
-    parser.add_argument("file", metavar="FILE", type=Path, help="properties file of a Java worker")
+    parser.add_argument("files", metavar="FILE", type=Path, nargs="+", help="properties file of a Java worker")
     parser.add_argument(
         "--libs",
         metavar="DIR",
@@ -55,18 +91,41 @@ def add_to(nouns: Nouns) -> None:
 
 
 def check_worker_config(arguments: argparse.Namespace, out: Output) -> int:
-    """Check a worker file; 1 if a finding is an error."""
+    """Check worker files; 1 if a finding is an error."""
     for folder in arguments.libs:
         if not folder.is_dir():
             raise UsageError(f"--libs: {folder} is not a folder")
-    properties = _properties(arguments.file)
+    files = list(dict.fromkeys(arguments.files))
+    results = [_check(file, arguments, out) for file in files]
+    compared = _ordered(compare_files([(each.file, each.checked) for each in results if each.checked is not None]))
+    ok = all(each.ok for each in results) and not any(finding.severity is Severity.ERROR for finding in compared)
+    if out.is_json and len(results) == 1:
+        out.json(results[0].members())
+    elif out.is_json:
+        members = [result.members() for result in results]
+        out.json({"files": members, "findings": [finding.to_dict() for finding in compared], "ok": ok})
+    else:
+        for result in results:
+            _show(result, out)
+        out.lines(*(f"{finding.severity.value}: {finding.message}" for finding in compared))
+    return 0 if ok else 1
+
+
+def _check(file: Path, arguments: argparse.Namespace, out: Output) -> _Result:
+    properties = _properties(file)
     if isinstance(properties, WorkerFinding):
-        return _report(arguments, out, [properties])
+        return _Result(file, [properties])
     checked = check_properties(properties)
     search = _search(arguments.libs, os.environ, properties.get(PLUGIN_PATH, ""))
     of_connectors, connectors = _connectors(arguments, checked, out)
-    findings = [*checked.findings, *check_jars(search, own_jar()), *of_connectors]
-    return _report(arguments, out, findings, checked, connectors=connectors, search=search)
+    sealing = check_sealing(file, properties, checked.config)
+    findings = _ordered([*checked.findings, *sealing, *check_jars(search, own_jar()), *of_connectors])
+    return _Result(file, findings, checked, connectors, search)
+
+
+def _ordered(findings: Iterable[WorkerFinding]) -> list[WorkerFinding]:
+    severities = list(Severity)
+    return sorted(findings, key=lambda finding: severities.index(finding.severity))
 
 
 def _properties(path: Path) -> dict[str, str] | WorkerFinding:
@@ -150,50 +209,18 @@ def _read(config: WorkerConfig, topic_type: TopicType, groups: Sequence[Group], 
     return read_topics(topic_set, [topic_type], groups=groups, timeout_s=timeout_s).topics[topic_type]
 
 
-def _report(
-    arguments: argparse.Namespace,
-    out: Output,
-    findings: Sequence[WorkerFinding],
-    checked: CheckedFile | None = None,
-    *,
-    connectors: int | None = None,
-    search: JarSearch | None = None,
-) -> int:
-    severities = list(Severity)
-    ordered = sorted(findings, key=lambda finding: severities.index(finding.severity))
-    lines = lines_to_add(ordered)
-    counts = Counter(finding.severity for finding in ordered)
-    code = 1 if counts[Severity.ERROR] else 0
-    if out.is_json:
-        config = None if checked is None else checked.config
-        out.json(
-            {
-                "file": str(arguments.file),
-                "ok": code == 0,
-                "sharing_enabled": checked is not None and checked.sharing_enabled,
-                "exactly_once": None if config is None else config.exactly_once_source_support,
-                "findings": [finding.to_dict() for finding in ordered],
-                "add": list(lines),
-                "jars": [
-                    {"path": str(jar.path), "sha256": jar.sha256, "version": jar.version}
-                    for jar in (search.class_path if search is not None else ())
-                ],
-                "connectors_checked": connectors is not None,
-                "connectors": connectors,
-            }
-        )
-        return code
-    for finding in ordered:
+def _show(result: _Result, out: Output) -> None:
+    for finding in result.findings:
         more = f"; add {' and '.join(finding.add)}" if finding.add else ""
         out.lines(f"{finding.severity.value}: {finding.message}{more}")
+    lines = lines_to_add(result.findings)
     if lines:
-        title = f"add to {arguments.file} (at its end: of several lines for one name the last one counts):"
+        title = f"add to {result.file} (at its end: of several lines for one name the last one counts):"
         out.lines("", title, *lines, "")
-    verdict = f"{arguments.file}: {'wrong' if code else 'right'} for topic sharing"
+    verdict = f"{result.file}: {'right' if result.ok else 'wrong'} for topic sharing"
+    counts = Counter(finding.severity for finding in result.findings)
     if counts:
-        shown = (plural(number, severity.value) for severity, number in counts.items())
-        verdict += f" ({', '.join(shown)})"
-    if connectors is not None:
-        verdict += f"; {plural(connectors, 'connector')} checked"
+        verdict += f" ({', '.join(plural(number, severity.value) for severity, number in counts.items())})"
+    if result.connectors is not None:
+        verdict += f"; {plural(result.connectors, 'connector')} checked"
     out.lines(verdict)
-    return code

@@ -142,7 +142,6 @@ def check_properties(properties: Mapping[str, str]) -> CheckedFile:
         finding for finding in _interceptors(properties, given, exactly_once) if finding.property_name not in reported
     ]
     found += _worker_only_lines(given)
-    found += _keys_in_the_file(properties)
     found += _providers_of_python(properties)
     if exactly_once == "enabled" and not refuses_overrides(given):
         found.append(
@@ -273,17 +272,6 @@ def _worker_only_lines(given: Mapping[str, str]) -> Iterable[WorkerFinding]:
                         f"{kind}.{name} makes the interceptor treat the clients of connectors as the worker's own; "
                         f"remove this line",
                     )
-
-
-def _keys_in_the_file(raw: Mapping[str, str]) -> Iterable[WorkerFinding]:
-    value = raw.get(KEYS_PROPERTY, "").strip()
-    if value and not has_reference(value):
-        yield WorkerFinding(
-            Severity.WARNING,
-            KEYS_PROPERTY,
-            f"{KEYS_PROPERTY} has the keys themselves: who reads the worker file reads and forges the group's records; keep "
-            "them where only the worker reads, and refer to them by a config provider: ${file:/etc/connect/keys:keys}",
-        )
 
 
 def _providers_of_python(raw: Mapping[str, str]) -> Iterable[WorkerFinding]:

@@ -105,12 +105,6 @@ def test_keys_are_secret(tmp_path: Path) -> None:
 RIGHT = {**WORKER, "interceptor.classes": INTERCEPTOR_CLASS}
 
 
-def test_check_warns_of_keys_in_the_file_and_shows_none() -> None:
-    found = check_properties({**RIGHT, KEYS_PROPERTY: TEXT}).findings
-    assert [(one.severity, one.property_name) for one in found] == [(Severity.WARNING, KEYS_PROPERTY)]
-    assert MATERIAL not in str(found)
-
-
 def test_check_of_keys_that_only_the_worker_can_reach() -> None:
     vault = {"config.providers": "vault", "config.providers.vault.class": "com.acme.Vault"}
     for mode in ({}, {MODE: "required"}, {MODE: "accept"}):
