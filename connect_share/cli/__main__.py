@@ -15,6 +15,7 @@ from connect_share.cli import (
     check_worker_config,
     create_topics,
     describe_connector,
+    describe_group,
     get,
     keys_new,
     worker_jar,
@@ -29,6 +30,7 @@ examples:
       --offset-storage-topic connect-offsets --status-storage-topic connect-status
   connect-share get connectors -w worker.properties
   connect-share get offsets -w worker.properties --all-groups --output json
+  connect-share describe group com.acme.orders -w worker.properties
   connect-share describe connector orders.sink -w worker.properties --show-values
   connect-share worker-jar --to /opt/kafka/libs
   connect-share keys new
@@ -47,7 +49,7 @@ precedence, highest first:
 # function that runs with set_defaults(run=...).
 _VERBS: Final[dict[str, tuple[str, tuple[Callable[[Nouns], None], ...]]]] = {
     "get": ("list groups, connectors, tasks, offsets or statuses", (get.add_to,)),
-    "describe": ("show one connector", (describe_connector.add_to,)),
+    "describe": ("show one group or connector", (describe_group.add_to, describe_connector.add_to)),
     "check": (
         "check a worker file, the topics, what a start costs, or topic ids",
         (check_worker_config.add_to, check_topics.add_to, check_startup.add_to, add_check_to),

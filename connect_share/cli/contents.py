@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from connect_share.admin import Admin
+from connect_share.cli.seal_counts import Newest, SealCount
 from connect_share.console import Group, group_order, shown_group
-from connect_share.keys import split_key
+from connect_share.keys import KeyKind, parse, split_key
 from connect_share.log import read_ranges
 from connect_share.records import Record, TopicType
 from connect_share.sealing import TopicSeals
@@ -27,6 +28,9 @@ _FOLDS: Final[dict[TopicType, Callable[[Group], Any]]] = {
     TopicType.OFFSET: OffsetFold,
 }
 
+_Named = dict[KeyKind, dict[str, dict[Any, Newest]]]
+"""The newest records by kind of key, connector, and number of the task, name of the topic, or original key of an offset."""
+
 
 @dataclass
 class TopicContents:
@@ -36,18 +40,26 @@ class TopicContents:
         groups: state by group, in the type of the topic; only groups that have a record there.
         sealed: groups with sealed values there that cannot be opened; their state is empty, for plain records beside
             sealed ones may be old or forged.
+        seals: how the records of each group are sealed.
+        end: of all partitions together, so more records were never written.
         others: records of groups that were not asked for.
         two_clusters: if plain keys seem to be those of two clusters: that, and what to do.
     """
 
     topic: str
     groups: dict[Group, Any] = field(default_factory=dict, repr=False)
-    records: dict[Group, int] = field(default_factory=dict)
     sealed: set[Group] = field(default_factory=set)
+    seals: dict[Group, SealCount] = field(default_factory=dict, repr=False)
+    end: int = 0
     others: int = 0
     unrecognized: int = 0
     notes: list[str] = field(default_factory=list)
     two_clusters: str | None = None
+
+    @property
+    def records(self) -> dict[Group, int]:
+        """Return the number of records by group."""
+        return {group: count.records for group, count in self.seals.items()}
 
 
 @dataclass
@@ -55,6 +67,7 @@ class Contents:
     """The topics that were read, by type."""
 
     topics: dict[TopicType, TopicContents] = field(default_factory=dict)
+    _names: dict[tuple[TopicType, Group], _Named] = field(default_factory=dict, repr=False)
 
     def groups(self) -> list[Group]:
         """Return all groups in any of the topics, the plain cluster first."""
@@ -74,6 +87,25 @@ class Contents:
         """Return a group's source offsets; empty if it has none, or the offset topic was not read."""
         snapshot: OffsetSnapshot = self._of(TopicType.OFFSET, group)
         return snapshot
+
+    def is_sealed(self, topic_type: TopicType, group: Group) -> bool:
+        """Return whether a group has values in a topic that was read, and they cannot be opened."""
+        return topic_type in self.topics and group in self.topics[topic_type].sealed
+
+    def named(self, topic_type: TopicType, group: Group) -> _Named:
+        """Return what the keys of a group name whose values cannot be opened, removed ones too; nothing of other groups."""
+        at = (topic_type, group)
+        if at not in self._names:
+            found: _Named = {}
+            newest = self.topics[topic_type].seals[group].newest if self.is_sealed(topic_type, group) else {}
+            for original, record in newest.items():
+                key = parse(topic_type, original)
+                subject = None if key is None else key.subject
+                if subject is not None:
+                    part = original if topic_type is TopicType.OFFSET else subject.part
+                    found.setdefault(subject.kind, {}).setdefault(subject.connector, {})[part] = record
+            self._names[at] = found
+        return self._names[at]
 
     def _of(self, topic_type: TopicType, group: Group) -> Any:
         topic = self.topics.get(topic_type)
@@ -106,6 +138,7 @@ def read_topics(
             )
             contents.topics[topic_type] = _fold(topic, topic_type, records, groups, topic_set.worker)
             contents.topics[topic_type].notes += notes
+            contents.topics[topic_type].end = sum(each.end for each in found)
     return contents
 
 
@@ -116,26 +149,34 @@ class _GroupFold:
     group: Group
     fold: Any = field(repr=False)
     seals: TopicSeals | None
-    records: int = 0
+    count: SealCount = field(repr=False)
     sealed: bool = False
 
     @classmethod
     def of(cls, topic_type: TopicType, group: Group, worker: WorkerConfig | None) -> _GroupFold:
         """Return the empty fold of a group."""
-        seals = None
-        if group is not None and worker is not None and group == worker.cluster_group_id:
-            seals = worker.seals(topic_type)
-        return cls(group, _FOLDS[topic_type](group), seals)
+        fold = _FOLDS[topic_type](group)
+        if group is None or worker is None or group != worker.cluster_group_id:
+            return cls(group, fold, None, SealCount())
+        seals, count = (
+            worker.seals(topic_type),
+            SealCount(() if worker.sealing_keys is None else worker.sealing_keys.ids),
+        )
+        if seals is not None:
+            count.reasons = seals.refused
+        return cls(group, fold, seals, count)
 
-    def take(self, record: Record) -> None:
+    def take(self, record: Record, original: bytes) -> None:
         """Count the next record, and apply it if it may be believed."""
-        self.records += 1
-        taken: Record | None = record
-        if self.seals is not None:
-            taken = self.seals.take(record)
-        elif self.group is not None and is_sealed(record.value):
-            taken, self.sealed = None, True
-        if taken is not None:
+        if self.group is None:
+            self.count.plain += 1
+            self.fold.apply(record)
+            return
+        taken = record if self.seals is None else self.seals.take(record)
+        # What stands in the place of a replay has another key.
+        self.count.add(record, original, believed=taken is not None and taken.key == record.key)
+        self.sealed = self.sealed or (self.seals is None and is_sealed(record.value))
+        if taken is not None and not self.sealed:
             self.fold.apply(taken)
 
 
@@ -159,18 +200,21 @@ def _fold(
             contents.others += 1
             continue
         if group not in folds:
-            if len(folds) == MOST_GROUPS:
+            if len(folds) >= MOST_GROUPS and (worker is None or group != worker.cluster_group_id):
                 contents.others += 1
                 beyond += 1
                 continue
             folds[group] = _GroupFold.of(topic_type, group, worker)
-        folds[group].take(record)
+        folds[group].take(record, owner[1])
     if beyond:
         contents.notes.append(
             f"{topic} has more than {MOST_GROUPS} groups: {beyond} record(s) of the last ones were not checked; "
             "--group shows any of them"
         )
-    contents.records = {group: each.records for group, each in folds.items()}
+    for group, each in folds.items():
+        contents.seals[group] = each.count
+        if each.seals is None and not each.sealed:
+            each.count.newest.clear()  # the state says more
     contents.sealed = {group for group, each in folds.items() if each.sealed}
     contents.groups = {
         group: (_FOLDS[topic_type](group) if each.sealed else each.fold).snapshot() for group, each in folds.items()
@@ -188,8 +232,8 @@ def _notes_of_sealed(contents: TopicContents, folds: Mapping[Group, _GroupFold])
         named = [shown_group(group) for group in sorted(contents.sealed, key=group_order)]
         more = f" and {len(named) - _NAMED_GROUPS} more" if len(named) > _NAMED_GROUPS else ""
         yield (
-            f"{contents.topic} has sealed values of {', '.join(named[:_NAMED_GROUPS])}{more}: nothing there of such a group "
-            "is shown; -w with the worker file of a group shows that group"
+            f"{contents.topic} has sealed values of {', '.join(named[:_NAMED_GROUPS])}{more}: only what the keys of such "
+            "records say is shown, and anybody may have written it; -w with the worker file of a group opens that group"
         )
     for group, each in folds.items():
         if each.seals is not None and each.seals.refused:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import time
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -10,6 +11,7 @@ from connect_share.cli.contents import Contents
 from connect_share.cli.get import add_contents_options, read_contents
 from connect_share.cli.options import Nouns
 from connect_share.cli.rows import (
+    SEALED,
     connector_row,
     connectors_of,
     json_text_of,
@@ -17,13 +19,15 @@ from connect_share.cli.rows import (
     task_rows,
     task_statuses,
 )
-from connect_share.console import Group, Output, shown_group
+from connect_share.console import Group, Output, plural, shown_group
 from connect_share.errors import ConnectShareError
 from connect_share.records import ConnectorTaskId, TopicType
+from connect_share.sealing import KEYS_PROPERTY
 from connect_share.state import ClusterConfigState
 from connect_share.worker_config.secret_values import is_to_be_hidden
 
 HIDDEN: Final = "[hidden]"
+OPENS: Final = f"opens with:    {KEYS_PROPERTY} in the worker file of the group; give it with -w FILE"
 _INDENT: Final = "  "
 
 
@@ -61,10 +65,10 @@ def describe_connector(arguments: argparse.Namespace, out: Output) -> int:
     return 0
 
 
-def _shown(config: dict[str, str] | None, show_values: bool) -> dict[str, Any] | None:
+def _shown(config: dict[str, str] | None, show_values: bool, *, sealed: bool) -> dict[str, Any] | str | None:
     """Return a configuration by sorted names; possible secrets only if asked for."""
-    if config is None:
-        return None
+    if sealed or config is None:
+        return SEALED if sealed else None
     return {
         name: value if show_values or not is_to_be_hidden(name, value) else HIDDEN
         for name, value in sorted(config.items())
@@ -78,27 +82,52 @@ def _description(
     status = snapshot.connector_status(connector)
     tasks = task_rows(contents, group, connector, state)
     statuses = task_statuses(contents, group, connector)
+    sealed = {topic_type for topic_type in contents.topics if contents.is_sealed(topic_type, group)}
+    config_sealed = TopicType.CONFIG in sealed
     for task in tasks:
         del task["group"], task["connector"]
-        task["config"] = _shown(state.task_config(ConnectorTaskId(connector, task["task"])), show_values)
+        config = state.task_config(ConnectorTaskId(connector, task["task"]))
+        task["config"] = _shown(config, show_values, sealed=config_sealed)
         if show_values:
             task_status = statuses.get(task["task"])
             task["trace"] = None if task_status is None else task_status.trace
     described = {
         **connector_row(contents, group, connector, state),
-        "config": _shown(state.connector_config(connector), show_values),
+        "config": _shown(state.connector_config(connector), show_values, sealed=config_sealed),
         "tasks": tasks,
         "task_count_record": state.task_count_record(connector),
         "active_topics": sorted(snapshot.topics(connector)) if TopicType.STATUS in contents.topics else None,
     }
+    if TopicType.STATUS in sealed:
+        described["active_topics"] = SEALED
+    if sealed:
+        described["opens_with"] = KEYS_PROPERTY
+        described["newest_records"] = list(_newest_records(contents, group, connector))
     if show_values:
         described["trace"] = None if status is None else status.trace
     if TopicType.OFFSET in contents.topics:
         described["offsets"] = [
-            {"partition": row["partition"], "offset": row["offset"] if show_values else HIDDEN}
+            {
+                "partition": row["partition"],
+                "offset": row["offset"] if show_values or row["offset"] == SEALED else HIDDEN,
+            }
             for row in offset_rows(contents, group, connector)
         ]
     return described
+
+
+def _newest_records(contents: Contents, group: Group, connector: str) -> Iterator[dict[str, Any]]:
+    """Yield what records tell of whose values cannot be opened; offsets have their own rows."""
+    for topic_type in (TopicType.CONFIG, TopicType.STATUS):
+        for kind, connectors in contents.named(topic_type, group).items():
+            for part, newest in connectors.get(connector, {}).items():
+                yield {
+                    "topic": contents.topics[topic_type].topic,
+                    "kind": kind.label,
+                    "of": part,
+                    "size": newest.size,
+                    "timestamp_ms": newest.timestamp_ms,
+                }
 
 
 def _description_lines(described: dict[str, Any]) -> Iterator[str]:
@@ -106,20 +135,19 @@ def _description_lines(described: dict[str, Any]) -> Iterator[str]:
     yield f"group:         {shown_group(described['group'])}"
     yield f"target state:  {described['target_state']}"
     yield f"state:         {_state_text(described)}"
-    if not described["consistent"]:
+    if described["consistent"] is False:
         yield "tasks:         inconsistent: compaction has taken some task configurations of the last commit"
     yield from _trace_lines(described, "")
-    yield "configuration:"
-    for name, value in (described["config"] or {}).items():
-        yield f"{_INDENT}{name} = {value}"
-    yield f"tasks:         {described['task_count']}"
+    yield from _config_lines("configuration:", described["config"], _INDENT)
+    yield f"tasks:         {SEALED if described['config'] == SEALED else described['task_count']}"
     for task in described["tasks"]:
-        extra = "" if task["configured"] else " (not configured)"
+        extra = " (not configured)" if task["configured"] is False else ""
         yield f"{_INDENT}{task['task']}: {_state_text(task)}{extra}"
-        for name, value in (task["config"] or {}).items():
-            yield f"{_INDENT * 2}{name} = {value}"
+        yield from _config_lines("", task["config"], _INDENT * 2)
         yield from _trace_lines(task, _INDENT)
-    if described["active_topics"] is not None:
+    if described["active_topics"] == SEALED:
+        yield f"active topics: {SEALED}"
+    elif described["active_topics"] is not None:
         yield f"active topics: {len(described['active_topics'])}"
         for topic in described["active_topics"]:
             yield f"{_INDENT}{topic}"
@@ -127,12 +155,37 @@ def _description_lines(described: dict[str, Any]) -> Iterator[str]:
         yield f"offsets:       {len(described['offsets'])}"
         for row in described["offsets"]:
             offset = row["offset"]
-            yield f"{_INDENT}{json_text_of(row['partition'])} -> {offset if offset == HIDDEN else json_text_of(offset)}"
+            shown = offset if offset in (HIDDEN, SEALED) else json_text_of(offset)
+            yield f"{_INDENT}{json_text_of(row['partition'])} -> {shown}"
+    if "opens_with" in described:
+        yield "newest records:"
+        for record in described["newest_records"]:
+            part = "" if record["of"] is None else f" {record['of']}"
+            yield f"{_INDENT}{record['kind']}{part}: {plural(record['size'], 'byte')}, {_time(record['timestamp_ms'])}"
+        yield OPENS
+
+
+def _config_lines(title: str, config: dict[str, Any] | str | None, indent: str) -> Iterator[str]:
+    if isinstance(config, str):
+        yield f"{title:<15}{config}" if title else f"{indent}{config}"
+        return
+    if title:
+        yield title
+    for name, value in (config or {}).items():
+        yield f"{indent}{name} = {value}"
+
+
+def _time(at_ms: int) -> str:
+    """Return a time of a record, which any writer may choose, for people."""
+    try:
+        return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at_ms / 1000))
+    except (OverflowError, OSError, ValueError):
+        return f"{at_ms} ms"
 
 
 def _state_text(row: dict[str, Any]) -> str:
-    if row["state"] is None:
-        return "unknown"
+    if row["state"] in (None, SEALED):
+        return row["state"] or "unknown"
     parts = [str(row["state"])]
     if row["worker_id"]:
         parts.append(f"on {row['worker_id']}")

@@ -9,13 +9,18 @@ from typing import Any, Final
 from connect_share.cli.contents import Contents, read_topics
 from connect_share.cli.options import Nouns, add_topics, topic_set_of
 from connect_share.cli.rows import (
+    SEALED,
     connector_row,
     connectors_of,
     json_text_of,
+    offset_connectors,
     offset_rows,
+    status_connectors,
     status_members,
     task_rows,
+    task_statuses,
 )
+from connect_share.cli.seal_counts import SealCount, total
 from connect_share.console import (
     DEFAULT_TIMEOUT_S,
     PLAIN,
@@ -28,6 +33,7 @@ from connect_share.console import (
     shown_group,
 )
 from connect_share.errors import ConnectShareError
+from connect_share.keys import StatusKey
 from connect_share.records import TopicType
 from connect_share.state import ConnectorStatus, TaskStatus
 from connect_share.worker_config import TopicSet
@@ -134,10 +140,16 @@ def _group(row: _Row) -> str:
 _STATUS_COLUMNS: Final = {"WORKER": "worker_id", "GENERATION": "generation", "VERSION": "version"}
 
 
+def _unless_sealed(row: _Row, member: str) -> object:
+    """Return a member that is ``None`` where values cannot be opened."""
+    return SEALED if member in row and row[member] is None else row.get(member)
+
+
 def get_groups(arguments: argparse.Namespace, out: Output) -> int:
     """List the groups."""
     contents = read_contents(arguments, out, also=(_CONFIG, _STATUS, _OFFSET), every_group=True)
     rows: list[_Row] = []
+    seals: dict[Group, SealCount] = {}
     topics = {topic_type.value: topic for topic_type, topic in contents.topics.items()}
     for group in contents.groups():
         row: _Row = {"group": group, "records": {kind: topic.records.get(group, 0) for kind, topic in topics.items()}}
@@ -151,7 +163,8 @@ def get_groups(arguments: argparse.Namespace, out: Output) -> int:
             offsets = contents.offsets_of(group)
             partitions = sum(len(offsets.partitions(name)) for name in offsets.connectors())
             row["source_partitions"] = None if group in contents.topics[_OFFSET].sealed else partitions
-        rows.append(row)
+        seals[group] = total(topic.seals[group] for topic in topics.values() if group in topic.seals)
+        rows.append({**row, **seals[group].members()})
     if out.is_json:
         out.json(
             {
@@ -163,13 +176,20 @@ def get_groups(arguments: argparse.Namespace, out: Output) -> int:
         return 0
     columns: _Columns = {
         "GROUP": _group,
-        "CONNECTORS": lambda row: row.get("connectors"),
-        "TASKS": lambda row: row.get("tasks"),
-        "SOURCE PARTITIONS": lambda row: row.get("source_partitions"),
+        "CONNECTORS": lambda row: _unless_sealed(row, "connectors"),
+        "TASKS": lambda row: _unless_sealed(row, "tasks"),
+        "SOURCE PARTITIONS": lambda row: _unless_sealed(row, "source_partitions"),
         "RECORDS": lambda row: sum(row["records"].values()),
+        "KEY": lambda row: seals[row["group"]].short(),
     }
     _table(out, rows, columns)
     return 0
+
+
+def _task_count(row: _Row) -> object:
+    if row["consistent"] is None:
+        return SEALED
+    return row["task_count"] if row["consistent"] else f"{row['task_count']} (inconsistent)"
 
 
 def get_connectors(arguments: argparse.Namespace, out: Output) -> int:
@@ -180,7 +200,7 @@ def get_connectors(arguments: argparse.Namespace, out: Output) -> int:
         "CONNECTOR": "connector",
         "TARGET": "target_state",
         "STATE": "state",
-        "TASKS": lambda row: row["task_count"] if row["consistent"] else f"{row['task_count']} (inconsistent)",
+        "TASKS": _task_count,
         "WORKER": "worker_id",
     }
     return _show(out, "connectors", rows, columns)
@@ -193,7 +213,7 @@ def get_tasks(arguments: argparse.Namespace, out: Output) -> int:
     columns: _Columns = {
         "CONNECTOR": "connector",
         "TASK": "task",
-        "STATE": lambda row: row["state"] if row["configured"] else f"{row['state']} (not configured)",
+        "STATE": lambda row: f"{row['state']} (not configured)" if row["configured"] is False else row["state"],
         **_STATUS_COLUMNS,
     }
     return _show(out, "tasks", rows, columns)
@@ -205,14 +225,14 @@ def get_offsets(arguments: argparse.Namespace, out: Output) -> int:
     rows = [
         row
         for group in contents.groups()
-        for connector in sorted(contents.offsets_of(group).connectors())
+        for connector in offset_connectors(contents, group)
         if arguments.connector in (None, connector)
         for row in offset_rows(contents, group, connector)
     ]
     columns: _Columns = {
         "CONNECTOR": "connector",
         "PARTITION": lambda row: json_text_of(row["partition"]),
-        "OFFSET": lambda row: json_text_of(row["offset"]),
+        "OFFSET": lambda row: SEALED if row["offset"] == SEALED else json_text_of(row["offset"]),
     }
     return _show(out, "offsets", rows, columns)
 
@@ -222,17 +242,21 @@ def get_statuses(arguments: argparse.Namespace, out: Output) -> int:
     contents = read_contents(arguments, out, needed=(_STATUS,))
     rows: list[_Row] = []
     for group in contents.groups():
-        snapshot = contents.status_of(group)
-        for connector in sorted(snapshot.connectors() | snapshot.connectors_with_tasks()):
+        snapshot, sealed = contents.status_of(group), contents.is_sealed(_STATUS, group)
+        for connector in status_connectors(contents, group):
             if arguments.connector not in (None, connector):
                 continue
             own = snapshot.connector_status(connector)
-            statuses: list[tuple[int | None, ConnectorStatus | TaskStatus]] = [] if own is None else [(None, own)]
-            statuses += [(status.task_id.task, status) for status in snapshot.task_statuses(connector)]
-            for task, status in statuses:
-                row = {"group": group, "connector": connector, "task": task, **status_members(status)}
+            named = sealed and connector in contents.named(_STATUS, group).get(StatusKey.CONNECTOR, {})
+            statuses: dict[int | None, ConnectorStatus | TaskStatus | None] = {}
+            if own is not None or named:
+                statuses[None] = own
+            tasks = task_statuses(contents, group, connector)
+            statuses |= {task: tasks[task] for task in sorted(tasks)}
+            for task, status in statuses.items():
+                row = {"group": group, "connector": connector, "task": task, **status_members(status, sealed=sealed)}
                 if arguments.show_values:
-                    row["trace"] = status.trace
+                    row["trace"] = None if status is None else status.trace
                 rows.append(row)
     columns: _Columns = {
         "CONNECTOR": "connector",

@@ -143,7 +143,7 @@ def test_groups(filled: Filled, run: Any) -> None:
 
 def test_groups_as_a_table(filled: Filled, run: Any) -> None:
     lines = run("get", "groups", *filled.flags()).out.splitlines()
-    assert lines[0].split() == ["GROUP", "CONNECTORS", "TASKS", "SOURCE", "PARTITIONS", "RECORDS"]
+    assert lines[0].split() == ["GROUP", "CONNECTORS", "TASKS", "SOURCE", "PARTITIONS", "RECORDS", "KEY"]
     assert [line.split()[0] for line in lines[1:]] == ["(plain)", "evil", "gone", "team-b", "team.a"]
 
 

@@ -23,6 +23,7 @@ HELP = Path(__file__).parents[2] / "vectors" / "help"
         ("get",),
         ("get", "groups"),
         ("get", "statuses"),
+        ("describe", "group"),
         ("describe", "connector"),
         ("check", "startup"),
         ("check", "worker-config"),

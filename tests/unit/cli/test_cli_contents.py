@@ -70,7 +70,7 @@ def test_no_state_of_a_sealed_group_is_shown_without_its_worker_file(
     """A plain value beside sealed ones may be old, or forged."""
     shown, note = _shown(_offsets(_sealed(1), *beside), worker)
     assert shown is None
-    assert "offsets has sealed values of com.acme: nothing there of such a group is shown" in note
+    assert "offsets has sealed values of com.acme: only what the keys of such records say is shown" in note
 
 
 def test_a_group_without_keys_is_shown_as_its_workers_see_it() -> None:

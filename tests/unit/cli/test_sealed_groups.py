@@ -1,0 +1,175 @@
+"""What the console says of sealed groups: key ids, and what keys of records tell without the keys of the group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from connect_share.cli import contents, rows
+from connect_share.cli.seal_counts import MOST_IDS, How, SealCount, total
+from connect_share.keys import prefix_key
+from connect_share.records import Record, TopicType
+from connect_share.sealing import KEYS_PROPERTY, KeyRing
+from connect_share.sealing.cipher import Cipher
+from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
+from tests.support.sealed import GROUP, KEYS, key_text
+
+CONFIG, STATUS, OFFSET = TopicType.CONFIG, TopicType.STATUS, TopicType.OFFSET
+PARTITION = b'["c",{"f":1}]'
+
+
+def worker(**more: str) -> WorkerConfig:
+    lines = {"group.id": GROUP, "bootstrap.servers": "localhost:9092", SHARING_PROPERTY: "enabled"}
+    lines |= {f"{kind}.storage.topic": f"{kind}s" for kind in ("config", "offset", "status")}
+    return WorkerConfig.from_properties({**lines, **more})
+
+
+def claims(number: int, size: int = 42) -> bytes:
+    """A value that claims to be sealed with this key."""
+    return (b"\1" + number.to_bytes(4, "big") + bytes(size))[:size]
+
+
+def records(values: Iterable[bytes | None], key: bytes = PARTITION, group: str = GROUP) -> list[Record]:
+    return [Record("t", 0, at, 1_000 + at, prefix_key(group, key), value) for at, value in enumerate(values)]
+
+
+def counted(
+    given: list[Record], topic_type: TopicType = OFFSET, owner: WorkerConfig | None = None, group: str = GROUP
+) -> SealCount:
+    return contents._fold("t", topic_type, given, None, owner).seals[group]  # type: ignore[index]
+
+
+def test_records_are_counted_by_the_key_they_claim() -> None:
+    count = counted(records([claims(7)] * 1_204 + [claims(3)] * 12 + [b"{}", b"x", None, b"y"]))
+    assert count.members() == {"sealed": {"7": 1204, "3": 12}, "sealed_more": 0, "plain": 4, "refused": 0}
+    assert count.detail() == "7 (1,204), 3 (12), plain 4"
+    assert count.short() == "7, 3, plain"
+    assert count.records == 1_220
+
+
+def test_plain_groups_have_no_key() -> None:
+    assert counted(records([b"{}", None])).short() is None
+    assert counted(records([b"{}", None])).detail() == "plain 2"
+    plain = contents._fold("t", OFFSET, [Record("t", 0, 0, 0, PARTITION, claims(7))], None)
+    assert plain.seals[None].members() == {"sealed": {}, "sealed_more": 0, "plain": 1, "refused": 0}
+    assert plain.sealed == set()
+
+
+def test_thousands_of_ids_are_counted_and_some_are_shown() -> None:
+    count = counted(records(claims(4_294_967_295 - number) for number in range(5_000)))
+    assert len(count.sealed.counts) == MOST_IDS
+    assert count.sealed.more == 5_000 - MOST_IDS
+    assert count.detail().endswith(f", and more ({5_000 - MOST_IDS:,})")
+    assert count.short() == "4294967295, 4294967294, 4294967293, more"
+    both = total([count, count])
+    assert (len(both.sealed.counts), both.records) == (MOST_IDS, 10_000)
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 41])
+def test_garbage_that_begins_like_a_sealed_value_is_sealed_with_no_key(size: int) -> None:
+    count = counted(records([claims(7, size)]))
+    assert count.members() == {"sealed": {}, "sealed_more": 0, "plain": 0, "refused": 1}
+    assert (count.short(), count.detail()) == ("refused", "refused 1")
+
+
+def test_with_keys_only_what_opens_counts_as_sealed() -> None:
+    """However many other ids came before."""
+    made_up = [claims(number) for number in range(100, 200)]
+    key, forged = prefix_key(GROUP, PARTITION), claims(7)
+    opens = [Cipher(KEYS, OFFSET).seal(key, b"{}", 1_000 + at) for at in range(3)]
+    replayed = Cipher(KEYS, OFFSET).seal(key, b"{}", 100_000_000), opens[0]
+    for keys in ((7,), (9, 7)):
+        owner = worker(**{KEYS_PROPERTY: key_text(*keys)})
+        count = counted(records([*made_up, *opens, forged, b"{}", None, *replayed]), owner=owner)
+        assert count.members() == {"sealed": {"7": 4}, "sealed_more": 0, "plain": 2, "refused": 102}
+        assert count.refused_ids.counts[7] == 2
+        assert count.refused_ids.more == 100 - MOST_IDS
+        assert count.newest[PARTITION].how is How.REFUSED
+    without = counted(records([*opens, b"{}"]), owner=worker())
+    assert without.members() == {"sealed": {}, "sealed_more": 0, "plain": 1, "refused": 3}
+
+
+@given(st.lists(st.none() | st.binary(max_size=60) | st.binary(max_size=60).map(lambda rest: b"\1" + rest)))
+def test_every_record_is_counted_once(values: list[bytes | None]) -> None:
+    for owner in (None, worker(), worker(**{KEYS_PROPERTY: key_text(7)})):
+        count = counted(records(values), owner=owner) if values else SealCount()
+        members = count.members()
+        told = sum(members["sealed"].values()) + members["sealed_more"] + members["plain"] + members["refused"]
+        assert told == count.records == len(values)
+        assert (count.short() is None) == (not any((value or b"").startswith(b"\1") for value in values))
+
+
+def folded(topics: dict[TopicType, list[Record]], owner: WorkerConfig | None = None) -> contents.Contents:
+    return contents.Contents({kind: contents._fold("t", kind, given, None, owner) for kind, given in topics.items()})
+
+
+def sealed_group(keys: KeyRing = KEYS) -> dict[TopicType, list[Record]]:
+    """A connector with a task, a removed one, and offsets; a plain configuration among them."""
+    values = {
+        CONFIG: [
+            (b"connector-old", b'{"properties":{}}'),
+            (b"connector-c", b'{"properties":{"a":"b"}}'),
+            (b"task-c-0", b'{"properties":{}}'),
+            (b"commit-c", b'{"tasks":1}'),
+            (b"connector-gone", b"null"),
+            (b"session-key", b"{}"),
+        ],
+        STATUS: [
+            (b"status-connector-c", b'{"state":"RUNNING","worker_id":"w","generation":1}'),
+            (b"status-task-c-0", b'{"state":"FAILED","worker_id":"w","generation":1,"trace":"t"}'),
+            (b"status-topic-t:connector-c", b"{}"),
+            (b"status-task-lost-3", b'{"state":"RUNNING","worker_id":"w","generation":1}'),
+        ],
+        OFFSET: [
+            (b'["c",{"f":2}]', b'{"p":2}'),
+            (b'["c",{"f":1}]', b'{"p":1}'),
+            (b'["c",null]', b"{}"),
+            (b'["c",7]', b"{}"),
+            (b"[[[[", b"{}"),
+        ],
+    }
+    return {
+        kind: [
+            Record(
+                "t", 0, at, at, key, value if at == 0 and kind is CONFIG else Cipher(keys, kind).seal(key, value, at)
+            )
+            for at, (original, value) in enumerate(pairs)
+            if (key := prefix_key(GROUP, original))
+        ]
+        for kind, pairs in values.items()
+    }
+
+
+def test_keys_tell_names_and_nothing_tells_states() -> None:
+    found = folded(sealed_group())
+    connectors = [rows.connector_row(found, *each) for each in rows.connectors_of(found, None)]
+    assert [row["connector"] for row in connectors] == ["c", "gone", "old"]
+    assert {(row["target_state"], row["state"], row["task_count"], row["consistent"]) for row in connectors} == {
+        ("[sealed]", "[sealed]", None, None)
+    }
+    tasks = [row for each in rows.connectors_of(found, "c") for row in rows.task_rows(found, *each)]
+    assert [(row["task"], row["state"], row["configured"], row["has_trace"]) for row in tasks] == [
+        (0, "[sealed]", None, None)
+    ]
+    assert rows.status_connectors(found, GROUP) == ["c", "lost"]
+    assert rows.offset_connectors(found, GROUP) == ["c"]
+    offsets = [(row["partition"], row["offset"]) for row in rows.offset_rows(found, GROUP, "c")]
+    assert offsets == [({"f": 1}, "[sealed]"), ({"f": 2}, "[sealed]")]
+
+
+def test_with_keys_it_is_as_a_plain_group() -> None:
+    found = folded(sealed_group(), worker(**{KEYS_PROPERTY: key_text(7)}))
+    connectors = [rows.connector_row(found, *each) for each in rows.connectors_of(found, None)]
+    assert [(row["connector"], row["target_state"], row["state"], row["task_count"]) for row in connectors] == [
+        ("c", "STARTED", "RUNNING", 1)
+    ]
+    assert rows.status_connectors(found, GROUP) == ["c", "lost"]
+    assert [row["offset"] for row in rows.offset_rows(found, GROUP, "c")] == [{"p": 1}, {"p": 2}]
+    assert found.named(CONFIG, GROUP) == {}
+
+
+def test_a_plain_group_keeps_nothing_of_its_keys() -> None:
+    assert counted(records([b"{}"])).newest == {}
