@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from connect_share.cli import (
+    check_sealing,
     check_startup,
     check_topics,
     check_worker_config,
@@ -37,6 +38,7 @@ examples:
   connect-share check worker-config worker.properties --libs /opt/kafka/libs
   connect-share create topics -w worker.properties --dry-run
   connect-share check topics -w worker.properties --reassignment new-replicas.json
+  connect-share check sealing -w worker.properties
   connect-share check startup -w worker.properties --apply --dry-run
   connect-share check topic-ids --scan broker-1.scan --scan broker-2.scan --zookeeper zk:2181
 """
@@ -51,8 +53,8 @@ _VERBS: Final[dict[str, tuple[str, tuple[Callable[[Nouns], None], ...]]]] = {
     "get": ("list groups, connectors, tasks, offsets or statuses", (get.add_to,)),
     "describe": ("show one group or connector", (describe_group.add_to, describe_connector.add_to)),
     "check": (
-        "check a worker file, the topics, what a start costs, or topic ids",
-        (check_worker_config.add_to, check_topics.add_to, check_startup.add_to, add_check_to),
+        "check a worker file, the topics, what is sealed, what a start costs, or topic ids",
+        (check_worker_config.add_to, check_topics.add_to, check_sealing.add_to, check_startup.add_to, add_check_to),
     ),
     "create": ("create the topics of a worker", (create_topics.add_to,)),
     "repair": ("plan the repair of topic ids", (add_repair_to,)),

@@ -136,3 +136,28 @@ def test_with_its_keys_a_sealed_group_is_as_a_plain_one(sealed: Filled, run: Any
     assert {**opened, "group": ""} == {**plain, "group": ""}
     (row,) = run("get", "groups", *mine, SEALED_GROUP).json["groups"]
     assert (list(row["sealed"]), row["plain"], row["refused"]) == (["7"], 1, 3_001)
+
+
+def test_check_sealing_with_and_without_keys(sealed: Filled, run: Any, tmp_path: Path) -> None:
+    words = ["check", "sealing"]
+    without = run(*words, *sealed.flags(), "--output", "json")
+    found = [(each["id"], each["severity"], each["where"]) for each in without.json["findings"]]
+    assert (without.code, found) == (0, [("sealing-plain-beside-sealed", "warning", sealed.topic("configs"))])
+    records = 3_002 + 2 * sum(len(vector("4.3.1", name)) for name in TOPICS)
+    assert without.json["values_at_most"] == records
+    strict = run(*words, *sealed.flags(), "--all-groups-sealed")
+    assert strict.code == 1
+    assert "nothing of 1 group is sealed: team-plain\n" in strict.out
+    mine = keyed_worker_file(tmp_path, sealed, key_text(7, 8))
+    ran = run(*words, *mine, "--output", "json")
+    assert ran.code == 1
+    assert [(each["id"], each["severity"]) for each in ran.json["findings"]] == [
+        ("sealing-plain-values", "error"),
+        ("sealing-refused-values", "error"),
+        ("sealing-unknown-keys", "error"),
+        ("sealing-unused-keys", "note"),
+    ]
+    assert "sealed with key 8" in ran.json["findings"][-1]["what"]
+    shown = run(*words, *mine)
+    assert "and more (2,984)" in shown.out
+    assert "evil" not in shown.out

@@ -28,6 +28,7 @@ HELP = Path(__file__).parents[2] / "vectors" / "help"
         ("check", "startup"),
         ("check", "worker-config"),
         ("check", "topics"),
+        ("check", "sealing"),
         ("create", "topics"),
         ("check", "topic-ids"),
         ("repair", "topic-ids"),

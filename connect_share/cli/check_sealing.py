@@ -1,0 +1,240 @@
+"""``check sealing``: what of sealed groups is plain or refused, which keys are in use, and how often one was used."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from connect_share.cli.contents import Contents, TopicContents, read_topics
+from connect_share.cli.findings import Finding, show_findings
+from connect_share.cli.options import Nouns, add_topics, topic_set_of
+from connect_share.cli.seal_counts import How, SealCount, ids_text, place
+from connect_share.console import DEFAULT_TIMEOUT_S, Group, Output, add_output, group_order, plural, shown_group
+from connect_share.records import TopicType
+from connect_share.sealing import KEYS_PROPERTY, Refusal, SealingMode
+from connect_share.worker_config import WorkerConfig
+from connect_share.worker_plugin.worker_file_check import Severity
+
+_SHOWN_PLACES: Final = 3
+_SHOWN_GROUPS: Final = 20
+_MANY_VALUES: Final = 2**31
+"""Half of what a key may seal with random IVs. Source: NIST SP 800-38D, 8.3."""
+_NOT_OWN: Final = (Refusal.FORGED, Refusal.MALFORMED, Refusal.REPLAYED)
+
+
+def add_to(nouns: Nouns) -> None:
+    """Add ``check sealing``."""
+    parser = nouns.add_parser(
+        "sealing",
+        help="is all sealed that should be, and with which keys?",
+        description="Check the values of sealed groups: with a worker file those of its group, which are opened; without one "
+        "those of all groups, as far as that is possible without keys. Reads only; exit code 1 if a finding is an error.",
+    )
+    add_topics(parser)
+    parser.add_argument(
+        "--all-groups-sealed",
+        action="store_true",
+        help="every group on these topics has to be sealed: a plain one is an error",
+    )
+    add_output(parser, DEFAULT_TIMEOUT_S)
+    parser.set_defaults(run=check_sealing)
+
+
+def check_sealing(arguments: argparse.Namespace, out: Output) -> int:
+    """Check what is sealed; 1 if a finding is an error."""
+    topic_set = topic_set_of(arguments)
+    worker, group = topic_set.worker, None if topic_set.worker is None else topic_set.worker.cluster_group_id
+    only = None if group is None or arguments.all_groups_sealed else (group,)
+    contents = read_topics(topic_set, list(topic_set.topics), groups=only, timeout_s=arguments.timeout)
+    for topic in contents.topics.values():
+        for note in topic.notes:
+            out.note(note)
+    findings = find(contents, worker, arguments.worker_config, all_groups_sealed=arguments.all_groups_sealed)
+    if out.is_json:
+        at_most = _values_at_most(contents)
+        out.json({"findings": [finding.to_dict() for finding in findings], "values_at_most": at_most})
+    else:
+        out.lines(f"{_names(contents)}: {show_findings(findings, out) or 'nothing found'}")
+    return 1 if any(finding.severity is Severity.ERROR for finding in findings) else 0
+
+
+def find(
+    contents: Contents, worker: WorkerConfig | None, file: Path | None, *, all_groups_sealed: bool
+) -> list[Finding]:
+    """Return what is found in the topics, errors first; ``file`` is that of the worker."""
+    findings: list[Finding] = []
+    group = None if worker is None else worker.cluster_group_id
+    if worker is not None and group is not None:
+        findings += _of_own_group(contents, group, worker, str(file))
+    findings += _plain_beside_sealed(contents, [each for each in contents.groups() if group is None or each != group])
+    if all_groups_sealed:
+        findings += _plain_groups(contents)
+    if _sealed_groups(contents) and (at_most := _values_at_most(contents)) >= _MANY_VALUES:
+        findings.append(_many_values(contents, at_most))
+    severities = list(Severity)
+    return sorted(findings, key=lambda finding: severities.index(finding.severity))
+
+
+def _values_at_most(contents: Contents) -> int:
+    """Return how many records were ever written: no key has sealed more values there."""
+    return sum(topic.end for topic in contents.topics.values())
+
+
+def _sealed_groups(contents: Contents) -> set[Group]:
+    return {group for topic in contents.topics.values() for group, count in topic.seals.items() if count.any_sealed}
+
+
+def _names(contents: Contents) -> str:
+    return ", ".join(topic.topic for topic in contents.topics.values())
+
+
+def _of_own_group(contents: Contents, group: Group, worker: WorkerConfig, file: str) -> Iterator[Finding]:
+    """Check the group whose worker file is known, as its workers see it."""
+    for topic in contents.topics.values():
+        count = topic.seals.get(group)
+        if count is None:
+            continue
+        if worker.sealing_mode is not SealingMode.OFF:
+            yield from _plain_values(topic, count, worker.sealing_mode, file)
+        yield from _refused_values(topic, count)
+        yield from _unknown_keys(topic, count, worker, file)
+    if worker.sealing_keys is None or worker.sealing_mode is SealingMode.OFF or len(contents.topics) < len(TopicType):
+        return
+    counts = [topic.seals[group] for topic in contents.topics.values() if group in topic.seals]
+    used = {number for count in counts for number in (*count.sealed.counts, *count.refused_ids.counts)}
+    unused = [str(number) for number in worker.sealing_keys.ids[1:] if number not in used]
+    if unused:
+        yield Finding(
+            "sealing-unused-keys",
+            Severity.NOTE,
+            file,
+            f"no record of {group} is sealed with key {', '.join(unused)}",
+            f"{KEYS_PROPERTY} still has it, and nothing on these topics needs it",
+            "remove it from all workers, unless it is about to become the first, or backups and mirrors are to be opened",
+        )
+
+
+def _plain_values(topic: TopicContents, count: SealCount, mode: SealingMode, file: str) -> Iterator[Finding]:
+    newest = [each for each in count.newest.values() if each.how is How.PLAIN]
+    replaced = count.plain - len(newest)
+    if newest:
+        required = mode is SealingMode.REQUIRED
+        places = ", ".join(place(topic.topic, each) for each in newest[:_SHOWN_PLACES])
+        yield Finding(
+            "sealing-plain-values",
+            Severity.ERROR if required else Severity.WARNING,
+            topic.topic,
+            f"the newest record of {plural(len(newest), 'key')} is plain, or a tombstone: {places}"
+            + (" and more" if len(newest) > _SHOWN_PLACES else ""),
+            "workers refuse it in this mode, required, and the cleaner removes what is under it"
+            if required
+            else "workers believe it in this mode, accept, whoever wrote it; in required they refuse it",
+            "if the group wrote it before it was sealed: stop all workers, set accept and seal it; otherwise find the writer "
+            "and remove its right",
+            shlex.join(["connect-share-migrate", "reseal", "--worker-config", file]),
+        )
+    if replaced:
+        yield Finding(
+            "sealing-plain-replaced",
+            Severity.NOTE,
+            topic.topic,
+            f"{plural(replaced, 'plain record')} that newer ones have replaced",
+            "who may read the topic reads what is in them until the cleaner takes them; no worker needs them",
+            "wait for the cleaner, and change the secrets that are in them",
+        )
+
+
+def _refused_values(topic: TopicContents, count: SealCount) -> Iterator[Finding]:
+    reasons = {reason: count.reasons[reason] for reason in _NOT_OWN if count.reasons[reason]}
+    if reasons:
+        newest = [each for each in count.newest.values() if each.how is How.REFUSED]
+        places = ", ".join(place(topic.topic, each) for each in newest[:_SHOWN_PLACES])
+        yield Finding(
+            "sealing-refused-values",
+            Severity.ERROR if newest else Severity.WARNING,
+            topic.topic,
+            ", ".join(f"{plural(number, 'record')} refused: {reason.value}" for reason, number in reasons.items())
+            + (f"; the newest of {plural(len(newest), 'key')}: {places}" if newest else ""),
+            "somebody else writes under keys of the group, and the cleaner removes the good records under it",
+            "find the writer and remove its right, then write the values of those keys again",
+        )
+
+
+def _unknown_keys(topic: TopicContents, count: SealCount, worker: WorkerConfig, file: str) -> Iterator[Finding]:
+    off = worker.sealing_mode is SealingMode.OFF
+    unknown = count.refused_ids.without(() if off else count.known)
+    if unknown.counts:
+        yield Finding(
+            "sealing-unknown-keys",
+            Severity.ERROR,
+            topic.topic,
+            f"records that claim to be sealed with keys {file} does not {'use' if off else 'have'}: "
+            f"{', '.join(ids_text(unknown))}",
+            "workers without keys refuse them"
+            if off
+            else "no worker starts while such a record is the newest of its key, and no Java worker before the cleaner has "
+            "taken it",
+            f"if it is a key of the group, put it behind the others of {KEYS_PROPERTY}; if not, find the writer and remove "
+            "its right, then write the values of those keys again",
+        )
+
+
+def _plain_beside_sealed(contents: Contents, groups: Sequence[Group]) -> Iterator[Finding]:
+    sealed = _sealed_groups(contents)
+    for topic in contents.topics.values():
+        mixed = [
+            group for group in groups if group in sealed and group in topic.seals and _is_plain(topic.seals[group])
+        ]
+        if mixed:
+            yield Finding(
+                "sealing-plain-beside-sealed",
+                Severity.WARNING,
+                topic.topic,
+                f"plain values, as the newest of their keys, of groups that have sealed ones, too: {_shown(mixed)}",
+                "such a value is of before the group was sealed, or of somebody else. Without keys it is known which values "
+                "claim to be sealed, and not who sealed them",
+                "run this with the worker file of the group, which opens its values",
+                "connect-share check sealing -w FILE",
+            )
+
+
+def _is_plain(count: SealCount) -> bool:
+    """Return whether the newest value of a key is plain; of a group with nothing sealed the newest records are not kept."""
+    return count.plain > 0 and (not count.any_sealed or any(each.how is How.PLAIN for each in count.newest.values()))
+
+
+def _plain_groups(contents: Contents) -> Iterator[Finding]:
+    sealed = _sealed_groups(contents)
+    plain = [group for group in contents.groups() if group not in sealed]
+    beyond = max((topic.others for topic in contents.topics.values()), default=0)
+    if plain or beyond:
+        yield Finding(
+            "sealing-plain-groups",
+            Severity.ERROR,
+            _names(contents),
+            f"nothing of {plural(len(plain), 'group')} is sealed: {_shown(plain)}"
+            + (f"; {plural(beyond, 'record')} of further groups not checked" if beyond else ""),
+            "all groups on these topics are to be sealed; who may write there controls a plain group, and who may read there "
+            "sees its values",
+            "give its workers keys, and seal what is there; if there is no such group, find the writer and remove its right",
+        )
+
+
+def _many_values(contents: Contents, at_most: int) -> Finding:
+    return Finding(
+        "sealing-many-values",
+        Severity.WARNING,
+        _names(contents),
+        f"one key may have sealed up to {at_most:,} values: so many records of all groups were ever written there",
+        "a key may seal 4,294,967,296 values at most: the IVs are random, and two that are the same break it",
+        "change the key of each group that writes much; what the topics tell does not change by that",
+    )
+
+
+def _shown(groups: Sequence[Group]) -> str:
+    names = [shown_group(group) for group in sorted(groups, key=group_order)]
+    more = len(names) - _SHOWN_GROUPS
+    return ", ".join(names[:_SHOWN_GROUPS]) + (f" and {more:,} more" if more > 0 else "")
