@@ -30,10 +30,11 @@ _VERSION: Final = b"\x01"
 _HEAD: Final = struct.Struct(">cI12s")
 _WRITTEN: Final = struct.Struct(">Bq")
 _TAG_BYTES: Final = 16
-_LEAST_BYTES: Final = _HEAD.size + _WRITTEN.size + _TAG_BYTES
 _VALUE, _REMOVAL = 0, 1
 _CONTEXT: Final = {kind: b"connect-share/sealed/1\0" + kind.value.encode() + b"\0" for kind in TopicType}
 LATEST_MS: Final = 2**63 - 1
+SEALED_BYTES: Final = _HEAD.size + _WRITTEN.size + _TAG_BYTES
+"""By how many bytes a sealed value is longer; none is shorter."""
 
 
 class Refusal(enum.Enum):
@@ -71,7 +72,7 @@ def is_sealed(value: bytes | None) -> TypeGuard[bytes]:
 
 def key_id(sealed: bytes) -> int | None:
     """Return the id of the key that a value claims to be sealed with, ``None`` if it is too short for any."""
-    return None if len(sealed) < _LEAST_BYTES else int(_HEAD.unpack_from(sealed)[1])
+    return None if len(sealed) < SEALED_BYTES else int(_HEAD.unpack_from(sealed)[1])
 
 
 class Cipher:
@@ -103,7 +104,7 @@ class Cipher:
 
     def open(self, wire_key: bytes, sealed: bytes) -> Opened | Refusal:
         """Return what was sealed for this whole key, or why that is not known. Never raises for its content."""
-        if len(sealed) < _LEAST_BYTES or not is_sealed(sealed):
+        if len(sealed) < SEALED_BYTES or not is_sealed(sealed):
             return Refusal.MALFORMED
         _, number, iv = _HEAD.unpack_from(sealed)
         cipher = self._ciphers.get(number)

@@ -48,6 +48,11 @@ class Freshness:
                 self._newest[key] = written_ms
             return written_ms >= newest_ms - LEEWAY_MS
 
+    def newest_ms(self, key: bytes) -> int | None:
+        """Return the time of the newest value of a key, ``None``: none was read."""
+        with self._lock:
+            return self._newest.get(key)
+
     def newest(self) -> dict[bytes, int]:
         """Return the time of the newest value of each key."""
         with self._lock:

@@ -72,6 +72,11 @@ class TopicSeals:
         self._unknown: dict[bytes, str] = {}
         self._logged_s = -_LOGGED_EVERY_S
 
+    @property
+    def freshness(self) -> Freshness:
+        """When the values that were read were written."""
+        return self._freshness
+
     def seal(self, wire_key: bytes, value: bytes | None) -> bytes | None:
         """Return a value as it goes to the topic: without keys as it is, else sealed.
 

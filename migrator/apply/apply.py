@@ -20,7 +20,7 @@ from migrator.facts.bystanders import take_baseline
 from migrator.facts.inspection import admin_of
 from migrator.facts.manifest import Manifest, MigrationStatus, WrittenTopic
 from migrator.facts.migration_run import MigrationRun
-from migrator.facts.readiness import Opened, check_all, copy_jobs, wanted_of
+from migrator.facts.readiness import Opened, check_all, copy_jobs, times_at_destination, wanted_of
 from migrator.progress import Progress, Silent
 
 SAVE_EVERY_S: Final = 0.5
@@ -128,7 +128,8 @@ def _copy(run: MigrationRun, engine: Engine, progress: Progress, *, resumed: boo
     plan, manifest = run.plan, run.applied()
     starts = {topic_type: topic.end_offsets for topic_type, topic in manifest.destination.items()}
     done = {evidence.slice_name for evidence in manifest.evidence}
-    jobs = [job for job in copy_jobs(run, starts, resumed=resumed) if job.slice_.name not in done]
+    times = times_at_destination(run, starts)
+    jobs = [job for job in copy_jobs(run, starts, times, resumed=resumed) if job.slice_.name not in done]
     _logger.info("run %s: copying %d slices with the %s engine", plan.run_id, len(jobs), manifest.engine)
     progress.phase(f"starting the {manifest.engine} engine", 0)
     saved_s = -math.inf

@@ -2,6 +2,8 @@
 
 A round copies what lies between the positions and the source's ends, with the code of ``apply``, and then writes the
 positions down. If a round was killed, the next run finds its records at the destination and does not write them again.
+
+Of sealed values the times are remembered from round to round: an old one that somebody writes again is none of the source.
 """
 
 from __future__ import annotations
@@ -16,10 +18,13 @@ from connect_share.records import TopicType
 from migrator.copy.copy_job import local_engine
 from migrator.copy.evidence import SliceEvidence
 from migrator.errors import AlreadyAppliedError, PlanRejectedError
+from migrator.facts.inspection import read_records
 from migrator.facts.manifest import Followed, Manifest, MigrationStatus
 from migrator.facts.migration_run import MigrationRun
-from migrator.facts.readiness import check_all, copy_jobs, slices_behind
+from migrator.facts.readiness import check_all, copy_jobs, slices_behind, space_of, times_at_destination
+from migrator.plan.plan import CopySlice
 from migrator.progress import Progress, Silent
+from migrator.transform.sealed import Opening, Times
 from migrator.verify.new_writes import require_unused
 
 ROUND_S: Final = 0.5
@@ -49,11 +54,14 @@ class Lag:
 class Follower:
     """A mirror that copies what a source has behind the positions of a manifest; not thread-safe.
 
+    What was copied of a sealed source is read once more, to know its times.
+
     Args:
         run: the plan, locked and checked; its apply has ended.
 
     Raises:
         PlanFileError: the plan was not applied, or the manifest cannot be written.
+        BrokerError: reading was refused.
     """
 
     def __init__(self, run: MigrationRun) -> None:
@@ -61,7 +69,21 @@ class Follower:
         manifest = run.applied()
         self._killed_before = manifest.followed is not None
         if manifest.followed is None:
-            run.update(followed=Followed(destination_ends=_ends(manifest)))
+            manifest = run.update(followed=Followed(destination_ends=_ends(manifest)))
+        followed = manifest.followed or Followed()
+        self._at_destination = times_at_destination(run, followed.destination_ends)
+        self._times = {slice_.name: self._times_of(slice_) for slice_ in run.plan.slices()}
+
+    def _times_of(self, slice_: CopySlice) -> Times:
+        """Return the times of what was copied of a source partition."""
+        run, index = self._run, slice_.source_index
+        opening = Opening(run.source_sealing(index), slice_.transform)
+        if opening.is_on:
+            ranges = run.applied().read_ranges_of(index, [slice_.offset_range])
+            for record in read_records(run.workers[index], ranges, slice_.isolation):
+                if slice_.transform.takes(record.key):
+                    opening.take(record)
+        return Times(opening.newest(), self._at_destination.get(space_of(slice_), {}))
 
     def round(self) -> Lag:
         """Copy what is there now. Returns the lag at the beginning of the round.
@@ -76,10 +98,17 @@ class Follower:
         if slices:
             jobs = {
                 job.slice_.name: job
-                for job in copy_jobs(self._run, followed.destination_ends, resumed=self._killed_before)
+                for job in copy_jobs(
+                    self._run, followed.destination_ends, self._at_destination, resumed=self._killed_before
+                )
             }
-            behind = [replace(jobs[slice_.name], slice_=slice_) for slice_ in slices]
+            noted = {slice_.name: Times() for slice_ in slices}
+            behind = [
+                replace(jobs[each.name], slice_=each, times=self._times[each.name], noted=noted[each.name])
+                for each in slices
+            ]
             evidence = list(local_engine(Silent())(behind))
+            self._times |= noted
             moved = {
                 Manifest.place(slice_.source_index, slice_.offset_range): slice_.offset_range.end for slice_ in slices
             }

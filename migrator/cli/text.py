@@ -14,7 +14,7 @@ from connect_share.records import TopicType
 from migrator.cutover.cutover import CutoverPreview, CutoverResult
 from migrator.cutover.rollback import Rollback
 from migrator.facts.migration_run import MigrationRun
-from migrator.plan.plan import MigrationPlan
+from migrator.plan.plan import MigrationPlan, SourceCluster
 from migrator.planner.advice import named_connectors
 from migrator.verify.verification import Verification
 
@@ -63,6 +63,7 @@ def plan_lines(plan: MigrationPlan) -> list[str]:
             whose = f"only {named_connectors(source.only_connectors)}"
         keys = "gets plain keys" if source.cluster_group_id is None else f"becomes {source.cluster_group_id}"
         lines += ["", f"{source.group_id} {keys} ({whose}), {source.worker_config_file}"]
+        lines += _sealing_lines(source)
         for topic_type in TopicType:
             topic, shared = source.topics[topic_type], plan.destination.topics[topic_type]
             counts = topic.counts
@@ -81,6 +82,15 @@ def plan_lines(plan: MigrationPlan) -> list[str]:
         for number, step in enumerate(plan.steps, 1)
     ]
     return lines
+
+
+def _sealing_lines(source: SourceCluster) -> list[str]:
+    """Return what happens to values if one of both sides is sealed."""
+    if source.sealed_as_is:
+        return ["  values  sealed, copied as they are"]
+    sides = (source.sealing, source.destination_sealing)
+    shown = ["plain" if each is None else f"sealed with key {each.key_ids[0]}" for each in sides]
+    return [] if sides == (None, None) else [f"  values  {' -> '.join(shown)}"]
 
 
 def cutover_lines(shown: CutoverPreview) -> list[str]:

@@ -12,7 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
@@ -22,6 +22,7 @@ from connect_share.client import headers_of, to_record, to_whole_record
 from connect_share.keys import MARKER, StatusKey
 from connect_share.log.ranges import RangeReader, read_ranges
 from connect_share.records import Record, TopicType
+from connect_share.sealing.cipher import is_sealed
 from connect_share.state import offset_key
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
 from migrator.copy.checked_writer import PROCESS_PRODUCERS, PRODUCER_OVERRIDES, CheckedWriter, Outgoing, Producers
@@ -32,6 +33,7 @@ from migrator.plan.plan import CopySlice
 from migrator.progress import Progress, Silent
 from migrator.transform.canonical import fold_state
 from migrator.transform.rules import KeyTransform, Skipped, SkipReason
+from migrator.transform.sealed import NO_SEALING, Opening, Passage, Sealing, Times
 
 _logger = logging.getLogger(__name__)
 
@@ -58,19 +60,25 @@ def marker(topic: str, prefix: bytes) -> Record:
 
 
 def rewritten(
-    slice_: CopySlice, records: Iterable[Record], tally: Tally, on_progress: Callable[[int], None] | None = None
+    slice_: CopySlice,
+    records: Iterable[Record],
+    tally: Tally,
+    on_progress: Callable[[int], None] | None = None,
+    *,
+    passage: Passage,
 ) -> Iterator[Record]:
-    """Yield what a slice writes, in order, with the new keys; ``tally`` counts what was read and left out."""
+    """Yield what a slice writes, in order, with the new keys, not sealed yet; ``tally`` counts what was read and left out."""
+    transform, meant = slice_.transform, passage.sealer.meant
+    opened = passage.opening.taken(tally.count_read(records, on_progress), tally.skipped)
     if slice_.fold:
-        yield from fold_state(slice_.transform, tally.count_read(records, on_progress), tally.skipped)
+        yield from map(meant, fold_state(transform, opened, tally.skipped))
         return
-    transform = slice_.transform
-    for record in tally.count_read(records, on_progress):
+    for record in opened:
         answer = transform.apply(record)
         if isinstance(answer, Skipped):
             tally.skipped[answer.reason] += 1
         else:
-            yield answer
+            yield meant(answer)
 
 
 @dataclass(frozen=True)
@@ -100,11 +108,15 @@ class PendingCopy:
 class CopyJob:
     """A slice with all that is needed to copy it anywhere: what an engine sends to a worker process.
 
-    It holds client settings, hence secrets: it is pickled to workers, never written to a file.
+    It holds client settings and keys, hence secrets: it is pickled to workers, never written to a file.
 
     Attributes:
         destination_starts: per destination partition the end offset before anything was written.
         resumed: an interrupted copy may have written a part of it.
+        source_sealing: of the source's worker file.
+        sealing: of the destination's.
+        times: of what the source has before the slice, and the destination before ``destination_starts``.
+        noted: gets the times behind the slice, in this process.
     """
 
     slice_: CopySlice
@@ -114,6 +126,10 @@ class CopyJob:
     destination_starts: tuple[tuple[int, int], ...]
     client_id: str
     resumed: bool = False
+    source_sealing: Sealing = NO_SEALING
+    sealing: Sealing = NO_SEALING
+    times: Times = field(default_factory=Times)
+    noted: Times = field(default_factory=Times)
 
     def open(self) -> RangeReader:
         """Begin to fetch the slice as its own worker reads it."""
@@ -133,8 +149,7 @@ class CopyJob:
         """Read the slice and queue all that is to be written.
 
         Before :meth:`PendingCopy.finish` the caller may begin further slices with the same producers. Small slices then
-        share requests; a slice of its own needs one for each partition of the destination. In ``mirror`` mode memory
-        does not grow with the size of a slice.
+        share requests; a slice of its own needs one for each partition of the destination.
 
         Args:
             producers: kept producers of the caller, by default those of the process.
@@ -144,27 +159,28 @@ class CopyJob:
 
         Raises:
             BrokerError: reading or writing was refused; the destination may hold a part of the slice.
-            ReadToEndTimeoutError: the end of the range was not reached.
+            ReadToEndTimeoutError, ConfigError: the end of the range was not reached; a key of the source is missing.
         """
-        slice_, tally, resume_point = self.slice_, Tally(), None
+        slice_, passage, resume_point = self.slice_, self.passage(existing), None
+        tally = Tally(self.source_sealing.salt + self.sealing.salt)
         writer = CheckedWriter(producers, self.producer_settings, slice_.destination_topic, self.client_id)
         try:
             if existing is not None and existing.found:
                 with reader or self.open() as first:
-                    sent = rewritten(slice_, _records(first), Tally())
-                    resume_point = existing.resume_point(sent, slice_.destination_partitions)
-                reader = None
+                    sent = rewritten(slice_, _records(first), Tally(), passage=self.passage())
+                    resume_point, reader = existing.resume_point(sent, slice_.destination_partitions), None
             with reader or self.open() as source:
-                if resume_point is None and not slice_.fold:
-                    _mirror(slice_, source, tally, writer, on_progress)
+                if resume_point is None and not slice_.fold and passage.is_plain:
+                    _mirror(slice_, source, tally, writer, opening=passage.opening, on_progress=on_progress)
                 else:
-                    for record in rewritten(slice_, _records(source), tally, on_progress):
+                    for record in rewritten(slice_, _records(source), tally, on_progress, passage=passage):
                         tally.add(record)
                         if resume_point is not None and resume_point.passes(record):
                             tally.found_present += 1
                         else:
-                            writer.write(record)
-            tally.flush()
+                            writer.write(passage.sealed(record))
+            passage.end(self.noted)
+            tally.flush()  # a sealed removal is no tombstone
             needs_marker = slice_.topic_type is TopicType.CONFIG and tally.tombstones > 0
             if needs_marker:
                 writer.write(marker(slice_.destination_topic, slice_.transform.prefix))
@@ -172,6 +188,11 @@ class CopyJob:
             writer.abandon()
             raise
         return PendingCopy(slice_, writer, tally, resume_point, needs_marker)
+
+    def passage(self, existing: ExistingRecords | None = None) -> Passage:
+        """Return a new way of its values, after what an interrupted copy has left."""
+        times = self.times if existing is None else self.times.behind(existing.newest)
+        return Passage(self.slice_.transform, self.source_sealing, self.sealing, times)
 
     def read_existing(self) -> ExistingRecords:
         """Read what was written under the keys of this slice's destination since the copy began.
@@ -192,7 +213,8 @@ class CopyJob:
             idle_timeout_s=IDLE_TIMEOUT_S,
             with_headers=True,
         )
-        return ExistingRecords.read(records, slice_.transform)
+        opening = Opening(self.sealing, slice_.transform.at_destination(), self.times.destination)
+        return ExistingRecords.read(records, slice_.transform, opening)
 
     def write_barrier(self) -> None:
         """Make visible what an interrupted copy has written: write one record to each partition of the destination.
@@ -209,6 +231,8 @@ class CopyJob:
             self.producer_settings, client_id=self.client_id, overrides=PRODUCER_OVERRIDES, idempotent=True
         )
         failures: list[client.KafkaError] = []
+        whole_key = self.slice_.transform.prefix + key
+        value = self.passage().sealer.sealed(whole_key, value, int(time.time() * 1000))
 
         @client.callback
         def delivered(error: client.KafkaError | None, _: client.Message) -> None:
@@ -217,7 +241,6 @@ class CopyJob:
 
         try:
             for partition, _ in self.destination_starts:
-                whole_key = self.slice_.transform.prefix + key
                 producer.produce(topic, key=whole_key, value=value, partition=partition, on_delivery=delivered)
             while len(producer):  # each record has a time-out of its own
                 producer.flush(0.5)
@@ -236,11 +259,13 @@ def _mirror(
     reader: RangeReader,
     tally: Tally,
     writer: CheckedWriter,
+    *,
+    opening: Opening,
     on_progress: Callable[[int], None] | None,
 ) -> None:
     """Do what :func:`rewritten` does in ``mirror`` mode, and write, without a :class:`Record` for each message.
 
-    Twice as fast: most of a copy's time is spent on each single record.
+    Twice as fast: most of a copy's time is spent on each single record. Both sides have no keys.
     """
     transform = slice_.transform
     prefix, (beginnings, cut) = transform.prefix, transform.sure_beginnings
@@ -257,6 +282,9 @@ def _mirror(
                     continue
                 key = prefix + original
             value: Any = message.value()
+            if (is_sealed(value) or opening.unopened) and opening.take(to_record(message)) is None:
+                tally.skipped[SkipReason.REFUSED] += 1
+                continue
             headers: Any = headers_of(message)
             if headers is None:
                 to_record(message, headers).whole_headers()  # raises

@@ -34,7 +34,8 @@ class SliceEvidence(BaseModel):
         tombstones: how many of the written have no value.
         bytes_written: keys and values.
         skipped: per reason.
-        digest: SHA-256 over keys, values, their lengths and the places of tombstones, in the order read.
+        digest: SHA-256 over keys, opened values, their lengths and the places of tombstones, in the order read; of a sealed
+            group it begins with something secret.
         marker_written: the group's marker closes the config topic, see decision 2.
         destination_offsets: per destination partition the first and last offset acknowledged.
     """
@@ -66,12 +67,15 @@ class SliceEvidence(BaseModel):
 class Tally:
     """Running figures of one slice.
 
+    Args:
+        salt: secret bytes that the digest begins with, where values are not for everybody's eyes.
+
     Attributes:
         pending: key and value of each record added since :meth:`flush`, in order; a tombstone's value is ``b""``.
         pending_tombstones: places of tombstones in ``pending``, counted in records.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, salt: bytes = b"") -> None:
         self.read = 0
         self.written = 0
         self.found_present = 0
@@ -82,7 +86,7 @@ class Tally:
         self.skipped: Counter[SkipReason] = Counter()
         self.pending: list[bytes] = []
         self.pending_tombstones: list[int] = []
-        self._contents, self._lengths, self._places = (hashlib.sha256() for _ in range(3))
+        self._contents, self._lengths, self._places = (hashlib.sha256(salt) for _ in range(3))
 
     def count_read(
         self, records: Iterable[Record], on_progress: Callable[[int], None] | None = None

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from connect_share.murmur2 import partition_for
 from connect_share.records import OffsetRange, Record
 from migrator.transform.rules import KeyTransform
+from migrator.transform.sealed import Opening
 
 
 def identity(record: Record) -> bytes:
@@ -131,11 +132,13 @@ class ExistingRecords:
         found: per partition how often each identity is there.
         offsets: per partition the last place of each.
         spans: per partition the first and last offset found.
+        newest: when the newest sealed values were written, by whole key.
     """
 
     found: dict[int, Counter[bytes]] = field(default_factory=dict)
     offsets: dict[int, dict[bytes, int]] = field(default_factory=dict)
     spans: dict[int, tuple[int, int]] = field(default_factory=dict)
+    newest: dict[bytes, int] = field(default_factory=dict, repr=False)
 
     @property
     def count(self) -> int:
@@ -143,17 +146,19 @@ class ExistingRecords:
         return sum(counts.total() for counts in self.found.values())
 
     @classmethod
-    def read(cls, records: Iterable[Record], transform: KeyTransform) -> ExistingRecords:
-        """Read the records of the transform's destination space until the end."""
+    def read(cls, records: Iterable[Record], transform: KeyTransform, opening: Opening) -> ExistingRecords:
+        """Read the records of the transform's destination space until the end; ``opening`` opens them."""
         present, back = cls(), transform.at_destination()
-        for record in records:
-            if not back.takes(record.key):
+        for found in records:
+            record = opening.take(found) if back.takes(found.key) else None
+            if record is None:
                 continue
             known = identity(record)
             present.found.setdefault(record.partition, Counter())[known] += 1
             present.offsets.setdefault(record.partition, {})[known] = record.offset
             first = present.spans.get(record.partition, (record.offset, 0))[0]
             present.spans[record.partition] = (first, record.offset)
+        present.newest = opening.newest()
         return present
 
     def resume_point(self, sent: Iterable[Record], partitions: int) -> ResumePoint:

@@ -13,6 +13,7 @@ from connect_share.records import OffsetRange, Record, TopicType
 from connect_share.state import ClusterConfigState, TargetState, replay_config
 from connect_share.worker_config import WorkerConfig
 from migrator.copy.checked_writer import CLIENT_ID
+from migrator.errors import PlanRejectedError
 from migrator.facts.inspection import (
     admin_of,
     read_facts,
@@ -132,7 +133,16 @@ class MovedSource:
 
 
 def moved_sources(run: MigrationRun) -> list[MovedSource]:
-    """Return the sources of a plan, in its order."""
+    """Return the sources of a plan, in its order.
+
+    Raises:
+        PlanRejectedError: the values of one are sealed.
+    """
+    if any(source.sealing is not None or source.sealed_as_is for source in run.plan.sources):
+        raise PlanRejectedError(
+            "the source is sealed, and cutover, seal and unseal work with plain ones only yet: stop its workers, copy what "
+            "is left with apply --follow, and run verify"
+        )
     return [MovedSource(run, index) for index in range(len(run.plan.sources))]
 
 

@@ -69,6 +69,8 @@ def roll_back(
         BrokerError: the cluster refused.
     """
     progress, manifest = progress or Silent(), run.applied()
+    if any(source.destination_sealing is not None or source.sealed_as_is for source in run.plan.sources):
+        raise PlanRejectedError("the copies are sealed, and rollback writes no sealed removals yet")
     if manifest.status is MigrationStatus.ROLLED_BACK:
         raise AlreadyAppliedError(f"run {manifest.run_id} was rolled back before; make a new plan")
     check_all(run, progress, source_may_change=True)
@@ -109,7 +111,7 @@ def _require_restored(run: MigrationRun) -> None:
 def _find(run: MigrationRun, progress: Progress, *, dry_run: bool) -> Rollback:
     manifest = run.applied()
     starts = {topic_type: topic.end_offsets for topic_type, topic in manifest.destination.items()}
-    all_jobs = copy_jobs(run, starts, resumed=False)
+    all_jobs = copy_jobs(run, starts, {}, resumed=False)
     found = Rollback()
     for topic_type, topic in manifest.destination.items():
         jobs = [job for job in all_jobs if job.slice_.topic_type is topic_type]
@@ -150,7 +152,7 @@ def _copies(run: MigrationRun, job: CopyJob) -> Iterator[Record]:
         originals = read_records(worker, [whole], slice_.isolation, with_headers=True)
     else:
         originals = _backed_up(run.plan_path.parent, manifest, whole)
-    return rewritten(slice_, originals, Tally())
+    return rewritten(slice_, originals, Tally(), passage=job.passage())
 
 
 def _backed_up(folder: Path, manifest: Manifest, part: OffsetRange) -> Iterator[Record]:

@@ -28,12 +28,15 @@ from migrator.errors import DestinationNotEmptyError, PlanRejectedError, SourceC
 from migrator.plan.plan import SourceTopic
 from migrator.progress import Progress, counted
 from migrator.transform.rules import PLAIN_KEYS, RULES, KeyTransform, is_removal
+from migrator.transform.sealed import Opening, Sealing
 
 BUSY_TOPIC_WAIT_S: Final = 30.0
 """The wait for open transactions on a busy topic; those of a healthy worker last a second."""
 _ASK_AGAIN_S: Final = 0.2
 Wanted = Mapping[str | None, frozenset[str] | None]
 """Key spaces (``None``: plain keys), and which of their connectors; ``None`` is everything in it."""
+Sealings = Mapping[str | None, Sealing]
+"""What opens the values of each key space; of others, and without keys, a sealed value counts as one."""
 
 
 def admin_of(worker: WorkerConfig) -> Admin:
@@ -227,7 +230,9 @@ def key_spaces(moved: Iterable[tuple[str | None, Collection[str] | None]]) -> Wa
     return wanted
 
 
-def _living_keys(topic_type: TopicType, wanted: Wanted, records: Iterable[Record]) -> Counter[str | None]:
+def _living_keys(
+    topic_type: TopicType, wanted: Wanted, records: Iterable[Record], sealings: Sealings
+) -> Counter[str | None]:
     """Return how many wanted keys live in each space of a topic; spaces without any are left out.
 
     A key does not live if its newest record removes it. These do not live either: session keys and restart requests,
@@ -238,8 +243,14 @@ def _living_keys(topic_type: TopicType, wanted: Wanted, records: Iterable[Record
         topic_type: of the topic.
         wanted: the keys that are counted.
         records: of the topic, in order within each partition.
+        sealings: with keys; what such a group refuses does not live.
     """
     living: dict[str | None, dict[int, int | None]] = {space: {} for space in wanted}
+    openings = {
+        space: Opening(sealing, KeyTransform.between(topic_type, space, None))
+        for space, sealing in sealings.items()
+        if sealing.keys is not None
+    }
     for record in records:
         parts = None if record.key is None else split_key(topic_type, record.key)
         key = None if parts is None else parse(topic_type, parts[1])
@@ -252,7 +263,10 @@ def _living_keys(topic_type: TopicType, wanted: Wanted, records: Iterable[Record
         if connectors is not None and connector not in connectors:
             continue
         keys, at = living[space], hash((record.partition, original))
-        if is_removal(topic_type, record.value):
+        opened = openings[space].take(record) if space in openings else record
+        if opened is None:
+            continue
+        if is_removal(topic_type, opened.value):
             keys.pop(at, None)
             continue
         keys[at] = None
@@ -267,7 +281,11 @@ def _living_keys(topic_type: TopicType, wanted: Wanted, records: Iterable[Record
 
 
 def refuse_present(
-    worker: WorkerConfig, topics: Mapping[TopicType, ExistingTopic], wanted: Wanted, progress: Progress
+    worker: WorkerConfig,
+    topics: Mapping[TopicType, ExistingTopic],
+    wanted: Wanted,
+    progress: Progress,
+    sealings: Sealings | None = None,
 ) -> None:
     """Refuse destination topics in which something lives already of what is to be moved there.
 
@@ -281,7 +299,7 @@ def refuse_present(
         ranges = facts.ranges()
         progress.phase(f"looking for the groups in {facts.topic}", sum(part.end - part.start for part in ranges))
         records = counted(read_records(worker, ranges, Isolation.READ_UNCOMMITTED), progress.advance)
-        counts = sorted(_living_keys(topic_type, wanted, records).items(), key=str)
+        counts = sorted(_living_keys(topic_type, wanted, records, sealings or {}).items(), key=str)
         if counts:
             space, count = counts[0]
             raise _not_empty(facts.topic, space, count, wanted[space])
@@ -302,11 +320,11 @@ def _not_empty(
 
 
 def require_source_unchanged(
-    worker: WorkerConfig, facts: ExistingTopic, planned: SourceTopic, transform: KeyTransform, *, may_grow: bool = False
+    worker: WorkerConfig, facts: ExistingTopic, planned: SourceTopic, opening: Opening, *, may_grow: bool = False
 ) -> None:
     """Refuse a source topic that has lost records, or has records to be moved behind the planned ends.
 
-    On a shared topic other groups continue to write; their records do not count.
+    On a shared topic other groups continue to write; their records do not count, and none that ``opening`` refuses.
 
     Raises:
         SourceChangedError: it says where.
@@ -331,7 +349,7 @@ def require_source_unchanged(
     grown = [OffsetRange(planned.topic, number, part.end, facts.ends[number]) for number, part in parts.items()]
     grown = [each for each in grown if each.end > each.start]
     for record in read_records(worker, grown, Isolation.READ_UNCOMMITTED):
-        if transform.takes(record.key):
+        if opening.transform.takes(record.key) and (opening.take(record) is not None or opening.unopened):
             raise SourceChangedError(
                 f"{planned.topic}[{record.partition}]@{record.offset} was written since the plan was made, which says "
                 f"that the partition ends at {parts[record.partition].end}; make sure that all workers of "

@@ -5,19 +5,22 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from connect_share.record_file import half_written
 from connect_share.records import TopicType
+from connect_share.sealing import KEYS_PROPERTY
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
+from connect_share.worker_config.worker_config import SEALING_PROPERTY
 from migrator.errors import AlreadyAppliedError, PlanFileError, PlanRejectedError
 from migrator.facts.manifest import Manifest, backup_path, manifest_path, mirrored_backup_path
-from migrator.plan.plan import MigrationPlan, read_plan_file
+from migrator.plan.plan import MigrationPlan, PlannedSealing, read_plan_file
+from migrator.transform.sealed import Sealing
 
 
 @dataclass
@@ -59,6 +62,14 @@ class MigrationRun:
     def destination(self) -> WorkerConfig:
         """The worker of the destination; those of several sources name the same topics."""
         return self.destinations[0]
+
+    def source_sealing(self, index: int) -> Sealing:
+        """Return what opens the values of a source."""
+        return replace(Sealing.of(self.workers[index]), as_is=self.plan.sources[index].sealed_as_is)
+
+    def destination_sealing(self, index: int) -> Sealing:
+        """Return what seals the copies of a source, and opens them."""
+        return replace(Sealing.of(self.destinations[index]), as_is=self.plan.sources[index].sealed_as_is)
 
     @property
     def manifest_path(self) -> Path:
@@ -173,12 +184,27 @@ def _load_workers(plan: MigrationPlan) -> tuple[list[WorkerConfig], list[WorkerC
     shared = {topic_type: topic.topic for topic_type, topic in plan.destination.topics.items()}
     for source in plan.sources:
         own = {topic_type: topic.topic for topic_type, topic in source.topics.items()}
-        sources.append(_load_worker(source.worker_config_file, source.group_id, own, sharing=source.sharing))
+        worker = _load_worker(source.worker_config_file, source.group_id, own, sharing=source.sharing)
+        _require_sealing(worker, source.worker_config_file, source.sealing)
+        if source.sealing is not None and worker.sealing_mode is not source.sealing.mode:
+            raise _changed(source.worker_config_file, [SEALING_PROPERTY])
+        sources.append(worker)
         # A prefix that is the source's own group.id may come from one destination file for several sources.
         group_id = None if source.cluster_group_id == source.group_id else source.cluster_group_id
         file, sharing = source.destination_worker_config_file, source.cluster_group_id is not None
-        destinations.append(_load_worker(file, group_id, shared, sharing=sharing))
+        worker = _load_worker(file, group_id, shared, sharing=sharing)
+        _require_sealing(worker, file, source.destination_sealing)
+        destinations.append(worker)
     return sources, destinations
+
+
+def _require_sealing(worker: WorkerConfig, file: str, planned: PlannedSealing | None) -> None:
+    """Refuse a worker file that lacks a key of the plan, or has keys where there were none; more keys do no harm."""
+    if PlannedSealing.of(worker) is None:
+        if planned is not None:
+            raise _changed(file, [KEYS_PROPERTY])
+    elif planned is None or worker.sealing_keys is None or not planned.is_part_of(worker.sealing_keys):
+        raise _changed(file, [KEYS_PROPERTY])
 
 
 def _load_worker(file: str, group_id: str | None, topics: Mapping[TopicType, str], *, sharing: bool) -> WorkerConfig:
@@ -197,7 +223,11 @@ def _load_worker(file: str, group_id: str | None, topics: Mapping[TopicType, str
     if worker.sharing_enabled is not sharing:
         changed.append(SHARING_PROPERTY)
     if changed:
-        raise PlanRejectedError(
-            f"worker file {path} was changed since the plan was made ({', '.join(changed)}); make a new plan"
-        )
+        raise _changed(file, changed)
     return worker
+
+
+def _changed(file: str, properties: Iterable[str]) -> PlanRejectedError:
+    return PlanRejectedError(
+        f"worker file {file} was changed since the plan was made ({', '.join(properties)}); make a new plan"
+    )

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from connect_share.admin import Admin
+from connect_share.keys import split_key
 from connect_share.records import TopicType
 from connect_share.topics import check_cleanup_policy, check_partition_count, topic_spec
 from connect_share.topics.shared_set import create_missing
@@ -20,6 +21,7 @@ from migrator.facts.inspection import (
     admin_of,
     key_spaces,
     read_facts,
+    read_records,
     refuse_present,
     require_no_live_workers,
     require_no_open_transaction,
@@ -32,9 +34,13 @@ from migrator.facts.manifest import MigrationStatus
 from migrator.facts.migration_run import MigrationRun
 from migrator.plan.plan import CopySlice, MigrationPlan, SourceCluster
 from migrator.progress import Progress
+from migrator.transform.rules import KeyTransform
+from migrator.transform.sealed import Opening, Sealing, Times
 
 Opened = dict[TopicType, tuple[ExistingTopic, bool]]
 """The destination's topics as they are, and whether each was created just now."""
+Spaces = dict[tuple[str | None, TopicType], dict[bytes, int]]
+"""By key space (``None``: plain keys) and topic type: times by whole key."""
 
 
 def _require_not_applied(run: MigrationRun) -> None:
@@ -53,7 +59,8 @@ def _require_not_applied(run: MigrationRun) -> None:
         )
 
 
-def _check_source(plan: MigrationPlan, source: SourceCluster, worker: WorkerConfig, *, may_change: bool) -> None:
+def _check_source(run: MigrationRun, index: int, *, may_change: bool) -> None:
+    plan, source, worker = run.plan, run.plan.sources[index], run.workers[index]
     with admin_of(worker) as admin:
         require_same_cluster(admin, source.kafka_cluster_id, source.worker_config_file)
         if not may_change:
@@ -64,7 +71,8 @@ def _check_source(plan: MigrationPlan, source: SourceCluster, worker: WorkerConf
             require_same_topic(found, topic.topic_id)
             if not source.sharing and not may_change and not plan.in_place(source, topic_type):
                 require_no_open_transaction(admin, found)
-            require_source_unchanged(worker, found, topic, source.transform(topic_type), may_grow=may_change)
+            opening = Opening(run.source_sealing(index), source.transform(topic_type))
+            require_source_unchanged(worker, found, topic, opening, may_grow=may_change)
 
 
 def _open_destination(run: MigrationRun, admin: Admin, *, create: bool) -> Opened:
@@ -94,7 +102,7 @@ def _open_destination(run: MigrationRun, admin: Admin, *, create: bool) -> Opene
 def _require_empty(run: MigrationRun, opened: Opened, progress: Progress) -> None:
     try:
         topics = {topic_type: topic for topic_type, (topic, _) in opened.items()}
-        refuse_present(run.destination, topics, wanted_of(run.plan), progress)
+        refuse_present(run.destination, topics, wanted_of(run.plan), progress, sealings_of(run))
     except DestinationNotEmptyError as error:
         if run.manifest is None:
             raise
@@ -108,6 +116,11 @@ def _require_empty(run: MigrationRun, opened: Opened, progress: Progress) -> Non
 def wanted_of(plan: MigrationPlan) -> Wanted:
     """Return the key spaces that a plan writes to, and which of their connectors; ``None`` is all."""
     return key_spaces((source.cluster_group_id, source.only_connectors) for source in plan.sources)
+
+
+def sealings_of(run: MigrationRun) -> dict[str | None, Sealing]:
+    """Return what opens the copies in each key space that a plan writes to."""
+    return {source.cluster_group_id: run.destination_sealing(index) for index, source in enumerate(run.plan.sources)}
 
 
 def check_all(
@@ -139,8 +152,8 @@ def check_all(
     if first:
         _require_not_applied(run)
     plan = run.plan
-    for source, worker in zip(plan.sources, run.workers, strict=True):
-        _check_source(plan, source, worker, may_change=plan.follow or source_may_change)
+    for index in range(len(plan.sources)):
+        _check_source(run, index, may_change=plan.follow or source_may_change)
     for source, worker in zip(plan.sources, run.destinations, strict=True):
         with admin_of(worker) as admin:
             require_same_cluster(admin, plan.destination.kafka_cluster_id, source.destination_worker_config_file)
@@ -163,8 +176,44 @@ def same_members(plan: MigrationPlan, source: SourceCluster, destination: Worker
     return source.kafka_cluster_id == plan.destination.kafka_cluster_id and group_id == source.group_id
 
 
-def copy_jobs(run: MigrationRun, starts: Mapping[TopicType, Mapping[int, int]], *, resumed: bool) -> list[CopyJob]:
-    """Return one job for each slice of the plan; ``starts`` are the destination's ends before anything was written."""
+def times_at_destination(run: MigrationRun, starts: Mapping[TopicType, Mapping[int, int]]) -> Spaces:
+    """Return when the sealed values were written that the destination has before these offsets.
+
+    A copy has to be later than a value that was there in an earlier life of its group; else readers refuse it.
+
+    Raises:
+        BrokerError: reading was refused.
+    """
+    sealings = {space: sealing for space, sealing in sealings_of(run).items() if sealing.keys is not None}
+    times: Spaces = {}
+    for topic_type, ends in starts.items() if sealings else ():
+        openings = {
+            space: Opening(sealing, KeyTransform.between(topic_type, space, None))
+            for space, sealing in sealings.items()
+        }
+        with admin_of(run.destination) as admin:
+            facts = read_facts(admin, {run.plan.destination.topics[topic_type].topic})
+        ranges = [part._replace(end=ends.get(part.partition, 0)) for each in facts.values() for part in each.ranges()]
+        for record in read_records(run.destination, ranges, Isolation.READ_UNCOMMITTED):
+            parts = None if record.key is None else split_key(topic_type, record.key)
+            space = None if parts is None or parts[0] is None else str(parts[0])
+            if space in openings:
+                openings[space].take(record)
+        times |= {(space, topic_type): opening.newest() for space, opening in openings.items()}
+    return times
+
+
+def copy_jobs(
+    run: MigrationRun, starts: Mapping[TopicType, Mapping[int, int]], times: Spaces, *, resumed: bool
+) -> list[CopyJob]:
+    """Return one job for each slice of the plan.
+
+    Args:
+        run: the plan.
+        starts: the destination's ends before anything was written.
+        times: of what is there before them.
+        resumed: an interrupted copy may have written a part.
+    """
     return [
         CopyJob(
             slice_=slice_,
@@ -174,9 +223,18 @@ def copy_jobs(run: MigrationRun, starts: Mapping[TopicType, Mapping[int, int]], 
             destination_starts=tuple(sorted(starts[slice_.topic_type].items())),
             client_id=run.destinations[slice_.source_index].client_id(CLIENT_ID),
             resumed=resumed,
+            source_sealing=run.source_sealing(slice_.source_index),
+            sealing=run.destination_sealing(slice_.source_index),
+            times=Times(destination=times.get(space_of(slice_), {})),
         )
         for slice_ in run.plan.slices()
     ]
+
+
+def space_of(slice_: CopySlice) -> tuple[str | None, TopicType]:
+    """Return the key space that a slice is copied to, and its topic type."""
+    group = slice_.transform.destination
+    return None if group is None else str(group), slice_.topic_type
 
 
 def slices_behind(run: MigrationRun) -> list[CopySlice]:

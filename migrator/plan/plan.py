@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final, Literal, TypeVar
+from typing import Annotated, Final, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -17,6 +17,8 @@ from connect_share import private_file
 from connect_share.errors import InvalidClusterGroupIdError
 from connect_share.keys import ClusterGroupId
 from connect_share.records import OffsetRange, TopicType
+from connect_share.sealing import KeyRing, SealingMode
+from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import Isolation
 from migrator.errors import PlanFileError
 from migrator.transform.rules import PLAIN_KEYS, RULE_VERSION, KeyTransform, SkipReason
@@ -85,6 +87,31 @@ class SourceTopic(_Part):
         return tuple(OffsetRange(self.topic, part.partition, part.start, part.end) for part in self.partitions)
 
 
+class PlannedSealing(_Part):
+    """The keys of a worker file, as far as others may know them.
+
+    Attributes:
+        key_ids: the first one seals.
+        fingerprint: of all of them, see :meth:`connect_share.sealing.KeyRing.fingerprint`.
+    """
+
+    mode: SealingMode
+    key_ids: tuple[Annotated[int, Field(ge=1)], ...]
+    fingerprint: str
+
+    @classmethod
+    def of(cls, worker: WorkerConfig) -> Self | None:
+        """Return those of a worker file; ``None``: it seals nothing."""
+        keys, mode = worker.sealing_keys, worker.sealing_mode
+        if keys is None or mode is SealingMode.OFF:
+            return None
+        return cls(mode=mode, key_ids=keys.ids, fingerprint=keys.fingerprint())
+
+    def is_part_of(self, keys: KeyRing) -> bool:
+        """Return whether all the keys of the plan are among these."""
+        return KeyRing(each for each in keys.items() if each[0] in self.key_ids).fingerprint() == self.fingerprint
+
+
 class SourceCluster(_Part):
     """One Connect cluster and its destination.
 
@@ -97,6 +124,9 @@ class SourceCluster(_Part):
         only_connectors: exact names of the connectors that are moved; ``None`` moves the whole cluster.
         destination_worker_config_file: path of the worker file used for writing, likewise.
         connectors: how many connectors of its config topic are moved.
+        sealing: the keys that open its values; ``None``: they are plain, or ``sealed_as_is``.
+        destination_sealing: the keys that seal their copies; ``None``: nothing does.
+        sealed_as_is: there are sealed values and no keys: the copies are the same bytes under the same keys.
     """
 
     worker_config_file: str
@@ -107,6 +137,9 @@ class SourceCluster(_Part):
     only_connectors: tuple[str, ...] | None = None
     destination_worker_config_file: str
     connectors: Count
+    sealing: PlannedSealing | None = None
+    destination_sealing: PlannedSealing | None = None
+    sealed_as_is: bool = False
     topics: dict[TopicType, SourceTopic]
 
     @property

@@ -62,6 +62,16 @@ def _warn_about_one(move: PlannedMove, destination_cluster: str | None, mode: st
                     else "workers may run it without tasks until it is configured again; --mode state heals it"
                 )
             )
+    if move.sealed_as_is:
+        warnings.append(
+            f"{move.source.group_id}: sealed values are copied as they are; they open with the same keys only, and here "
+            "nobody can look into them"
+        )
+    elif move.sealing.keys is not None and move.destination_sealing.keys is None:
+        warnings.append(
+            f"{move.source.group_id}: its values are sealed, and {move.destination_file} has no keys: the copies are plain, "
+            "and whoever reads the destination's topics reads them"
+        )
     if move.kafka_cluster_id != destination_cluster:
         warnings.append(
             f"{move.source.group_id} goes to another Kafka cluster: consumer groups of its sink connectors are "

@@ -12,6 +12,7 @@ from connect_share.admin import Admin
 from connect_share.client import to_whole_record
 from connect_share.errors import ConfigError
 from connect_share.records import TopicType
+from connect_share.sealing.cipher import SEALED_BYTES
 from connect_share.state import replay_config
 from connect_share.topics import check_partition_count, topic_spec
 from connect_share.worker_config import WorkerConfig
@@ -34,6 +35,7 @@ from migrator.plan.plan import (
     DestinationTopic,
     MigrationPlan,
     PlannedPartition,
+    PlannedSealing,
     SourceCluster,
     SourceTopic,
     plan_fingerprint,
@@ -44,9 +46,11 @@ from migrator.planner.record_counter import RecordCounter, limit_of
 from migrator.planner.sharing_lines import check_sharing_lines, warn_about_shared_topics
 from migrator.progress import Progress, Silent, counted
 from migrator.transform.rules import SkipReason
+from migrator.transform.sealed import Opening, Sealing
 
 # On dedicated topics nothing of this kind is expected. On shared ones prefixed and plain keys of others are.
-_WARNED_REASONS: Final = (SkipReason.NO_KEY, SkipReason.NOT_A_LEGAL_KEY, SkipReason.ALREADY_PREFIXED)
+_EXPECTED_WHEN_SHARED: Final = (SkipReason.NOT_A_LEGAL_KEY, SkipReason.ALREADY_PREFIXED)
+_WARNED_REASONS: Final = (SkipReason.NO_KEY, *_EXPECTED_WHEN_SHARED, SkipReason.REFUSED)
 
 
 def _plan_destination(
@@ -86,9 +90,11 @@ def _plan_destination(
 
 
 def _plan_source(
-    admin: Admin, move: PlannedMove, limits: dict[TopicType, int], progress: Progress, *, follow: bool
+    admin: Admin, move: PlannedMove, limits: dict[TopicType, int], progress: Progress, intent: Intent
 ) -> list[str]:
-    warnings: list[str] = []
+    """Read the topics of a source into the move. Returns warnings."""
+    warnings, openings = list[str](), list[Opening]()
+    sealing, added = move.sealing, SEALED_BYTES if move.destination_sealing.keys is not None else 0
     facts = read_facts(admin, {move.source.topic(topic_type) for topic_type in TopicType})
     for topic_type in TopicType:
         found = require_topic(
@@ -96,7 +102,7 @@ def _plan_source(
         )
         check_partition_count(topic_spec(move.source, topic_type), len(found.ends))
         # On a busy topic a transaction is often open; that of a healthy worker ends soon.
-        busy = move.source.sharing_enabled or follow
+        busy = move.source.sharing_enabled or intent.follow
         require_no_open_transaction(admin, found, wait_s=BUSY_TOPIC_WAIT_S if busy else 0.0)
         isolation = move.source.isolation(topic_type)
         planned = SourceTopic(
@@ -108,11 +114,13 @@ def _plan_source(
                 for number, end in sorted(found.ends.items())
             ),
         )
-        counter = RecordCounter(move.transform(topic_type), limits[topic_type])
+        transform = move.transform(topic_type)
+        openings.append(Opening(sealing, transform))
+        counter = RecordCounter(transform, limits[topic_type], openings[-1], added)
         ranges = planned.ranges()
         progress.phase(f"reading {found.topic}", sum(part.end - part.start for part in ranges))
         batches = read_messages(move.source, ranges, isolation)
-        if topic_type is TopicType.CONFIG:
+        if topic_type is TopicType.CONFIG and not sealing.as_is:
             messages = (message for batch in batches for message in batch)
             records = (to_whole_record(message) for message in counted(messages, progress.advance))
             move.state = replay_config(counter.through(records), move.source.cluster_group_id)
@@ -127,12 +135,17 @@ def _plan_source(
             f"{found.topic}: {counts.skipped[reason]} record(s) are left behind: each {reason.explanation}"
             for reason in _WARNED_REASONS
             if reason in counts.skipped
-            and not (move.source.cluster_group_id is not None and reason is not SkipReason.NO_KEY)
+            and not (move.source.cluster_group_id is not None and reason in _EXPECTED_WHEN_SHARED)
         ]
         if counter.undated:
             warnings.append(
                 f"{found.topic}: {counter.undated} record(s) have the timestamp 0 (1970) and will get that of the write"
             )
+    if any(opening.unopened for opening in openings) and move.may_copy_as_is(intent.mode):
+        move.sealed_as_is = True
+        return _plan_source(admin, move, limits, progress, intent)
+    for opening in openings:
+        opening.require_opened()
     return warnings
 
 
@@ -210,10 +223,12 @@ def _read_clusters(
         destination, existing, limits, notes = _plan_destination(at_destination, shared, destination_cluster)
         warnings += warn_about_shared_topics(moves[0].destination_file, shared, existing.get(TopicType.CONFIG)) + notes
         for move, admin in zip(moves, admins, strict=True):
-            warnings += _plan_source(admin, move, limits, progress, follow=intent.follow)
+            warnings += _plan_source(admin, move, limits, progress, intent)
         warnings += refuse_unclear(moves, intent)
         moved = [move for move in moves if intent.job is None or move.has_records()]
-        refuse_present(shared, existing, key_spaces((move.group, move.only_connectors) for move in moved), progress)
+        wanted = key_spaces((move.group, move.only_connectors) for move in moved)
+        sealings: dict[str | None, Sealing] = {move.group: move.destination_sealing for move in moved}
+        refuse_present(shared, existing, wanted, progress, sealings)
     return moved, destination, warnings
 
 
@@ -244,5 +259,8 @@ def _source_of(move: PlannedMove) -> SourceCluster:
         only_connectors=None if move.only_connectors is None else tuple(sorted(move.only_connectors)),
         destination_worker_config_file=str(move.destination_file),
         connectors=len(move.connectors()),
+        sealing=PlannedSealing.of(move.source),
+        destination_sealing=PlannedSealing.of(move.destination),
+        sealed_as_is=move.sealed_as_is,
         topics=move.planned,
     )

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
 from connect_share.errors import ConfigError, InvalidClusterGroupIdError
 from connect_share.keys import ClusterGroupId
 from connect_share.records import TopicType
-from connect_share.sealing import KEYS_PROPERTY, SealingMode
+from connect_share.sealing import KEYS_PROPERTY
 from connect_share.state import ClusterConfigState
 from connect_share.worker_config import WorkerConfig
-from connect_share.worker_config.worker_config import SEALING_PROPERTY
 from migrator.plan.plan import SourceTopic
 from migrator.transform.rules import PLAIN_KEYS, KeyTransform
+from migrator.transform.sealed import Sealing
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,7 @@ class PlannedMove:
     planned: dict[TopicType, SourceTopic] = field(default_factory=dict)
     state: ClusterConfigState | None = None
     connectors_seen: set[str] = field(default_factory=set)
+    sealed_as_is: bool = False
 
     @property
     def becomes(self) -> str:
@@ -64,7 +65,9 @@ class PlannedMove:
         return self.destination.group_id if self.group is None else str(self.group)
 
     def all_connectors(self) -> frozenset[str]:
-        """Return the connectors of the config topic, also those that are not moved."""
+        """Return the connectors of the config topic, also those that are not moved; of unopened values those in keys."""
+        if self.sealed_as_is:
+            return frozenset(self.connectors_seen)
         return self.state.connectors() if self.state is not None else frozenset()
 
     def connectors(self) -> list[str]:
@@ -79,6 +82,21 @@ class PlannedMove:
     def transform(self, topic_type: TopicType) -> KeyTransform:
         """Return the transform for the records of one of its topics."""
         return KeyTransform.between(topic_type, self.source.cluster_group_id, self.group, self.only_connectors)
+
+    @property
+    def sealing(self) -> Sealing:
+        """What opens its values."""
+        return replace(Sealing.of(self.source), as_is=self.sealed_as_is)
+
+    @property
+    def destination_sealing(self) -> Sealing:
+        """What seals their copies."""
+        return replace(Sealing.of(self.destination), as_is=self.sealed_as_is)
+
+    def may_copy_as_is(self, mode: str) -> bool:
+        """Return whether copies open like their originals: the same keys on the topics, and nothing is to be changed."""
+        no_keys = self.source.sealing_keys is None and self.destination.sealing_keys is None
+        return no_keys and mode == "mirror" and self.group is not None and self.source.cluster_group_id == self.group
 
 
 def _group_for(text: str, path: Path) -> ClusterGroupId:
@@ -131,24 +149,26 @@ def pair(
         )
     _refuse_contradictions(moves, intent)
     for move in moves:
-        _refuse_sealed(move)
+        _refuse_keys_of_another(move, moves[0])
     return moves
 
 
-def _refuse_sealed(move: PlannedMove) -> None:
-    """A sealed value opens under its own key only, and a group that requires seals believes no plain copy."""
-    if move.source.sealing_mode is not SealingMode.OFF:
+def _refuse_keys_of_another(move: PlannedMove, first: PlannedMove) -> None:
+    """The keys in a worker file are those of its own group, and a group has one set of keys."""
+    keys = move.destination_sealing.keys
+    if keys is not None and move.destination.group_id != move.group:
         raise ConfigError(
-            f"{move.source_file}: {KEYS_PROPERTY} is set, and the values of a sealed group cannot be moved yet: their copies "
-            "would be refused by the new workers",
+            f"{move.destination_file}: {KEYS_PROPERTY} has the keys of {move.destination.group_id}, but the records become "
+            f"{move.becomes}: give one destination worker file for each source",
             property_name=KEYS_PROPERTY,
         )
-    if move.destination.sealing_mode is SealingMode.REQUIRED:
+    if move.becomes == first.becomes and keys != first.destination_sealing.keys:
         raise ConfigError(
-            f"{move.destination_file}: its workers would refuse the copies, which are not sealed: set "
-            f"{SEALING_PROPERTY}=accept for the move",
-            property_name=SEALING_PROPERTY,
+            f"{first.destination_file} and {move.destination_file} have different keys for {move.becomes}",
+            property_name=KEYS_PROPERTY,
         )
+    for worker in (move.source, move.destination):
+        worker.seals(TopicType.CONFIG)  # raises without the library that it takes
 
 
 def _only(intent: Intent, worker: WorkerConfig, path: Path) -> frozenset[str] | None:

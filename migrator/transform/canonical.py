@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from connect_share import connect_json
 from connect_share.errors import ValueFormatError
-from connect_share.keys import ClusterGroupId, ConfigKey, StatusKey, parse
+from connect_share.keys import ConfigKey, StatusKey, parse
 from connect_share.records import ConnectorTaskId, Record, TopicType
 from connect_share.state import (
     ClusterConfigState,
@@ -80,7 +80,7 @@ def _statuses(transform: KeyTransform, records: Iterable[Record], skipped: Count
     The newest alone is not enough: it may be garbage, or an UNASSIGNED that counts for less than the RUNNING before it;
     and the tombstone of a connector takes away task statuses that are in other partitions.
     """
-    fold = StatusFold(_group_of(transform))
+    fold = StatusFold(transform.source)
     kept: dict[object, list[Record]] = {}
     for record in records:
         original = transform.original_key(record.key)
@@ -112,17 +112,13 @@ def _is_unassigned(record: Record) -> bool:
     return isinstance(parsed, dict) and parsed.get("state") == State.UNASSIGNED.value
 
 
-def _group_of(transform: KeyTransform) -> ClusterGroupId | None:
-    return ClusterGroupId(next(iter(transform.groups))) if transform.groups else None
-
-
 def canonical_config(
     transform: KeyTransform, records: Iterable[Record], skipped: Counter[SkipReason] | None = None
 ) -> CanonicalConfig:
     """Return a config topic in order; ``records`` are those of its one partition."""
     latest: dict[bytes, Record] = {}
     removed: dict[str, int] = {}
-    fold = ConfigFold(_group_of(transform))
+    fold = ConfigFold(transform.source)
     for record in records:
         original = transform.original_key(record.key)
         if isinstance(original, SkipReason):
@@ -146,7 +142,7 @@ class _Ordering:
         removed: Mapping[str, int],
     ) -> None:
         self._removed = removed
-        self._group = _group_of(transform)
+        self._group = transform.source
         self._prefix = transform.prefix
         self._state = state
         self._latest = latest

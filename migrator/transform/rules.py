@@ -52,6 +52,7 @@ class SkipReason(enum.Enum):
     RESTART_REQUEST = "restart_request"
     OTHER_JOB = "other_job"
     NO_JOB = "no_job"
+    REFUSED = "refused"
 
     @property
     def explanation(self) -> str:
@@ -69,6 +70,7 @@ _EXPLANATIONS: Final[Mapping[SkipReason, str]] = {
     SkipReason.RESTART_REQUEST: "is a restart request for the old workers",
     SkipReason.OTHER_JOB: "belongs to another connector than the one to be moved",
     SkipReason.NO_JOB: "belongs to no connector, and one connector only is to be moved",
+    SkipReason.REFUSED: "is refused by the group's own workers, too: a sealed group has not sealed it, or it is an old value",
 }
 
 
@@ -150,6 +152,11 @@ class KeyTransform:
     def prefix(self) -> bytes:
         """The bytes before the original key at the destination."""
         return prefix_of(self.destination)
+
+    @property
+    def source(self) -> ClusterGroupId | None:
+        """The one cluster group whose keys are taken; ``None``: plain keys, or several groups."""
+        return ClusterGroupId(next(iter(self.groups))) if self.groups and len(self.groups) == 1 else None
 
     @classmethod
     def between(

@@ -12,7 +12,7 @@ from typing import Any, Final
 from pydantic import BaseModel, ConfigDict
 
 from connect_share.connect_json import same
-from connect_share.keys import ClusterGroupId, connector_of
+from connect_share.keys import MARKER, ClusterGroupId, connector_of
 from connect_share.records import Record, TopicType
 from connect_share.state import (
     ClusterConfigState,
@@ -23,7 +23,7 @@ from connect_share.state import (
     replay_offsets,
     replay_status,
 )
-from migrator.transform.rules import PLAIN_KEYS, TopicText
+from migrator.transform.rules import PLAIN_KEYS, KeyTransform, SkipReason, TopicText
 
 STATUS_FIELDS: Final = ("state", "worker_id", "generation", "trace", "version")
 
@@ -193,6 +193,43 @@ def _compare_offset_snapshots(
             item = key.decode("utf-8", errors="backslashreplace")
             comparison.compare("offset", connector_of(TopicType.OFFSET, key), there.get(key), here.get(key), item=item)
     return comparison.differences
+
+
+def compare_newest(
+    topic_type: TopicType, source: Iterable[Record], destination: Iterable[Record], transform: KeyTransform
+) -> list[StateDifference]:
+    """Compare the bytes of the newest value of each key, and on a config topic their order: of values nobody can open here.
+
+    Args:
+        topic_type: which of the three topics.
+        source: records of the source topic.
+        destination: records of the shared topic; those of other groups do not count.
+        transform: of the move.
+    """
+    group = None if transform.destination is None else str(transform.destination)
+    comparison = _Comparison(group, topic_type)
+    there, here = _newest(source, transform), _newest(destination, transform.at_destination())
+    for key in sorted(there.keys() | here.keys()):
+        item = key.decode("utf-8", errors="backslashreplace")
+        comparison.compare("sealed_value", connector_of(topic_type, key), there.get(key), here.get(key), item=item)
+    if topic_type is TopicType.CONFIG and not comparison.differences:
+        for one, other in zip(there, here, strict=True):
+            if one != other:
+                comparison.compare("order", connector_of(topic_type, one), one, other)
+                break
+    return comparison.differences
+
+
+def _newest(records: Iterable[Record], transform: KeyTransform) -> dict[bytes, bytes]:
+    newest: dict[bytes, bytes] = {}
+    for record in records:
+        original = transform.original_key(record.key)
+        if isinstance(original, SkipReason) or (transform.topic_type is TopicType.CONFIG and original == MARKER[0]):
+            continue
+        newest.pop(original, None)
+        if record.value is not None:
+            newest[original] = record.value
+    return newest
 
 
 def compare_states(

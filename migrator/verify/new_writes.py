@@ -12,7 +12,6 @@ from typing import Final
 
 from connect_share.keys import connector_of, split_key
 from connect_share.records import Record, TopicType
-from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import Isolation
 from migrator.copy.copy_job import rewritten
 from migrator.copy.evidence import Tally
@@ -22,8 +21,10 @@ from migrator.facts.bystanders import KeyOwners
 from migrator.facts.inspection import admin_of, read_facts, read_records, require_topic
 from migrator.facts.manifest import MigrationStatus
 from migrator.facts.migration_run import MigrationRun
-from migrator.facts.readiness import slices_behind, wanted_of
+from migrator.facts.readiness import sealings_of, slices_behind, times_at_destination, wanted_of
 from migrator.plan.plan import CopySlice
+from migrator.transform.rules import KeyTransform
+from migrator.transform.sealed import Opening, Passage, Times
 from migrator.verify.equality import Mismatch, StateDifference
 
 _NAMED: Final = 3
@@ -47,31 +48,43 @@ def written_since(run: MigrationRun) -> Written:
     mirrored: set[bytes] | None = None
     if manifest.followed is None or manifest.status is MigrationStatus.CUT_OVER:
         mirrored = set()
+    before = {topic_type: topic.end_offsets for topic_type, topic in manifest.destination.items()}
+    times = times_at_destination(run, before)
     with admin_of(run.destination) as admin:
         facts = read_facts(admin, {topic.topic for topic in manifest.destination.values()})
     wanted = wanted_of(run.plan)
     for topic_type, topic in manifest.destination.items():
         found = require_topic(facts, topic.topic, remedy="what was copied is gone")
-        others = KeyOwners(topic_type, wanted)
-        ranges = ranges_since(topic.topic, manifest.written_up_to(topic_type), found.ends)
-        for record in read_records(run.destination, ranges, Isolation.READ_UNCOMMITTED):
-            parts = None if record.key is None else split_key(topic_type, record.key)
-            if parts is None or others.owner(record.key) is not None or others.is_marker(record.key):
+        others, known = KeyOwners(topic_type, wanted), manifest.written_up_to(topic_type)
+        openings = {
+            space: Opening(sealing, KeyTransform.between(topic_type, space, None), times.get((space, topic_type)))
+            for space, sealing in sealings_of(run).items()
+        }
+        # What is refused of the records behind the plan's own depends on these.
+        with_keys = any(opening.is_on for opening in openings.values())
+        ranges = ranges_since(topic.topic, topic.end_offsets if with_keys else known, found.ends)
+        for each in read_records(run.destination, ranges, Isolation.READ_UNCOMMITTED):
+            parts = None if each.key is None else split_key(topic_type, each.key)
+            if parts is None or others.owner(each.key) is not None or others.is_marker(each.key):
+                continue
+            space = None if parts[0] is None else str(parts[0])
+            record = openings[space].take(each)
+            if record is None or record.offset < known.get(record.partition, 0):
                 continue
             if mirrored is None:  # the sources' ends are read later than the destination's
-                mirrored = _identities(slices_behind(run), run.workers)
+                mirrored = _identities(run, slices_behind(run))
             if _identity(record) not in mirrored:
-                space = None if parts[0] is None else str(parts[0])
                 written.add((topic_type, space, connector_of(topic_type, parts[1])))
     return written
 
 
-def _identities(slices: Sequence[CopySlice], workers: Sequence[WorkerConfig]) -> set[bytes]:
+def _identities(run: MigrationRun, slices: Sequence[CopySlice]) -> set[bytes]:
     found: set[bytes] = set()
     for slice_ in slices:
-        worker = workers[slice_.source_index]
-        records = read_records(worker, [slice_.offset_range], slice_.isolation, with_headers=True)
-        found.update(_identity(record) for record in rewritten(slice_, records, Tally()))
+        index = slice_.source_index
+        records = read_records(run.workers[index], [slice_.offset_range], slice_.isolation, with_headers=True)
+        passage = Passage(slice_.transform, run.source_sealing(index), run.destination_sealing(index), Times())
+        found.update(_identity(record) for record in rewritten(slice_, records, Tally(), passage=passage))
     return found
 
 

@@ -17,6 +17,7 @@ from typing import Any, Final, Protocol, Self, TypeVar
 
 from connect_share.keys import BEFORE_ORIGINAL, MARKER, ClusterGroupId, Subject, connector_of, parse
 from connect_share.records import TopicType
+from connect_share.sealing.cipher import is_sealed
 from migrator.transform.rules import prefixes_of
 
 _STATE_PREFIXES: Final = {each: prefixes_of(each, lambda rule: rule.is_state) for each in TopicType}
@@ -31,7 +32,13 @@ class RawMessage(Protocol):
 
 
 class KeySpaceDigest(ABC):
-    """A digest of the records of one key space in one topic."""
+    """A digest of the records of one key space in one topic.
+
+    Attributes:
+        sealed: there are sealed values: the same bytes mean the same only to who has the same keys.
+    """
+
+    sealed = False
 
     @abstractmethod
     def add(self, original: bytes, message: RawMessage) -> None:
@@ -84,6 +91,7 @@ class OffsetDigest(KeySpaceDigest):
 
     def finish(self) -> None:  # noqa: D102
         self._digest = (len(self._values), sum(map(hash, self._values.items())))
+        self.sealed = any(map(is_sealed, self._values.values()))
         if not self._keep:
             self._values = {}
 
@@ -106,6 +114,7 @@ class StatusDigest(KeySpaceDigest):
         if original not in self._items:
             key = parse(TopicType.STATUS, original)
             self._items[original] = None if key is None else key.subject
+        self.sealed = self.sealed or is_sealed(message.value())
         item = self._items[original]
         if item is not None:  # Connect ignores other keys
             self._digests[item] = hash((self._digests.get(item), message.value(), message.timestamp()[1]))
@@ -128,6 +137,7 @@ class ConfigDigest(KeySpaceDigest):
             return
         if original not in self._connectors:
             self._connectors[original] = connector_of(TopicType.CONFIG, original)
+        self.sealed = self.sealed or is_sealed(message.value())
         connector = self._connectors[original]
         if connector is not None:
             self._digests[connector] = hash((self._digests.get(connector), original, message.value()))

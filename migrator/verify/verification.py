@@ -27,6 +27,7 @@ from migrator.facts.manifest import Manifest, MigrationStatus
 from migrator.facts.migration_run import MigrationRun, only_one
 from migrator.progress import Progress, Silent
 from migrator.transform.rules import PLAIN_KEYS
+from migrator.transform.sealed import Sealing
 from migrator.verify.equality import StateDifference
 from migrator.verify.new_writes import describe_written, without_new_writes, written_since
 from migrator.verify.verify_job import Side, VerifyJob, run_together
@@ -110,7 +111,7 @@ def _source_side(
     quiet = not source.sharing and not run.plan.in_place(source, topic_type) and not _is_sealed(manifest)
     if quiet and any(found.ends.get(each.partition) != each.end for each in ranges):
         warnings.append(f"{planned.topic} has other end offsets than planned; only the planned ranges are compared")
-    return _side(run.workers[index], ranges, planned.isolation)
+    return _side(run.workers[index], ranges, planned.isolation, run.source_sealing(index))
 
 
 def _destination_side(
@@ -123,11 +124,11 @@ def _destination_side(
     isolation = worker.isolation(topic_type)
     if isolation is Isolation.READ_COMMITTED:
         require_no_open_transaction(admin, found, wait_s=BUSY_TOPIC_WAIT_S)
-    return _side(worker, _compared(topic_type, found, manifest), isolation)
+    return _side(worker, _compared(topic_type, found, manifest), isolation, run.destination_sealing(index))
 
 
-def _side(worker: WorkerConfig, ranges: tuple[OffsetRange, ...], isolation: Isolation) -> Side:
-    return Side(ranges, isolation, worker.consumer_settings(), worker.client_id(CLIENT_ID))
+def _side(worker: WorkerConfig, ranges: tuple[OffsetRange, ...], isolation: Isolation, sealing: Sealing) -> Side:
+    return Side(ranges, isolation, worker.consumer_settings(), worker.client_id(CLIENT_ID), sealing=sealing)
 
 
 def _compared(topic_type: TopicType, copy: ExistingTopic, manifest: Manifest | None) -> tuple[OffsetRange, ...]:
@@ -194,6 +195,7 @@ def compare_sides(
     Raises:
         TopicError: a topic is missing, was recreated, or has an open transaction in front of its end.
         BrokerError: the cluster refused.
+        ConfigError: a value is sealed with a key that is not there.
     """
     engine = engine or local_verify_engine(progress or Silent())
     manifest, path = run.manifest, run.manifest_path

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from connect_share.client import Message
 from connect_share.keys import connector_of
@@ -15,18 +15,20 @@ from migrator.copy.copy_job import IDLE_TIMEOUT_S
 from migrator.progress import counted
 from migrator.transform.canonical import canonical_config
 from migrator.transform.rules import KeyTransform
-from migrator.verify.equality import StateDifference, compare_config_states, compare_states
+from migrator.transform.sealed import NO_SEALING, Opening, Sealing
+from migrator.verify.equality import StateDifference, compare_config_states, compare_newest, compare_states
 from migrator.verify.quick_compare import KeySpaceDigest, KeySpaces, digest_of
 
 
 @dataclass(frozen=True)
 class Side:
-    """The records of one topic as its workers read them. Holds client settings, hence secrets."""
+    """The records of one topic as its workers read them. Holds client settings and keys, hence secrets."""
 
     ranges: tuple[OffsetRange, ...]
     isolation: Isolation
     settings: ClientSettings
     client_id: str
+    sealing: Sealing = field(default=NO_SEALING, kw_only=True)
 
     @property
     def offsets(self) -> int:
@@ -48,6 +50,22 @@ class Side:
             idle_timeout_s=IDLE_TIMEOUT_S,
         )
         yield from counted(records, on_progress)
+
+    def opened(self, transform: KeyTransform, on_progress: Callable[[int], None] | None = None) -> Iterator[Record]:
+        """Yield what the group believes of the records that a transform takes; all records for plain keys.
+
+        Raises:
+            ConfigError: a key is missing: what cannot be opened cannot be compared.
+        """
+        if transform.source is None:
+            yield from self.records(on_progress)
+            return
+        opening = Opening(self.sealing, transform)
+        for record in self.records(on_progress):
+            taken = opening.take(record) if transform.takes(record.key) else None
+            if taken is not None:
+                yield taken
+        opening.require_opened()
 
     def batches(self, on_progress: Callable[[int], None] | None = None) -> Iterator[list[Message]]:
         """Yield the records as batches of the client's own messages."""
@@ -93,7 +111,9 @@ class VerifyJob:
 
     @property
     def may_be_quick(self) -> bool:
-        """Whether both sides normally hold the same bytes."""
+        """Whether both sides normally hold the same bytes, which mean the same to everybody."""
+        if any(side.sealing != NO_SEALING for side in (self.source, self.destination)):
+            return False
         return not self.narrowed and not (self.fold and self.topic_type is not TopicType.OFFSET)
 
     def run(self, on_progress: Callable[[int], None] | None = None) -> list[StateDifference]:
@@ -102,13 +122,22 @@ class VerifyJob:
         Raises:
             BrokerError: reading was refused.
             ReadToEndTimeoutError: an end was not reached.
+            ConfigError: a key is missing.
         """
         if self.may_be_quick:
             return run_together([self], on_progress)[0]
-        return self.fold_and_compare(self.source.records(on_progress), self.destination.records(on_progress))
+        return self.compare_all(on_progress)
+
+    def compare_all(self, on_progress: Callable[[int], None] | None = None) -> list[StateDifference]:
+        """Read all records of both sides, and fold them."""
+        there = self.source.opened(self.transform, on_progress)
+        here = self.destination.opened(self.transform.at_destination(), on_progress)
+        return self.fold_and_compare(there, here)
 
     def fold_and_compare(self, there: Iterator[Record], here: Iterator[Record]) -> list[StateDifference]:
         """Compare what Connect makes of the records."""
+        if self.source.sealing.as_is:
+            return compare_newest(self.topic_type, there, here, self.transform)
         if self.fold and self.topic_type is TopicType.CONFIG:
             return self._compare_canonical(there, here)
         if self.narrowed:  # the source is folded first: its connectors are known before the destination is read
@@ -127,9 +156,10 @@ class VerifyJob:
         """Read the records of these connectors once more, and fold them."""
         if not suspects:
             return []
+        back = self.transform.at_destination()
         return self.fold_and_compare(
-            _of_connectors(self.source.records(), self.transform, suspects),
-            _of_connectors(self.destination.records(), self.transform.at_destination(), suspects),
+            _of_connectors(self.source.opened(self.transform), self.transform, suspects),
+            _of_connectors(self.destination.opened(back), back, suspects),
         )
 
     def _compare_canonical(self, there: Iterator[Record], here: Iterator[Record]) -> list[StateDifference]:
@@ -183,21 +213,26 @@ def run_together(
     found = []
     for job, suspects in zip(jobs, _suspects(jobs, on_progress), strict=True):
         known = suspects if suspects is not None else _suspects([job], None, keep=True)[0]
-        found.append(job.compare_suspects(known or set()))
+        found.append(job.compare_all() if known is None else job.compare_suspects(known))
     return found
 
 
 def _suspects(
     jobs: Sequence[VerifyJob], on_progress: Callable[[int], None] | None, *, keep: bool = False
 ) -> list[set[str | None] | None]:
-    """Return the suspects of each job by the bytes of both sides; the one destination of all jobs is read once."""
+    """Return the suspects of each job by the bytes of both sides; the one destination of all jobs is read once.
+
+    ``None``: they are not known; with ``keep`` only if a group has sealed values.
+    """
     there = [_digests([job.source_group_id], job.topic_type, job.source, on_progress, keep=keep) for job in jobs]
     groups = [job.cluster_group_id for job in jobs]
     here = _digests(groups, jobs[0].topic_type, jobs[0].destination, on_progress, keep=keep)
-    return [
-        digests[job.source_group_id].suspects(here[job.cluster_group_id])
-        for job, digests in zip(jobs, there, strict=True)
-    ]
+    found: list[set[str | None] | None] = []
+    for job, digests in zip(jobs, there, strict=True):
+        one, other = digests[job.source_group_id], here[job.cluster_group_id]
+        sealed = (one.sealed and job.source_group_id is not None) or (other.sealed and job.cluster_group_id is not None)
+        found.append(None if sealed else one.suspects(other))
+    return found
 
 
 def _digests(

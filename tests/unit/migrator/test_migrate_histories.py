@@ -23,6 +23,7 @@ from migrator.copy.existing_records import ExistingRecords, identity
 from migrator.plan.plan import CopySlice
 from migrator.transform.canonical import canonical_config
 from migrator.transform.rules import KeyTransform
+from migrator.transform.sealed import NO_SEALING, Opening, Passage, Times
 from migrator.verify.verify_job import VerifyJob
 from tests.support.histories import NAMES, Draw, History, by_partition, compacted, histories, interleaved
 from tests.support.sides import Held
@@ -51,6 +52,10 @@ def held(records: Sequence[Record]) -> Held:
     return Held((), Isolation.READ_UNCOMMITTED, ClientSettings({}), "test", tuple(records))
 
 
+def plain_passage(transform: KeyTransform) -> Passage:
+    return Passage(transform, NO_SEALING, NO_SEALING, Times())
+
+
 def transform_of(
     topic_type: TopicType, source: str | None, becomes: str | None, job: str | None = None
 ) -> KeyTransform:
@@ -77,7 +82,9 @@ def streams(transform: KeyTransform, source: Sequence[Record], *, fold: bool = F
     for log in by_partition(source):
         tally = Tally()
         written = []
-        for record in rewritten(slice_of(transform, log[0].partition, fold=fold), log, tally):
+        for record in rewritten(
+            slice_of(transform, log[0].partition, fold=fold), log, tally, passage=plain_passage(transform)
+        ):
             tally.add(record)
             written.append(record)
         if transform.topic_type is TopicType.CONFIG and tally.tombstones:
@@ -385,7 +392,8 @@ def by_key(records: Iterable[Record]) -> dict[bytes | None, list[bytes]]:
 
 def left_of(log: Sequence[Record], topic: Topic, transform: KeyTransform) -> list[Record]:
     """What a copy that goes on writes of a slice."""
-    present = ExistingRecords.read((record for each in topic.logs for record in each), transform)
+    written = (record for each in topic.logs for record in each)
+    present = ExistingRecords.read(written, transform, Opening(NO_SEALING, transform.at_destination()))
     resume_point = present.resume_point(log, len(topic.logs))
     return [record for record in log if not resume_point.passes(record)]
 

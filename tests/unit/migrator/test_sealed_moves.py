@@ -1,4 +1,4 @@
-"""Moves of sealed groups are refused before a broker is asked, and so are plain copies that nobody would believe."""
+"""What worker files say of the keys of a move, before a broker is asked, and when a plan is read again."""
 
 from __future__ import annotations
 
@@ -7,18 +7,36 @@ from pathlib import Path
 import pytest
 
 from connect_share.errors import ConfigError
+from connect_share.records import TopicType
 from connect_share.sealing import KEYS_PROPERTY
-from migrator.planner.moves import pair
+from connect_share.worker_config.client_settings import Isolation
+from migrator.cli.text import plan_lines
+from migrator.errors import PlanRejectedError
+from migrator.facts.migration_run import MigrationRun
+from migrator.plan.plan import (
+    Destination,
+    DestinationTopic,
+    MigrationPlan,
+    PlannedPartition,
+    PlannedSealing,
+    SourceCluster,
+    SourceTopic,
+    plan_fingerprint,
+)
+from migrator.planner.moves import Intent, pair
 from tests.support.sealed import key_text
 
 MODE = KEYS_PROPERTY.removesuffix(".keys")
 
 
-def worker_file(folder: Path, name: str, *, sharing: str = "enabled", **sealing: str) -> Path:
+def worker_file(folder: Path, name: str, *, sharing: str = "enabled", group: str | None = None, **sealing: str) -> Path:
     lines = {
         "bootstrap.servers": "a:9092",
-        "group.id": name,
-        **{f"{kind}.storage.topic": f"{name}-{kind}" for kind in ("config", "offset", "status")},
+        "group.id": group or name,
+        **{
+            f"{kind}.storage.topic": f"{name if group is None else 'shared'}-{kind}"
+            for kind in ("config", "offset", "status")
+        },
         "connect.management.topic.sharing.support": sharing,
         **({KEYS_PROPERTY: sealing["keys"]} if "keys" in sealing else {}),
         **({MODE: sealing["mode"]} if "mode" in sealing else {}),
@@ -28,19 +46,104 @@ def worker_file(folder: Path, name: str, *, sharing: str = "enabled", **sealing:
     return path
 
 
-@pytest.mark.parametrize("mode", ["required", "accept"])
-def test_a_sealed_source_is_refused(tmp_path: Path, mode: str) -> None:
-    sealed = worker_file(tmp_path, "sealed", keys=key_text(7), mode=mode)
-    for other in (worker_file(tmp_path, "plain", sharing="disabled"), worker_file(tmp_path, "o", keys=key_text(7))):
-        with pytest.raises(ConfigError, match=r"sealed.properties: .*cannot be moved yet") as caught:
-            pair([sealed], [other])
-        assert caught.value.property_name == KEYS_PROPERTY
+def test_every_direction_is_taken(tmp_path: Path) -> None:
+    files = [
+        worker_file(tmp_path, "dedicated", sharing="disabled"),
+        worker_file(tmp_path, "plain"),
+        worker_file(tmp_path, "sealed", keys=key_text(7)),
+        worker_file(tmp_path, "accepting", keys=key_text(8), mode="accept"),
+        worker_file(tmp_path, "off", keys=key_text(8), mode="off"),
+    ]
+    for source in files:
+        for destination in files:
+            [move] = pair([source], [destination])
+            assert (move.sealing.keys is None) == (source.stem not in {"sealed", "accepting"})
+            assert (move.destination_sealing.keys is None) == (destination.stem not in {"sealed", "accepting"})
+            assert not move.may_copy_as_is("mirror") or source == destination
+    [move] = pair([files[1]], [worker_file(tmp_path, "there", group="plain")])
+    assert move.may_copy_as_is("mirror")
+    assert not move.may_copy_as_is("state")
+    [move] = pair([files[4]], [worker_file(tmp_path, "there", group="off")])
+    assert not move.may_copy_as_is("mirror")  # the file has keys: they are to be used
 
 
-def test_a_destination_that_requires_seals_is_refused_and_one_that_accepts_is_not(tmp_path: Path) -> None:
-    plain = worker_file(tmp_path, "plain", sharing="disabled")
-    with pytest.raises(ConfigError, match=r"b.properties: .*set .*encryption=accept for the move"):
-        pair([plain], [worker_file(tmp_path, "b", keys=key_text(7))])
-    for sealing in ({"mode": "accept"}, {"mode": "off"}):
-        [move] = pair([plain], [worker_file(tmp_path, "b", keys=key_text(7), **sealing)])
-        assert move.group == "b"
+def test_keys_belong_to_one_group(tmp_path: Path) -> None:
+    sources = [worker_file(tmp_path, name) for name in ("a", "b")]
+    one = worker_file(tmp_path, "one", group="c", keys=key_text(7))
+    with pytest.raises(ConfigError, match=r"has the keys of c, but the records become a") as caught:
+        pair(sources, [one])
+    assert caught.value.property_name == KEYS_PROPERTY
+    two = worker_file(tmp_path, "two", group="c", keys=key_text(8))
+    with pytest.raises(ConfigError, match="have different keys for c"):
+        pair(sources, [one, two], Intent(merge=True))
+    assert len(pair(sources, [one, one], Intent(merge=True))) == 2
+
+
+def planned(folder: Path, source: Path, destination: Path) -> Path:
+    """A plan between these files, made without a broker."""
+    [move] = pair([source], [destination])
+    part = PlannedPartition(partition=0, start=0, end=0, last_stable_offset=0)
+    cluster = SourceCluster(
+        worker_config_file=str(source),
+        group_id=move.source.group_id,
+        sharing=True,
+        kafka_cluster_id=None,
+        cluster_group_id=str(move.group),
+        destination_worker_config_file=str(destination),
+        connectors=0,
+        sealing=PlannedSealing.of(move.source),
+        destination_sealing=PlannedSealing.of(move.destination),
+        topics={
+            kind: SourceTopic(
+                topic=move.source.topic(kind), topic_id=None, isolation=Isolation.READ_UNCOMMITTED, partitions=(part,)
+            )
+            for kind in TopicType
+        },
+    )
+    topics = {
+        kind: DestinationTopic(topic=move.destination.topic(kind), topic_id=None, partitions=1, create=True)
+        for kind in TopicType
+    }
+    MigrationPlan(
+        run_id="r",
+        created_at_ms=1,
+        sources=(cluster,),
+        destination=Destination(kafka_cluster_id=None, topics=topics),
+        fingerprint=plan_fingerprint((cluster,), "mirror"),
+    ).save(folder / "plan.json")
+    return folder / "plan.json"
+
+
+def test_a_plan_knows_its_keys_and_shows_none(tmp_path: Path) -> None:
+    def sides(there: str | None, here: str | None, there_mode: str = "required", here_mode: str = "required") -> None:
+        for name, keys, mode in (("a", there, there_mode), ("b", here, here_mode)):
+            worker_file(tmp_path, name, **({} if keys is None else {"keys": keys, "mode": mode}))
+
+    sides(key_text(7, 8), key_text(9))
+    path = planned(tmp_path, tmp_path / "a.properties", tmp_path / "b.properties")
+    run = MigrationRun.load(path)
+    assert run.source_sealing(0).keys == run.workers[0].sealing_keys
+    assert run.destination_sealing(0).keys == run.destinations[0].sealing_keys
+    shown = "\n".join([path.read_text(), *plan_lines(run.plan)])
+    assert "  values  sealed with key 7 -> sealed with key 9" in shown
+    assert not [each for each in (7, 8, 9) if key_text(each).partition(":")[2] in shown]
+    for changed in ((key_text(8, 7, 6), key_text(6, 9)), (key_text(7, 8), key_text(9), "required", "accept")):
+        sides(*changed)
+        MigrationRun.load(path)
+    another = key_text(6).replace("6:", "9:")
+    for name, refused in (
+        ("a", (key_text(7), key_text(9))),
+        ("a", (None, key_text(9))),
+        ("a", (key_text(7, 8), key_text(9), "accept")),
+        ("b", (key_text(7, 8), another)),
+        ("b", (key_text(7, 8), key_text(9), "required", "off")),
+    ):
+        sides(*refused)
+        with pytest.raises(PlanRejectedError, match=rf"{name}\.properties was changed .*\.encryption"):
+            MigrationRun.load(path)
+    sides(None, None)
+    path = planned(tmp_path, tmp_path / "a.properties", tmp_path / "b.properties")
+    assert "values" not in "\n".join(plan_lines(MigrationRun.load(path).plan))
+    sides(None, key_text(9))
+    with pytest.raises(PlanRejectedError, match=r"b\.properties was changed .*\.encryption\.keys"):
+        MigrationRun.load(path)

@@ -1,0 +1,244 @@
+"""Sealed values of a move: opened as soon as they are read, sealed as late as they are written.
+
+Everything between sees opened records: the transform, the fold, the comparison, and a resume that looks for what is there.
+
+A copy is sealed with the time of its original. So what was an old value at the source is one at the destination: written
+again by others it is refused there, too.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+import hmac
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final, Self
+
+from connect_share.connect_json import JSON_NULL
+from connect_share.errors import ConfigError
+from connect_share.keys import prefix_of
+from connect_share.records import Record, TopicType
+from connect_share.sealing import KEYS_PROPERTY, KeyRing, SealingMode, TopicSeals
+from connect_share.sealing.cipher import LATEST_MS, Cipher, is_sealed, key_id
+from connect_share.worker_config import WorkerConfig
+from migrator.transform.rules import KeyTransform, SkipReason
+
+_NAMED: Final = 5
+_SALT: Final = b"connect-share/evidence/1"
+
+
+@dataclass(frozen=True)
+class Sealing:
+    """What opens and seals the values of a worker's group, also in another process. Holds keys.
+
+    Attributes:
+        keys: of the worker file; ``None``: nothing is opened or sealed.
+        mode: of the worker file.
+        as_is: sealed values are carried without being opened.
+    """
+
+    keys: KeyRing | None = None
+    mode: SealingMode = SealingMode.OFF
+    as_is: bool = False
+
+    @classmethod
+    def of(cls, worker: WorkerConfig) -> Self:
+        """Return that of a worker file."""
+        is_off = worker.sealing_mode is SealingMode.OFF
+        return cls(None if is_off else worker.sealing_keys, worker.sealing_mode)
+
+    @property
+    def salt(self) -> bytes:
+        """What a hash of opened values begins with, so that nobody without the keys can try values; empty without keys."""
+        keys = () if self.keys is None else sorted(self.keys.items())
+        return b"".join(hmac.digest(key, _SALT, "sha256") for _, key in keys)
+
+
+NO_SEALING: Final = Sealing()
+
+
+@dataclass
+class Times:
+    """When the newest sealed values were written, by whole key.
+
+    Attributes:
+        source: as far as the source was read.
+        destination: of what is there.
+    """
+
+    source: dict[bytes, int] = field(default_factory=dict, repr=False)
+    destination: dict[bytes, int] = field(default_factory=dict, repr=False)
+
+    def behind(self, destination: Mapping[bytes, int]) -> Times:
+        """Return those after this was found at the destination; may be changed."""
+        return Times(dict(self.source), {**self.destination, **destination})
+
+
+class Opening:
+    """Opens the values that a transform takes, and refuses what their group does not believe.
+
+    Args:
+        sealing: of the group whose keys the transform takes.
+        transform: of the records; values under plain keys are never sealed.
+        newest: times of values that were read before.
+
+    Attributes:
+        transform: see there.
+        unopened: by key the id of the key that the newest value is sealed with; it is not here.
+    """
+
+    def __init__(self, sealing: Sealing, transform: KeyTransform, newest: Mapping[bytes, int] | None = None) -> None:
+        self.unopened: dict[bytes, int] = {}
+        self._topic = ""
+        self.transform = transform
+        self._prefix = prefix_of(transform.source)
+        self._ids = () if sealing.keys is None else sealing.keys.ids
+        self._seals: TopicSeals | None = None
+        if transform.source is not None and not sealing.as_is:
+            self._seals = TopicSeals(transform.topic_type, transform.source, sealing.keys, sealing.mode)
+            self._seals.freshness.restore(newest or {})
+
+    @property
+    def is_on(self) -> bool:
+        """Whether there are keys."""
+        return bool(self._ids)
+
+    def take(self, record: Record) -> Record | None:
+        """Return a record of the group with its value opened; ``None``: it is refused. In log order per partition."""
+        if self._seals is None:
+            return record
+        taken, key = self._seals.take(record), record.key or b""
+        number = key_id(record.value) if taken is None and is_sealed(record.value) else None
+        if number is not None and number not in self._ids:
+            self._topic = record.topic
+            self.unopened[key] = number
+        elif taken is not None and self.unopened:
+            self.unopened.pop(key, None)
+        return taken if taken is not None and taken.key == key else None  # else it only moves a reader's position
+
+    def taken(self, records: Iterable[Record], skipped: Counter[SkipReason] | None = None) -> Iterator[Record]:
+        """Yield the records, opened, without those that are refused; what the transform leaves out as it is."""
+        for record in records:
+            wanted = self.is_on or self.unopened or is_sealed(record.value)  # others, too, look at sealed values only
+            opened = self.take(record) if wanted and self.transform.takes(record.key) else record
+            if opened is not None:
+                yield opened
+            elif skipped is not None:
+                skipped[SkipReason.REFUSED] += 1
+
+    def newest(self) -> dict[bytes, int]:
+        """Return the times of what was read; plain values have none."""
+        return {} if self._seals is None else self._seals.freshness.newest()
+
+    def written_ms(self, original: bytes, timestamp_ms: int) -> int:
+        """Return when the newest value of an original key was written, as far as it was read.
+
+        Args:
+            original: the key.
+            timestamp_ms: of its record; it counts for a value that was not sealed, but not if it lies in the future.
+        """
+        known_ms = None if self._seals is None else self._seals.freshness.newest_ms(self._prefix + original)
+        return min(max(timestamp_ms, 0), int(time.time() * 1000)) if known_ms is None else known_ms
+
+    def require_opened(self) -> None:
+        """Check that everything was opened that nothing newer has replaced.
+
+        Raises:
+            ConfigError: a key is missing; without it the group looks as if it had less than it has.
+        """
+        if self.unopened:
+            has = f"only {_named(self._ids)}" if self._ids else "no keys"
+            raise ConfigError(
+                f"{self._topic}: {len(self.unopened)} value(s) of {self.transform.source} are sealed with "
+                f"{_named(set(self.unopened.values()))}, but its worker file has {has}: give it the missing key in "
+                f"{KEYS_PROPERTY}, behind those that are there",
+                property_name=KEYS_PROPERTY,
+            )
+
+
+class Sealer:
+    """Seals what is written to a destination whose worker file has keys.
+
+    Args:
+        sealing: of the destination; values under plain keys are never sealed.
+        transform: of the move.
+        newest: times of what is at the destination, by whole key; a copy is later than those.
+
+    Attributes:
+        newest: the same, with what was sealed here.
+        prefix: of the keys.
+    """
+
+    def __init__(self, sealing: Sealing, transform: KeyTransform, newest: Mapping[bytes, int] | None = None) -> None:
+        self.newest = dict(newest or {})
+        self.prefix = transform.prefix
+        self._topic_type = transform.topic_type
+        self._cipher: Cipher | None = None
+        if sealing.keys is not None and transform.destination is not None:
+            self._cipher = Cipher(sealing.keys, transform.topic_type)
+
+    @property
+    def is_on(self) -> bool:
+        """Whether anything is sealed."""
+        return self._cipher is not None
+
+    def meant(self, record: Record) -> Record:
+        """Return a record as it will be opened: on a sealed config topic JSON null removes, and no tombstone does."""
+        if self._cipher is not None and record.value is None and self._topic_type is TopicType.CONFIG:
+            return replace(record, value=JSON_NULL)
+        return record
+
+    def sealed(self, key: bytes, value: bytes | None, written_ms: int) -> bytes | None:
+        """Return a value, or the removal for ``None``, as it is written under this whole key."""
+        if self._cipher is None:
+            return value
+        at_ms = min(max(written_ms, self.newest.get(key, -1) + 1), LATEST_MS)
+        self.newest[key] = at_ms
+        return self._cipher.seal(key, value, at_ms)
+
+
+class Passage:
+    """The way of the values of one slice: opened when they are read, sealed when they are written.
+
+    Args:
+        transform: of the move.
+        source: of the group whose keys are read.
+        destination: of the group whose keys are written.
+        times: before the slice.
+    """
+
+    def __init__(self, transform: KeyTransform, source: Sealing, destination: Sealing, times: Times) -> None:
+        self.opening = Opening(source, transform, times.source)
+        self.sealer = Sealer(destination, transform, times.destination)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing is opened or sealed."""
+        return not self.opening.is_on and not self.sealer.is_on
+
+    def sealed(self, record: Record) -> Record:
+        """Return a record as it is written, with the time of its original; that has been read last of its key."""
+        if not self.sealer.is_on:
+            return record
+        key = record.key or b""
+        written_ms = self.opening.written_ms(key[len(self.sealer.prefix) :], record.timestamp_ms)
+        return replace(record, value=self.sealer.sealed(key, record.value, written_ms))
+
+    def end(self, noted: Times) -> None:
+        """Note the times of what has passed.
+
+        Raises:
+            ConfigError: a value is sealed with a key that is not there.
+        """
+        self.opening.require_opened()
+        noted.source.update(self.opening.newest())
+        noted.destination.update(self.sealer.newest)
+
+
+def _named(ids: Iterable[int]) -> str:
+    numbers = sorted(ids)
+    more = f" and {len(numbers) - _NAMED} more" if len(numbers) > _NAMED else ""
+    return f"key {', '.join(map(str, numbers[:_NAMED]))}{more}"

@@ -1,0 +1,344 @@
+"""Moves between plain, sealed and re-keyed groups on a real broker, with what co-tenants have written at the source."""
+
+from __future__ import annotations
+
+import json
+import logging
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connect_share.murmur2 import partition_for
+from connect_share.records import Record, TopicType
+from connect_share.sealing import KEYS_PROPERTY, KeyRing
+from connect_share.sealing.cipher import is_sealed, key_id
+from connect_share.state import SkipKind
+from connect_share.storage import ConnectStorage
+from connect_share.worker_config import WorkerConfig
+from migrator.apply.follow import Follower
+from migrator.facts.manifest import Manifest, MigrationStatus, manifest_path
+from migrator.facts.migration_run import locked_run
+from migrator.plan.plan import MigrationPlan
+from migrator.planner.moves import Intent
+from migrator.transform.rules import SkipReason
+from tests.support.migration_runs import apply_plan, resume_plan, verify_plan
+from tests.support.migration_site import SHARED_PARTITIONS, Site, run
+from tests.support.sealed import key_text, sealed
+
+pytestmark = pytest.mark.broker
+
+SECRET = "hunter2-zebra"
+MODE = KEYS_PROPERTY.removesuffix(".keys")
+NOW_MS = 1_700_000_000_000
+STEP_MS = 120_000
+"""Between two values of a key: more than the leeway of readers."""
+LIFE: dict[TopicType, list[tuple[str, str | None]]] = {
+    TopicType.CONFIG: [
+        ("session-key", '{"key":"AAEC","algorithm":"HmacSHA256","creation-timestamp":1}'),
+        ("connector-c", '{"properties":{"name":"c","password":"hunter2-zebra-old"}}'),
+        ("connector-c", '{"properties":{"name":"c","password":"hunter2-zebra"}}'),
+        ("task-c-0", '{"properties":{"password":"hunter2-zebra"}}'),
+        ("commit-c", '{"tasks":1}'),
+        ("target-state-c", '{"state":"PAUSED","state.v2":"STOPPED"}'),
+        ("connector-d", '{"properties":{"name":"d"}}'),
+        ("connector-gone", '{"properties":{}}'),
+        ("connector-gone", None),
+    ],
+    TopicType.STATUS: [
+        ("status-connector-c", '{"state":"FAILED","trace":"hunter2-zebra","worker_id":"w:1","generation":3}'),
+        ("status-task-c-0", '{"state":"RUNNING","trace":null,"worker_id":"w:1","generation":3}'),
+        ("status-task-gone-0", '{"state":"RUNNING","trace":null,"worker_id":"w:1","generation":3}'),
+        ("status-task-gone-0", None),
+    ],
+    TopicType.OFFSET: [
+        ('["c",{"file":"x"}]', '{"position":1,"token":"hunter2-zebra"}'),
+        ('["c",{"file":"x"}]', '{"position":42}'),
+        ('["gone",{"file":"x"}]', '{"position":1}'),
+        ('["gone",{"file":"x"}]', None),
+    ],
+}
+
+
+def worker(site: Site, who: str, group: str | None, keys: str | None = None, mode: str = "required") -> Path:
+    lines = {} if keys is None else {KEYS_PROPERTY: keys, MODE: mode}
+    path = site.worker_file(who, group or "orders", sharing=group is not None, **lines)
+    named = path.with_name(f"{who}-{group}-{'plain' if keys is None else keys.partition(':')[0]}.properties")
+    return path.rename(named)
+
+
+def records_of(site: Site, who: str, topic_type: TopicType, group: str | None, keys: str | None) -> list[Record]:
+    """The life of the group as its workers write it, each value long after the one before."""
+    found = []
+    for number, (key, value) in enumerate(LIFE[topic_type]):
+        raw = ("" if group is None else f"{group}.").encode() + key.encode()
+        at_ms, partition = NOW_MS + number * STEP_MS, partition_for(raw, SHARED_PARTITIONS[topic_type])
+        record = Record(
+            site.topic(who, topic_type), partition, 0, at_ms, raw, None if value is None else value.encode()
+        )
+        found.append(record if keys is None else sealed(record, topic_type, written_ms=at_ms, keys=KeyRing.parse(keys)))
+    return found
+
+
+def attacks(site: Site, who: str, topic_type: TopicType, group: str, records: list[Record]) -> list[Record]:
+    """A plain value, a tombstone, the value of another key, and one of long ago, each over a key of the group."""
+    newest = {record.key: record for record in records}
+    key = records[1].key if topic_type is TopicType.CONFIG else records[0].key
+    assert key is not None
+    stranger = key.replace(b'"c"', b'"evil"') if topic_type is TopicType.OFFSET else key[:-1] + b"evil"
+    first = next(record for record in records if record.key == key)
+    made = [(key, b'{"properties":{"evil":"1"}}'), (key, None), (key, records[-1].value), (stranger, newest[key].value)]
+    if first is not newest[key]:
+        made.append((key, first.value))
+    partitions = SHARED_PARTITIONS[topic_type]
+    topic = site.topic(who, topic_type)
+    return [Record(topic, partition_for(k, partitions), 0, NOW_MS + 10 * STEP_MS, k, value) for k, value in made]
+
+
+def lay_down(site: Site, who: str, group: str | None, keys: str | None, *, attacked: bool = False) -> None:
+    for topic_type in TopicType:
+        records = records_of(site, who, topic_type, group, keys)
+        site.produce(records)
+        if attacked and group is not None:
+            site.produce(attacks(site, who, topic_type, group, records))
+
+
+def believed(path: Path) -> Any:
+    with ConnectStorage(WorkerConfig.from_file(path)) as storage:
+        state, offsets, statuses = storage.config.snapshot(), storage.offsets.snapshot(), storage.status.snapshot()
+        configs = {name: dict(state.connector_config(name) or {}) for name in state.connectors()}
+        tasks = {str(task): dict(state.task_config(task) or {}) for name in configs for task in state.tasks(name)}
+        return configs, tasks, state.target_states(), dict(offsets.raw), statuses
+
+
+def forms(site: Site, who: str, group: str | None) -> set[int | None]:
+    """What the values of a group are sealed with; ``None`` is plain."""
+    prefix = b"" if group is None else f"{group}.".encode()
+    values = [
+        record.value
+        for topic_type in TopicType
+        for record in site.read(site.topic(who, topic_type))
+        if (record.key or b"").startswith(prefix)
+    ]
+    return {key_id(value) if is_sealed(value) else None for value in values}
+
+
+def moved(site: Site, source: Path, destination: Path, *more: str, name: str = "plan.json") -> tuple[Path, str]:
+    """Plan, apply and verify with the commands; what they say and write holds no secret."""
+    plan = site.folder / name
+    told = ""
+    commands: tuple[tuple[str | Path, ...], ...] = (
+        ("plan", "--source-worker-config", source, "--destination-worker-config", destination, "-o", plan, *more),
+        ("apply", plan, "--yes"),
+        ("verify", plan),
+    )
+    for arguments in commands:
+        code, said, errors = run(*arguments)
+        told += said + errors
+        assert code == 0, told
+    files = [plan.read_text(), manifest_path(plan).read_text()]
+    files += [path.read_text() for path in plan.with_suffix(".evidence").rglob("*") if path.is_file()]
+    assert SECRET not in told + "".join(files)
+    for number in (7, 8):
+        assert key_text(number).partition(":")[2] not in told + "".join(files)
+    return plan, told
+
+
+@pytest.mark.parametrize(
+    ("there", "here"),
+    [
+        pytest.param((None, None), ("a", "8"), id="dedicated-sealed"),
+        pytest.param(("a", None), ("a", "8"), id="plain-sealed"),
+        pytest.param(("a", "7"), (None, None), id="sealed-dedicated"),
+        pytest.param(("a", "7"), ("b", None), id="sealed-plain"),
+        pytest.param(("a", "7"), ("a", "8"), id="rekeyed"),
+        pytest.param(("a", "7"), ("b", "7"), id="other-group"),
+    ],
+)
+def test_every_direction(
+    site: Site,
+    there: tuple[str | None, str | None],
+    here: tuple[str | None, str | None],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    site.create("own", SHARED_PARTITIONS)
+    site.create("shared", SHARED_PARTITIONS)
+    keys = [None if each is None else key_text(int(each)) for _, each in (there, here)]
+    lay_down(site, "own", there[0], keys[0], attacked=keys[0] is not None)
+    source, destination = worker(site, "own", there[0], keys[0]), worker(site, "shared", here[0], keys[1])
+    plan_path, told = moved(site, source, destination)
+    assert believed(destination) == believed(source)
+    assert forms(site, "shared", here[0]) == {None if keys[1] is None else int(here[1] or 0)}
+    counts = {kind: topic.counts for kind, topic in MigrationPlan.load(plan_path).sources[0].topics.items()}
+    evidence = Manifest.load(manifest_path(plan_path)).evidence
+    for topic_type in TopicType:
+        refused = {TopicType.STATUS: 4}.get(topic_type, 5) if keys[0] is not None else 0
+        assert counts[topic_type].skipped.get(SkipReason.REFUSED, 0) == refused
+        copied = [each.skipped.get(SkipReason.REFUSED, 0) for each in evidence if each.topic_type is topic_type]
+        assert sum(copied) == refused
+    if keys[0] is not None:
+        assert "5 refused" in told
+    if keys[0] is not None and keys[1] is None:
+        assert "the copies are plain" in told
+    assert SECRET not in "".join(record.getMessage() + str(record.exc_text) for record in caplog.records)
+
+
+def test_in_place_in_state_mode_and_one_connector(site: Site) -> None:
+    """The same topics, another prefix and other keys; then one connector of it goes to a third group."""
+    site.create("shared", SHARED_PARTITIONS)
+    lay_down(site, "shared", "a", key_text(7), attacked=True)
+    source = worker(site, "shared", "a", key_text(7))
+    renamed = worker(site, "shared", "b", key_text(8), "accept")
+    moved(site, source, renamed, "--mode", "state")
+    assert believed(renamed)[:4] == believed(source)[:4]
+    third = worker(site, "shared", "c", key_text(9))
+    moved(site, renamed, third, "--job", "c", name="job.json")
+    configs, tasks, targets, offsets, statuses = believed(third)
+    assert (configs.keys(), tasks.keys(), targets.keys()) == ({"c"}, {"c-0"}, {"c"})
+    assert offsets == {b'["c",{"file":"x"}]': b'{"position":42}'}
+    assert statuses.connector_status("c") == believed(source)[4].connector_status("c")
+
+
+def test_without_keys_values_are_carried_as_they_are(site: Site) -> None:
+    site.create("own", SHARED_PARTITIONS)
+    site.create("shared", SHARED_PARTITIONS)
+    lay_down(site, "own", "a", key_text(7))
+    source, destination = worker(site, "own", "a"), worker(site, "shared", "a")
+    plan_path, told = moved(site, source, destination)
+    assert "sealed values are copied as they are; they open with the same keys only" in told
+    assert MigrationPlan.load(plan_path).sources[0].connectors == 3
+    assert believed(worker(site, "shared", "a", key_text(7))) == believed(worker(site, "own", "a", key_text(7)))
+    newest = site.read(site.topic("shared", TopicType.OFFSET))[0]
+    forged = sealed(replace(newest, value=b"{}"), TopicType.OFFSET, keys=KeyRing.parse(key_text(7)))
+    site.produce([forged])
+    [difference] = verify_plan(plan_path).differences
+    assert (difference.kind, difference.connector) == ("sealed_value", "c")
+
+
+def test_what_cannot_be_opened_is_refused_before_anything_is_written(site: Site) -> None:
+    site.create("own", SHARED_PARTITIONS)
+    lay_down(site, "own", "a", key_text(7))
+    plan = site.folder / "plan.json"
+    for source, destination, has in (
+        (worker(site, "own", "a"), worker(site, "shared", "b"), "no keys"),
+        (worker(site, "own", "a"), worker(site, "shared", "a", key_text(7)), "no keys"),
+        (worker(site, "own", "a"), worker(site, "shared", None), "no keys"),
+        (worker(site, "own", "a", key_text(9)), worker(site, "shared", "a", key_text(7)), "only key 9"),
+    ):
+        code, said, errors = run(
+            "plan", "--source-worker-config", source, "--destination-worker-config", destination, "-o", plan
+        )
+        assert (code, plan.exists()) == (2, False), said + errors
+        topic = site.topic("own", TopicType.CONFIG)
+        assert f"{topic}: 6 value(s) of a are sealed with key 7, but its worker file has {has}" in errors
+        assert KEYS_PROPERTY in errors
+    with site.admin() as admin:
+        assert not admin.describe_topics([site.topic("shared", each) for each in TopicType])
+
+
+KILLED = """
+import os, signal, sys
+from migrator.copy import copy_job
+from migrator.cli.__main__ import main
+write = copy_job.CheckedWriter.write
+left = [int(sys.argv.pop(1))]
+def some(self, record):
+    write(self, record)
+    left[0] -= 1
+    if not left[0]:
+        self.finish()
+        os.kill(os.getpid(), signal.SIGKILL)
+copy_job.CheckedWriter.write = some
+main(sys.argv[1:])
+"""
+
+
+def test_resume_after_a_kill_writes_nothing_twice(site: Site) -> None:
+    site.create("own", SHARED_PARTITIONS)
+    site.create("shared", SHARED_PARTITIONS)
+    lay_down(site, "own", None, None)
+    source, destination = worker(site, "own", None), worker(site, "shared", "a", key_text(7))
+    plan = site.plan(source, destination)
+    arguments = [sys.executable, "-c", KILLED, "5", "apply", str(plan), "--yes"]
+    done = subprocess.run(arguments, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert not verify_plan(plan).equal
+    topic = site.topic("shared", TopicType.CONFIG)
+    forged = Record(topic, 0, 0, NOW_MS, b"a.connector-c", b'{"properties":{"evil":"1"}}')
+    site.produce([forged])
+    manifest = resume_plan(plan)
+    assert (manifest.status, manifest.resumed) == (MigrationStatus.COPIED, 1)
+    assert verify_plan(plan).equal
+    for topic_type in TopicType:
+        own = [record.key for record in site.read(site.topic("shared", topic_type)) if record.value != forged.value]
+        barriers = [key for key in own if b" " in (key or b"") or key == b"a.target-state-"]
+        skipped = topic_type is TopicType.CONFIG  # the session key
+        assert len(own) - len(barriers) == len(LIFE[topic_type]) - skipped
+    assert forms(site, "shared", "a") == {7, None}  # the forged one
+    with ConnectStorage(WorkerConfig.from_file(destination)) as storage:
+        stores = (storage.config, storage.status, storage.offsets)
+        assert [store.skipped().get(SkipKind.REFUSED, 0) for store in stores] == [1, 0, 0]
+    assert believed(destination) == believed(source)
+
+
+def test_an_old_value_between_two_rounds_is_not_mirrored(site: Site) -> None:
+    site.create("own", SHARED_PARTITIONS)
+    site.create("shared", SHARED_PARTITIONS)
+    lay_down(site, "own", "a", key_text(7))
+    source, destination = worker(site, "own", "a", key_text(7)), worker(site, "shared", "b", key_text(8))
+    plan = site.plan(source, destination, intent=Intent(follow=True))
+    apply_plan(plan)
+    keys, topic = KeyRing.parse(key_text(7)), site.topic("own", TopicType.CONFIG)
+    old = next(record for record in site.read(topic) if record.key == b"a.connector-c")
+
+    def value(number: int) -> Record:
+        raw = b'{"properties":{"name":"c","n":"%d"}}' % number
+        record = Record(topic, 0, 0, NOW_MS, b"a.connector-c", raw)
+        return sealed(record, written_ms=NOW_MS + (100 + number) * STEP_MS, keys=keys)
+
+    for number in range(2):  # each time a new process: what was read before is read again
+        with locked_run(plan) as following:
+            follower = Follower(following)
+            site.produce([replace(old, timestamp_ms=NOW_MS)])
+            assert follower.round().written == number * 2
+            site.produce([value(number * 2)])
+            assert follower.round().written == number * 2 + 1
+            site.produce([replace(old, timestamp_ms=NOW_MS), value(number * 2 + 1)])
+            assert follower.round().written == number * 2 + 2
+            site.produce([value(number * 2)])  # of the round before
+            assert follower.round().written == number * 2 + 2
+            assert believed(destination)[0]["c"] == {"name": "c", "n": str(number * 2 + 1)}
+        assert verify_plan(plan).equal
+    lost = Record(topic, 0, 0, NOW_MS, b"a.connector-d", b'{"properties":{}}')
+    site.produce([sealed(lost, keys=KeyRing.parse(key_text(9)))])
+    code, _, errors = run("verify", plan)
+    assert code == 0, errors  # behind the position
+    with locked_run(plan) as following, pytest.raises(Exception, match=r"1 value\(s\) of a are sealed with key 9"):
+        Follower(following).round()
+
+
+def test_what_others_write_at_the_destination_does_not_count(site: Site) -> None:
+    """Forged before the move, it does not keep it from happening; forged or repeated afterwards, it changes nothing."""
+    site.create("own", SHARED_PARTITIONS)
+    site.create("shared", SHARED_PARTITIONS)
+    lay_down(site, "own", None, None)
+    topic = site.topic("shared", TopicType.CONFIG)
+    forged = Record(topic, 0, 0, NOW_MS, b"a.connector-c", b'{"properties":{}}')
+    site.produce([forged])
+    source, destination = worker(site, "own", None), worker(site, "shared", "a", key_text(7))
+    plan, _ = moved(site, source, destination)
+    copies = [record for record in site.read(topic) if record.key == b"a.connector-c"]
+    assert len(copies) == 3
+    site.produce([forged, copies[1], replace(forged, value=None)])  # copies[1] is the old password
+    for topic_type in TopicType:
+        assert verify_plan(plan).equal, topic_type
+    assert believed(destination)[0]["c"] == {"name": "c", "password": SECRET}
+    code, said, errors = run("cutover", plan, "--dry-run")
+    assert code == 0, errors
+    assert "new workers" not in said + errors
+    assert json.loads(plan.read_text())["sources"][0]["destination_sealing"]["key_ids"] == [7]
