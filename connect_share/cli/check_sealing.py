@@ -166,10 +166,11 @@ def _refused_values(topic: TopicContents, count: SealCount) -> Iterator[Finding]
 def _unknown_keys(topic: TopicContents, count: SealCount, worker: WorkerConfig, file: str) -> Iterator[Finding]:
     off = worker.sealing_mode is SealingMode.OFF
     unknown = count.refused_ids.without(() if off else count.known)
+    harmless = off and not any(each.how is How.REFUSED for each in count.newest.values())
     if unknown.counts:
         yield Finding(
             "sealing-unknown-keys",
-            Severity.ERROR,
+            Severity.WARNING if harmless else Severity.ERROR,
             topic.topic,
             f"records that claim to be sealed with keys {file} does not {'use' if off else 'have'}: "
             f"{', '.join(ids_text(unknown))}",

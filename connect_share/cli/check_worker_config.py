@@ -117,7 +117,7 @@ def _check(file: Path, arguments: argparse.Namespace, out: Output) -> _Result:
         return _Result(file, [properties])
     checked = check_properties(properties)
     search = _search(arguments.libs, os.environ, properties.get(PLUGIN_PATH, ""))
-    of_connectors, connectors = _connectors(arguments, checked, out)
+    of_connectors, connectors = _connectors(file, arguments, checked, out)
     sealing = check_sealing(file, properties, checked.config)
     findings = _ordered([*checked.findings, *sealing, *check_jars(search, own_jar()), *of_connectors])
     return _Result(file, findings, checked, connectors, search)
@@ -151,20 +151,21 @@ def _search(libs: Sequence[Path], environment: Mapping[str, str], plugin_path: s
 
 
 def _connectors(
-    arguments: argparse.Namespace, checked: CheckedFile, out: Output
+    file: Path, arguments: argparse.Namespace, checked: CheckedFile, out: Output
 ) -> tuple[Sequence[WorkerFinding], int | None]:
     """Return the findings and the number of connectors, ``None`` if the cluster was not asked, or did not answer."""
     if arguments.offline:
         return (), None
     config = checked.config
+    of_file = f" of {file}" if len(arguments.files) > 1 else ""
     if config is None or not checked.reachable:
-        out.note("connectors were not checked: errors in the file prevent reading the config topic")
+        out.note(f"connectors{of_file} were not checked: errors in the file prevent reading the config topic")
         return (), None
     try:
         states = _states(config, arguments.timeout, out, sharing_enabled=checked.sharing_enabled)
         two_clusters = _two_plain_clusters(config, arguments.timeout)
     except (BrokerError, StoreError, TopicError) as exc:
-        out.note(f"connectors were not checked: {exc}")
+        out.note(f"connectors{of_file} were not checked: {exc}")
         return (), None
     found: list[WorkerFinding] = []
     for state in states:

@@ -20,6 +20,7 @@ import pytest
 
 from connect_share.checkpoint.file import Checkpoint, TopicCheckpoint, read_checkpoint, write_checkpoint
 from connect_share.cli import contents, rows
+from connect_share.cli.check_sealing import find
 from connect_share.connect_json import dumps, loads
 from connect_share.console import Output
 from connect_share.errors import ConfigError, ConnectShareError, ValueFormatError
@@ -199,6 +200,7 @@ def test_the_console_shows_it(form: str) -> None:
         for name in sorted(found.offsets_of(group).connectors()):
             shown["offsets"] += rows.offset_rows(found, group, name)
     assert all(shown.values())
+    shown["findings"] = [each.to_dict() for each in find(found, None, None, all_groups_sealed=True)]
     for name, members in shown.items():
         if out.is_json:
             out.json({name: members})

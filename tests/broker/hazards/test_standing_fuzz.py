@@ -100,6 +100,8 @@ COMMANDS: Final = (
     ("describe", "connector", "good", "--all-groups"),
     ("describe", "connector", "good", "--all-groups", "--show-values"),
     ("describe", "connector", "\x1b[2J\x1b[31m", "--all-groups", "--show-values"),
+    ("describe", "group", GROUP),
+    ("check", "sealing", "--all-groups-sealed"),
     ("check", "startup"),
 )
 

@@ -105,6 +105,8 @@ def test_keys_that_the_file_does_not_have() -> None:
         (finding,) = find(read(sealed(A), sealed(B, keys=other), owner=without), without, FILE, all_groups_sealed=False)
         assert (finding.id, finding.why) == ("sealing-unknown-keys", "workers without keys refuse them")
         assert finding.what.endswith(": 7 (1), 8 (1)")
+        turned_off = read(sealed(A), mine(A, b"{}"), owner=without)
+        assert found(turned_off, without) == [("sealing-unknown-keys", "warning")]
 
 
 def test_thousands_of_made_up_keys_hide_none_of_the_file() -> None:

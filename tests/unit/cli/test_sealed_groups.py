@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connect_share.cli import contents, rows
+from connect_share.cli.describe_connector import _time
 from connect_share.cli.seal_counts import MOST_IDS, How, SealCount, total
 from connect_share.keys import prefix_key
 from connect_share.records import Record, TopicType
@@ -169,6 +170,19 @@ def test_with_keys_it_is_as_a_plain_group() -> None:
     assert rows.status_connectors(found, GROUP) == ["c", "lost"]
     assert [row["offset"] for row in rows.offset_rows(found, GROUP, "c")] == [{"p": 1}, {"p": 2}]
     assert found.named(CONFIG, GROUP) == {}
+
+
+def test_a_group_whose_name_is_none_is_no_group() -> None:
+    """However its values look."""
+    keys = (b"te\x1b[2Jam." + PARTITION, b"connector-x." + PARTITION, b"\xff." + PARTITION, b"a b." + PARTITION)
+    seen = contents._fold("t", OFFSET, [Record("t", 0, 0, 0, key, claims(7)) for key in keys], None)
+    assert (seen.seals, seen.sealed, seen.unrecognized, seen.notes) == ({}, set(), 4, [])
+
+
+@pytest.mark.parametrize("at_ms", [-(2**63), -1, 0, 1_700_000_000_000, 2**50, 2**63 - 1])
+def test_any_time_of_a_record_can_be_shown(at_ms: int) -> None:
+    assert _time(at_ms).isprintable()
+    assert _time(1_700_000_000_000) == "2023-11-14T22:13:20Z"
 
 
 def test_a_plain_group_keeps_nothing_of_its_keys() -> None:
