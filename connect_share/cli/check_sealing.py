@@ -11,7 +11,7 @@ from typing import Final
 from connect_share.cli.contents import Contents, TopicContents, read_topics
 from connect_share.cli.findings import Finding, show_findings
 from connect_share.cli.options import Nouns, add_topics, topic_set_of
-from connect_share.cli.seal_counts import How, SealCount, ids_text, place
+from connect_share.cli.seal_counts import How, Newest, SealCount, ids_text
 from connect_share.console import DEFAULT_TIMEOUT_S, Group, Output, add_output, group_order, plural, shown_group
 from connect_share.records import TopicType
 from connect_share.sealing import KEYS_PROPERTY, Refusal, SealingMode
@@ -118,17 +118,15 @@ def _of_own_group(contents: Contents, group: Group, worker: WorkerConfig, file: 
 
 
 def _plain_values(topic: TopicContents, count: SealCount, mode: SealingMode, file: str) -> Iterator[Finding]:
-    newest = [each for each in count.newest.values() if each.how is How.PLAIN]
+    newest = count.newest_of(How.PLAIN)
     replaced = count.plain - len(newest)
     if newest:
         required = mode is SealingMode.REQUIRED
-        places = ", ".join(place(topic.topic, each) for each in newest[:_SHOWN_PLACES])
         yield Finding(
             "sealing-plain-values",
             Severity.ERROR if required else Severity.WARNING,
             topic.topic,
-            f"the newest record of {plural(len(newest), 'key')} is plain, or a tombstone: {places}"
-            + (" and more" if len(newest) > _SHOWN_PLACES else ""),
+            f"the newest record of {plural(len(newest), 'key')} is plain, or a tombstone: {_places(topic, newest)}",
             "workers refuse it in this mode, required, and the cleaner removes what is under it"
             if required
             else "workers believe it in this mode, accept, whoever wrote it; in required they refuse it",
@@ -150,14 +148,13 @@ def _plain_values(topic: TopicContents, count: SealCount, mode: SealingMode, fil
 def _refused_values(topic: TopicContents, count: SealCount) -> Iterator[Finding]:
     reasons = {reason: count.reasons[reason] for reason in _NOT_OWN if count.reasons[reason]}
     if reasons:
-        newest = [each for each in count.newest.values() if each.how is How.REFUSED]
-        places = ", ".join(place(topic.topic, each) for each in newest[:_SHOWN_PLACES])
+        newest = count.newest_of(How.REFUSED)
         yield Finding(
             "sealing-refused-values",
             Severity.ERROR if newest else Severity.WARNING,
             topic.topic,
             ", ".join(f"{plural(number, 'record')} refused: {reason.value}" for reason, number in reasons.items())
-            + (f"; the newest of {plural(len(newest), 'key')}: {places}" if newest else ""),
+            + (f"; the newest of {plural(len(newest), 'key')}: {_places(topic, newest)}" if newest else ""),
             "somebody else writes under keys of the group, and the cleaner removes the good records under it",
             "find the writer and remove its right, then write the values of those keys again",
         )
@@ -165,15 +162,15 @@ def _refused_values(topic: TopicContents, count: SealCount) -> Iterator[Finding]
 
 def _unknown_keys(topic: TopicContents, count: SealCount, worker: WorkerConfig, file: str) -> Iterator[Finding]:
     off = worker.sealing_mode is SealingMode.OFF
-    unknown = count.refused_ids.without(() if off else count.known)
-    harmless = off and not any(each.how is How.REFUSED for each in count.newest.values())
+    unknown, newest = count.refused_ids.without(count.known), count.newest_of(How.UNKNOWN)
     if unknown.counts:
         yield Finding(
             "sealing-unknown-keys",
-            Severity.WARNING if harmless else Severity.ERROR,
+            Severity.WARNING if off and not newest else Severity.ERROR,
             topic.topic,
             f"records that claim to be sealed with keys {file} does not {'use' if off else 'have'}: "
-            f"{', '.join(ids_text(unknown))}",
+            f"{', '.join(ids_text(unknown))}"
+            + (f"; the newest of {plural(len(newest), 'key')}: {_places(topic, newest)}" if newest else ""),
             "workers without keys refuse them"
             if off
             else "no worker starts while such a record is the newest of its key, and no Java worker before the cleaner has "
@@ -204,7 +201,7 @@ def _plain_beside_sealed(contents: Contents, groups: Sequence[Group]) -> Iterato
 
 def _is_plain(count: SealCount) -> bool:
     """Return whether the newest value of a key is plain; of a group with nothing sealed the newest records are not kept."""
-    return count.plain > 0 and (not count.any_sealed or any(each.how is How.PLAIN for each in count.newest.values()))
+    return count.plain > 0 and (not count.any_sealed or bool(count.newest_of(How.PLAIN)))
 
 
 def _plain_groups(contents: Contents) -> Iterator[Finding]:
@@ -222,6 +219,14 @@ def _plain_groups(contents: Contents) -> Iterator[Finding]:
             "sees its values",
             "give its workers keys, and seal what is there; if there is no such group, find the writer and remove its right",
         )
+
+
+def _places(topic: TopicContents, newest: Sequence[Newest]) -> str:
+    shown = [
+        f"{topic.topic}[{each.partition}]@{each.offset} ({plural(each.size, 'byte')})"
+        for each in newest[:_SHOWN_PLACES]
+    ]
+    return ", ".join(shown) + (" and more" if len(newest) > _SHOWN_PLACES else "")
 
 
 def _many_values(contents: Contents, at_most: int) -> Finding:

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from typing import Any, Final, NamedTuple
 
-from connect_share.console import plural
 from connect_share.records import Record
 from connect_share.sealing.cipher import Refusal, is_sealed, key_id
 
@@ -26,6 +25,8 @@ class How(enum.Enum):
     PLAIN = "plain"
     REFUSED = "refused"
     """It begins like a sealed one; but it is none, or the group's workers do not believe it."""
+    UNKNOWN = "unknown"
+    """Refused for the key that it claims, which the group's workers do not have."""
 
 
 class Newest(NamedTuple):
@@ -70,7 +71,7 @@ class SealCount:
     """How the records of one group are sealed.
 
     Attributes:
-        known: ids of the group's keys, if they are known.
+        known: ids of the keys with which the group's workers open values, if that is known.
         sealed: records by key id; with keys those that open.
         refused_ids: what the others claim.
         reasons: for which records were refused, plain ones among them, if the worker file of the group is known.
@@ -96,11 +97,15 @@ class SealCount:
             how = How.SEALED
             self.sealed.add(number)
         else:
-            how = How.REFUSED
+            how = How.REFUSED if number is None or number in self.known else How.UNKNOWN
             self.refused += 1
             if number is not None:
                 self.refused_ids.add(number)
         self.newest[key] = Newest(how, record.partition, record.offset, record.timestamp_ms, len(value or b""))
+
+    def newest_of(self, how: How) -> list[Newest]:
+        """Return the newest records of keys that are written so."""
+        return [each for each in self.newest.values() if each.how is how]
 
     @property
     def records(self) -> int:
@@ -154,8 +159,3 @@ def total(counts: Iterable[SealCount]) -> SealCount:
         found.plain += each.plain
         found.refused += each.refused
     return found
-
-
-def place(topic: str, newest: Newest) -> str:
-    """Return where a record is, and how large."""
-    return f"{topic}[{newest.partition}]@{newest.offset} ({plural(newest.size, 'byte')})"

@@ -112,30 +112,28 @@ def compare_files(files: Sequence[tuple[Path, CheckedFile]]) -> Iterator[WorkerF
                 f"{KEYS_PROPERTY} was not compared in {path} and {other_path}: see what was found in each",
             )
         else:
-            severity, name, what = _difference(one, two)
-            if severity is not None:
+            for severity, name, what in _differences(one, two):
                 text = f"{name} {what}: {path} and {other_path}, both of group {one.group_id}"
                 yield WorkerFinding(severity, name, text)
 
 
-def _difference(one: WorkerConfig, two: WorkerConfig) -> tuple[Severity | None, str, str]:
-    """Return how the sealing of two workers of one group differs, no severity if it does not."""
+def _differences(one: WorkerConfig, two: WorkerConfig) -> Iterator[tuple[Severity, str, str]]:
+    """Yield how the sealing of two workers of one group differs: severity, property and the rest of a sentence."""
     keys, others = _keys(one), _keys(two)
     if (keys is None) != (others is None):
-        return Severity.ERROR, KEYS_PROPERTY, "is used by one only, and the other sees nothing of what it writes"
-    if one.sealing_mode is not two.sealing_mode:
-        return Severity.ERROR, SEALING_PROPERTY, "is not the same, so one believes records that the other refuses"
+        yield Severity.ERROR, KEYS_PROPERTY, "is used by one only, and the other sees nothing of what it writes"
     if keys is None or others is None:
-        return None, "", ""
+        return
+    if one.sealing_mode is not two.sealing_mode:
+        yield Severity.ERROR, SEALING_PROPERTY, "is not the same, so one believes records that the other refuses"
     mine, theirs = dict(keys.items()), dict(others.items())
     clash = sorted(number for number in mine.keys() & theirs.keys() if mine[number] != theirs[number])
     if clash:
-        return Severity.ERROR, KEYS_PROPERTY, f"has different keys under id {', '.join(map(str, clash))}"
-    if keys.sealing_id not in theirs or others.sealing_id not in mine:
-        return Severity.ERROR, KEYS_PROPERTY, "seals in one with a key that the other does not have"
-    if mine != theirs:
-        return Severity.WARNING, KEYS_PROPERTY, "is not the same; right only while keys are being changed"
-    return None, "", ""
+        yield Severity.ERROR, KEYS_PROPERTY, f"has different keys under id {', '.join(map(str, clash))}"
+    elif keys.sealing_id not in theirs or others.sealing_id not in mine:
+        yield Severity.ERROR, KEYS_PROPERTY, "seals in one with a key that the other does not have"
+    elif mine != theirs:
+        yield Severity.WARNING, KEYS_PROPERTY, "is not the same; right only while keys are being changed"
 
 
 def _keys(config: WorkerConfig) -> KeyRing | None:

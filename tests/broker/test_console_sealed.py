@@ -35,15 +35,18 @@ def sealed(broker: TestBroker) -> Iterator[Filled]:
     kinds = {"configs": TopicType.CONFIG, "offsets": TopicType.OFFSET, "status": TopicType.STATUS}
     records: list[Record] = []
     for name, kind in kinds.items():
-        pairs = [
-            (
-                base64.b64decode(line["key_b64"]),
-                None if line["value_b64"] is None else base64.b64decode(line["value_b64"]),
-            )
-            for line in vector("4.3.1", name)
-        ]
         for group in ("team-plain", SEALED_GROUP):
-            written = pairs_of(topics.topic(name), [(prefix_key(group, key), value) for key, value in pairs])
+            written = [
+                Record(
+                    topics.topic(name),
+                    0,
+                    0,
+                    line["timestamp_ms"],
+                    prefix_key(group, base64.b64decode(line["key_b64"])),
+                    None if line["value_b64"] is None else base64.b64decode(line["value_b64"]),
+                )
+                for line in vector("4.3.1", name)
+            ]
             records += all_sealed(written, kind, SEALED_GROUP)
     strangers = [(b"connector-\x1b[2Jevil", b"\1\0\0\0\7"), (b"connector-my.conn", b'{"properties":{"evil":"yes"}}')]
     strangers += [(b"session-key", b"\1" + number.to_bytes(4, "big") + bytes(40)) for number in range(1_000, 4_000)]

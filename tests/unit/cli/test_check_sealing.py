@@ -88,6 +88,10 @@ def test_what_the_group_has_not_sealed_is_found_with_the_reason() -> None:
         f"1 record refused: {words}" in finding.what for words in ("its value was not sealed", "its value is older")
     )
     assert "the newest of 3 keys: " in finding.what
+    known = read(mine(A, b"\1x"), sealed(A), mine(B, claims(8)), owner=owner)
+    (unknown, refused) = find(known, owner, FILE, all_groups_sealed=False)
+    assert (unknown.id, refused.severity.value) == ("sealing-unknown-keys", "warning")
+    assert "newest" not in refused.what
     mended = read(copied, sealed(B), owner=owner)
     assert found(mended, owner) == [("sealing-refused-values", "warning")]
 
@@ -98,13 +102,13 @@ def test_keys_that_the_file_does_not_have() -> None:
     contents = read(sealed(A), sealed(B, keys=other), sealed(B, keys=other), owner=owner)
     (finding,) = find(contents, owner, FILE, all_groups_sealed=False)
     assert (finding.id, finding.severity.value) == ("sealing-unknown-keys", "error")
-    assert finding.what.endswith(": 8 (2)")
+    assert finding.what.endswith(": 8 (2); the newest of 1 key: t[0]@2 (44 bytes)")
     both = keyed(7, 8)
     assert found(read(sealed(A), sealed(B, keys=other), owner=both), both) == []
     for without in (worker(), keyed(7, 8, mode="off")):
         (finding,) = find(read(sealed(A), sealed(B, keys=other), owner=without), without, FILE, all_groups_sealed=False)
         assert (finding.id, finding.why) == ("sealing-unknown-keys", "workers without keys refuse them")
-        assert finding.what.endswith(": 7 (1), 8 (1)")
+        assert ": 7 (1), 8 (1); the newest of 2 keys: " in finding.what
         turned_off = read(sealed(A), mine(A, b"{}"), owner=without)
         assert found(turned_off, without) == [("sealing-unknown-keys", "warning")]
 

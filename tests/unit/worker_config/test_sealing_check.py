@@ -111,6 +111,11 @@ OTHER = key_text(7).replace("7:", "9:", 1)
         ({KEYS_PROPERTY: key_text(7), MODE: "off"}, {}, []),
         ({KEYS_PROPERTY: key_text(7), MODE: "off"}, {KEYS_PROPERTY: key_text(7)}, [("error", KEYS_PROPERTY)]),
         ({KEYS_PROPERTY: key_text(7), MODE: "accept"}, {KEYS_PROPERTY: key_text(7)}, [("error", MODE)]),
+        (
+            {KEYS_PROPERTY: key_text(7), MODE: "accept"},
+            {KEYS_PROPERTY: key_text(8)},
+            [("error", MODE), ("error", KEYS_PROPERTY)],
+        ),
         ({KEYS_PROPERTY: key_text(7), MODE: "accept"}, {KEYS_PROPERTY: key_text(8), "group.id": "other"}, []),
         ({**VAULT, KEYS_PROPERTY: "${vault:a:b}"}, {KEYS_PROPERTY: key_text(7)}, [("note", KEYS_PROPERTY)]),
         ({KEYS_PROPERTY: "x"}, {KEYS_PROPERTY: key_text(7)}, [("note", KEYS_PROPERTY)]),
