@@ -1,7 +1,7 @@
 """Sealed sharing: values of one cluster group, encrypted and authenticated on topics that others may read and write."""
 
-from connect_share.sealing.cipher import Refusal
+from connect_share.sealing.cipher import Refusal, load_library
 from connect_share.sealing.key_ring import KeyRing
 from connect_share.sealing.topic_seals import KEYS_PROPERTY, SealingMode, TopicSeals
 
-__all__ = ["KEYS_PROPERTY", "KeyRing", "Refusal", "SealingMode", "TopicSeals"]
+__all__ = ["KEYS_PROPERTY", "KeyRing", "Refusal", "SealingMode", "TopicSeals", "load_library"]

@@ -17,6 +17,7 @@ from __future__ import annotations
 import enum
 import os
 import struct
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeGuard
 
 from connect_share.errors import ConfigError
@@ -119,6 +120,12 @@ class Cipher:
         if kind > _REMOVAL or written_ms < 0 or (kind == _REMOVAL and value):
             return Refusal.MALFORMED
         return Opened(None if kind == _REMOVAL else value, written_ms)
+
+
+def load_library() -> None:
+    """Load the library, if it is installed, so that the first cipher need not wait for that."""
+    with suppress(ConfigError):
+        _aes_gcm()
 
 
 def _aes_gcm() -> tuple[type[AESGCM], type[Exception]]:

@@ -41,12 +41,12 @@ class Freshness:
         """Note the time of a value that was read and opened; return ``False`` if it is too old to be believed.
 
         What was sealed here and not yet read back does not count: it may never be written, and readers have to agree.
+        To be called from one thread at a time, as records are read; so it takes no lock.
         """
-        with self._lock:
-            newest_ms = self._newest.get(key, -1)
-            if written_ms > newest_ms:
-                self._newest[key] = written_ms
-            return written_ms >= newest_ms - LEEWAY_MS
+        newest_ms = self._newest.get(key, -1)
+        if written_ms > newest_ms:
+            self._newest[key] = written_ms
+        return written_ms >= newest_ms - LEEWAY_MS
 
     def newest_ms(self, key: bytes) -> int | None:
         """Return the time of the newest value of a key, ``None``: none was read."""
@@ -55,10 +55,8 @@ class Freshness:
 
     def newest(self) -> dict[bytes, int]:
         """Return the time of the newest value of each key."""
-        with self._lock:
-            return dict(self._newest)
+        return dict(self._newest)
 
     def restore(self, newest: Mapping[bytes, int]) -> None:
         """Replace what is known by what :meth:`newest` returned."""
-        with self._lock:
-            self._newest = dict(newest)
+        self._newest = dict(newest)

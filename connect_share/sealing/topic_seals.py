@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from connect_share.connect_json import JSON_NULL
 from connect_share.errors import ConfigError
-from connect_share.keys import MARKER, ClusterGroupId, is_original_key
+from connect_share.keys import MARKER, ClusterGroupId, own_keys
 from connect_share.records import Record, TopicType
 from connect_share.sealing.cipher import Cipher, Opened, Refusal, is_sealed, key_id
 from connect_share.sealing.freshness import Freshness
@@ -65,6 +65,9 @@ class TopicSeals:
         self.refused: Counter[Refusal] = Counter()
         self._topic_type = topic_type
         self._prefix = cluster_group_id.prefix
+        self._is_own = own_keys(topic_type, cluster_group_id).match
+        # The same removal; and what was sealed cannot be cleaned away as a tombstone can.
+        self._removal = JSON_NULL if topic_type is TopicType.CONFIG else None
         self._keys = None if mode is SealingMode.OFF else keys
         self._mode = mode
         self._cipher = None if self._keys is None else Cipher(self._keys, topic_type)
@@ -84,9 +87,7 @@ class TopicSeals:
         """
         if self._cipher is None:
             return value
-        if value is None and self._topic_type is TopicType.CONFIG:
-            value = JSON_NULL
-        return self._cipher.seal(wire_key, value, self._freshness.next_ms(wire_key))
+        return self._cipher.seal(wire_key, self._removal if value is None else value, self._freshness.next_ms(wire_key))
 
     def take(self, record: Record) -> Record | None:
         """Return the record that the fold has to see in this one's place, ``None``: it is refused.
@@ -96,9 +97,7 @@ class TopicSeals:
         key, value = record.key, record.value
         if self._cipher is None and not is_sealed(value):
             return record
-        if key is None or not key.startswith(self._prefix):
-            return record
-        if not is_original_key(self._topic_type, key, len(self._prefix)):
+        if key is None or self._is_own(key) is None:
             return record
         if not is_sealed(value):
             if self._mode is SealingMode.REQUIRED:
@@ -110,18 +109,19 @@ class TopicSeals:
             self._refuse(record, Refusal.NO_KEYS)
             return None
         opened = self._cipher.open(key, value)
-        if isinstance(opened, Refusal):
+        if not isinstance(opened, Opened):  # of an enum's member it would take longer than all other questions here
             if opened is Refusal.UNKNOWN_KEY:
                 self._unknown[key] = (
                     f"{record.topic}[{record.partition}]@{record.offset} is sealed with key {key_id(value)}"
                 )
             self._refuse(record, opened)
             return None
-        self._unknown.pop(key, None)
+        if self._unknown:
+            self._unknown.pop(key, None)
         if not self._freshness.accept(key, opened.written_ms):
             self._refuse(record, Refusal.REPLAYED)
             return self._in_place_of_replay(record)
-        return self._with(record, key, self._believed(opened))
+        return self._with(record, key, self._removal if opened.value is None else opened.value)
 
     def take_all(self, records: Iterable[Record]) -> Iterator[Record]:
         """Yield what the fold has to see of these records."""
@@ -145,11 +145,6 @@ class TopicSeals:
                 property_name=KEYS_PROPERTY,
             )
 
-    def _believed(self, opened: Opened) -> bytes | None:
-        if opened.value is None and self._topic_type is TopicType.CONFIG:
-            return JSON_NULL  # the same removal; and what was sealed cannot be cleaned away as a tombstone can
-        return opened.value
-
     def _in_place_of_replay(self, record: Record) -> Record | None:
         """Return what moves the position and nothing else: a reader that remembers less believes the record, and moves."""
         if self._topic_type is not TopicType.CONFIG:
@@ -160,8 +155,7 @@ class TopicSeals:
     @staticmethod
     def _with(record: Record, key: bytes, value: bytes | None) -> Record:
         """Return the record with another key and value; ``dataclasses.replace`` takes as long as opening does."""
-        place = (record.topic, record.partition, record.offset, record.timestamp_ms)
-        return Record(*place, key, value, record.headers)
+        return Record(record.topic, record.partition, record.offset, record.timestamp_ms, key, value, record.headers)
 
     def _refuse(self, record: Record, reason: Refusal) -> None:
         self.refused[reason] += 1

@@ -17,6 +17,7 @@ from connect_share.checkpoint.file import Checkpoint, CheckpointRejected
 from connect_share.errors import BrokerError
 from connect_share.log import KafkaBasedLog, RecordSink, SharedReader, StartContext, TopicFacts, gather_facts, with_ends
 from connect_share.records import TopicType
+from connect_share.sealing import load_library
 from connect_share.storage.checkpoint_writer import CheckpointWriter, own_checkpoint, proven
 from connect_share.storage.connector_offset_stores import ConnectorOffsetStores
 from connect_share.storage.life import StorageLife
@@ -68,6 +69,9 @@ def start_storage(options: StorageOptions, life: StorageLife, stack: ExitStack) 
         ConnectShareError: as entering a ``ConnectStorage``.
     """
     began, worker = time.monotonic(), options.worker
+    if worker.sealing_keys is not None:
+        # Beside the first answers of the brokers, which take about as long.
+        threading.Thread(target=load_library, name="connect-storage-sealing", daemon=True).start()
     admin = stack.enter_context(Admin(worker.admin_settings(), client_id=worker.client_id("shared-admin")))
     life.on_abort(admin.close)
     full_read_reason = None
