@@ -28,6 +28,7 @@ EXACTLY_ONCE = {
     "consumer.interceptor.classes": INTERCEPTOR_CLASS,
 }
 JAR = (jar_path(),)
+PARTITIONS = {TopicType.CONFIG: 1, TopicType.STATUS: 5, TopicType.OFFSET: 5}
 _TOPIC_ENDINGS = {TopicType.CONFIG: "configs", TopicType.STATUS: "status", TopicType.OFFSET: "offsets"}
 QUICK_MEMBERS = {"session.timeout.ms": "6000", "heartbeat.interval.ms": "1500", "rebalance.timeout.ms": "10000"}
 
@@ -52,14 +53,23 @@ class SharedTopics:
     def topic(self, topic_type: TopicType) -> str:
         return f"{self.prefix}-{_TOPIC_ENDINGS[topic_type]}"
 
-    def create(self, config_topic: Mapping[str, str] | None = None) -> None:
+    def create(self, config_topic: Mapping[str, str] | None = None, *, others: Mapping[str, str] | None = None) -> None:
         with Admin(self.settings, client_id="tests") as admin:
-            for topic_type, partitions in ((TopicType.CONFIG, 1), (TopicType.STATUS, 5), (TopicType.OFFSET, 5)):
-                extra = (config_topic or {}) if topic_type is TopicType.CONFIG else {}
+            for topic_type, partitions in PARTITIONS.items():
+                extra = config_topic if topic_type is TopicType.CONFIG else others
                 create_known(
                     admin,
-                    NewTopicRequest(self.topic(topic_type), partitions, 1, {"cleanup.policy": "compact", **extra}),
+                    NewTopicRequest(
+                        self.topic(topic_type), partitions, 1, {"cleanup.policy": "compact", **(extra or {})}
+                    ),
                 )
+
+    def roll(self, topic_type: TopicType) -> None:
+        """Write a record of others to each partition: the cleaner may take what is superseded before it."""
+        producer = client.producer(self.settings, client_id="tests")
+        pairs = [(b"other.group.target-state-x", b"{}")]
+        for partition in range(PARTITIONS[topic_type]):
+            send(producer, pairs_of(self.topic(topic_type), pairs, partition))
 
     def create_data_topic(self, name: str) -> str:
         topic = f"{self.prefix}-{name}"

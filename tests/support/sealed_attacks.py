@@ -87,6 +87,7 @@ ATTACKS: Final[Mapping[str, Attack]] = {
     "other-group": Attack(
         lambda at: [(at.key, at.sealed(_OTHER, prefix_key("group-b", at.key.partition(b".")[2])))], Late.NO_START
     ),
+    "other-group-same-key": Attack(_both(lambda at: at.sealed(KEYS, prefix_key("group-b", at.key.partition(b".")[2])))),
     "plain": Attack(_both(lambda at: at.old)),
     "tombstone": Attack(_both(lambda _: None)),
     "garbage": Attack(_both(lambda _: b"\1garbage")),
