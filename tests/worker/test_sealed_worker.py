@@ -2,33 +2,40 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from connect_share import ConnectStorage, KeyRing, Record, TopicType, WorkerConfig, replay_config, replay_offsets
-from connect_share.sealing import KEYS_PROPERTY
+from connect_share import ConnectStorage, Record, TopicType, WorkerConfig, replay_config
+from connect_share.sealing import KEYS_PROPERTY, KeyRing
 from connect_share.sealing.cipher import Cipher, Opened
 from tests.lab.waiting import when_possible
 from tests.lab.worker import LabWorker
 from tests.support.java_groups import EXACTLY_ONCE, JAR, LogLines, SharedTopics, await_settled, delete, put, write
+from tests.support.java_sources import FileSources
 from tests.support.kafka import TestBroker
-from tests.support.sealed import key_text, keys_by_provider, sealed
+from tests.support.sealed import KEYS, key_text, keys_by_provider, sealed
 from tests.support.waiting import await_that
 
 pytestmark = [pytest.mark.broker, pytest.mark.worker]
 
 SECRET = "hunter2-zebra"
-RING = KeyRing.parse(key_text(7))
-LINE = "a line of text\n"
+LOAD = 4_000
 REFUSED = "Refused the record at "
 FORMS: dict[str, tuple[str, Mapping[str, str]]] = {
     "2.8.2": ("2.8.2", {}),
-    "4.3.1": ("4.3.1", {}),
+    "3.9.2": ("3.9.2", {}),
     "4.3.1 exactly once": ("4.3.1", EXACTLY_ONCE),
 }
+# The topic with a record whose key is missing.
+MISSING = [("2.8.2", TopicType.CONFIG), ("3.9.2", TopicType.STATUS), ("4.3.1", TopicType.OFFSET)]
+if "CONNECT_SHARE_SOAK_MINUTES" in os.environ:
+    FORMS |= {"4.3.1": ("4.3.1", {}), "3.9.2 exactly once": ("3.9.2", EXACTLY_ONCE)}
+    MISSING = [(version, topic_type) for version, _ in MISSING for topic_type in TopicType]
 
 
 @pytest.fixture
@@ -38,15 +45,22 @@ def topics(broker: TestBroker, unique: str) -> SharedTopics:
     return made
 
 
-def properties(topics: SharedTopics, folder: Path, group: str, keys: str = key_text(7)) -> dict[str, str]:
-    return topics.properties(group) | keys_by_provider(folder, keys)
+@pytest.fixture
+def sources(topics: SharedTopics, tmp_path: Path) -> FileSources:
+    made = FileSources(topics, topics.group("com.acme"), tmp_path)
+    made.create_topic()
+    return made
+
+
+def properties(sources: FileSources, keys: str = key_text(7)) -> dict[str, str]:
+    return sources.topics.properties(sources.group) | keys_by_provider(sources.folder, keys)
 
 
 def opened(topics: SharedTopics) -> dict[tuple[TopicType, bytes], bytes | None]:
     """The newest value of each key; every value there has to be sealed."""
     found: dict[tuple[TopicType, bytes], bytes | None] = {}
     for topic_type in TopicType:
-        cipher = Cipher(RING, topic_type)
+        cipher = Cipher(KEYS, topic_type)
         for record in topics.records(topics.topic(topic_type)):
             assert record.key is not None
             assert record.value is not None
@@ -61,97 +75,136 @@ def opened(topics: SharedTopics) -> dict[tuple[TopicType, bytes], bytes | None]:
 def replay(topic: str, group: str) -> tuple[bytes, bytes | None]:
     """What the group may have sealed years ago."""
     old = Record(topic, 0, 0, 0, f"{group}.connector-my.conn".encode(), b'{"properties":{"name":"my.conn"}}')
-    return old.key or b"", sealed(old, keys=RING).value
-
-
-def position(topics: SharedTopics, config: WorkerConfig, file: Path) -> None:
-    """Wait until the source has read its file, by what is on the topic: REST tells offsets from 3.5 on only."""
-
-    def read() -> object:
-        records = topics.records(topics.topic(TopicType.OFFSET))
-        return replay_offsets(records, config.group_id, keys=RING).offset("my.conn", {"filename": str(file)})
-
-    await_that(read, lambda found: found == {"position": file.stat().st_size}, what="read", timeout_s=120)
+    return old.key or b"", sealed(old).value
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_sealed_group(
-    topics: SharedTopics, worker_factory: Callable[..., LabWorker], tmp_path: Path, form: str
-) -> None:
+def test_a_sealed_group(sources: FileSources, worker_factory: Callable[..., LabWorker], form: str) -> None:
     version, more = FORMS[form]
-    group = topics.group("com.acme")
-    lines = {**properties(topics, tmp_path, group), **more}
-    config = WorkerConfig.from_properties(lines)
+    topics, group = sources.topics, sources.group
+    lines = {**properties(sources), **more}
     worker = worker_factory(lines, version=version, class_path=JAR)
     log = LogLines(worker, from_start=True)
-    data, file = topics.create_data_topic("data"), tmp_path / "in.txt"
-    file.write_text(LINE * 3)
-    source = {"connector.class": "FileStreamSource", "tasks.max": "1", "file": str(file), "topic": data}
-    secret = {**source, "some.password": SECRET}
-    put(worker, "my.conn", secret)
-    put(worker, "gone", {**source, "file": str(tmp_path / "other.txt")})
+    for name in ("my.conn", "gone"):
+        sources.append(name, "1", "2", "3")
+        put(worker, name, sources.config(name, some_password=SECRET, batch_size="100"))
     worker.rest.await_state("my.conn", "RUNNING", tasks=1)
-    position(topics, config, file)
+    sources.await_read(["my.conn", "gone"], KEYS)
     delete(worker, "gone")
     gone = f"{group}.status-connector-gone".encode()
     await_that(lambda: opened(topics).get((TopicType.STATUS, gone), b""), lambda value: value is None, what="removed")
     assert opened(topics)[TopicType.CONFIG, f"{group}.connector-gone".encode()] == b"null"
     assert log.count(REFUSED) == 0
 
-    with ConnectStorage(config) as storage:
-        state = storage.config.snapshot()
-        assert state.connectors() == {"my.conn"}
-        found = state.connector_config("my.conn")
-        assert found is not None
-        assert found["some.password"] == SECRET
-        assert storage.offset_reader("my.conn").offset({"filename": str(file)}) == {"position": len(LINE) * 3}
+    with ConnectStorage(WorkerConfig.from_properties(lines)) as storage:
+        assert storage.config.snapshot().connectors() == {"my.conn"}
+        found = storage.config.snapshot().connector_config("my.conn")
+        assert found == sources.config("my.conn", some_password=SECRET, batch_size="100")
+        file = {"filename": str(sources.file("my.conn"))}
+        assert storage.offset_reader("my.conn").offset(file) == {"position": 6}
         assert [status.state.name for status in storage.status.get_all("my.conn")] == ["RUNNING"]
 
-    topic = topics.topic(TopicType.CONFIG)
     when_possible(lambda: worker.rest.pause("my.conn"))
     worker.rest.await_state("my.conn", "PAUSED")
-    before = replay_config(topics.records(topic), group, keys=RING)
-
+    before = replay_config(topics.records(topics.topic(TopicType.CONFIG)), group, keys=KEYS)
     worker.kill()
-    with file.open("a") as text:
-        text.write(LINE * 2)
+    sources.append("my.conn", "4", "5")
     worker.start()
     assert worker.rest.connectors() == ["my.conn"]
     assert worker.rest.config("my.conn")["some.password"] == SECRET
     when_possible(lambda: worker.rest.resume("my.conn"))
-    position(topics, config, file)
+    sources.await_read(["my.conn"], KEYS)
     worker.rest.await_state("my.conn", "RUNNING", tasks=1)
-    assert len(topics.records(data)) == 5  # nothing is read twice
-    assert replay_config(topics.records(topic), group, keys=RING).offset >= before.offset
-    assert log.count("Topic sharing stopped") == 0
-    assert SECRET not in "".join(line for line in log.text().splitlines() if "connectshare" in line)
+    read = ["1", "2", "3", "1", "2", "3", "4", "5"]  # nothing is read twice
+    assert sorted(sources.lines()) == sorted(read)
+    assert replay_config(topics.records(topics.topic(TopicType.CONFIG)), group, keys=KEYS).offset >= before.offset
+    if more:
+        read += killed_half_way(worker, sources)
+    if version != "2.8.2":
+        read += altered_and_reset(worker, sources)
+    assert sorted(sources.lines()) == sorted(read)
+    opened(topics)
+    assert log.count(REFUSED) + log.count("Topic sharing stopped") == 0
+    assert SECRET not in log.text()
     assert key_text(7)[2:14] not in log.text()
 
 
-@pytest.mark.parametrize("version", ["2.8.2", "3.9.2", "4.3.1"])
+def killed_half_way(worker: LabWorker, sources: FileSources) -> list[str]:
+    """Kill an exactly-once worker between two of many transactions; return the lines that were there to read."""
+    before = len(sources.lines())
+    lines = [f"line {number}" for number in range(LOAD)]
+    sources.append("my.conn", *lines[: LOAD // 2])
+    await_that(sources.lines, lambda found: len(found) > before, what="read")
+    sources.append("my.conn", *lines[LOAD // 2 :])
+    worker.kill()
+    assert len(sources.lines()) - before < len(lines)
+    worker.start()
+    sources.await_read(["my.conn"], KEYS)
+    assert sources.lines()[before:] == lines
+    return lines
+
+
+def altered_and_reset(worker: LabWorker, sources: FileSources) -> list[str]:
+    """Offsets by REST, which has them from 3.6 on: exactly the lines from there on come again; return them."""
+    size = sources.file("my.conn").stat().st_size
+    again = sources.file("my.conn").read_text().splitlines()
+    partition = {"filename": str(sources.file("my.conn"))}
+    altered: list[dict[str, Any]] = [
+        {"partition": partition, "offset": {"position": size - len(again[-1]) - 1, "note": SECRET}}
+    ]
+    stop(worker)
+    when_possible(lambda: worker.rest.alter_offsets("my.conn", altered))
+    await_that(lambda: worker.rest.offsets("my.conn"), lambda found: found == altered, what="altered")
+    when_possible(lambda: worker.rest.resume("my.conn"))
+    sources.await_read(["my.conn"], KEYS)
+    stop(worker)
+    when_possible(lambda: worker.rest.reset_offsets("my.conn"))
+    await_that(lambda: worker.rest.offsets("my.conn"), lambda found: found == [], what="reset")
+    when_possible(lambda: worker.rest.resume("my.conn"))
+    sources.await_read(["my.conn"], KEYS)
+    return again[-1:] + again
+
+
+def stop(worker: LabWorker) -> None:
+    when_possible(lambda: worker.rest.stop("my.conn"))
+    worker.rest.await_state("my.conn", "STOPPED", tasks=0)
+
+
+@pytest.mark.parametrize(("version", "topic_type"), MISSING)
 def test_a_worker_whose_key_is_missing_stops_at_its_start_and_never_later(
-    topics: SharedTopics, worker_factory: Callable[..., LabWorker], tmp_path: Path, version: str
+    sources: FileSources, worker_factory: Callable[..., LabWorker], version: str, topic_type: TopicType
 ) -> None:
     """Each version reads its topics to the end in the thread in which it makes the clients, which the jar relies on."""
-    group = topics.group("com.acme")
-    worker = worker_factory(properties(topics, tmp_path, group), version=version, class_path=JAR)
+    more = EXACTLY_ONCE if version == "4.3.1" else {}
+    worker = worker_factory({**properties(sources), **more}, version=version, class_path=JAR)
     log = LogLines(worker, from_start=True)
-    topic, file = topics.topic(TopicType.CONFIG), tmp_path / "in.txt"
-    file.touch()
-    data = topics.create_data_topic("data")
-    put(worker, "my.conn", {"connector.class": "FileStreamSource", "file": str(file), "topic": data})
-    record = Record(topic, 0, 0, 0, f"{group}.connector-x".encode(), b'{"properties":{}}')
-    unknown = sealed(record, keys=KeyRing.parse(key_text(9)))
+    sources.append("my.conn", "1")
+    put(worker, "my.conn", sources.config("my.conn"))
+    sources.await_read(["my.conn"], KEYS)
+    topic = sources.topics.topic(topic_type)
+    names = {
+        TopicType.CONFIG: "connector-x",
+        TopicType.STATUS: "status-connector-x",
+        TopicType.OFFSET: f'["my.conn",{{"filename":"{sources.file("my.conn")}"}}]',
+    }
+    record = Record(topic, 0, 0, 0, f"{sources.group}.{names[topic_type]}".encode(), b'{"position":0}')
+    unknown = sealed(record, topic_type, keys=KeyRing.parse(key_text(9)))
     assert unknown.key is not None
-    write(topics.settings, topic, [(unknown.key, unknown.value)])
-    await_that(lambda: log.count(REFUSED), lambda found: found == 1, what="refused")
-    assert worker.rest.connectors() == ["my.conn"]
+    write(sources.topics.settings, topic, [(unknown.key, unknown.value)])
+    await_that(lambda: log.count(REFUSED), what="refused")
+    # A task that begins anew reads what it has to in clients of its own where it is exactly once.
+    when_possible(partial(worker.rest.call, "POST", "/connectors/my.conn/tasks/0/restart"))
+    sources.append("my.conn", "2")
+    sources.await_read(["my.conn"], KEYS)
+    assert sources.lines() == ["1", "2"]
+    if version != "2.8.2":
+        assert [each["offset"] for each in worker.rest.offsets("my.conn")] == [{"position": 4}]
     when_possible(lambda: worker.rest.pause("my.conn"))
     worker.rest.await_state("my.conn", "PAUSED")
     assert log.count("Topic sharing stopped") == 0
     worker.kill()
 
-    late = worker_factory(properties(topics, tmp_path, group), version=version, class_path=JAR, wait=False)
+    late = worker_factory({**properties(sources), **more}, version=version, class_path=JAR, wait=False)
     words = f"is sealed with key 9, but {KEYS_PROPERTY} has only 7"
     await_that(late.log, lambda text: words in text, what=f"logged: {words}", timeout_s=120)
     await_that(late.log, lambda text: "Uncaught exception in herder work thread, exiting" in text, what="given up")
@@ -159,21 +212,22 @@ def test_a_worker_whose_key_is_missing_stops_at_its_start_and_never_later(
     late.kill()
 
     # With the key it starts.
-    rotated = worker_factory(properties(topics, tmp_path, group, key_text(9, 7)), version=version, class_path=JAR)
+    lines = {**properties(sources, key_text(9, 7)), **more}
+    rotated = worker_factory(lines, version=version, class_path=JAR)
     assert "my.conn" in rotated.rest.connectors()
 
 
 def test_workers_of_a_sealed_group_agree_whatever_is_written(
-    topics: SharedTopics, worker_factory: Callable[..., LabWorker], tmp_path: Path
+    sources: FileSources, worker_factory: Callable[..., LabWorker]
 ) -> None:
     """One that begins after the attack has the same position, so nobody joins the group again and again."""
-    group, topic = topics.group("com.acme"), topics.topic(TopicType.CONFIG)
-    lines = properties(topics, tmp_path, group)
+    topics, group = sources.topics, sources.group
+    topic = topics.topic(TopicType.CONFIG)
+    lines = properties(sources)
     first, second = (worker_factory(lines, class_path=JAR) for _ in range(2))
-    data, file = topics.create_data_topic("data"), tmp_path / "in.txt"
-    file.touch()
-    put(first, "my.conn", {"connector.class": "FileStreamSource", "file": str(file), "topic": data})
-    first.rest.await_state("my.conn", "RUNNING", tasks=1)
+    sources.append("my.conn", "1")
+    put(first, "my.conn", sources.config("my.conn"))
+    sources.await_read(["my.conn"], KEYS)
     evil = b'{"properties":{"connector.class":"FileStreamSource","name":"evil","topic":"none","file":"/none"}}'
     write(topics.settings, topic, [replay(topic, group), (f"{group}.connector-evil".encode(), evil)])
     for worker in (first, second):
@@ -182,8 +236,19 @@ def test_workers_of_a_sealed_group_agree_whatever_is_written(
     when_possible(lambda: second.rest.pause("my.conn"))
     first.rest.await_state("my.conn", "PAUSED")
     late = worker_factory(lines, class_path=JAR)
-    _, offset = await_settled([first, second, late])
-    assert offset == replay_config(topics.records(topic), group, keys=RING).offset
-    assert {tuple(each.rest.connectors()) for each in (first, second, late)} == {("my.conn",)}
-    put(late, "other.conn", {"connector.class": "FileStreamSource", "file": str(file), "topic": data})
-    first.rest.await_state("other.conn", "RUNNING", tasks=1)
+    workers = [first, second, late]
+    _, offset = await_settled(workers)
+    assert offset == replay_config(topics.records(topic), group, keys=KEYS).offset
+    assert {tuple(each.rest.connectors()) for each in workers} == {("my.conn",)}
+    put(late, "other", sources.config("other"))
+    first.rest.await_state("other", "RUNNING")
+    when_possible(lambda: late.rest.resume("my.conn"))
+    first.rest.await_state("my.conn", "RUNNING", tasks=1)
+
+    # Where the task ran is killed; another one goes on.
+    address = first.rest.status("my.conn")["tasks"][0]["worker_id"]
+    [killed] = [each for each in workers if each.rest.url.endswith(address)]
+    killed.kill()
+    sources.append("my.conn", "2")
+    sources.await_read(["my.conn"], KEYS)
+    assert sources.lines() == ["1", "2"]
