@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import logging
 from base64 import b64decode, b64encode
 from pathlib import Path
@@ -58,6 +59,10 @@ def test_secrets_of_a_sealed_group_are_nowhere(
         stores = (storage.config, storage.status, storage.offsets)
         shown += [repr(each) for each in (storage, *stores, *believed(storage), worker(shared, key_text(7, 8)))]
         shown += [repr(vars(each)) for each in stores]
+        with (tmp_path / "dump").open("w") as dump:
+            faulthandler.dump_traceback(dump)
+        shown += [(tmp_path / "dump").read_text()]
+        assert "Thread" in shown[-1]
     shared.write("config", [(b"group-a.connector-c", b"\1garbage"), (b"group-a.session-key", None)])
     fresh(shared, keys=key_text(7, 8))
     for keys, words in ((key_text(8), "is sealed with key 7"), (key_text(8)[:-2] + "*", "entry 1 of the keys")):
