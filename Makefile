@@ -59,7 +59,8 @@ soak: $(STAMP)
 	CONNECT_SHARE_SOAK_MINUTES=$(MINUTES) $(BIN)/python -m pytest -s tests/worker/test_shared_groups.py tests/broker/hazards/test_three_brokers.py \
 	  tests/broker/stores/test_broker_restart.py \
 	  tests/unit/test_standing_fuzz.py tests/broker/hazards/test_standing_fuzz.py \
-	  tests/broker/hazards/test_sealed_soak.py tests/worker/test_sealed_attacks.py \
+	  tests/broker/hazards/test_sealed_soak.py tests/worker/test_sealed_attacks.py tests/worker/test_sealed_worker.py \
+	  tests/worker/test_sealed_keys.py tests/worker/test_sealed_canary.py \
 	  tests/worker_plugin/test_folds_beside_java.py
 
 drill-topic-ids: $(STAMP)
