@@ -22,6 +22,7 @@ from migrator.facts.manifest import Manifest, MigrationStatus, WrittenTopic
 from migrator.facts.migration_run import MigrationRun
 from migrator.facts.readiness import Opened, check_all, copy_jobs, times_at_destination, wanted_of
 from migrator.progress import Progress, Silent
+from migrator.transform.rules import SkipReason
 
 SAVE_EVERY_S: Final = 0.5
 """Seconds between two versions of the manifest: thousands of slices would write it thousands of times."""
@@ -146,7 +147,9 @@ def _copy(run: MigrationRun, engine: Engine, progress: Progress, *, resumed: boo
         raise CopyError(
             f"{len(copied)} of {len(asked)} slices were reported as copied; missing: {', '.join(missing) or 'none'}"
         )
-    planned = sum(topic.counts.to_write for source in plan.sources for topic in source.topics.values())
+    counts = [topic.counts for source in plan.sources for topic in source.topics.values()]
+    # What is refused as an old value depends on what was read before, and slices do not know each other.
+    planned = sum(each.to_write + each.skipped.get(SkipReason.REFUSED, 0) for each in counts)
     # Compaction may have removed superseded records since the plan was made; nothing may have been added.
     if manifest.records_written > planned and plan.mode == "mirror":
         raise CopyError(

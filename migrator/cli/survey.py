@@ -131,6 +131,13 @@ def _group_notes(groups: Sequence[GroupSurvey]) -> list[str]:
         whose = f"{_name(group.group)} in {group.topics[TopicType.CONFIG]}"
         if group.unparseable:
             notes.append(f"{whose}: {group.unparseable:,} record(s) that Connect cannot read")
+        if group.unopened:
+            notes.append(
+                f"{whose}: {group.unopened:,} key(s) have sealed values, and no worker file here has their keys: "
+                "its connectors are not known"
+            )
+        elif group.refused:
+            notes.append(f"{whose}: {group.refused:,} record(s) that its workers refuse; a move leaves them behind")
         for text, names in (
             ("an offsets topic of their own", [c.name for c in group.connectors if c.own_offsets_topic]),
             ("tasks that Connect does not see, put in order by --mode state", _in(group, "heals")),

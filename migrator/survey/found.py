@@ -51,6 +51,8 @@ class GroupInTopic(_Fact):
         bytes: keys and values.
         largest_bytes: of the largest record, with the key it has; an upper bound for its batch.
         unparseable: records whose key or value Connect cannot read.
+        refused: sealed records without their key among them, and what the workers of a sealed group do not believe.
+        unopened: keys whose newest value is sealed with a key that is in no worker file here.
         unreadable_headers: records that cannot be carried whole, for the name of a header is not UTF-8.
         first_unreadable: where the first of them is.
     """
@@ -61,6 +63,8 @@ class GroupInTopic(_Fact):
     bytes: int
     largest_bytes: int
     unparseable: int
+    refused: int = 0
+    unopened: int = 0
     unreadable_headers: int = 0
     first_unreadable: str | None = None
 
@@ -131,6 +135,8 @@ class GroupSurvey(_Fact):
         exactly_once: ``exactly.once.source.support`` of its worker file, ``None`` without a file.
         secrets: in clear text in connector configurations.
         secrets_in_tasks: how many further ones are in task configurations.
+        refused: records that its workers do not believe.
+        unopened: keys whose values nobody can open here; then there are no connectors, for the rest may be old or forged.
         two_clusters: if plain keys seem to be those of two clusters: that, and what to do.
     """
 
@@ -149,6 +155,8 @@ class GroupSurvey(_Fact):
     unparseable: int
     secrets: tuple[SecretPlace, ...]
     secrets_in_tasks: int
+    refused: int = 0
+    unopened: int = 0
     two_clusters: str | None = None
 
 

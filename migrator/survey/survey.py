@@ -16,6 +16,8 @@ from connect_share.admin import Admin
 from connect_share.errors import ConnectShareError, InvalidClusterGroupIdError
 from connect_share.keys import ClusterGroupId
 from connect_share.records import OffsetRange, TopicType
+from connect_share.sealing import SealingMode
+from connect_share.sealing.cipher import SEALED_BYTES
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import Isolation
 from connect_share.worker_config.secret_values import clear_text_secrets
@@ -39,6 +41,7 @@ from migrator.survey.found import (
 from migrator.survey.topic_count import GroupCount, TopicCount
 from migrator.transform.canonical import canonical_config
 from migrator.transform.rules import KeyTransform
+from migrator.transform.sealed import Sealing
 
 SOURCE: Final = "source"
 DESTINATION: Final = "destination"
@@ -143,7 +146,10 @@ class _Surveyor:
             for key in partitions
         ]
         self.progress.phase(f"reading {topic}", sum(part.end - part.start for part in ranges))
-        count = TopicCount(topic_type)
+        # This file counts most: another Kafka cluster may have a topic and a group of these names, and other keys.
+        named = [each.worker for each in self.files if each.worker.topic(topic_type) == topic]
+        sealings = {worker.group_id: Sealing.of(worker) for worker in (*named, file.worker) if worker.sharing_enabled}
+        count = TopicCount(topic_type, sealings)
         records = read_records(file.worker, ranges, isolation, with_headers=True)
         count.read(counted(records, self.progress.advance))
         self.counts[place] = count
@@ -177,7 +183,8 @@ class _Surveyor:
         ids = (str(group),) if group is not None else tuple(dict.fromkeys(other.worker.group_id for other in own_files))
         known = file.members is not None and bool(ids)
         members = sum((file.members or {}).get(name, 0) for name in ids) if known else None
-        connectors, secrets, in_tasks = _connectors(group, counts)
+        unopened = sum(count.unopened for count in counts.values())
+        connectors, secrets, in_tasks = _connectors(group, counts) if not unopened else ((), (), 0)
         two_clusters = counts.get(TopicType.STATUS, GroupCount()).clusters.found
         return GroupSurvey(
             kafka_cluster_id=file.cluster,
@@ -195,6 +202,8 @@ class _Surveyor:
             unparseable=sum(count.unparseable for count in counts.values()),
             secrets=secrets,
             secrets_in_tasks=in_tasks,
+            refused=sum(count.refused for count in counts.values()),
+            unopened=unopened,
             two_clusters=None if two_clusters is None else two_clusters.warning(file.worker.topic(TopicType.STATUS)),
         )
 
@@ -258,13 +267,15 @@ def _move(surveyor: _Surveyor, source: _WorkerFile, destination: _WorkerFile, *,
         illegal = True
     own = source.worker.cluster_group_id
     added = len(becomes or "") + (becomes is not None) - len(own or "") - (own is not None)
+    becomes_sealed = source.worker.sealing_mode is SealingMode.OFF is not destination.worker.sealing_mode
+    seals = SEALED_BYTES if becomes_sealed else 0
     there, largest = 0, {}
     for topic_type in TopicType:
         count = surveyor.counts.get(source.place(topic_type))
         mine = None if count is None else count.groups.get(own)
         limit = _limit(surveyor, destination, topic_type)
         if mine is not None and mine.records:
-            size = mine.largest_bytes + added + RECORD_OVERHEAD_BYTES
+            size = mine.largest_bytes + added + seals + RECORD_OVERHEAD_BYTES
             largest[topic_type] = LargestRecord(largest_bytes=size, limit_bytes=limit, fits=size <= limit)
         shared = surveyor.counts.get(destination.place(topic_type))
         if shared is not None and not illegal and target in shared.groups:

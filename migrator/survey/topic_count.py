@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -13,6 +13,8 @@ from connect_share.keys import ClusterGroupId, connector_of, split_key
 from connect_share.records import Record, TopicType
 from connect_share.state.plain_clusters import PlainClusterWatch
 from migrator.survey.found import GroupInTopic
+from migrator.transform.rules import KeyTransform
+from migrator.transform.sealed import NO_SEALING, Opening, Sealing
 
 MOST_WORKER_IDS: Final = 20
 """Worker ids kept for each connector: a long history of restarts must not fill the memory."""
@@ -23,7 +25,9 @@ class GroupCount:
     """The figures of one group in one topic.
 
     Attributes:
-        config: its records of the config topic, in order.
+        refused: records that its workers do not believe.
+        unopened: keys whose newest value is sealed with a key that is not here.
+        config: its records of the config topic, opened, in order.
         offsets: offset records by connector.
         workers: worker ids by connector, from statuses of plain keys.
         clusters: whether plain statuses seem to be those of two clusters.
@@ -34,6 +38,8 @@ class GroupCount:
     bytes: int = 0
     largest_bytes: int = 0
     unparseable: int = 0
+    refused: int = 0
+    unopened: int = 0
     unreadable_headers: int = 0
     first_unreadable: str | None = None
     config: list[Record] = field(default_factory=list)
@@ -49,11 +55,17 @@ class GroupCount:
 
 @dataclass
 class TopicCount:
-    """Everything counted in one topic."""
+    """Everything counted in one topic.
+
+    Attributes:
+        sealings: of the groups whose worker files are here; sealed values of others are not opened.
+    """
 
     topic_type: TopicType
+    sealings: Mapping[str, Sealing] = field(default_factory=dict)
     illegal_keys: int = 0
     groups: dict[ClusterGroupId | None, GroupCount] = field(default_factory=dict)
+    _openings: dict[ClusterGroupId, Opening] = field(default_factory=dict, repr=False)
 
     def read(self, records: Iterable[Record]) -> None:
         """Count all records of the topic, in order within each partition."""
@@ -66,9 +78,20 @@ class TopicCount:
             count = self.groups.get(group)
             if count is None:
                 count = self.groups[group] = GroupCount()
-            self._count(count, group, original, record)
+                if group is not None:
+                    transform = KeyTransform.between(self.topic_type, group, None)
+                    self._openings[group] = Opening(self.sealings.get(group, NO_SEALING), transform)
+            opened = record if group is None else self._openings[group].take(record)
+            self._count_size(count, record)
+            if opened is None:
+                count.refused += 1
+            else:
+                self._count(count, group, original, opened)
+        for group, opening in self._openings.items():
+            self.groups[group].unopened = len(opening.unopened)
 
-    def _count(self, count: GroupCount, group: ClusterGroupId | None, original: bytes, record: Record) -> None:
+    @staticmethod
+    def _count_size(count: GroupCount, record: Record) -> None:
         value = record.value
         size = len(record.key or b"") + len(value or b"")
         count.records += 1
@@ -80,10 +103,12 @@ class TopicCount:
             size += record.headers_size()
         count.largest_bytes = max(count.largest_bytes, size)
         count.tombstones += value is None
+
+    def _count(self, count: GroupCount, group: ClusterGroupId | None, original: bytes, record: Record) -> None:
         connector = connector_of(self.topic_type, original)
         parsed = None
         try:
-            parsed = connect_json.loads(value)
+            parsed = connect_json.loads(record.value)
             # On the config topic a key without a connector, such as the session key, can be read too.
             count.unparseable += connector is None and self.topic_type is not TopicType.CONFIG
         except ValueFormatError:

@@ -25,6 +25,7 @@ from migrator.facts.manifest import Manifest, MigrationStatus, manifest_path
 from migrator.facts.migration_run import locked_run
 from migrator.plan.plan import MigrationPlan
 from migrator.planner.moves import Intent
+from migrator.survey.survey import survey
 from migrator.transform.rules import SkipReason
 from tests.support.migration_runs import apply_plan, resume_plan, verify_plan
 from tests.support.migration_site import SHARED_PARTITIONS, Site, run
@@ -237,6 +238,12 @@ def test_what_cannot_be_opened_is_refused_before_anything_is_written(site: Site)
         topic = site.topic("own", TopicType.CONFIG)
         assert f"{topic}: 6 value(s) of a are sealed with key 7, but its worker file has {has}" in errors
         assert KEYS_PROPERTY in errors
+    for keys, connectors, unopened in ((None, [], 12), (key_text(7), ["c", "d"], 0)):
+        [group] = survey([worker(site, "own", "a", keys)]).groups
+        assert ([each.name for each in group.connectors], group.unopened) == (connectors, unopened)
+    code, said, errors = run("survey", "--source-worker-config", worker(site, "own", "a"))
+    assert (code, SECRET in said + errors) == (0, False)
+    assert "12 key(s) have sealed values, and no worker file here has their keys" in said
     with site.admin() as admin:
         assert not admin.describe_topics([site.topic("shared", each) for each in TopicType])
 
@@ -323,21 +330,30 @@ def test_an_old_value_between_two_rounds_is_not_mirrored(site: Site) -> None:
 
 
 def test_what_others_write_at_the_destination_does_not_count(site: Site) -> None:
-    """Forged before the move, it does not keep it from happening; forged or repeated afterwards, it changes nothing."""
+    """Forged before the move, it does not keep it from happening; forged or repeated afterwards, it changes nothing.
+
+    The group was here before, and was removed later than its originals were written.
+    """
     site.create("own", SHARED_PARTITIONS)
     site.create("shared", SHARED_PARTITIONS)
     lay_down(site, "own", None, None)
     topic = site.topic("shared", TopicType.CONFIG)
     forged = Record(topic, 0, 0, NOW_MS, b"a.connector-c", b'{"properties":{}}')
+    keys, later_ms = KeyRing.parse(key_text(7)), NOW_MS + 1000 * STEP_MS
+    for topic_type in TopicType:
+        here = records_of(site, "shared", topic_type, "a", None)[1:2]
+        removed = [replace(each, value=b"null" if topic_type is TopicType.CONFIG else None) for each in here]
+        site.produce([sealed(each, topic_type, written_ms=NOW_MS, keys=keys) for each in here])
+        site.produce([sealed(each, topic_type, written_ms=later_ms, keys=keys) for each in removed])
     site.produce([forged])
     source, destination = worker(site, "own", None), worker(site, "shared", "a", key_text(7))
     plan, _ = moved(site, source, destination)
     copies = [record for record in site.read(topic) if record.key == b"a.connector-c"]
-    assert len(copies) == 3
-    site.produce([forged, copies[1], replace(forged, value=None)])  # copies[1] is the old password
+    assert len(copies) == 5
+    site.produce([forged, copies[0], replace(forged, value=None)])
     for topic_type in TopicType:
         assert verify_plan(plan).equal, topic_type
-    assert believed(destination)[0]["c"] == {"name": "c", "password": SECRET}
+    assert believed(destination) == believed(source)
     code, said, errors = run("cutover", plan, "--dry-run")
     assert code == 0, errors
     assert "new workers" not in said + errors

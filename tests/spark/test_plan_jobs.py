@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from connect_share.embedded.worker import worker_properties, write_properties
 from connect_share.murmur2 import partition_for
 from connect_share.records import Record, TopicType
+from connect_share.sealing import KEYS_PROPERTY, KeyRing
 from connect_share.state import replay_config, replay_offsets, replay_status
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
 from migrator.copy.copy_job import BARRIER_RECORDS, CopyJob, copy_one
@@ -28,6 +29,7 @@ from tests.support.captures import captured
 from tests.support.kafka import TestBroker
 from tests.support.migration_runs import apply_plan as apply_with
 from tests.support.records import at_offset
+from tests.support.sealed import key_text
 from tests.support.topics import ONE_SEGMENT, create_topic, read_topic, write_records
 
 CAPTURE = "3.9.2"
@@ -42,6 +44,7 @@ class Scene:
     source: WorkerConfig
     shared: WorkerConfig
     plan: Path
+    keys: KeyRing | None = None
 
     def shared_records(self, topic_type: TopicType) -> list[Record]:
         topic = self.shared.topic(topic_type)
@@ -50,22 +53,27 @@ class Scene:
 
     def check_states(self) -> None:
         group = self.shared.group_id
-        config = replay_config(self.shared_records(TopicType.CONFIG), group)
+        keys = self.keys
+        config = replay_config(self.shared_records(TopicType.CONFIG), group, keys=keys)
         moved = [record for record in captured(CAPTURE, "configs") if record.key != b"session-key"]
         expected = replay_config(moved)
         assert at_offset(config, 0) == at_offset(expected, 0)
-        assert replay_status(self.shared_records(TopicType.STATUS), group) == replay_status(captured(CAPTURE, "status"))
+        status = replay_status(self.shared_records(TopicType.STATUS), group, keys=keys)
+        assert status == replay_status(captured(CAPTURE, "status"))
         offsets = replay_offsets(captured(CAPTURE, "offsets"))
-        assert replay_offsets(self.shared_records(TopicType.OFFSET), group) == offsets
+        assert replay_offsets(self.shared_records(TopicType.OFFSET), group, keys=keys) == offsets
 
 
 @pytest.fixture
-def scene(broker: TestBroker, unique: str, tmp_path: Path) -> Scene:
+def scene(broker: TestBroker, unique: str, tmp_path: Path, request: pytest.FixtureRequest) -> Scene:
+    """The parameter is the text of the keys that the destination has."""
+    keys: str | None = getattr(request, "param", None)
     settings = broker.client_settings
     plain = worker_properties(broker.bootstrap_servers, f"{unique}-old")
     shared = {
         **worker_properties(broker.bootstrap_servers, f"{unique}.new", f"{unique}-shared"),
         SHARING_PROPERTY: "enabled",
+        **({} if keys is None else {KEYS_PROPERTY: keys}),
         **{f"{topic_type.value}.storage.segment.ms": ONE_SEGMENT["segment.ms"] for topic_type in TopicType},
     }
     source_file = write_properties(tmp_path / "source.properties", plain)
@@ -77,10 +85,11 @@ def scene(broker: TestBroker, unique: str, tmp_path: Path) -> Scene:
     plan = make_plan([source_file], [shared_file], now_ms=1, progress=Silent())
     path = tmp_path / "plan.json"
     plan.save(path)
-    return Scene(broker, source, destination, path)
+    return Scene(broker, source, destination, path, destination.sealing_keys)
 
 
 @pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize("scene", [None, key_text(7)], ids=["plain", "sealed"], indirect=True)
 def test_apply_and_verify(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
     assert apply_plan.main([str(scene.plan), "--output", "json"]) == 0
     applied = json.loads(capsys.readouterr().out)

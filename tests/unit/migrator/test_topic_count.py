@@ -6,7 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connect_share.records import Record, TopicType
+from connect_share.sealing import SealingMode
 from migrator.survey.topic_count import MOST_WORKER_IDS, TopicCount
+from migrator.transform.sealed import Sealing
+from tests.support.sealed import KEYS as KEY_RING
+from tests.support.sealed import sealed
 
 KEYS = st.one_of(
     st.none(),
@@ -44,3 +48,21 @@ def test_unparseable_and_workers() -> None:
     (shared,) = [group for name, group in count.groups.items() if name is not None]
     assert shared.workers == {}
     assert (plain.tombstones, shared.tombstones) == (1, 0)
+
+
+def test_values_of_a_sealed_group_are_opened_by_its_keys_only() -> None:
+    group, other = "com.acme.", "x."
+    made = [
+        sealed(Record("t", 0, number, 1, f"{whose}connector-a".encode(), b'{"properties":{}}'))
+        for number, whose in enumerate((group, other))
+    ]
+    forged = Record("t", 0, 2, 1, b"com.acme.connector-a", b"hunter2")
+    count = TopicCount(TopicType.CONFIG, {"com.acme": Sealing(KEY_RING, SealingMode.REQUIRED)})
+    count.read([*made, forged, forged])
+    figures = {
+        str(name): (each.records, each.refused, each.unopened, each.unparseable, len(each.config))
+        for name, each in count.groups.items()
+    }
+    assert figures == {"com.acme": (3, 2, 0, 0, 1), "x": (1, 1, 1, 0, 0)}
+    [opened] = next(each.config for name, each in count.groups.items() if name == "com.acme")
+    assert opened.value == b'{"properties":{}}'
