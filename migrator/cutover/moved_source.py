@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
 from connect_share import client
 from connect_share.records import OffsetRange, Record, TopicType
+from connect_share.sealing import TopicSeals
 from connect_share.state import ClusterConfigState, TargetState, replay_config
 from connect_share.worker_config import WorkerConfig
+from connect_share.worker_config.client_settings import Isolation
 from migrator.copy.checked_writer import CLIENT_ID
 from migrator.errors import PlanRejectedError
 from migrator.facts.inspection import (
@@ -97,8 +99,40 @@ class MovedSource:
             return require_topic(read_facts(admin, {topic}), topic, remedy="the source is gone").ranges()
 
     def read(self, topic_type: TopicType, ranges: Sequence[OffsetRange]) -> Iterator[Record]:
-        """Yield records of a topic as the workers read them."""
-        return read_records(self.worker, ranges, self.plan.topics[topic_type].isolation)
+        """Yield records of a topic as the workers believe them; of a sealed group read partitions from their beginning."""
+        records = read_records(self.worker, ranges, self.plan.topics[topic_type].isolation)
+        return records if self.plan.sealing is None else _believed(records, self.worker.seals(topic_type))
+
+    @property
+    def leaves_tombstones(self) -> bool:
+        """Whether a tombstone follows each removal: no worker is left that would refuse it, and the cleaner takes both."""
+        return self.plan.sealing is not None and self.plan.only_connectors is None
+
+    def outgoing(self, records: Iterable[Record]) -> Iterator[tuple[int, Record]]:
+        """Yield records as they are written to the source, with its index; sealed later than what is there now."""
+        steps: dict[str, TopicSeals | None] = {}
+        for record in records:
+            if record.topic not in steps:
+                steps[record.topic] = self._step(record.topic)
+            step = steps[record.topic]
+            if step is None:
+                yield self.index, record
+                continue
+            yield self.index, replace(record, value=step.seal(record.key or b"", record.value))
+            if record.value is None and self.leaves_tombstones:
+                yield self.index, record
+
+    def _step(self, topic: str) -> TopicSeals | None:
+        """Return what seals for a topic, after what it holds now; ``None``: nothing is sealed."""
+        if self.plan.sealing is None:
+            return None
+        topic_type = next(kind for kind, planned in self.plan.topics.items() if planned.topic == topic)
+        step = self.worker.seals(topic_type)
+        for _ in _believed(
+            read_records(self.worker, self.current_ranges(topic_type), Isolation.READ_UNCOMMITTED), step
+        ):
+            pass
+        return step
 
     def config_now(self) -> ClusterConfigState:
         """Return what a worker would believe now."""
@@ -132,16 +166,23 @@ class MovedSource:
         return leader + [f"{group}-{task}" for task in tasks]
 
 
+def _believed(records: Iterable[Record], step: TopicSeals | None) -> Iterator[Record]:
+    for record in records:
+        taken = record if step is None else step.take(record)
+        if taken is not None and taken.key == record.key:  # else it only moves a reader's position
+            yield taken
+
+
 def moved_sources(run: MigrationRun) -> list[MovedSource]:
     """Return the sources of a plan, in its order.
 
     Raises:
-        PlanRejectedError: the values of one are sealed.
+        PlanRejectedError: the values of one are sealed, and there are no keys.
     """
-    if any(source.sealing is not None or source.sealed_as_is for source in run.plan.sources):
+    if any(source.sealed_as_is for source in run.plan.sources):
         raise PlanRejectedError(
-            "the source is sealed, and cutover, seal and unseal work with plain ones only yet: stop its workers, copy what "
-            "is left with apply --follow, and run verify"
+            "the values of the source are sealed, and its worker file has no keys: nobody can see its connectors, or stop "
+            "them there. Stop its workers, copy what is left with apply --follow, and run verify; or make a plan with keys"
         )
     return [MovedSource(run, index) for index in range(len(run.plan.sources))]
 

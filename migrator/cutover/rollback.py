@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from connect_share.keys import MARKER, connector_of
+from connect_share.keys import MARKER, connector_of, prefix_of, split_key
 from connect_share.record_file import RecordFile
 from connect_share.records import OffsetRange, Record, TopicType
 from connect_share.worker_config.client_settings import Isolation
@@ -17,13 +17,15 @@ from migrator.copy.copy_job import CopyJob, marker, rewritten
 from migrator.copy.evidence import Tally
 from migrator.copy.existing_records import identity, ranges_since
 from migrator.cutover.moved_source import moved_sources
-from migrator.cutover.seal_records import how_to_restore, removal, unseal
+from migrator.cutover.seal_records import OLDEST_MS, how_to_restore, removal, unseal
 from migrator.errors import AlreadyAppliedError, PlanRejectedError
 from migrator.facts.inspection import admin_of, read_facts, read_records
 from migrator.facts.manifest import Manifest, MigrationStatus
 from migrator.facts.migration_run import MigrationRun
-from migrator.facts.readiness import check_all, copy_jobs
+from migrator.facts.readiness import check_all, copy_jobs, times_at_destination
 from migrator.progress import Progress, Silent
+from migrator.transform.rules import is_removal
+from migrator.transform.sealed import Opening, Sealer
 
 
 @dataclass
@@ -33,12 +35,14 @@ class Rollback:
     Attributes:
         removals: per topic the keys whose newest record the plan wrote.
         newer: per topic and connector how many keys others have written since; they stay.
+        times: when the newest sealed values were written, by whole key.
         unsealed: target states put back at the sources.
     """
 
     removals: dict[TopicType, list[bytes]] = field(default_factory=dict)
     by_connector: Counter[tuple[TopicType, str | None]] = field(default_factory=Counter)
     newer: Counter[tuple[TopicType, str | None]] = field(default_factory=Counter)
+    times: dict[TopicType, dict[bytes, int]] = field(default_factory=dict, repr=False)
     unsealed: int = 0
 
     @property
@@ -67,10 +71,13 @@ def roll_back(
         PlanRejectedError: the new workers have written, or the originals were removed.
         LiveMembersError: workers of the destination are alive.
         BrokerError: the cluster refused.
+        ConfigError: a value at the destination is sealed with a key that is not in its worker file.
     """
     progress, manifest = progress or Silent(), run.applied()
-    if any(source.destination_sealing is not None or source.sealed_as_is for source in run.plan.sources):
-        raise PlanRejectedError("the copies are sealed, and rollback writes no sealed removals yet")
+    if any(source.sealed_as_is for source in run.plan.sources):
+        raise PlanRejectedError(
+            "the copies are sealed, and the worker files have no keys: new workers would believe no removal"
+        )
     if manifest.status is MigrationStatus.ROLLED_BACK:
         raise AlreadyAppliedError(f"run {manifest.run_id} was rolled back before; make a new plan")
     check_all(run, progress, source_may_change=True)
@@ -111,7 +118,7 @@ def _require_restored(run: MigrationRun) -> None:
 def _find(run: MigrationRun, progress: Progress, *, dry_run: bool) -> Rollback:
     manifest = run.applied()
     starts = {topic_type: topic.end_offsets for topic_type, topic in manifest.destination.items()}
-    all_jobs = copy_jobs(run, starts, {}, resumed=False)
+    all_jobs = copy_jobs(run, starts, times_at_destination(run, starts), resumed=False)
     found = Rollback()
     for topic_type, topic in manifest.destination.items():
         jobs = [job for job in all_jobs if job.slice_.topic_type is topic_type]
@@ -123,11 +130,11 @@ def _find(run: MigrationRun, progress: Progress, *, dry_run: bool) -> Rollback:
             stamped = admin.topic_configs(topic.topic).get("message.timestamp.type") == "LogAppendTime"
         copies = {_identity(record, stamped=stamped) for job in jobs for record in _copies(run, job)}
         progress.phase(f"reading {topic.topic}", sum(part.end - part.start for part in ranges))
-        found.removals[topic_type] = []
+        found.removals[topic_type], found.times[topic_type] = [], {}
         for part in ranges:
-            for record, original in _newest(run, part, jobs).values():
+            for record, original in _newest(run, part, jobs, found.times[topic_type]).values():
                 key = (topic_type, connector_of(topic_type, original))
-                if original == MARKER[0] or record.value is None:
+                if original == MARKER[0] or record.value is None or _is_of_rollback(topic_type, record):
                     continue
                 if _identity(record, stamped=stamped) in copies:
                     found.removals[topic_type].append(record.key or b"")
@@ -165,23 +172,57 @@ def _backed_up(folder: Path, manifest: Manifest, part: OffsetRange) -> Iterator[
                 yield record
 
 
-def _newest(run: MigrationRun, part: OffsetRange, jobs: Sequence[CopyJob]) -> dict[bytes, tuple[Record, bytes]]:
-    """Return the newest record of each key that the plan may have written, with its original key."""
-    transforms = {job.slice_.transform.at_destination() for job in jobs}
+def _newest(
+    run: MigrationRun, part: OffsetRange, jobs: Sequence[CopyJob], times: dict[bytes, int]
+) -> dict[bytes, tuple[Record, bytes]]:
+    """Return the newest believed record of each key that the plan may have written, with its original key.
+
+    ``times`` gets those of sealed values.
+    """
+    openings = [
+        Opening(sealing, transform, newest)
+        for transform, (sealing, newest) in {
+            job.slice_.transform.at_destination(): (job.sealing, job.times.destination) for job in jobs
+        }.items()
+    ]
     newest: dict[bytes, tuple[Record, bytes]] = {}
-    for record in read_records(run.destination, [part], Isolation.READ_UNCOMMITTED, with_headers=True):
-        for transform in transforms:
-            original = transform.original_key(record.key)
-            if isinstance(original, bytes) and record.key is not None:
+    for found in read_records(run.destination, [part], Isolation.READ_UNCOMMITTED, with_headers=True):
+        for opening in openings:
+            original = opening.transform.original_key(found.key)
+            record = opening.take(found) if isinstance(original, bytes) else None
+            if record is not None and record.key is not None and isinstance(original, bytes):
                 newest[record.key] = (record, original)
+    for opening in openings:
+        if opening.is_on:
+            opening.require_opened()
+            times.update(opening.newest())
     return newest
 
 
+def _is_of_rollback(topic_type: TopicType, record: Record) -> bool:
+    """Return whether an earlier rollback has removed a key of a sealed config topic; workers write no such timestamp."""
+    return record.timestamp_ms == OLDEST_MS and is_removal(topic_type, record.value)
+
+
 def _removals(run: MigrationRun, found: Rollback) -> Iterator[tuple[int, Record]]:
+    """Yield removals, as the new workers believe them, and behind sealed ones tombstones: the cleaner takes both."""
     for topic_type, keys in found.removals.items():
         topic = run.plan.destination.topics[topic_type].topic
+        sealers: dict[bytes, Sealer] = {}
+        for index, source in enumerate(run.plan.sources):
+            transform = source.transform(topic_type)
+            sealers[transform.prefix] = Sealer(run.destination_sealing(index), transform, found.times[topic_type])
         for key in keys:
-            yield 0, removal(topic_type, topic, key)
+            parts, record = split_key(topic_type, key), removal(topic_type, topic, key)
+            sealer = sealers[prefix_of(None if parts is None else parts[0])]
+            if sealer.is_on:
+                record = replace(record, timestamp_ms=OLDEST_MS)
+                yield 0, _sealed(sealer, record)
+            yield 0, record
         if topic_type is TopicType.CONFIG and keys:
-            for prefix in sorted({source.transform(topic_type).prefix for source in run.plan.sources}):
-                yield 0, marker(topic, prefix)
+            for prefix, sealer in sorted(sealers.items()):
+                yield 0, _sealed(sealer, marker(topic, prefix))
+
+
+def _sealed(sealer: Sealer, record: Record) -> Record:
+    return replace(record, value=sealer.sealed(record.key or b"", sealer.meant(record).value, now_ms()))

@@ -130,7 +130,8 @@ def unseal_plan(
     for source in moved_sources(run):
         source.require_stopped()
     written = written_since(run)
-    found = UnsealResult(len(unseal_records(run)), describe_written(written) if written else None)
+    count = sum(len(unseal_records(run, source)) for source in moved_sources(run))
+    found = UnsealResult(count, describe_written(written) if written else None)
     if found.used and not (dry_run or although_used):
         raise PlanRejectedError(
             f"new workers have written since: {found.used}. The old workers do not know of it and would do the same work "

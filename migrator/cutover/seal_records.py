@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -24,7 +24,7 @@ from migrator.transform.rules import SkipReason
 
 Way = Literal["stop", "remove"]
 How = Way | Literal["none"]
-_OLDEST_MS: Final = 1
+OLDEST_MS: Final = 1
 """The client library replaces 0 by the present time."""
 _LEFT_BEHIND: Final = (SkipReason.SESSION_KEY, SkipReason.RESTART_REQUEST)
 
@@ -61,7 +61,7 @@ def removal(topic_type: TopicType, topic: str, key: bytes) -> Record:
     The tombstone of a connector's status removes task statuses with timestamps up to its own. Statuses that a later move
     brings back keep their old timestamps. So this tombstone has a timestamp older than all of them.
     """
-    return Record(topic, 0, 0, _OLDEST_MS if topic_type is TopicType.STATUS else now_ms(), key, None)
+    return Record(topic, 0, 0, OLDEST_MS if topic_type is TopicType.STATUS else now_ms(), key, None)
 
 
 def how_to_restore(run: MigrationRun) -> str:
@@ -80,7 +80,10 @@ def how_to_restore(run: MigrationRun) -> str:
 def preview(run: MigrationRun, how: How) -> SealPreview:
     """Count what :func:`seal` would write."""
     sources = moved_sources(run)
-    topics = Counter(record.topic for _, record in _seal_records(sources, how))
+    topics: Counter[str] = Counter()
+    for source in sources:
+        for record in _seal_records(source, how):
+            topics[record.topic] += 2 if record.value is None and source.leaves_tombstones else 1
     names = {name for source in sources for name in source.target_states()}
     return SealPreview(dict(topics), tuple(sorted(names)))
 
@@ -108,7 +111,8 @@ def seal(run: MigrationRun, how: Way, progress: Progress) -> Manifest:
     sealed = Sealed(how=how, records=0, at_ms=now_ms(), target_states=states)
     # Before the first record: from now on records are written to the source that are no growth of it.
     run.update(sealed=sealed, mirrored_backup=mirrored_backup)
-    records = write_records(run.workers, _seal_records(sources, how))
+    outgoing = (each for source in sources for each in source.outgoing(_seal_records(source, how)))
+    records = write_records(run.workers, outgoing)
     return end_cutover(run, sealed.model_copy(update={"records": records}))
 
 
@@ -123,18 +127,18 @@ def unseal(run: MigrationRun) -> int:
     Raises:
         BrokerError: reading or writing was refused.
     """
-    return write_records(run.workers, unseal_records(run))
+    return write_records(
+        run.workers,
+        (each for source in moved_sources(run) for each in source.outgoing(unseal_records(run, source))),
+    )
 
 
-def unseal_records(run: MigrationRun) -> list[tuple[int, Record]]:
-    """Return the target states that are put back, with the index of the source."""
+def unseal_records(run: MigrationRun, source: MovedSource) -> list[Record]:
+    """Return the target states that are put back at a source."""
     sealed = run.applied().sealed
     known = () if sealed is None else sealed.target_states
-    return [
-        (source.index, _target_state(source, name, state))
-        for source in moved_sources(run)
-        for name, state in (known[source.index] if known else source.target_states()).items()
-    ]
+    states = known[source.index] if known else source.target_states()
+    return [_target_state(source, name, state) for name, state in states.items()]
 
 
 def _target_state(source: MovedSource, connector: str, state: TargetState) -> Record:
@@ -147,18 +151,16 @@ def _current_target_states(source: MovedSource) -> dict[str, TargetState]:
     return {name: now.target_state(name) or TargetState.STARTED for name in source.target_states()}
 
 
-def _seal_records(sources: Sequence[MovedSource], how: How) -> Iterator[tuple[int, Record]]:
-    """Yield what is to be written, with the index of the source; nothing if it is there already."""
-    for source in sources:
-        if how == "stop":
-            now = source.config_now()
-            for name in source.target_states():
-                if now.contains(name) and now.target_state(name) is not TargetState.STOPPED:
-                    yield source.index, _target_state(source, name, TargetState.STOPPED)
-        elif how == "remove":
-            for topic_type in TopicType:
-                for record in _removals(source, topic_type):
-                    yield source.index, record
+def _seal_records(source: MovedSource, how: How) -> Iterator[Record]:
+    """Yield what is to be written to a source; nothing if it is there already."""
+    if how == "stop":
+        now = source.config_now()
+        for name in source.target_states():
+            if now.contains(name) and now.target_state(name) is not TargetState.STOPPED:
+                yield _target_state(source, name, TargetState.STOPPED)
+    elif how == "remove":
+        for topic_type in TopicType:
+            yield from _removals(source, topic_type)
 
 
 def _removals(source: MovedSource, topic_type: TopicType) -> Iterator[Record]:
