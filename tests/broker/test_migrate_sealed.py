@@ -21,6 +21,7 @@ from connect_share.state import SkipKind
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig
 from migrator.apply.follow import Follower
+from migrator.errors import SourceChangedError
 from migrator.facts.manifest import Manifest, MigrationStatus, manifest_path
 from migrator.facts.migration_run import locked_run
 from migrator.plan.plan import MigrationPlan
@@ -358,3 +359,18 @@ def test_what_others_write_at_the_destination_does_not_count(site: Site) -> None
     assert code == 0, errors
     assert "new workers" not in said + errors
     assert json.loads(plan.read_text())["sources"][0]["destination_sealing"]["key_ids"] == [7]
+
+
+def test_only_what_the_group_has_sealed_is_growth_of_the_source(site: Site) -> None:
+    site.create("own", SHARED_PARTITIONS)
+    site.create("shared", SHARED_PARTITIONS)
+    lay_down(site, "own", "a", key_text(7))
+    source, destination = worker(site, "own", "a", key_text(7)), worker(site, "shared", "b", key_text(8))
+    first, second = (site.plan(source, destination, name) for name in ("first.json", "second.json"))
+    records = records_of(site, "own", TopicType.CONFIG, "a", key_text(7))
+    site.produce(attacks(site, "own", TopicType.CONFIG, "a", records)[:3])  # no value of long ago: that needs a memory
+    apply_plan(first)
+    assert verify_plan(first).equal
+    site.produce(records[-1:])
+    with pytest.raises(SourceChangedError):
+        apply_plan(second)
