@@ -8,6 +8,7 @@ import time
 from base64 import b64decode, b64encode
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import count
 from typing import Any, Final
 
 from connect_share.connect_json import JSON_NULL
@@ -21,6 +22,8 @@ from connect_share.sealing.key_ring import KeyRing
 _log = logging.getLogger(__name__)
 
 KEYS_PROPERTY: Final = "connect.management.topic.sharing.encryption.keys"
+# NIST SP 800-38D: a key with random IVs seals 2^32 values at most.
+ROTATE_AFTER: Final = 2**31
 _LOGGED_AT_FIRST: Final = 100
 _LOGGED_EVERY_S: Final = 60.0
 
@@ -71,6 +74,7 @@ class TopicSeals:
         self._keys = None if mode is SealingMode.OFF else keys
         self._mode = mode
         self._cipher = None if self._keys is None else Cipher(self._keys, topic_type)
+        self._numbers = count(1)
         self._freshness = Freshness()
         self._unknown: dict[bytes, str] = {}
         self._logged_s = -_LOGGED_EVERY_S
@@ -85,8 +89,15 @@ class TopicSeals:
 
         A removal is sealed too. On the config topic it is JSON null, which is a value.
         """
-        if self._cipher is None:
+        if self._cipher is None or self._keys is None:
             return value
+        if next(self._numbers) == ROTATE_AFTER:
+            _log.warning(
+                "%d values of the %s topic were sealed with key %d in this process alone: it is time for a new key",
+                ROTATE_AFTER,
+                self._topic_type.value,
+                self._keys.sealing_id,
+            )
         return self._cipher.seal(wire_key, self._removal if value is None else value, self._freshness.next_ms(wire_key))
 
     def take(self, record: Record) -> Record | None:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from connect_share import ConfigError, KeyRing, SealingMode, UsageError, replay_config, replay_offsets, replay_status
 from connect_share.keys import ClusterGroupId
 from connect_share.records import Record, TopicType
-from connect_share.sealing import Refusal, TopicSeals
+from connect_share.sealing import Refusal, TopicSeals, topic_seals
 from connect_share.sealing.cipher import Cipher, Opened
 from connect_share.state import ConfigFold
 from tests.support.captures import VERSIONS, captured, prefixed
@@ -199,6 +199,23 @@ def test_a_line_for_each_refusal_and_not_for_thousands(caplog: pytest.LogCapture
     assert lines[7] == "Refused the record at t[0]@7: its value is not sealed, whoever wrote it"
     assert {found.levelno for found in caplog.records} == {logging.ERROR}
     assert "hunter2" not in caplog.text
+
+
+def test_one_line_when_a_key_has_sealed_half_of_what_it_may(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(topic_seals, "ROTATE_AFTER", 3)
+    step = seals()
+    for _ in range(2):
+        step.seal(CONNECTOR, VALUE)
+    assert not caplog.records
+    for _ in range(5):
+        step.seal(CONNECTOR, VALUE)
+    [line] = caplog.records
+    assert line.levelno == logging.WARNING
+    assert line.getMessage() == (
+        "3 values of the config topic were sealed with key 7 in this process alone: it is time for a new key"
+    )
 
 
 def saved_with(mode: SealingMode = SealingMode.REQUIRED, *, keys: str = key_text(7), unknown: bool = False) -> Any:
