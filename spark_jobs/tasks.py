@@ -1,7 +1,7 @@
 """Running jobs of the migrator as Spark tasks: one job is one task, and only its result comes back.
 
 Records never cross the JVM: a task consumes, rewrites and produces in one Python call. What travels is the pickled job,
-which holds client settings and so never goes into options, plans or logs.
+which holds client settings and keys, and so never goes into options, plans or logs.
 """
 
 from __future__ import annotations
