@@ -38,6 +38,7 @@ class FileSources:
         }
 
     def append(self, name: str, *lines: str) -> None:
+        """Add fewer than 2,000 lines at once: what a batch has left in the connector's buffer waits for the next line."""
         with self.file(name).open("a") as file:
             file.writelines(f"{line}\n" for line in lines)
 
@@ -53,7 +54,7 @@ class FileSources:
 
         await_that(offsets, lambda found: found == wanted, what=f"read, to {wanted}", timeout_s=120)
 
-    def lines(self) -> list[str]:
+    def lines(self, isolation: Isolation = Isolation.READ_COMMITTED) -> list[str]:
         """What has come of all files, in order."""
-        found = self.topics.records(f"{self.topics.prefix}-data", isolation=Isolation.READ_COMMITTED)
+        found = self.topics.records(f"{self.topics.prefix}-data", isolation=isolation)
         return [(record.value or b"").decode() for record in found]

@@ -13,6 +13,7 @@ import pytest
 from connect_share import ConnectStorage, Record, TopicType, WorkerConfig, replay_config
 from connect_share.sealing import KEYS_PROPERTY, KeyRing
 from connect_share.sealing.cipher import Cipher, Opened
+from connect_share.worker_config import Isolation
 from tests.lab.waiting import when_possible
 from tests.lab.worker import LabWorker
 from tests.support.java_groups import EXACTLY_ONCE, JAR, LogLines, SharedTopics, await_settled, delete, put, write
@@ -24,7 +25,8 @@ from tests.support.waiting import await_that
 pytestmark = [pytest.mark.broker, pytest.mark.worker]
 
 SECRET = "hunter2-zebra"
-LOAD = 4_000
+LOAD = 1_000
+NEVER = {"transaction_boundary_interval_ms": "3600000"}
 REFUSED = "Refused the record at "
 FORMS: dict[str, tuple[str, Mapping[str, str]]] = {
     "2.8.2": ("2.8.2", {}),
@@ -87,7 +89,7 @@ def test_a_sealed_group(sources: FileSources, worker_factory: Callable[..., LabW
     log = LogLines(worker, from_start=True)
     for name in ("my.conn", "gone"):
         sources.append(name, "1", "2", "3")
-        put(worker, name, sources.config(name, some_password=SECRET, batch_size="100"))
+        put(worker, name, sources.config(name, some_password=SECRET))
     worker.rest.await_state("my.conn", "RUNNING", tasks=1)
     sources.await_read(["my.conn", "gone"], KEYS)
     delete(worker, "gone")
@@ -99,7 +101,7 @@ def test_a_sealed_group(sources: FileSources, worker_factory: Callable[..., LabW
     with ConnectStorage(WorkerConfig.from_properties(lines)) as storage:
         assert storage.config.snapshot().connectors() == {"my.conn"}
         found = storage.config.snapshot().connector_config("my.conn")
-        assert found == sources.config("my.conn", some_password=SECRET, batch_size="100")
+        assert found == sources.config("my.conn", some_password=SECRET)
         file = {"filename": str(sources.file("my.conn"))}
         assert storage.offset_reader("my.conn").offset(file) == {"position": 6}
         assert [status.state.name for status in storage.status.get_all("my.conn")] == ["RUNNING"]
@@ -130,17 +132,20 @@ def test_a_sealed_group(sources: FileSources, worker_factory: Callable[..., LabW
 
 
 def killed_half_way(worker: LabWorker, sources: FileSources) -> list[str]:
-    """Kill an exactly-once worker between two of many transactions; return the lines that were there to read."""
-    before = len(sources.lines())
+    """Kill an exactly-once worker that has written lines and not committed them; return the lines."""
+    before = sources.lines()
     lines = [f"line {number}" for number in range(LOAD)]
-    sources.append("my.conn", *lines[: LOAD // 2])
-    await_that(sources.lines, lambda found: len(found) > before, what="read")
-    sources.append("my.conn", *lines[LOAD // 2 :])
+    put(worker, "my.conn", sources.config("my.conn", transaction_boundary="interval", **NEVER))
+    sources.append("my.conn", *lines)
+    await_that(
+        lambda: len(sources.lines(Isolation.READ_UNCOMMITTED)), lambda found: found >= len(before) + LOAD, what="read"
+    )
     worker.kill()
-    assert len(sources.lines()) - before < len(lines)
+    assert sources.lines() == before
     worker.start()
+    put(worker, "my.conn", sources.config("my.conn"))
     sources.await_read(["my.conn"], KEYS)
-    assert sources.lines()[before:] == lines
+    assert sources.lines() == before + lines
     return lines
 
 
