@@ -16,15 +16,18 @@ from connect_share.connect_json import JSON_NULL
 from connect_share.keys import ClusterGroupId
 from connect_share.record_file import RecordFile
 from connect_share.records import OffsetRange, Record, TopicType
+from connect_share.sealing.cipher import SEALED_BYTES, is_sealed
 from connect_share.topics import ensure_topic, topic_spec
 from connect_share.topics.shared_set import create_missing
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import Isolation
 from migrator.backup.contents import BackupContents, Origin, read_contents
 from migrator.backup.restore_diff import ConnectorChanges, NewestValues, changes
+from migrator.backup.restored_values import BackedUpValues, RestoreSealing, ValueCounts, require_none_newer
 from migrator.copy.checked_writer import write_records
 from migrator.errors import RestoreRejectedError
 from migrator.facts.inspection import (
+    ExistingTopic,
     admin_of,
     destination_settings,
     read_facts,
@@ -34,6 +37,7 @@ from migrator.facts.inspection import (
 from migrator.planner.record_counter import RecordCounter, limit_of
 from migrator.progress import Progress, Silent, counted
 from migrator.transform.rules import PLAIN_KEYS, KeyTransform, Skipped, SkipReason
+from migrator.transform.sealed import Opening, Sealer
 
 
 @dataclass(frozen=True)
@@ -116,12 +120,14 @@ class RestorePreview:
         records: how many would be written, per topic type.
         skipped: how many of the backup's records would not, and why.
         create: topics that do not exist yet.
+        values: what of them is sealed in the backup.
     """
 
     changes: list[ConnectorChanges]
     records: dict[TopicType, int]
     skipped: dict[SkipReason, int]
     create: list[str]
+    values: ValueCounts
 
 
 @dataclass
@@ -142,21 +148,17 @@ class Restore:
     origin: Origin
     worker: WorkerConfig
     transforms: Mapping[TopicType, KeyTransform]
+    sealing: RestoreSealing
 
     def _records(self, progress: Progress) -> Iterator[tuple[TopicType, Record]]:
-        """Yield the records of the origin's topics, those of others included, in the order of the file."""
-        topics = {topic_type: self.contents.topics[number] for topic_type, number in self.origin.topics.items()}
-        types = {(topic.section, topic.topic): topic_type for topic_type, topic in topics.items()}
-        for section, record in counted(self.file.read_sections(), progress.advance):
-            topic_type = types.get((section, record.topic))
-            if topic_type is not None:
-                yield topic_type, record
+        return _records(self.file, self.contents, self.origin, progress)
 
     def preview(self, progress: Progress | None = None) -> RestorePreview:
         """Compare the backup with what the destination holds now; writes nothing.
 
         Raises:
-            RestoreRejectedError: there is nothing to restore.
+            RestoreRejectedError: there is nothing to restore, or nobody could read it: a key is missing, or the topic has
+                something newer.
             PlanRejectedError: a record does not fit into the destination's topic.
             TopicError: a topic there cannot be used.
             BrokerError: the cluster refused.
@@ -170,12 +172,14 @@ class Restore:
                 topic_type: RecordCounter(
                     transform,
                     limit_of(destination_settings(admin, self.worker, topic_type, facts.get(topics[topic_type]))),
+                    added_bytes=0 if self.sealing.destination.keys is None else SEALED_BYTES,
                 )
                 for topic_type, transform in self.transforms.items()
             }
         backed_up = {topic_type: NewestValues(topic_type) for topic_type in TopicType}
         progress.phase(f"reading {self.file.path.name}", self.file.records)
-        for topic_type, record in self._records(progress):
+        values = BackedUpValues(self.sealing.backup, self.transforms.values())
+        for topic_type, record in values.opened(self._records(progress)):
             original = counting[topic_type].count(record)
             if original is not None:
                 backed_up[topic_type].add(original, record.value)
@@ -190,8 +194,9 @@ class Restore:
         found: list[ConnectorChanges] = []
         for topic_type, topic in topics.items():
             ranges = facts[topic].ranges() if topic in facts else []
-            found += changes(backed_up[topic_type], self._newest_at_destination(topic_type, ranges, progress))
-        skipped: Counter[SkipReason] = Counter()
+            at_destination = self._newest_at_destination(topic_type, ranges, values, progress)
+            found += changes(backed_up[topic_type], at_destination)
+        skipped = Counter({SkipReason.REFUSED: values.counts.refused} if values.counts.refused else {})
         for each in counts.values():
             skipped.update(each.skipped)
         return RestorePreview(
@@ -199,22 +204,34 @@ class Restore:
             records={topic_type: counts[topic_type].to_write for topic_type in TopicType},
             skipped=dict(sorted(skipped.items(), key=lambda item: item[0].value)),
             create=[topic for topic in topics.values() if topic not in facts],
+            values=values.counts,
         )
 
     def _newest_at_destination(
-        self, topic_type: TopicType, ranges: list[OffsetRange], progress: Progress
+        self, topic_type: TopicType, ranges: list[OffsetRange], values: BackedUpValues, progress: Progress
     ) -> NewestValues:
-        newest, back = NewestValues(topic_type), self.transforms[topic_type].at_destination()
+        newest, opening = NewestValues(topic_type), self._opening(topic_type)
+        back, topic = opening.transform, self.worker.topic(topic_type)
         if ranges:
-            progress.phase(
-                f"comparing with {self.worker.topic(topic_type)}", sum(part.end - part.start for part in ranges)
-            )
+            progress.phase(f"comparing with {topic}", sum(part.end - part.start for part in ranges))
         records = read_records(self.worker, ranges, Isolation.READ_UNCOMMITTED)
-        for record in counted(records, progress.advance):
-            original = back.original_key(record.key)
-            if isinstance(original, bytes):
+        for found in require_none_newer(topic, counted(records, progress.advance), back, values):
+            original = back.original_key(found.key)
+            record = opening.take(found) if isinstance(original, bytes) else None
+            if record is not None and isinstance(original, bytes):
                 newest.add(original, record.value)
         return newest
+
+    def _opening(self, topic_type: TopicType) -> Opening:
+        """Return what opens the values at the destination."""
+        return Opening(self.sealing.destination, self.transforms[topic_type].at_destination())
+
+    def _sealer(self, topic_type: TopicType, facts: ExistingTopic) -> Sealer:
+        """Return what seals, later than everything that the destination's topic has."""
+        opening = self._opening(topic_type)
+        for record in read_records(self.worker, facts.ranges(), Isolation.READ_UNCOMMITTED) if opening.is_on else ():
+            opening.take(record)
+        return Sealer(self.sealing.destination, self.transforms[topic_type], opening.newest())
 
     def write(self, progress: Progress | None = None) -> Restored:
         """Put the records back; topics that are missing are created as ``create topics`` would.
@@ -232,14 +249,21 @@ class Restore:
             create_missing(admin, specs)
             for spec in specs:
                 ensure_topic(admin, spec)
+            facts = read_facts(admin, {spec.topic for spec in specs})
         restored = Restored(Counter(), 0, 0.0)
+        sealers = {
+            topic_type: self._sealer(topic_type, facts[self.worker.topic(topic_type)]) for topic_type in TopicType
+        }
         progress.phase("restoring", self.file.records)
-        write_records([self.worker], self._outgoing(restored, progress))
+        write_records([self.worker], self._outgoing(sealers, restored, progress))
         restored.seconds = round(time.monotonic() - began_s, 3)
         return restored
 
-    def _outgoing(self, restored: Restored, progress: Progress) -> Iterator[tuple[int, Record]]:
-        for topic_type, record in self._records(progress):
+    def _outgoing(
+        self, sealers: Mapping[TopicType, Sealer], restored: Restored, progress: Progress
+    ) -> Iterator[tuple[int, Record]]:
+        values = BackedUpValues(self.sealing.backup, self.transforms.values())
+        for topic_type, record in values.opened(self._records(progress)):
             outgoing = self.transforms[topic_type].apply(record)
             if isinstance(outgoing, Skipped):
                 continue
@@ -248,7 +272,20 @@ class Restore:
             restored.written[topic_type] += 1
             if value is None and topic_type is TopicType.CONFIG and self.worker.sharing_enabled:
                 value = JSON_NULL  # with sharing, a removal on the config topic is never a tombstone
+            value = sealers[topic_type].sealed(outgoing.key or b"", value, int(time.time() * 1000))
             yield 0, replace(outgoing, topic=self.worker.topic(topic_type), value=value)
+
+
+def _records(
+    file: RecordFile, contents: BackupContents, origin: Origin, progress: Progress
+) -> Iterator[tuple[TopicType, Record]]:
+    """Yield the records of an origin's topics, those of others included, in the order of the file."""
+    topics = {topic_type: contents.topics[number] for topic_type, number in origin.topics.items()}
+    types = {(topic.section, topic.topic): topic_type for topic_type, topic in topics.items()}
+    for section, record in counted(file.read_sections(), progress.advance):
+        topic_type = types.get((section, record.topic))
+        if topic_type is not None:
+            yield topic_type, record
 
 
 def prepare_restore(
@@ -274,4 +311,10 @@ def prepare_restore(
     names = origin.connectors if request.connector is None else (request.connector,)
     own = None if origin.plain else str(origin.group_id)
     transforms = {topic_type: KeyTransform.between(topic_type, own, group, names) for topic_type in TopicType}
-    return Restore(file, contents, origin, worker, transforms)
+
+    def has_sealed() -> bool:
+        records = _records(file, contents, origin, Silent())
+        return any(is_sealed(record.value) and transforms[kind].takes(record.key) for kind, record in records)
+
+    sealing = RestoreSealing.of(worker, transforms[TopicType.CONFIG], has_sealed)
+    return Restore(file, contents, origin, worker, transforms, sealing)

@@ -49,6 +49,12 @@ def _members(restore: Restore, preview: RestorePreview) -> dict[str, object]:
         "create": preview.create,
         "records": {topic_type.value: count for topic_type, count in preview.records.items()},
         "skipped": {reason.value: count for reason, count in preview.skipped.items()},
+        "values": {
+            "sealed": {str(number): count for number, count in sorted(preview.values.sealed.items())},
+            "plain": preview.values.plain,
+            "refused": preview.values.refused,
+            "become": _sealing_key(restore),
+        },
         "changes": [{**asdict(change), "topic_type": change.topic_type.value} for change in preview.changes],
     }
 
@@ -74,4 +80,30 @@ def _lines(restore: Restore, preview: RestorePreview) -> list[str]:
                 f"{change.removed:,} removed, {change.remaining:,} only at the destination: kept"
             )
     lines += [f"  not restored: {count:,} {reason.value}" for reason, count in preview.skipped.items()]
+    return lines + _lines_on_values(restore, preview)
+
+
+def _sealing_key(restore: Restore) -> int | None:
+    keys = restore.sealing.destination.keys
+    return None if keys is None else keys.sealing_id
+
+
+def _lines_on_values(restore: Restore, preview: RestorePreview) -> list[str]:
+    values, key_id = preview.values, _sealing_key(restore)
+    sealed = " and ".join(f"{count:,} with key {number}" for number, count in sorted(values.sealed.items()))
+    lines = []
+    if sealed:
+        lines.append(f"sealed in the backup: {sealed}; without these keys nobody can read them")
+    if key_id is not None:
+        again = sum(values.sealed.values())
+        lines.append(
+            f"sealed with key {key_id} on the way: {again + values.plain:,}, of which {values.plain:,} were plain"
+        )
+    elif sealed:
+        lines.append("the worker file has no keys: sealed values are put back as they are")
+    if values.refused_plain and key_id is not None:
+        lines.append(
+            f"{values.refused_plain:,} plain record(s) beside sealed ones are not believed: to restore them, set "
+            "encryption=accept"
+        )
     return lines

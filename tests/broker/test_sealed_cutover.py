@@ -5,75 +5,24 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from connect_share.keys import MARKER
 from connect_share.records import Record, TopicType
-from connect_share.sealing import KEYS_PROPERTY
 from connect_share.sealing.cipher import is_sealed, key_id
-from connect_share.state import SessionKey, TargetState
+from connect_share.state import TargetState
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig
 from migrator.copy import checked_writer
 from migrator.cutover import rollback
-from tests.support.migration_runs import apply_plan, roll_back
+from tests.support.migration_runs import roll_back
 from tests.support.migration_site import SHARED_PARTITIONS, Site, run
-from tests.support.sealed import key_text
-from tests.support.sealed_stores import SECRET, believed, put, refused
+from tests.support.sealed_sites import done, left, life, newest, planned, targets, worker
+from tests.support.sealed_stores import refused
 
 pytestmark = pytest.mark.broker
-
-
-def worker(site: Site, who: str, group: str, key: int | None) -> Path:
-    lines = {} if key is None else {KEYS_PROPERTY: key_text(key)}
-    path = site.worker_file(who, group, sharing=True, **lines)
-    return path.rename(path.with_name(f"{who}-{group}-{key}.properties"))
-
-
-def life(path: Path, *names: str) -> Any:
-    """Write what workers write of these connectors. Returns what is believed of everything."""
-    with ConnectStorage(WorkerConfig.from_file(path)) as storage:
-        for name in names:
-            put(storage, name)
-        if names:
-            storage.config.put_session_key(SessionKey(SECRET, "HmacSHA256", 1))
-        return believed(storage)
-
-
-def targets(path: Path) -> dict[str, TargetState | None]:
-    state = life(path)[0]
-    return {name: state.target_state(name) for name in state.connectors()}
-
-
-def left(path: Path) -> list[object]:
-    """What is believed that means anything."""
-    config, statuses, offsets = life(path)
-    return [*config.connectors(), *statuses.connectors(), *offsets.raw]
-
-
-def newest(site: Site, who: str, group: str) -> dict[bytes, bytes | None]:
-    prefix = f"{group}.".encode()
-    records = [record for topic_type in TopicType for record in site.read(site.topic(who, topic_type))]
-    return {record.key: record.value for record in records if record.key is not None and record.key.startswith(prefix)}
-
-
-def done(*arguments: str | Path) -> Any:
-    code, said, errors = run(*arguments, "--yes", "--output", "json")
-    assert code == 0, errors
-    assert SECRET.decode() not in said + errors
-    return json.loads(said)
-
-
-def planned(site: Site, source: Path, destination: Path, *more: str) -> Path:
-    plan = site.folder / f"plan-{len(list(site.folder.iterdir()))}.json"
-    files = ("--source-worker-config", source, "--destination-worker-config", destination)
-    code, _, errors = run("plan", *files, "-o", plan, *more)
-    assert code == 0, errors
-    apply_plan(plan)
-    return plan
 
 
 def test_the_old_workers_stop_and_start_again_and_the_new_ones_lose_the_copies(
@@ -126,7 +75,7 @@ def test_the_old_workers_stop_and_start_again_and_the_new_ones_lose_the_copies(
 def test_originals_beside_their_copies_are_removed(site: Site) -> None:
     """First one connector of a group that lives on, then the rest; there is a tombstone only where nobody refuses it."""
     site.create("shared", SHARED_PARTITIONS)
-    source, canary, destination = (worker(site, "shared", *each) for each in (("a", 7), ("b", 8), ("c", None)))
+    source, canary, destination = (worker(site, "shared", *each) for each in (("a", 7), ("b", 8), ("c",)))
     before = life(source, "c", "d")
     raw = newest(site, "shared", "a")
     done("cutover", planned(site, source, canary, "--job", "c"))
@@ -155,7 +104,7 @@ def test_a_source_that_nobody_can_look_into_is_not_sealed(site: Site) -> None:
     site.create("own", SHARED_PARTITIONS)
     site.create("shared", SHARED_PARTITIONS)
     life(worker(site, "own", "a", 7), "c")
-    plan = planned(site, worker(site, "own", "a", None), worker(site, "shared", "a", None))
+    plan = planned(site, worker(site, "own", "a"), worker(site, "shared", "a"))
     for command, says in (("cutover", "nobody can see its connectors"), ("rollback", "new workers would believe no")):
         code, _, errors = run(command, plan, "--yes")
         assert (code, says in errors) == (1, True), errors

@@ -1,0 +1,151 @@
+"""Backups of sealed groups put back, with and without keys: what running and late stores believe of it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connect_share.records import Record, TopicType
+from connect_share.sealing.cipher import is_sealed, key_id
+from connect_share.state import TargetState
+from connect_share.storage import ConnectStorage
+from connect_share.worker_config import WorkerConfig
+from migrator.facts.manifest import backup_path
+from tests.support.migration_site import SHARED_PARTITIONS, Site, run
+from tests.support.sealed import key_text, sealed
+from tests.support.sealed_sites import done, left, life, newest, planned, targets, worker
+from tests.support.sealed_stores import SECRET, believed, refused
+
+pytestmark = pytest.mark.broker
+
+LATER_MS = 600_000
+
+
+@pytest.fixture
+def backed_up(site: Site) -> tuple[Path, Path]:
+    """The worker file of a sealed group with two connectors, and a backup of it."""
+    site.create("shared", SHARED_PARTITIONS)
+    source = worker(site, "shared", "a", 7)
+    life(source, "c", "d")
+    return source, backup_path(planned(site, source, worker(site, "copy", "a", 7)))
+
+
+def restore(file: Path, path: Path, *more: str) -> Any:
+    return done("restore", file, "--destination-worker-config", path, *more)
+
+
+def refusal(file: Path, path: Path, *more: str) -> str:
+    code, said, errors = run("restore", file, "--destination-worker-config", path, "--yes", *more)
+    assert (code, said) == (1, ""), said + errors
+    assert key_text(7)[2:] not in errors
+    return errors
+
+
+def write(site: Site, topic_type: TopicType, key: bytes, value: bytes | None, at_ms: int | None = None) -> None:
+    """Write as the group's own worker, at this time, or as anybody, in plain."""
+    found = [record for record in site.read(site.topic("shared", topic_type)) if record.key == key]
+    record = Record(site.topic("shared", topic_type), found[0].partition, 0, 1_700_000_000_000, key, value)
+    site.produce([record if at_ms is None else sealed(record, topic_type, written_ms=at_ms)])
+
+
+def test_running_and_late_stores_believe_what_is_put_back(site: Site, backed_up: tuple[Path, Path]) -> None:
+    """The values of the backup are old ones for all readers; those that are put back are the newest."""
+    path, file = backed_up
+    later_ms = int(time.time() * 1000) + LATER_MS
+    offset = b'a.["c",{"filename":"x.txt"}]'
+    with ConnectStorage(WorkerConfig.from_file(path)) as running:
+        before = believed(running)
+        old = newest(site, "shared", "a")
+        write(site, TopicType.CONFIG, b"a.connector-c", b"null", later_ms)
+        write(site, TopicType.OFFSET, offset, b'{"position":99}', later_ms)
+        assert believed(running)[0].connectors() == {"d"}
+        # The bytes of the backup, written as they are.
+        write(site, TopicType.CONFIG, b"a.connector-c", old[b"a.connector-c"])
+        assert believed(running)[0].connectors() == {"d"}
+        assert refused(running) == [1, 0, 0]
+        told = restore(file, path, "--dry-run")
+        assert told["values"] == {"sealed": {"7": 14}, "plain": 0, "refused": 0, "become": 7}
+        shown = run("restore", file, "--destination-worker-config", path, "--dry-run")[1]
+        assert "sealed in the backup: 14 with key 7; without these keys nobody can read them" in shown
+        assert "sealed with key 7 on the way: 14, of which 0 were plain" in shown
+        assert "'c': 1 added, 0 changed, 3 same" in shown
+        assert SECRET.decode() not in shown
+        restore(file, path)
+        assert believed(running)[1:] == before[1:]
+        assert believed(running)[0].connector_config("c") == before[0].connector_config("c")
+        assert refused(running) == [1, 0, 0]
+        with ConnectStorage(WorkerConfig.from_file(path)) as late:
+            assert believed(late) == believed(running)
+    assert targets(path) == {"c": TargetState.PAUSED, "d": TargetState.PAUSED}
+
+
+def test_without_keys_bytes_are_put_back_as_they_are(site: Site, backed_up: tuple[Path, Path]) -> None:
+    path, file = backed_up
+    fresh = worker(site, "fresh", "a")
+    shown = run("restore", file, "--destination-worker-config", fresh, "--dry-run")[1]
+    assert "without these keys nobody can read them" in shown
+    assert "the worker file has no keys: sealed values are put back as they are" in shown
+    restore(file, fresh)
+    old = newest(site, "shared", "a")
+    assert newest(site, "fresh", "a") == {key: value for key, value in old.items() if key != b"a.session-key"}
+    assert life(worker(site, "fresh", "a", 7))[1:] == life(path)[1:]
+    keyless = worker(site, "shared", "a")
+    assert restore(file, keyless, "--dry-run")["changes"][0]["same"] == 4  # what is there is in the backup
+    write(site, TopicType.STATUS, b"a.status-connector-c", b"{}", int(time.time() * 1000) + LATER_MS)
+    ends = {topic_type: len(site.read(site.topic("shared", topic_type))) for topic_type in TopicType}
+    assert "has 1 sealed value(s) of a.* that are not in the backup and may be newer" in refusal(file, keyless)
+    other = worker(site, "shared", "b")
+    assert "14 value(s) of the backup are sealed with key 7, which the worker file" in refusal(
+        file, other, "--from-group", "a"
+    )
+    wrong = worker(site, "shared", "a", 9)
+    assert "14 value(s) of the backup are sealed with key 7, which the worker file" in refusal(file, wrong)
+    assert ends == {topic_type: len(site.read(site.topic("shared", topic_type))) for topic_type in TopicType}
+
+
+def test_to_another_group_with_other_keys(site: Site, backed_up: tuple[Path, Path]) -> None:
+    path, file = backed_up
+    other = worker(site, "shared", "b", 8, 7)
+    told = restore(file, other, "--from-group", "a", "--connector", "c")
+    assert told["values"]["become"] == 8
+    assert {key_id(value) for value in newest(site, "shared", "b").values() if is_sealed(value)} == {8}
+    assert life(other)[0].connector_config("c") == life(path)[0].connector_config("c")
+    assert targets(other) == {"c": TargetState.PAUSED}
+
+
+def test_plain_records_are_sealed_on_the_way_unless_they_lie_beside_sealed_ones(site: Site) -> None:
+    site.create("shared", SHARED_PARTITIONS)
+    plain, path = worker(site, "shared", "a"), worker(site, "sealed", "a", 7)
+    before = life(plain, "c")
+    file = backup_path(planned(site, plain, worker(site, "copy", "a")))
+    told = restore(file, path)
+    assert told["values"] == {"sealed": {}, "plain": 7, "refused": 0, "become": 7}
+    assert life(path)[1:] == before[1:]
+    assert targets(path) == targets(plain)
+    # Somebody writes a plain record beside the sealed ones, which a backup has then.
+    topic = site.topic("sealed", TopicType.CONFIG)
+    site.produce([Record(topic, 0, 0, 1, b"a.connector-evil", b'{"properties":{}}')])
+    mixed = backup_path(planned(site, path, worker(site, "copy", "e", 7)))
+    fresh = worker(site, "fresh", "a", 8, 7)
+    shown = run("restore", mixed, "--destination-worker-config", fresh, "--dry-run")[1]
+    assert "1 plain record(s) beside sealed ones are not believed: to restore them, set encryption=accept" in shown
+    assert restore(mixed, fresh)["skipped"] == {"refused": 1}
+    assert targets(fresh) == {"c": TargetState.PAUSED}
+    restore(mixed, worker(site, "fresh", "a", 8, 7, mode="accept"))
+    assert targets(fresh) == {"c": TargetState.PAUSED, "evil": TargetState.STARTED}
+
+
+def test_originals_that_were_removed_are_newer_than_their_removals(site: Site, backed_up: tuple[Path, Path]) -> None:
+    path, _ = backed_up
+    renamed = worker(site, "shared", "b", 8)
+    plan = planned(site, path, renamed)
+    before = life(path)
+    done("cutover", plan)
+    assert left(path) == []
+    restore(backup_path(plan), path)
+    assert life(path)[1:] == before[1:]
+    done("rollback", plan)
+    assert (left(renamed), life(path)[1:]) == ([], before[1:])

@@ -1,0 +1,67 @@
+"""Sealed groups on the topics of a site, and the commands on them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from connect_share.records import TopicType
+from connect_share.sealing import KEYS_PROPERTY
+from connect_share.state import SessionKey, TargetState
+from connect_share.storage import ConnectStorage
+from connect_share.worker_config import WorkerConfig
+from tests.support.migration_runs import apply_plan
+from tests.support.migration_site import Site, run
+from tests.support.sealed import key_text
+from tests.support.sealed_stores import MODE, SECRET, believed, put
+
+
+def worker(site: Site, who: str, group: str, *keys: int, mode: str = "required") -> Path:
+    """The worker file of a group with these keys, and without any."""
+    lines = {KEYS_PROPERTY: key_text(*keys), MODE: mode} if keys else {}
+    path = site.worker_file(who, group, sharing=True, **lines)
+    return path.rename(path.with_name(f"{who}-{group}-{'-'.join(map(str, keys))}-{mode}.properties"))
+
+
+def life(path: Path, *names: str) -> Any:
+    """Write what workers write of these connectors. Returns what is believed of everything."""
+    with ConnectStorage(WorkerConfig.from_file(path)) as storage:
+        for name in names:
+            put(storage, name)
+        if names:
+            storage.config.put_session_key(SessionKey(SECRET, "HmacSHA256", 1))
+        return believed(storage)
+
+
+def targets(path: Path) -> dict[str, TargetState | None]:
+    state = life(path)[0]
+    return {name: state.target_state(name) for name in state.connectors()}
+
+
+def left(path: Path) -> list[object]:
+    """What is believed that means anything."""
+    config, statuses, offsets = life(path)
+    return [*config.connectors(), *statuses.connectors(), *offsets.raw]
+
+
+def newest(site: Site, who: str, group: str) -> dict[bytes, bytes | None]:
+    prefix = f"{group}.".encode()
+    records = [record for topic_type in TopicType for record in site.read(site.topic(who, topic_type))]
+    return {record.key: record.value for record in records if record.key is not None and record.key.startswith(prefix)}
+
+
+def done(*arguments: str | Path) -> Any:
+    code, said, errors = run(*arguments, "--yes", "--output", "json")
+    assert code == 0, errors
+    assert SECRET.decode() not in said + errors
+    return json.loads(said)
+
+
+def planned(site: Site, source: Path, destination: Path, *more: str) -> Path:
+    plan = site.folder / f"plan-{len(list(site.folder.iterdir()))}.json"
+    files = ("--source-worker-config", source, "--destination-worker-config", destination)
+    code, _, errors = run("plan", *files, "-o", plan, *more)
+    assert code == 0, errors
+    apply_plan(plan)
+    return plan
