@@ -1,17 +1,20 @@
 """Sealing all values of a stopped group again with the first key of its worker file, or making them plain.
 
 The newest believed value of each key is written once more under the same key and with the same time stamp; nothing is
-removed before its value is there again. So a run that was killed is completed by the next one. A group's config topic is
+removed before its value is there again. So a run that was killed is completed by the next one. Two runs at once write the
+same values; where their forms differ, the one that looks last says so. A group's config topic is
 written whole, in Connect's own order: what was written before a kill is behind what was not, and the order of task
 configurations and commits means something (:mod:`migrator.transform.canonical`).
 """
 
 from __future__ import annotations
 
+import fcntl
 import time
 import uuid
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -22,10 +25,12 @@ from connect_share.records import Record, TopicType
 from connect_share.sealing import KEYS_PROPERTY, KeyRing, Refusal, SealingMode, TopicSeals
 from connect_share.sealing.cipher import is_sealed, key_id
 from connect_share.worker_config import WorkerConfig
+from connect_share.worker_config.client_settings import Isolation
 from connect_share.worker_config.worker_config import SEALING_PROPERTY
 from migrator.backup.backup import back_up_group
 from migrator.copy.checked_writer import write_records
-from migrator.errors import CopyError
+from migrator.copy.existing_records import ranges_since
+from migrator.errors import AlreadyAppliedError, CopyError
 from migrator.facts.inspection import (
     ExistingTopic,
     admin_of,
@@ -88,11 +93,13 @@ class Reseal:
     """One group whose values are to be written again.
 
     Attributes:
+        worker_file: locked while values are written.
         worker: of the group.
         keys: of its worker file.
         plain: make the values plain.
     """
 
+    worker_file: Path
     worker: WorkerConfig
     group: ClusterGroupId
     keys: KeyRing
@@ -117,7 +124,7 @@ class Reseal:
                 f"{worker_file}: its workers would refuse plain values: set {SEALING_PROPERTY}=accept",
                 property_name=SEALING_PROPERTY,
             )
-        return cls(worker, ClusterGroupId(worker.group_id), worker.sealing_keys, plain)
+        return cls(worker_file, worker, ClusterGroupId(worker.group_id), worker.sealing_keys, plain)
 
     def look(self, progress: Progress | None = None) -> dict[TopicType, ResealTopic]:
         """Return what there is and what would be written; writes nothing.
@@ -195,16 +202,20 @@ class Reseal:
 
         Raises:
             LiveMembersError, TopicError, ConfigError: as :meth:`look`.
-            AlreadyAppliedError: there is a backup of that name.
+            AlreadyAppliedError: there is a backup of that name, or another process on this machine is at it.
             RecordFileError: the backup cannot be written; nothing was written to Kafka then.
             BrokerError: a record was refused; some of the others were written.
-            CopyError: an acknowledgement is missing, or the topics hold something else in the end.
+            CopyError: an acknowledgement is missing, or somebody else writes to the topics meanwhile.
         """
-        progress = progress or Silent()
+        with _only_one(self.worker_file):
+            return self._write(backup, progress or Silent())
+
+    def _write(self, backup: Path, progress: Progress) -> Resealed:
         topics = self.look(progress)
         facts = {topic_type: topic.facts for topic_type, topic in topics.items()}
         run_id = f"reseal-{uuid.uuid4()}"
         made = back_up_group(backup, self.worker, facts, run_id, progress)
+        self._require_unchanged(facts)
         progress.phase("writing", sum(len(topic.outgoing) for topic in topics.values()))
         outgoing = ((0, record) for topic_type, topic in topics.items() for record in self._outgoing(topic_type, topic))
         write_records([self.worker], counted(outgoing, progress.advance))
@@ -212,6 +223,23 @@ class Reseal:
         for topic_type, topic in topics.items():
             _check(topic_type, topic, now[topic_type])
         return Resealed(made, now)
+
+    def _require_unchanged(self, facts: Mapping[TopicType, ExistingTopic]) -> None:
+        """Check that nobody has written under the group's keys since they were read: it would be covered.
+
+        Raises:
+            CopyError: somebody has.
+        """
+        with admin_of(self.worker) as admin:
+            now = read_facts(admin, {topic.topic for topic in facts.values()})
+        for topic_type, topic in facts.items():
+            since = ranges_since(topic.topic, topic.ends, now[topic.topic].ends)
+            for record in read_records(self.worker, since, Isolation.READ_UNCOMMITTED):
+                if record.key is not None and own_key(topic_type, record.key, self.group) is not None:
+                    raise CopyError(
+                        f"{topic.topic}: somebody else has written meanwhile, perhaps another run of this command; nothing "
+                        "was written. Look at who it is, and run the command again"
+                    )
 
     def _outgoing(self, topic_type: TopicType, topic: ResealTopic) -> Iterator[Record]:
         for record in topic.outgoing:
@@ -221,6 +249,18 @@ class Reseal:
             if not self.plain:
                 value = topic.seals.seal(record.key or b"", value)
             yield replace(record, value=value)
+
+
+@contextmanager
+def _only_one(worker_file: Path) -> Iterator[None]:
+    with worker_file.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise AlreadyAppliedError(
+                f"another process is writing the values of {worker_file} again right now"
+            ) from None
+        yield
 
 
 def _check(topic_type: TopicType, before: ResealTopic, now: ResealTopic) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import signal
 import subprocess
@@ -17,6 +18,7 @@ from connect_share.sealing.cipher import is_sealed, key_id
 from connect_share.state import SessionKey, TargetState
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig
+from migrator.backup.backup import back_up_group
 from tests.broker.stores.conftest import SHARING
 from tests.support.connect_member import ConnectMember
 from tests.support.flushes import flush_offsets
@@ -134,6 +136,29 @@ def test_what_is_refused_is_not_sealed_and_what_it_covers_is_written_again(share
     assert code == 0, errors
     assert believed(path) == before
     assert SECRET not in said
+
+
+def test_two_runs_at_once(shared: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On one machine the second one does not begin; elsewhere, what one has written meanwhile is not covered."""
+    put(worker_file(shared, tmp_path, None))
+    path = worker_file(shared, tmp_path, key_text(7), "accept")
+    with path.open("rb") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        code, _, errors = run("reseal", "--worker-config", path, "--yes")
+        assert (code, "another process is writing the values" in errors) == (1, True)
+    assert forms(shared) == {None}
+    (elsewhere := tmp_path / "elsewhere").mkdir()
+
+    def meanwhile(*arguments: Any) -> Any:
+        with monkeypatch.context() as once:
+            once.setattr("migrator.reseal.back_up_group", back_up_group)
+            reseal(worker_file(shared, elsewhere, key_text(8, 7), "accept"))
+        return back_up_group(*arguments)
+
+    monkeypatch.setattr("migrator.reseal.back_up_group", meanwhile)
+    code, _, errors = run("reseal", "--worker-config", path, "--yes")
+    assert (code, "nothing was written. Look at who it is" in errors) == (1, True), errors
+    assert forms(shared) == {8}
 
 
 def test_live_workers_and_files_that_do_not_fit_are_refused(shared: Any, tmp_path: Path) -> None:
