@@ -15,6 +15,7 @@ from connect_share.embedded.artifacts import class_path, ensure_artifacts
 from connect_share.embedded.java_program import compile_java
 from connect_share.embedded.jvm import QUICK
 from connect_share.java_runtime import java_command
+from connect_share.sealing import KEYS_PROPERTY
 from connect_share.worker_config import TOPIC_PROPERTIES
 from connect_share.worker_plugin.worker_file_check import Severity, check_properties
 
@@ -26,10 +27,12 @@ JAVA_17 = 61
 OWN_FIELDS = ("group.id", *TOPIC_PROPERTIES.values())
 
 
-def recipes() -> tuple[str, str]:
-    """The resource of the docs, and the same with what it says of exactly-once."""
-    plain, more, _user = re.findall(r"^```yaml\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
-    return plain, plain + more
+def recipes() -> tuple[str, str, str]:
+    """The resource of the docs, and the same with what it says of exactly-once and of sealed values."""
+    plain, more, seals, _user = re.findall(
+        r"^```yaml\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
+    )
+    return plain, plain + more, plain + seals
 
 
 def for_this_java(jars: Path, folder: Path) -> None:
@@ -47,10 +50,11 @@ def for_this_java(jars: Path, folder: Path) -> None:
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     """What Strimzi reads: our recipes, and what must be noticed."""
-    plain, exactly_once = recipes()
+    plain, exactly_once, sealed = recipes()
     texts = {
         "plain": plain,
         "exactly once": exactly_once,
+        "sealed": sealed,
         "lines": re.sub(
             r"connector\.client\..*",
             "producer.interceptor.classes: connectshare.TopicSharingInterceptor\n"
@@ -99,7 +103,7 @@ def errors(answer: dict[str, Any]) -> list[str]:
     return [finding.property_name for finding in found if finding.severity is Severity.ERROR]
 
 
-@pytest.mark.parametrize("recipe", ["plain", "exactly once"])
+@pytest.mark.parametrize("recipe", ["plain", "exactly once", "sealed"])
 def test_recipes_are_read_whole_and_give_a_right_worker(answers: dict[str, dict[str, Any]], recipe: str) -> None:
     answer = answers[recipe]
     assert answer["served"]
@@ -108,6 +112,7 @@ def test_recipes_are_read_whole_and_give_a_right_worker(answers: dict[str, dict[
     assert dropped(answer) == []
     assert errors(answer) == []
     assert ("exactly.once.source.support" in answer["config"]) == (recipe == "exactly once")
+    assert (KEYS_PROPERTY in answer["config"]) == (recipe == "sealed")
 
 
 def test_what_strimzi_refuses_is_noticed(answers: dict[str, dict[str, Any]]) -> None:
