@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import threading
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -12,13 +14,14 @@ import pytest
 
 from connect_share import ConnectStorage, TopicType, WorkerConfig, replay_config
 from connect_share.admin import Admin
+from connect_share.embedded.rest import RestError
 from connect_share.embedded.worker import write_properties
 from connect_share.sealing import KEYS_PROPERTY, KeyRing
 from connect_share.sealing.cipher import is_sealed, key_id
-from connect_share.state import TargetState
+from connect_share.state import SkipKind, TargetState
 from tests.lab.worker import LabWorker
 from tests.support.flushes import flush_offsets
-from tests.support.java_groups import JAR, LogLines, SharedTopics
+from tests.support.java_groups import EXACTLY_ONCE, JAR, LogLines, SharedTopics, put
 from tests.support.java_sources import FileSources
 from tests.support.kafka import TestBroker
 from tests.support.migration_site import run
@@ -123,3 +126,117 @@ def test_a_wrong_key_under_the_right_id_opens_nothing(
     assert wrong[2:14] not in log.text()
     records = sources.topics.records(sources.topics.topic(TopicType.CONFIG))
     assert replay_config(records, sources.group, keys=KEYS).connectors() == {"my.conn"}
+
+
+class Member:
+    """A worker with a file of keys of its own, which it reads when it starts."""
+
+    def __init__(self, sources: FileSources, name: str, more: Mapping[str, str]) -> None:
+        self._folder = sources.folder / name
+        self._folder.mkdir()
+        self.lines = {**sources.topics.properties(sources.group), **more}
+        self.give(key_text(7))
+
+    def give(self, keys: str) -> None:
+        self.lines |= keys_by_provider(self._folder, keys)
+
+
+@contextmanager
+def repeated(step: Callable[[int], None], every_s: float = 0.0) -> Iterator[Callable[[], int]]:
+    """Do a step again and again beside the block; yield how often it was done."""
+    ended, done, failures = threading.Event(), [0], list[BaseException]()
+
+    def body() -> None:
+        try:
+            while not ended.wait(every_s):
+                step(done[0])
+                done[0] += 1
+        except BaseException as error:  # noqa: BLE001 - raised below, in the test's thread
+            failures.append(error)
+
+    thread = threading.Thread(target=body)
+    thread.start()
+    try:
+        yield lambda: done[0]
+    finally:
+        ended.set()
+        thread.join()
+    if failures:
+        raise failures[0]
+
+
+@pytest.mark.skipif(not LONG, reason="eight starts of workers: make soak")
+@pytest.mark.parametrize("versions", [("4.3.1", "4.3.1"), ("3.9.2", "4.3.1")])
+def test_the_key_is_changed_while_everybody_writes(
+    sources: FileSources, worker_factory: Callable[..., LabWorker], versions: tuple[str, str]
+) -> None:
+    """First the new key is put behind the old one, then before it, on one member after the other."""
+    members = [Member(sources, name, more) for name, more in (("one", EXACTLY_ONCE), ("two", EXACTLY_ONCE), ("py", {}))]
+    workers = [
+        worker_factory(member.lines, version=version, class_path=JAR)
+        for member, version in zip(members[:2], versions, strict=True)
+    ]
+    put(workers[0], "my.conn", sources.config("my.conn"))
+    storages = [beside(members[2].lines)]
+
+    def append(number: int) -> None:
+        sources.append("my.conn", f"line {number}")
+
+    def put_one(number: int) -> None:
+        """Any member may write any configuration; the others have to see it."""
+        wanted = {"connector.class": "FileStreamSource", "name": "py", "x": str(number)}
+        storages[-1].config.put_connector_config("py", wanted, TargetState.STOPPED)
+        await_that(partial(seen, workers, "py"), lambda found: wanted in found, what=f"seen: {number}", timeout_s=120)
+
+    with repeated(append, every_s=0.1) as appended:
+        for keys in (key_text(7, 8), key_text(8, 7)):
+            for member, worker in zip(members, [*workers, None], strict=True):
+                member.give(keys)
+                if worker is not None:
+                    with repeated(put_one) as done:
+                        worker.stop()
+                        worker.start()
+                        await_more(done)
+                else:
+                    refused_nothing(storages[-1])
+                    storages[-1].close()
+                    storages.append(beside(member.lines))
+        enough = appended()
+    sources.await_read(["my.conn"], KeyRing.parse(key_text(8, 7)))
+    refused_nothing(storages[-1])
+    storages[-1].close()
+    lines = sources.lines()
+    assert len(lines) >= enough > 0
+    assert lines == sources.file("my.conn").read_text().splitlines()
+    for worker in workers:
+        text = worker.log()
+        assert text.count(REFUSED) + text.count("Topic sharing stopped") == 0
+    assert forms(sources) <= {7, 8}
+    assert 8 in forms(sources)
+
+
+def await_more(done: Callable[[], int]) -> None:
+    before = done()
+    await_that(done, lambda found: found > before, what="done once more", timeout_s=120)
+
+
+def beside(lines: Mapping[str, str]) -> ConnectStorage:
+    storage = ConnectStorage(WorkerConfig.from_properties(lines), allow_live_members=True)
+    storage.__enter__()
+    return storage
+
+
+def refused_nothing(storage: ConnectStorage) -> None:
+    stores = (storage.config, storage.status, storage.offsets)
+    assert [store.skipped().get(SkipKind.REFUSED, 0) for store in stores] == [0, 0, 0]
+
+
+def seen(workers: list[LabWorker], name: str) -> list[Mapping[str, str]]:
+    """What those workers say of a connector that answer."""
+    found: list[Mapping[str, str]] = []
+    for worker in workers:
+        try:
+            found.append(worker.rest.config(name))
+        except RestError:
+            continue
+    return found
