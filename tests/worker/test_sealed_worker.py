@@ -135,8 +135,10 @@ def killed_half_way(worker: LabWorker, sources: FileSources) -> list[str]:
     """Kill an exactly-once worker that has written lines and not committed them; return the lines."""
     before = sources.lines()
     lines = [f"line {number}" for number in range(LOAD)]
+    stop(worker)
     put(worker, "my.conn", sources.config("my.conn", transaction_boundary="interval", **NEVER))
     sources.append("my.conn", *lines)
+    when_possible(lambda: worker.rest.resume("my.conn"))
     await_that(
         lambda: len(sources.lines(Isolation.READ_UNCOMMITTED)), lambda found: found >= len(before) + LOAD, what="read"
     )
