@@ -32,7 +32,7 @@ from connect_share.java_runtime import java_command, java_version
 from migrator.cli.text import plan_lines, verification_lines
 from spark_jobs.demo.clusters import CLUSTERS
 from spark_jobs.demo.report import render_report, summary_lines
-from spark_jobs.demo.restart import look_at_shared_topics, run_again
+from spark_jobs.demo.restart import look_at_sealed_group, look_at_shared_topics, run_again
 from spark_jobs.demo.result import DemoResult, Phase
 from spark_jobs.demo.steps import apply_plan, make_plan, run_benchmark, start_stores, verify_plan
 from spark_jobs.demo.workers import await_no_members, run_clusters
@@ -77,6 +77,8 @@ def run_demo(work: Path, output: Output) -> DemoResult:
         with phase("starting the same Java workers again, on the shared topics with the jar"):
             again = run_again(captured, admin, work, output.note)
             shared_topics = look_at_shared_topics(captured[0], admin)
+        with phase("looking for the sealed group's password on the broker's disk"):
+            sealed = look_at_sealed_group(captured, broker.data_folder)
         with phase("benchmark: starts of Java's and our stores"):
             benchmark = run_benchmark(broker.bootstrap_servers, work)
         return DemoResult(
@@ -88,6 +90,7 @@ def run_demo(work: Path, output: Output) -> DemoResult:
             groups=groups,
             again=tuple(again),
             shared_topics=tuple(shared_topics),
+            sealed=sealed,
             benchmark=benchmark,
         )
 
@@ -140,7 +143,7 @@ def main(argv: Sequence[str]) -> int:
         output.note("interrupted; everything was stopped")
         return 1
     output.lines("", f"{page}, {file} ({result.seconds:.0f} s in all)", "")
-    output.lines(*summary_lines(result.groups, result.again, result.shared_topics))
+    output.lines(*summary_lines(result.groups, result.again, result.shared_topics, result.sealed))
     return 0 if result.equal else 1
 
 

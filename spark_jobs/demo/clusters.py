@@ -8,10 +8,16 @@ from pathlib import Path
 from typing import Final, Literal
 
 from connect_share.embedded.worker import worker_properties
+from connect_share.sealing import KEYS_PROPERTY
 from connect_share.worker_config.worker_config import SHARING_PROPERTY
 from connect_share.worker_plugin import INTERCEPTOR_CLASS
 
 Fate = Literal["runs", "is paused", "is stopped", "fails", "is deleted"]
+
+SEALED_GROUP: Final = "billing.eu-west"
+"""Its values are sealed on the shared topics."""
+PASSWORD: Final = "hunter2-of-invoices"  # noqa: S105 - of nothing
+"""Of one of its connectors: nowhere on the shared topics, and found on the dedicated ones."""
 
 _SHARED_TOPICS: Final = "shared"
 
@@ -52,7 +58,7 @@ CLUSTERS: Final = (
     Cluster(
         "billing.eu-west",
         (
-            Connector("invoices.source", "source", "billing.invoices"),
+            Connector("invoices.source", "source", "billing.invoices", extra={"database.password": PASSWORD}),
             Connector("connector-task-invoices-1", "sink", "billing.invoices", extra={"tasks.max": "2"}),
             Connector("commit-🧾.paused", "sink", "billing.invoices", "is paused"),
             Connector("stopped.source-1", "source", "billing.stopped", "is stopped"),
@@ -89,13 +95,19 @@ def dedicated_properties(bootstrap_servers: str, cluster: Cluster) -> dict[str, 
     return {**worker_properties(bootstrap_servers, cluster.group_id), **_MISSED_SOON}
 
 
-def shared_properties(bootstrap_servers: str, cluster: Cluster) -> dict[str, str]:
-    """Return the worker file of a cluster as it runs after the move: other topics, and two lines more."""
+def shared_properties(bootstrap_servers: str, cluster: Cluster, keys_file: Path) -> dict[str, str]:
+    """Return the worker file of a cluster as it runs after the move: other topics, and two lines more; sealed, five."""
+    sealing = {
+        "config.providers": "file",
+        "config.providers.file.class": "org.apache.kafka.common.config.provider.FileConfigProvider",
+        KEYS_PROPERTY: f"${{file:{keys_file}:keys}}",
+    }
     return {
         **worker_properties(bootstrap_servers, cluster.group_id, _SHARED_TOPICS),
         **_MISSED_SOON,
         SHARING_PROPERTY: "enabled",
         "interceptor.classes": INTERCEPTOR_CLASS,
+        **(sealing if cluster.group_id == SEALED_GROUP else {}),
     }
 
 

@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from migrator.report.page import render_page
 from spark_jobs import plots
-from spark_jobs.demo.result import Benchmark, DemoResult, GroupAgain, SharedTopic
+from spark_jobs.demo.result import Benchmark, DemoResult, GroupAgain, SealedGroup, SharedTopic
 from spark_jobs.demo.views import GroupComparison
 
 
@@ -30,7 +30,10 @@ def _benchmark_plot(benchmark: Benchmark) -> Markup:
 
 
 def summary_lines(
-    groups: Sequence[GroupComparison], again: Sequence[GroupAgain] = (), shared_topics: Sequence[SharedTopic] = ()
+    groups: Sequence[GroupComparison],
+    again: Sequence[GroupAgain] = (),
+    shared_topics: Sequence[SharedTopic] = (),
+    sealed: SealedGroup | None = None,
 ) -> list[str]:
     """Return for each group what REST said, what the stores say, what REST says again, and whether all is equal.
 
@@ -51,11 +54,22 @@ def summary_lines(
         ]
         if restarted is not None:
             lines += [f"  REST says again:   {restarted.again}", f"  and since then:    {_since(restarted)}"]
+        own = sealed if sealed is not None and sealed.cluster_group_id == group.cluster_group_id else None
+        if own is not None:
+            lines.append(f"  password on disk:  {_on_disk(own)}")
         lines += [f"  differs: {each.connector!r}: {what}" for each in group.connectors for what in each.differences]
         lines += [f"  differs: {what}" for what in (restarted.differences if restarted else ())]
-        equal = group.equal and (restarted is None or restarted.equal)
+        equal = group.equal and (restarted is None or restarted.equal) and (own is None or own.equal)
         lines.append(f"  equal: {'yes' if equal else 'no'}")
     return lines
+
+
+def _on_disk(sealed: SealedGroup) -> str:
+    dedicated, shared = sealed.dedicated, sealed.shared
+    return (
+        f"in {dedicated.with_text} of {dedicated.files} segment files of the dedicated topics, in {shared.with_text} of "
+        f"{shared.files} of the shared topics, where the group is sealed"
+    )
 
 
 def _since(group: GroupAgain) -> str:

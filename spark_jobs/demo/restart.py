@@ -16,10 +16,10 @@ from connect_share.embedded.worker import ConnectWorker
 from connect_share.log import gather_facts, read_ranges
 from connect_share.records import OffsetRange, TopicType
 from connect_share.storage import ConnectStorage
-from connect_share.worker_config import WorkerConfig
+from connect_share.worker_config import WorkerConfig, load_properties
 from connect_share.worker_config.client_settings import Isolation
 from connect_share.worker_plugin import jar_path
-from spark_jobs.demo.clusters import data_file
+from spark_jobs.demo.clusters import PASSWORD, SEALED_GROUP, data_file
 from spark_jobs.demo.restart_checks import (
     DataState,
     compare_files,
@@ -28,7 +28,8 @@ from spark_jobs.demo.restart_checks import (
     count_plain_keys,
     foreign_log_lines,
 )
-from spark_jobs.demo.result import ConnectorAgain, GroupAgain, SharedTopic
+from spark_jobs.demo.result import ConnectorAgain, GroupAgain, SealedGroup, SharedTopic
+from spark_jobs.demo.segments import search_segments
 from spark_jobs.demo.views import ClusterView, compare_views, count, view_from_storage
 from spark_jobs.demo.workers import DEADLINE_S, Captured, capture, source_position, view_of
 
@@ -51,7 +52,7 @@ def run_again(captured: Sequence[Captured], admin: Admin, work: Path, say: Calla
     with ThreadPoolExecutor(len(captured)) as threads, ExitStack() as stack:
         workers = []
         for each in captured:
-            properties = WorkerConfig.from_file(each.shared_worker_file).originals
+            properties = load_properties(each.shared_worker_file)  # the worker itself gets the keys
             workers.append(stack.enter_context(ConnectWorker(properties, class_path=(jar_path(),), wait=False)))
         try:
             say(f"{len(workers)} workers started with {jar_path().name}")
@@ -93,6 +94,16 @@ def look_at_shared_topics(captured: Captured, admin: Admin) -> list[SharedTopic]
         )
         found.append(count_plain_keys(topic, topic_type, records))
     return found
+
+
+def look_at_sealed_group(captured: Sequence[Captured], data_folder: Path) -> SealedGroup:
+    """Look for the password of the sealed group's connector on the broker's disk."""
+    (sealed,) = (each for each in captured if each.cluster.group_id == SEALED_GROUP)
+    dedicated, shared = (
+        search_segments(data_folder, {worker.topic(topic_type) for topic_type in TopicType}, PASSWORD.encode())
+        for worker in map(WorkerConfig.from_file, (sealed.worker_file, sealed.shared_worker_file))
+    )
+    return SealedGroup(cluster_group_id=SEALED_GROUP, dedicated=dedicated, shared=shared)
 
 
 def _run_cluster(

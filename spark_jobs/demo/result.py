@@ -148,6 +148,31 @@ class SharedTopic(Shown):
     plain_keys: int
 
 
+class SegmentSearch(Shown):
+    """The segment files of three topics on the broker's disk, and how many of them hold a text."""
+
+    files: int
+    with_text: int
+
+
+class SealedGroup(Shown):
+    """A group that was sealed by the move, and where its connector's password is on the broker's disk.
+
+    Attributes:
+        dedicated: of the topics from which it was moved; found there, so that the search is known to find it.
+        shared: of the topics where it is now.
+    """
+
+    cluster_group_id: str
+    dedicated: SegmentSearch
+    shared: SegmentSearch
+
+    @property
+    def equal(self) -> bool:
+        """Whether the password is where it has to be, and nowhere else."""
+        return self.dedicated.with_text > 0 and self.shared.files > 0 and not self.shared.with_text
+
+
 class BenchmarkBar(Shown):
     """One median of the start-up benchmark.
 
@@ -181,6 +206,7 @@ class DemoResult(Shown):
     groups: tuple[GroupComparison, ...]
     again: tuple[GroupAgain, ...]
     shared_topics: tuple[SharedTopic, ...]
+    sealed: SealedGroup
     benchmark: Benchmark
 
     @computed_field  # type: ignore[prop-decorator]
@@ -193,4 +219,5 @@ class DemoResult(Shown):
             and [each.cluster_group_id for each in self.again if each.equal]
             == [each.cluster_group_id for each in self.groups]
             and not any(topic.plain_keys for topic in self.shared_topics)
+            and self.sealed.equal
         )

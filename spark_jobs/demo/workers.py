@@ -14,6 +14,7 @@ from typing import Final
 from connect_share.admin import Admin, NewTopicRequest
 from connect_share.embedded.errors import EmbeddedError
 from connect_share.embedded.worker import ConnectWorker, write_properties
+from connect_share.sealing.key_ring import new_key
 from spark_jobs.demo.clusters import (
     CLUSTERS,
     Cluster,
@@ -73,10 +74,11 @@ def run_clusters(bootstrap_servers: str, admin: Admin, work: Path, say: Callable
             for cluster, worker in zip(CLUSTERS, workers, strict=True):
                 worker.kill()
                 (work / f"worker-{cluster.group_id}.log").write_text(worker.log(), encoding="utf-8")
-    captured = []
+    captured, keys_file = [], write_properties(work / "keys.properties", {"keys": new_key()})
     for cluster, folder, view in zip(CLUSTERS, folders, views, strict=True):
         name = cluster.group_id
-        before, after = dedicated_properties(bootstrap_servers, cluster), shared_properties(bootstrap_servers, cluster)
+        before = dedicated_properties(bootstrap_servers, cluster)
+        after = shared_properties(bootstrap_servers, cluster, keys_file)
         worker_file = write_properties(work / f"{name}.properties", before)
         shared_worker_file = write_properties(work / f"{name}-shared.properties", after)
         captured.append(Captured(cluster, folder, worker_file, shared_worker_file, view))

@@ -19,7 +19,7 @@ from connect_share.worker_config import WorkerConfig
 from migrator.cli.__main__ import main as migrate
 from spark_jobs.demo.clusters import CLUSTERS
 from spark_jobs.demo.report import summary_lines
-from spark_jobs.demo.restart import look_at_shared_topics, run_again
+from spark_jobs.demo.restart import look_at_sealed_group, look_at_shared_topics, run_again
 from spark_jobs.demo.result import GroupAgain
 from spark_jobs.demo.steps import make_plan, start_stores
 from spark_jobs.demo.workers import Captured, await_no_members, run_clusters
@@ -75,6 +75,8 @@ def test_stores_and_workers_on_shared_topics_show_what_java_workers_said(
         assert len(said) == 1 + len(CLUSTERS)
         for group, each in zip(again, captured, strict=True):
             _check_again(group, each)
+        sealed = look_at_sealed_group(captured, own_broker.data_folder)
+        assert sealed.equal, sealed
         for topic in look_at_shared_topics(first, admin):
             assert topic.records > topic.plain_keys == 0
         write(own_broker.client_settings, "shared-status", [(b"status-connector-plain", b"{}")])

@@ -18,6 +18,8 @@ from spark_jobs.demo.result import (
     Move,
     MovedTopic,
     Phase,
+    SealedGroup,
+    SegmentSearch,
     SharedTopic,
     StoreStart,
     TopicAgain,
@@ -105,6 +107,11 @@ def _result(name: str, *, equal: bool = True) -> DemoResult:
         groups=(comparison,),
         again=(again,),
         shared_topics=(SharedTopic(topic=name, records=4001, plain_keys=0 if equal else 4002),),
+        sealed=SealedGroup(
+            cluster_group_id=name,
+            dedicated=SegmentSearch(files=5001, with_text=5002),
+            shared=SegmentSearch(files=5003, with_text=0 if equal else 5004),
+        ),
         benchmark=Benchmark(
             workload=name,
             bars=(
@@ -135,7 +142,7 @@ def test_the_verdict_is_the_results() -> None:
     check_self_contained(page)
     assert 'class="no"' not in page
     page = render_report(_result("orders", equal=False))
-    assert page.count('class="no"') == 3
+    assert page.count('class="no"') == 4
     assert 'class="yes"' not in page
     for told in ("&#39;orders&#39; on the shared topics: orders", "file of sink", "data topic", "beside Java"):
         assert told in page

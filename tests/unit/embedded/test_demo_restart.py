@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -18,7 +19,8 @@ from spark_jobs.demo.restart_checks import (
     count_plain_keys,
     foreign_log_lines,
 )
-from spark_jobs.demo.result import FileAgain, GroupAgain, SharedTopic, TopicAgain
+from spark_jobs.demo.result import FileAgain, GroupAgain, SealedGroup, SegmentSearch, SharedTopic, TopicAgain
+from spark_jobs.demo.segments import search_segments
 from spark_jobs.demo.views import ConnectorView, StatusView, compare_views, count
 
 _OLD, _NEW = "127.0.0.1:1111", "127.0.0.1:2222"
@@ -204,6 +206,29 @@ def test_the_last_lines_say_that_all_is_equal() -> None:
     ]
     assert summary_lines([_RIGHT], [_group()], [_PLAIN])[0] == (
         "differs: shared-configs: 4 of 6 keys without a group's prefix"
+    )
+
+
+def test_a_password_has_to_be_where_it_was_and_nowhere_else(tmp_path: Path) -> None:
+    """Else the search cannot find it, or the group is not sealed; other topics and files do not count."""
+    for name, content in {
+        "old-configs-0/0.log": b"..secret..",
+        "old-configs-12/7.log": b"",
+        "shared-configs-0/0.log": b"..s3aled..",
+        "shared-configs-0/0.index": b"secret",
+        "shared-configs-old-0/0.log": b"secret",
+    }.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(content)
+    old, shared = (search_segments(tmp_path, {f"{name}-configs"}, b"secret") for name in ("old", "shared"))
+    assert (old, shared) == (SegmentSearch(files=2, with_text=1), SegmentSearch(files=1, with_text=0))
+    none = SegmentSearch(files=0, with_text=0)
+    for dedicated, now, equal in ((old, shared, True), (old, old, False), (shared, shared, False), (old, none, False)):
+        sealed = SealedGroup(cluster_group_id="g", dedicated=dedicated, shared=now)
+        assert sealed.equal is equal
+        assert summary_lines([_RIGHT], sealed=sealed)[-1] == f"  equal: {'yes' if equal else 'no'}"
+    assert "in 1 of 2 segment files of the dedicated topics, in 1 of 2 of the shared" in "".join(
+        summary_lines([_RIGHT], sealed=SealedGroup(cluster_group_id="g", dedicated=old, shared=old))
     )
 
 
