@@ -193,6 +193,12 @@ class WorkerConfig(BaseModel):
             "originals": resolved,
         }
         values["sealing_keys"] = keys = _sealing_keys(resolved.get(KEYS_PROPERTY, "").strip())
+        if keys is None and KEYS_PROPERTY in resolved and not resolved.get(SEALING_PROPERTY, "").strip():
+            raise refusal(
+                KEYS_PROPERTY,
+                "is empty, and nothing would be sealed; give it the keys, remove the line, or set "
+                f"{SEALING_PROPERTY}=off",
+            )
         default, words = "off" if keys is None else "required", tuple(mode.value for mode in SealingMode)
         values["sealing_mode"] = SealingMode(given.word(SEALING_PROPERTY, default, words))
         for name, limits in _INTEGERS.items():

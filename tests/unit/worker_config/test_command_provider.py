@@ -143,5 +143,7 @@ def test_check_says_that_a_java_worker_does_not_know_it() -> None:
     checked = check_properties({**WORKER, "config.providers.command.param.keys": shlex.join(["echo", key_text(7)])})
     assert [(one.severity, one.property_name) for one in checked.findings] == [(Severity.ERROR, CLASS)]
     assert "a Java worker does not know it" in checked.findings[0].message
-    unused = check_properties({**WORKER, "config.providers": "", KEYS_PROPERTY: ""})
+    unused = check_properties(
+        {name: value for name, value in WORKER.items() if name != KEYS_PROPERTY} | {"config.providers": ""}
+    )
     assert unused.findings == ()

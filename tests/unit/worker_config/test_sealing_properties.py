@@ -38,7 +38,7 @@ def test_keys_seal_and_are_required_unless_the_file_says_otherwise() -> None:
     for word in ("accept", " ACCEPT ", "required", "off"):
         config = WorkerConfig.from_properties({**WORKER, KEYS_PROPERTY: TEXT, MODE: word})
         assert config.sealing_mode is SealingMode(word.strip().lower())
-    for nothing in ({}, {KEYS_PROPERTY: " "}, {MODE: "off"}):
+    for nothing in ({}, {KEYS_PROPERTY: " ", MODE: "off"}, {MODE: "off"}):
         config = WorkerConfig.from_properties({**WORKER, **nothing})
         assert (config.sealing_keys, config.sealing_mode) == (None, SealingMode.OFF)
 
@@ -47,6 +47,7 @@ def test_keys_seal_and_are_required_unless_the_file_says_otherwise() -> None:
     ("given", "name", "why"),
     [
         ({MODE: "required"}, KEYS_PROPERTY, "is missing; .*encryption=required needs keys"),
+        ({KEYS_PROPERTY: " "}, KEYS_PROPERTY, "is empty, and nothing would be sealed"),
         ({MODE: "accept"}, KEYS_PROPERTY, "is missing; .*encryption=accept needs keys"),
         ({MODE: "on", KEYS_PROPERTY: TEXT}, MODE, "has to be one of required, accept, off"),
         ({KEYS_PROPERTY: TEXT, SHARING: "disabled"}, KEYS_PROPERTY, "is there, but .*support is not enabled"),

@@ -123,6 +123,10 @@ final class Settings {
 
     private static SealingMode sealing(Map<String, ?> properties, KeyRing keys) {
         String word = text(properties, SEALING).toUpperCase(Locale.ROOT);
+        if (keys == null && word.isEmpty() && properties.containsKey(SEALING_KEYS)) {
+            throw new ConfigException(SEALING_KEYS + " is empty, and nothing would be sealed; give it the keys, remove the line, or set "
+                + SEALING + "=off");
+        }
         SealingMode mode = word.isEmpty() ? keys == null ? SealingMode.OFF : SealingMode.REQUIRED : null;
         for (SealingMode one : SealingMode.values()) {
             mode = one.name().equals(word) ? one : mode;

@@ -327,6 +327,7 @@ final class SealChecks {
             {KEYS, SEVEN + ", " + SEVEN, MODE, null, "entry 2 of the keys has key id 7 again"},
             {KEYS, "${vault:a:keys}", MODE, "off", "entry 1 of the keys has no key id"},
             {KEYS, null, MODE, "required", KEYS + " is missing; " + MODE + "=required needs keys"},
+            {KEYS, " ", MODE, null, KEYS + " is empty, and nothing would be sealed"},
             {KEYS, " ", MODE, "accept", KEYS + " is missing; " + MODE + "=accept needs keys"},
             {KEYS, SEVEN, MODE, "on", MODE + " has to be one of required, accept, off"},
             {KEYS, SEVEN, SHARING, "disabled", KEYS + " is there, but " + SHARING + " is not enabled"},
