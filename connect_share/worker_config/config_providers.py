@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from connect_share.errors import ConfigError
 from connect_share.worker_config.client_settings import refusal
 from connect_share.worker_config.command_provider import COMMAND_PROVIDER_CLASS, from_command
-from connect_share.worker_config.properties import load_properties
+from connect_share.worker_config.properties import load_properties, read_whole
 
 _PACKAGE: Final = "org.apache.kafka.common.config.provider."
 
@@ -66,7 +66,7 @@ def _from_directory(path: str, key: str, parameters: Mapping[str, str]) -> str |
     if file.name != key:  # Java lists the files of the directory: no key leads out of it
         return None
     try:
-        return file.read_text(encoding="utf-8") if file.is_file() else None
+        return read_whole(file).decode("utf-8") if file.is_file() else None
     except OSError as exc:
         raise ConfigError(f"cannot read {file}: {exc.strerror or exc}") from exc
     except UnicodeDecodeError as exc:
@@ -82,7 +82,10 @@ def _from_environment(_path: str, key: str, parameters: Mapping[str, str]) -> st
             raise ConfigError(f"allowlist.pattern is not a regular expression: {exc}") from exc
         if not allowed:
             return None
-    return os.environ.get(key)
+    try:
+        return os.environ.get(key)
+    except UnicodeEncodeError:  # no variable can have such a name
+        return None
 
 
 def _check_allowed(path: str, parameters: Mapping[str, str]) -> None:

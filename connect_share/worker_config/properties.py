@@ -10,6 +10,7 @@ from typing import Final
 
 from connect_share.errors import ConfigError
 
+_MOST_BYTES: Final = 16 << 20
 _BLANK: Final = " \t\f"
 _ESCAPES: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _ESCAPE: Final = re.compile(r"\\(u[0-9a-fA-F]{4}|.?)", re.DOTALL)
@@ -27,16 +28,31 @@ def load_properties(path: str | Path, encoding: str = "latin-1") -> dict[str, st
 
     Source: ``Utils.loadProps``, ``java.util.Properties.load(InputStream)``.
     """
-    try:
-        data = Path(path).read_bytes()
-    except OSError as exc:
-        raise ConfigError(f"cannot read {path}: {exc.strerror or exc}; give the worker's properties file") from exc
+    data = read_whole(path, "; give the worker's properties file")
     try:
         return parse_properties(_without_bom(data).decode(encoding))
     except UnicodeDecodeError as exc:
         raise ConfigError(f"{path} is not {encoding} text at byte {exc.start}; save it as {encoding}") from None
     except ConfigError as exc:
         raise ConfigError(f"{path}: {exc}", property_name=exc.property_name) from exc
+
+
+def read_whole(path: str | Path, remedy: str = "") -> bytes:
+    """Return the content of a file that a person has written, or of a pipe.
+
+    Raises:
+        ConfigError: it cannot be read, or is longer than 16 MiB; ends with the remedy.
+    """
+    try:
+        with Path(path).open("rb") as file:
+            data = file.read(_MOST_BYTES + 1)
+    except OSError as exc:
+        raise ConfigError(f"cannot read {path}: {exc.strerror or exc}{remedy}") from exc
+    except ValueError:
+        raise ConfigError(f"cannot read {str(path)!r}: no file can have such a name{remedy}") from None
+    if len(data) > _MOST_BYTES:
+        raise ConfigError(f"cannot read {path}: it is longer than {_MOST_BYTES >> 20} MiB{remedy}")
+    return data
 
 
 def _without_bom(data: bytes) -> bytes:

@@ -178,6 +178,18 @@ def test_a_reference_that_leads_nowhere_is_refused(properties: dict[str, str], m
     assert caught.value.property_name == "x"
 
 
+@pytest.mark.parametrize("name", ["a\0b", "a\ud800b", "/dev/zero"])
+def test_files_that_cannot_be_or_never_end_are_refused_with_their_name(name: str) -> None:
+    with pytest.raises(ConfigError, match="^cannot read .*(no file can have such a name|longer than 16 MiB)"):
+        load_properties(name)
+    providers = {"file": "FileConfigProvider", "dir": "DirectoryConfigProvider", "env": "EnvVarConfigProvider"}
+    declared = {f"config.providers.{each}.class": PACKAGE + class_ for each, class_ in providers.items()}
+    declared["config.providers"] = "file,dir,env"
+    for reference in (f"${{file:{name}:k}}", f"${{dir:{name}:k}}", f"${{dir:/tmp:{name}}}", f"${{env:{name}}}"):
+        with pytest.raises(ConfigError, match="^given: config provider"):
+            resolve_variables({**declared, "given": reference})
+
+
 def test_a_directory_provider_does_not_leave_its_directory(tmp_path: Path) -> None:
     (tmp_path / "outside").write_text("secret", "utf-8")
     (tmp_path / "inside").mkdir()
