@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
@@ -16,6 +16,7 @@ from connect_share.sealing.cipher import SEALED_BYTES
 from connect_share.state import replay_config
 from connect_share.topics import check_partition_count, topic_spec
 from connect_share.worker_config import WorkerConfig
+from connect_share.worker_config.client_settings import Isolation
 from migrator.facts.inspection import (
     BUSY_TOPIC_WAIT_S,
     ExistingTopic,
@@ -104,22 +105,13 @@ def _plan_source(
         # On a busy topic a transaction is often open; that of a healthy worker ends soon.
         busy = move.source.sharing_enabled or intent.follow
         require_no_open_transaction(admin, found, wait_s=BUSY_TOPIC_WAIT_S if busy else 0.0)
-        isolation = move.source.isolation(topic_type)
-        planned = SourceTopic(
-            topic=found.topic,
-            topic_id=found.topic_id,
-            isolation=isolation,
-            partitions=tuple(
-                PlannedPartition(partition=number, start=found.starts[number], end=end, last_stable_offset=end)
-                for number, end in sorted(found.ends.items())
-            ),
-        )
+        planned = _planned(found, move.source.isolation(topic_type))
         transform = move.transform(topic_type)
         openings.append(Opening(sealing, transform))
         counter = RecordCounter(transform, limits[topic_type], openings[-1], added)
         ranges = planned.ranges()
         progress.phase(f"reading {found.topic}", sum(part.end - part.start for part in ranges))
-        batches = read_messages(move.source, ranges, isolation)
+        batches = read_messages(move.source, ranges, planned.isolation)
         if topic_type is TopicType.CONFIG and not sealing.as_is:
             messages = (message for batch in batches for message in batch)
             records = (to_whole_record(message) for message in counted(messages, progress.advance))
@@ -128,25 +120,32 @@ def _plan_source(
             for batch in batches:
                 counter.count_batch(batch)
                 progress.advance(len(batch))
-        counts = counter.counts()
         move.connectors_seen |= counter.connectors
-        move.planned[topic_type] = planned.model_copy(update={"counts": counts})
-        warnings += [
-            f"{found.topic}: {counts.skipped[reason]} record(s) are left behind: each {reason.explanation}"
-            for reason in _WARNED_REASONS
-            if reason in counts.skipped
-            and not (move.source.cluster_group_id is not None and reason in _EXPECTED_WHEN_SHARED)
-        ]
-        if counter.undated:
-            warnings.append(
-                f"{found.topic}: {counter.undated} record(s) have the timestamp 0 (1970) and will get that of the write"
-            )
+        move.planned[topic_type] = planned.model_copy(update={"counts": counter.counts()})
+        warnings += _warnings_of(found.topic, counter, is_shared=move.source.cluster_group_id is not None)
     if any(opening.unopened for opening in openings) and move.may_copy_as_is(intent.mode):
         move.sealed_as_is = True
         return _plan_source(admin, move, limits, progress, intent)
     for opening in openings:
         opening.require_opened()
     return warnings
+
+
+def _planned(found: ExistingTopic, isolation: Isolation) -> SourceTopic:
+    partitions = tuple(
+        PlannedPartition(partition=number, start=found.starts[number], end=end, last_stable_offset=end)
+        for number, end in sorted(found.ends.items())
+    )
+    return SourceTopic(topic=found.topic, topic_id=found.topic_id, isolation=isolation, partitions=partitions)
+
+
+def _warnings_of(topic: str, counter: RecordCounter, *, is_shared: bool) -> Iterator[str]:
+    skipped = counter.counts().skipped
+    for reason in _WARNED_REASONS:
+        if reason in skipped and not (is_shared and reason in _EXPECTED_WHEN_SHARED):
+            yield f"{topic}: {skipped[reason]} record(s) are left behind: each {reason.explanation}"
+    if counter.undated:
+        yield f"{topic}: {counter.undated} record(s) have the timestamp 0 (1970) and will get that of the write"
 
 
 def make_plan(

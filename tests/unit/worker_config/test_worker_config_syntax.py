@@ -180,13 +180,13 @@ def test_a_reference_that_leads_nowhere_is_refused(properties: dict[str, str], m
 
 @pytest.mark.parametrize("name", ["a\0b", "a\ud800b", "/dev/zero"])
 def test_files_that_cannot_be_or_never_end_are_refused_with_their_name(name: str) -> None:
-    with pytest.raises(ConfigError, match="^cannot read .*(no file can have such a name|longer than 16 MiB)"):
+    with pytest.raises(ConfigError, match=r"^cannot read .*(no file can have such a name|longer than 16 MiB)"):
         load_properties(name)
     providers = {"file": "FileConfigProvider", "dir": "DirectoryConfigProvider", "env": "EnvVarConfigProvider"}
     declared = {f"config.providers.{each}.class": PACKAGE + class_ for each, class_ in providers.items()}
     declared["config.providers"] = "file,dir,env"
     for reference in (f"${{file:{name}:k}}", f"${{dir:{name}:k}}", f"${{dir:/tmp:{name}}}", f"${{env:{name}}}"):
-        with pytest.raises(ConfigError, match="^given: config provider"):
+        with pytest.raises(ConfigError, match=r"^given: config provider"):
             resolve_variables({**declared, "given": reference})
 
 
