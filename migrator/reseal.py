@@ -205,7 +205,7 @@ class Reseal:
             AlreadyAppliedError: there is a backup of that name, or another process on this machine is at it.
             RecordFileError: the backup cannot be written; nothing was written to Kafka then.
             BrokerError: a record was refused; some of the others were written.
-            CopyError: an acknowledgement is missing, or somebody else writes to the topics meanwhile.
+            CopyError: an acknowledgement is missing, or another writer writes to the topics meanwhile.
         """
         with _only_one(self.worker_file):
             return self._write(backup, progress or Silent())
@@ -228,7 +228,7 @@ class Reseal:
         """Check that nobody has written under the group's keys since they were read: it would be covered.
 
         Raises:
-            CopyError: somebody has.
+            CopyError: another writer has.
         """
         with admin_of(self.worker) as admin:
             now = read_facts(admin, {topic.topic for topic in facts.values()})
@@ -237,7 +237,7 @@ class Reseal:
             for record in read_records(self.worker, since, Isolation.READ_UNCOMMITTED):
                 if record.key is not None and own_key(topic_type, record.key, self.group) is not None:
                     raise CopyError(
-                        f"{topic.topic}: somebody else has written meanwhile, perhaps another run of this command; nothing "
+                        f"{topic.topic}: another writer has written meanwhile, perhaps another run of this command; nothing "
                         "was written. Look at who it is, and run the command again"
                     )
 
@@ -278,7 +278,7 @@ def _check(topic_type: TopicType, before: ResealTopic, now: ResealTopic) -> None
     )
     if now.outgoing or not same or not values.keys() <= expected.keys():
         raise CopyError(
-            f"{before.facts.topic}: the values are not those that were written: somebody else has written meanwhile. Look at "
+            f"{before.facts.topic}: the values are not those that were written: another writer has written meanwhile. Look at "
             "who it is, and run the command again"
         )
 
