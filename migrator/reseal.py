@@ -278,8 +278,8 @@ def _check(topic_type: TopicType, before: ResealTopic, now: ResealTopic) -> None
     )
     if now.outgoing or not same or not values.keys() <= expected.keys():
         raise CopyError(
-            f"{before.facts.topic}: the values are not those that were written: another writer has written meanwhile. Look at "
-            "who it is, and run the command again"
+            f"{before.facts.topic}: the values are not those that were written: another writer has written meanwhile. Find "
+            "out who it is, and run the command again"
         )
 
 

@@ -3,7 +3,7 @@
 A round copies what lies between the positions and the source's ends, with the code of ``apply``, and then writes the
 positions down. If a round was killed, the next run finds its records at the destination and does not write them again.
 
-Of sealed values the times are remembered from round to round: an old one that somebody writes again is none of the source.
+Of sealed values the times are remembered from round to round: an old one that is written again is none of the source.
 """
 
 from __future__ import annotations

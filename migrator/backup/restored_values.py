@@ -38,7 +38,7 @@ class RestoreSealing:
         """Decide what is opened and sealed.
 
         Without keys sealed values stay as they are, if their keys do. A group that believes sealed values only has plain
-        ones in a backup from before it was sealed, or because somebody else has written them: beside sealed ones they are
+        ones in a backup from before it was sealed, or because another writer has written them: beside sealed ones they are
         not believed.
 
         Args:
