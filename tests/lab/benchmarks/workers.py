@@ -1,5 +1,7 @@
 """Starts of a real Connect worker with and without the jar, on topics of its own and beside 8,000 records of other groups.
 
+The last kind has keys, too: what its group wrote is sealed, and what it writes at the start.
+
 Seconds from the start of the JVM to "Herder started", and what the worker logs meanwhile. Every round starts each once.
 """
 
@@ -29,6 +31,8 @@ from connect_share.embedded.machine import describe_machine
 from connect_share.embedded.worker import worker_properties
 from connect_share.errors import ConfigError, WriteError
 from connect_share.records import TopicType
+from connect_share.sealing import KEYS_PROPERTY
+from connect_share.sealing.key_ring import new_key
 from connect_share.topics import ensure_topic, topic_spec
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
 from connect_share.worker_plugin import INTERCEPTOR_CLASS, jar_path
@@ -61,6 +65,7 @@ class Cell:
     title: str
     jar: bool
     shared: bool
+    sealed: bool = False
 
 
 CELLS: Final = (
@@ -68,6 +73,7 @@ CELLS: Final = (
     Cell("jar_dedicated", "with the jar, topics of its own", jar=True, shared=False),
     Cell("plain_shared", "without the jar, beside 8,000 foreign records", jar=False, shared=True),
     Cell("jar_shared", "with the jar, beside 8,000 foreign records", jar=True, shared=True),
+    Cell("sealed_shared", "with the jar and keys, beside 8,000 foreign", jar=True, shared=True, sealed=True),
 )
 
 
@@ -77,6 +83,7 @@ def _properties(bootstrap_servers: str, prefix: str, cell: Cell) -> dict[str, st
         "session.timeout.ms": "6000",
         "heartbeat.interval.ms": "2000",
         **({SHARING_PROPERTY: "enabled", "interceptor.classes": INTERCEPTOR_CLASS} if cell.jar else {}),
+        **({KEYS_PROPERTY: new_key()} if cell.sealed else {}),
     }
 
 
@@ -182,6 +189,7 @@ def workers_report(found: Mapping[str, Sequence[Mapping[str, float]]]) -> dict[s
             "jar_to_plain_dedicated": ratio("jar_dedicated", "plain_dedicated"),
             "jar_to_plain_shared": ratio("jar_shared", "plain_shared"),
             "jar_shared_to_plain_dedicated": ratio("jar_shared", "plain_dedicated"),
+            "sealed_to_jar_shared": ratio("sealed_shared", "jar_shared"),
         },
         "machine": describe_machine(),
         "versions": {"kafka": DEFAULT_VERSION},

@@ -20,6 +20,7 @@ def test_workers_are_compared_by_medians() -> None:
         "jar_to_plain_dedicated": 1.0,
         "jar_to_plain_shared": 0.5,
         "jar_shared_to_plain_dedicated": 1.0,
+        "sealed_to_jar_shared": 1.0,
     }
     assert report["starts"]["jar_shared"] == 3
     table = workers_table(report)
