@@ -113,7 +113,8 @@ class Reseal:
             ConfigError: the file is wrong, or has no keys, or its workers would not believe plain values.
         """
         worker = WorkerConfig.from_file(worker_file)
-        if worker.sealing_keys is None or worker.sealing_mode is SealingMode.OFF:
+        keys = worker.keys_in_use
+        if keys is None:
             raise ConfigError(
                 f"{worker_file}: {KEYS_PROPERTY} is missing, or {SEALING_PROPERTY}=off: without keys nothing is opened or "
                 "sealed",
@@ -124,7 +125,7 @@ class Reseal:
                 f"{worker_file}: its workers would refuse plain values: set {SEALING_PROPERTY}=accept",
                 property_name=SEALING_PROPERTY,
             )
-        return cls(worker_file, worker, ClusterGroupId(worker.group_id), worker.sealing_keys, plain)
+        return cls(worker_file, worker, ClusterGroupId(worker.group_id), keys, plain)
 
     def look(self, progress: Progress | None = None) -> dict[TopicType, ResealTopic]:
         """Return what there is and what would be written; writes nothing.
@@ -159,9 +160,9 @@ class Reseal:
             key = record.key
             if key is None or own_key(topic_type, key, self.group) is None:
                 continue
-            newest[key], taken = record, seals.take(record)
-            ends_believed[key] = taken is not None and taken.key == key  # else it only moves the position
-            if taken is not None and ends_believed[key]:
+            newest[key], taken = record, seals.believed(record)
+            ends_believed[key] = taken is not None
+            if taken is not None:
                 topic.believed.pop(key, None)
                 topic.believed[key] = taken
                 if topic_type is TopicType.CONFIG:
@@ -225,7 +226,7 @@ class Reseal:
         return Resealed(made, now)
 
     def _require_unchanged(self, facts: Mapping[TopicType, ExistingTopic]) -> None:
-        """Check that nobody has written under the group's keys since they were read: it would be covered.
+        """Check that no other writer has written under the group's keys since they were read: it would be covered.
 
         Raises:
             CopyError: another writer has.

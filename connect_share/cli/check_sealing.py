@@ -74,8 +74,7 @@ def find(
         findings += _plain_groups(contents)
     if _sealed_groups(contents) and (at_most := _values_at_most(contents)) >= _MANY_VALUES:
         findings.append(_many_values(contents, at_most))
-    severities = list(Severity)
-    return sorted(findings, key=lambda finding: severities.index(finding.severity))
+    return sorted(findings, key=lambda finding: finding.severity.rank)
 
 
 def _values_at_most(contents: Contents) -> int:
@@ -101,11 +100,12 @@ def _of_own_group(contents: Contents, group: Group, worker: WorkerConfig, file: 
             yield from _plain_values(topic, count, worker.sealing_mode, file)
         yield from _refused_values(topic, count)
         yield from _unknown_keys(topic, count, worker, file)
-    if worker.sealing_keys is None or worker.sealing_mode is SealingMode.OFF or len(contents.topics) < len(TopicType):
+    keys = worker.keys_in_use
+    if keys is None or len(contents.topics) < len(TopicType):
         return
     counts = [topic.seals[group] for topic in contents.topics.values() if group in topic.seals]
     used = {number for count in counts for number in (*count.sealed.counts, *count.refused_ids.counts)}
-    unused = [str(number) for number in worker.sealing_keys.ids[1:] if number not in used]
+    unused = [str(number) for number in keys.ids[1:] if number not in used]
     if unused:
         yield Finding(
             "sealing-unused-keys",
@@ -155,7 +155,7 @@ def _refused_values(topic: TopicContents, count: SealCount) -> Iterator[Finding]
             topic.topic,
             ", ".join(f"{plural(number, 'record')} refused: {reason.value}" for reason, number in reasons.items())
             + (f"; the newest of {plural(len(newest), 'key')}: {_places(topic, newest)}" if newest else ""),
-            "somebody else writes under keys of the group, and the cleaner removes the good records under it",
+            "another writer uses keys of the group, and the cleaner removes the good records under it",
             "find the writer and remove its right, then write the values of those keys again",
         )
 
@@ -192,7 +192,7 @@ def _plain_beside_sealed(contents: Contents, groups: Sequence[Group]) -> Iterato
                 Severity.WARNING,
                 topic.topic,
                 f"plain values, as the newest of their keys, of groups that have sealed ones, too: {_shown(mixed)}",
-                "such a value is of before the group was sealed, or of somebody else. Without keys it is known which values "
+                "such a value is of before the group was sealed, or of another writer. Without keys it is known which values "
                 "claim to be sealed, and not who sealed them",
                 "run this with the worker file of the group, which opens its values",
                 "connect-share check sealing -w FILE",

@@ -124,8 +124,7 @@ def _check(file: Path, arguments: argparse.Namespace, out: Output) -> _Result:
 
 
 def _ordered(findings: Iterable[WorkerFinding]) -> list[WorkerFinding]:
-    severities = list(Severity)
-    return sorted(findings, key=lambda finding: severities.index(finding.severity))
+    return sorted(findings, key=lambda finding: finding.severity.rank)
 
 
 def _properties(path: Path) -> dict[str, str] | WorkerFinding:

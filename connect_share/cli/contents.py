@@ -12,7 +12,7 @@ from connect_share.console import Group, group_order, shown_group
 from connect_share.keys import KeyKind, parse, split_key
 from connect_share.log import read_ranges
 from connect_share.records import Record, TopicType
-from connect_share.sealing import SealingMode, TopicSeals
+from connect_share.sealing import TopicSeals
 from connect_share.sealing.cipher import is_sealed
 from connect_share.state import ClusterConfigState, ConfigFold, OffsetFold, OffsetSnapshot, StatusFold, StatusSnapshot
 from connect_share.topic_ranges import CLIENT_ID, topic_ranges
@@ -158,7 +158,7 @@ class _GroupFold:
         fold = _FOLDS[topic_type](group)
         if group is None or worker is None or group != worker.cluster_group_id:
             return cls(group, fold, None, SealCount())
-        keys = None if worker.sealing_mode is SealingMode.OFF else worker.sealing_keys
+        keys = worker.keys_in_use
         seals, count = worker.seals(topic_type), SealCount(() if keys is None else keys.ids)
         if seals is not None:
             count.reasons = seals.refused

@@ -15,7 +15,7 @@ from connect_share.console import DEFAULT_TIMEOUT_S, PLAIN, Group, Output, add_o
 from connect_share.records import TopicType
 from connect_share.sealing import KEYS_PROPERTY
 
-_CLAIMS = "              the ids are what the records claim: without the keys nobody can tell who wrote them"
+_CLAIMS = "              the ids are what the records claim: without the keys it is not known who wrote them"
 
 
 def add_to(nouns: Nouns) -> None:

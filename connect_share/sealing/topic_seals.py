@@ -134,6 +134,11 @@ class TopicSeals:
             return self._in_place_of_replay(record)
         return self._with(record, key, self._removal if opened.value is None else opened.value)
 
+    def believed(self, record: Record) -> Record | None:
+        """Return the record, opened, as :meth:`take` does; ``None`` in place of a replay, too, for it is not believed."""
+        taken = self.take(record)
+        return taken if taken is not None and taken.key == record.key else None
+
     def take_all(self, records: Iterable[Record]) -> Iterator[Record]:
         """Yield what the fold has to see of these records."""
         for record in records:

@@ -95,7 +95,7 @@ def _printed(arguments: list[str]) -> bytes:
 
 
 def _read(process: subprocess.Popen[bytes], deadline_s: float) -> bytes:
-    """Return all that is printed until nobody can print any more; ``TimeoutExpired`` if that is too late."""
+    """Return all that is printed until no process can print any more; ``TimeoutExpired`` if that is too late."""
     assert process.stdout is not None  # noqa: S101 - it is a pipe
     descriptor, printed = process.stdout.fileno(), b""
     poll = select.poll()

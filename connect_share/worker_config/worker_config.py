@@ -241,6 +241,11 @@ class WorkerConfig(BaseModel):
         """Prefix of this cluster's keys, ``None`` while sharing is disabled (plain keys)."""
         return ClusterGroupId(self.group_id) if self.sharing_enabled else None
 
+    @property
+    def keys_in_use(self) -> KeyRing | None:
+        """Keys that open and seal, ``None`` while sealing is off, whatever the file has."""
+        return None if self.sealing_mode is SealingMode.OFF else self.sealing_keys
+
     def seals(self, topic_type: TopicType) -> TopicSeals | None:
         """Return a new step that opens, refuses and seals the group's records of one topic; ``None`` for plain keys.
 

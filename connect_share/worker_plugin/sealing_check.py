@@ -12,7 +12,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Final
 
-from connect_share.sealing import KEYS_PROPERTY, KeyRing, SealingMode
+from connect_share.sealing import KEYS_PROPERTY, SealingMode
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.config_providers import references
 from connect_share.worker_config.worker_config import SEALING_PROPERTY
@@ -119,7 +119,7 @@ def compare_files(files: Sequence[tuple[Path, CheckedFile]]) -> Iterator[WorkerF
 
 def _differences(one: WorkerConfig, two: WorkerConfig) -> Iterator[tuple[Severity, str, str]]:
     """Yield how the sealing of two workers of one group differs: severity, property and the rest of a sentence."""
-    keys, others = _keys(one), _keys(two)
+    keys, others = one.keys_in_use, two.keys_in_use
     if (keys is None) != (others is None):
         yield Severity.ERROR, KEYS_PROPERTY, "is used by one only, and the other sees nothing of what it writes"
     if keys is None or others is None:
@@ -134,7 +134,3 @@ def _differences(one: WorkerConfig, two: WorkerConfig) -> Iterator[tuple[Severit
         yield Severity.ERROR, KEYS_PROPERTY, "seals in one with a key that the other does not have"
     elif mine != theirs:
         yield Severity.WARNING, KEYS_PROPERTY, "is not the same; right only while keys are being changed"
-
-
-def _keys(config: WorkerConfig) -> KeyRing | None:
-    return None if config.sealing_mode is SealingMode.OFF else config.sealing_keys

@@ -52,6 +52,11 @@ class Severity(enum.Enum):
     WARNING = "warning"
     NOTE = "note"
 
+    @property
+    def rank(self) -> int:
+        """Place among all severities, the worst one first."""
+        return list(Severity).index(self)
+
 
 @dataclass(frozen=True, slots=True)
 class WorkerFinding:

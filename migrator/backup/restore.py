@@ -157,7 +157,7 @@ class Restore:
         """Compare the backup with what the destination holds now; writes nothing.
 
         Raises:
-            RestoreRejectedError: there is nothing to restore, or nobody could read it: a key is missing, or the topic has
+            RestoreRejectedError: there is nothing to restore, or it could not be read: a key is missing, or the topic has
                 something newer.
             PlanRejectedError: a record does not fit into the destination's topic.
             TopicError: a topic there cannot be used.

@@ -118,7 +118,7 @@ class BackedUpValues:
             raise RestoreRejectedError(
                 f"{len(missing):,} value(s) of the backup are sealed with key {', '.join(map(str, sorted(set(missing))))}, "
                 f"which the worker file does not have: give it that key in {KEYS_PROPERTY}, behind those that are there; "
-                "without it nobody can read them. Nothing was written"
+                "without it they cannot be read. Nothing was written"
             )
 
 

@@ -168,8 +168,8 @@ class MovedSource:
 
 def _believed(records: Iterable[Record], step: TopicSeals | None) -> Iterator[Record]:
     for record in records:
-        taken = record if step is None else step.take(record)
-        if taken is not None and taken.key == record.key:  # else it only moves a reader's position
+        taken = record if step is None else step.believed(record)
+        if taken is not None:
             yield taken
 
 

@@ -102,10 +102,10 @@ class PlannedSealing(_Part):
     @classmethod
     def of(cls, worker: WorkerConfig) -> Self | None:
         """Return those of a worker file; ``None``: it seals nothing."""
-        keys, mode = worker.sealing_keys, worker.sealing_mode
-        if keys is None or mode is SealingMode.OFF:
+        keys = worker.keys_in_use
+        if keys is None:
             return None
-        return cls(mode=mode, key_ids=keys.ids, fingerprint=keys.fingerprint())
+        return cls(mode=worker.sealing_mode, key_ids=keys.ids, fingerprint=keys.fingerprint())
 
     def is_part_of(self, keys: KeyRing) -> bool:
         """Return whether all the keys of the plan are among these."""

@@ -64,8 +64,8 @@ def _warn_about_one(move: PlannedMove, destination_cluster: str | None, mode: st
             )
     if move.sealed_as_is:
         warnings.append(
-            f"{move.source.group_id}: sealed values are copied as they are; they open with the same keys only, and here "
-            "nobody can look into them"
+            f"{move.source.group_id}: sealed values are copied as they are; they open with the same keys only, and "
+            "what is in them is not known here"
         )
     elif move.sealing.keys is not None and move.destination_sealing.keys is None:
         warnings.append(

@@ -136,7 +136,7 @@ class GroupSurvey(_Fact):
         secrets: in clear text in connector configurations.
         secrets_in_tasks: how many further ones are in task configurations.
         refused: records that its workers do not believe.
-        unopened: keys whose values nobody can open here; then there are no connectors, for the rest may be old or forged.
+        unopened: keys whose values cannot be opened here; then there are no connectors, for the rest may be old or forged.
         two_clusters: if plain keys seem to be those of two clusters: that, and what to do.
     """
 

@@ -47,12 +47,11 @@ class Sealing:
     @classmethod
     def of(cls, worker: WorkerConfig) -> Self:
         """Return that of a worker file."""
-        is_off = worker.sealing_mode is SealingMode.OFF
-        return cls(None if is_off else worker.sealing_keys, worker.sealing_mode)
+        return cls(worker.keys_in_use, worker.sealing_mode)
 
     @property
     def salt(self) -> bytes:
-        """What a hash of opened values begins with, so that nobody without the keys can try values; empty without keys."""
+        """What a hash of opened values begins with, so that values cannot be tried without the keys; empty without keys."""
         keys = () if self.keys is None else sorted(self.keys.items())
         return b"".join(hmac.digest(key, _SALT, "sha256") for _, key in keys)
 
@@ -110,14 +109,14 @@ class Opening:
         """Return a record of the group with its value opened; ``None``: it is refused. In log order per partition."""
         if self._seals is None:
             return record
-        taken, key = self._seals.take(record), record.key or b""
+        taken, key = self._seals.believed(record), record.key or b""
         number = key_id(record.value) if taken is None and is_sealed(record.value) else None
         if number is not None and number not in self._ids:
             self._topic = record.topic
             self.unopened[key] = number
         elif taken is not None and self.unopened:
             self.unopened.pop(key, None)
-        return taken if taken is not None and taken.key == key else None  # else it only moves a reader's position
+        return taken
 
     def taken(self, records: Iterable[Record], skipped: Counter[SkipReason] | None = None) -> Iterator[Record]:
         """Yield the records, opened, without those that are refused; what the transform leaves out as it is."""

@@ -198,7 +198,7 @@ def _compare_offset_snapshots(
 def compare_newest(
     topic_type: TopicType, source: Iterable[Record], destination: Iterable[Record], transform: KeyTransform
 ) -> list[StateDifference]:
-    """Compare the bytes of the newest value of each key, and on a config topic their order: of values nobody can open here.
+    """Compare the newest bytes of each key, and on a config topic their order: of values that cannot be opened here.
 
     Args:
         topic_type: which of the three topics.
