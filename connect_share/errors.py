@@ -1,6 +1,6 @@
 """Every error a caller can meet, as one tree.
 
-``migrator.errors`` adds the branch ``MigrationError``, ``topic_ids.errors`` the class ``TopicIdRepairError``.
+``migration_errors`` adds the branch ``MigrationError``, ``topic_ids.errors`` the class ``TopicIdRepairError``.
 
 A message says what happened, where (``topic[partition]@offset``) and what to do. It never holds a
 configuration value, a session key or an offset value. The message is the only positional argument and

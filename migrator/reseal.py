@@ -4,7 +4,7 @@ The newest believed value of each key is written once more under the same key an
 removed before its value is there again. So a run that was killed is completed by the next one. Two runs at once write the
 same values; where their forms differ, the one that looks last says so. A group's config topic is
 written whole, in Connect's own order: what was written before a kill is behind what was not, and the order of task
-configurations and commits means something (:mod:`migrator.transform.canonical`).
+configurations and commits means something (:mod:`connect_share.transform.canonical`).
 """
 
 from __future__ import annotations
@@ -18,20 +18,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from connect_share.backup.backup_file import back_up_group
+from connect_share.backup.contents import BackupFile
 from connect_share.connect_json import JSON_NULL
 from connect_share.errors import ConfigError
 from connect_share.keys import ClusterGroupId, ConfigKey, own_key, parse
+from connect_share.migration_errors import AlreadyAppliedError, CopyError
+from connect_share.progress import Progress, Silent, counted
 from connect_share.records import Record, TopicType
 from connect_share.sealing import KEYS_PROPERTY, KeyRing, Refusal, SealingMode, TopicSeals
 from connect_share.sealing.cipher import is_sealed, key_id
-from connect_share.worker_config import WorkerConfig
-from connect_share.worker_config.client_settings import Isolation
-from connect_share.worker_config.worker_config import SEALING_PROPERTY
-from migrator.backup.backup import back_up_group
-from migrator.copy.checked_writer import write_records
-from migrator.copy.existing_records import ranges_since
-from migrator.errors import AlreadyAppliedError, CopyError
-from migrator.facts.inspection import (
+from connect_share.topic_io.checked_writer import write_records
+from connect_share.topic_io.facts import (
     ExistingTopic,
     admin_of,
     read_facts,
@@ -40,10 +38,12 @@ from migrator.facts.inspection import (
     require_no_open_transaction,
     require_topic,
 )
-from migrator.facts.manifest import BackupFile
-from migrator.progress import Progress, Silent, counted
-from migrator.transform.canonical import canonical_config
-from migrator.transform.rules import KeyTransform, is_removal
+from connect_share.transform.canonical import canonical_config
+from connect_share.transform.rules import KeyTransform, is_removal
+from connect_share.worker_config import WorkerConfig
+from connect_share.worker_config.client_settings import Isolation
+from connect_share.worker_config.worker_config import SEALING_PROPERTY
+from migrator.copy.existing_records import ranges_since
 
 _ORDERED = frozenset({ConfigKey.TASK, ConfigKey.COMMIT})
 

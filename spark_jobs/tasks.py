@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 from pyspark import SparkContext, TaskContext
 from pyspark.sql import SparkSession
 
+from connect_share.progress import Progress
 from migrator.copy.copy_job import CopyJob, copy_one
 from migrator.copy.evidence import SliceEvidence
-from migrator.progress import Progress
 from spark_jobs.session import warn_of_missing_protection
 
 J = TypeVar("J")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from connect_share.progress import Progress
 from migrator.cli.verify import verify_command
-from migrator.progress import Progress
 from migrator.verify.equality import StateDifference
 from migrator.verify.verification import VerifyEngine
 from migrator.verify.verify_job import VerifyJob

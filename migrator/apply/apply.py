@@ -11,18 +11,18 @@ import math
 import time
 from typing import Any, Final
 
+from connect_share.migration_errors import AlreadyAppliedError, CopyError
+from connect_share.progress import Progress, Silent
 from connect_share.records import TopicType
-from migrator.backup.backup import back_up
-from migrator.copy.checked_writer import CLIENT_ID, Producers
+from connect_share.topic_io.checked_writer import CLIENT_ID, Producers
+from connect_share.topic_io.facts import admin_of
+from connect_share.transform.rules import SkipReason
+from migrator.backup import back_up
 from migrator.copy.copy_job import LOCAL_ENGINE, Engine, local_engine
-from migrator.errors import AlreadyAppliedError, CopyError
 from migrator.facts.bystanders import take_baseline
-from migrator.facts.inspection import admin_of
 from migrator.facts.manifest import Manifest, MigrationStatus, WrittenTopic
 from migrator.facts.migration_run import MigrationRun
 from migrator.facts.readiness import Opened, check_all, copy_jobs, times_at_destination, wanted_of
-from migrator.progress import Progress, Silent
-from migrator.transform.rules import SkipReason
 
 SAVE_EVERY_S: Final = 0.5
 """Seconds between two versions of the manifest: thousands of slices would write it thousands of times."""

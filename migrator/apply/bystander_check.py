@@ -11,23 +11,17 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict
 
+from connect_share.migration_errors import PlanFileError
+from connect_share.progress import Progress, Silent
 from connect_share.records import OffsetRange, TopicType
+from connect_share.topic_io.facts import ExistingTopic, admin_of, read_facts, read_messages, require_topic
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import Isolation
-from migrator.errors import PlanFileError
 from migrator.facts.bystanders import GroupDigest, KeyOwners, TopicBaseline, digests_of, key_hash
-from migrator.facts.inspection import (
-    ExistingTopic,
-    admin_of,
-    read_facts,
-    read_messages,
-    require_same_topic,
-    require_topic,
-)
+from migrator.facts.inspection import require_same_topic
 from migrator.facts.manifest import Manifest
 from migrator.facts.migration_run import MigrationRun
 from migrator.facts.readiness import wanted_of
-from migrator.progress import Progress, Silent
 
 _DAY_MS: Final = 86_400_000
 _NONE: Final = GroupDigest(keys=0, digest=f"{0:016x}")

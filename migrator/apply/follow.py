@@ -14,17 +14,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from connect_share.migration_errors import AlreadyAppliedError, PlanRejectedError
+from connect_share.progress import Progress, Silent
 from connect_share.records import TopicType
+from connect_share.topic_io.facts import read_records
+from connect_share.transform.sealed import Opening, Times
 from migrator.copy.copy_job import local_engine
 from migrator.copy.evidence import SliceEvidence
-from migrator.errors import AlreadyAppliedError, PlanRejectedError
-from migrator.facts.inspection import read_records
 from migrator.facts.manifest import Followed, Manifest, MigrationStatus
 from migrator.facts.migration_run import MigrationRun
 from migrator.facts.readiness import check_all, copy_jobs, slices_behind, space_of, times_at_destination
 from migrator.plan.plan import CopySlice
-from migrator.progress import Progress, Silent
-from migrator.transform.sealed import Opening, Times
 from migrator.verify.new_writes import require_unused
 
 ROUND_S: Final = 0.5

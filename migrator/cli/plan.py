@@ -10,9 +10,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from connect_share.console import Output, ProgressLine
 from connect_share.errors import ConfigError, UsageError
+from connect_share.migration_errors import AlreadyAppliedError
 from migrator.apply.apply import now_ms
 from migrator.cli.text import plan_lines
-from migrator.errors import AlreadyAppliedError
 from migrator.facts.manifest import manifest_path
 from migrator.plan.plan import read_plan_file
 from migrator.planner.make_plan import make_plan

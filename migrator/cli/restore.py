@@ -7,11 +7,11 @@ import sys
 from dataclasses import asdict
 from datetime import UTC, datetime
 
+from connect_share.backup.restore import Restore, RestorePreview, RestoreRequest, describe_origin, prepare_restore
 from connect_share.console import Output, ProgressLine
 from connect_share.records import TopicType
-from migrator.backup.restore import Restore, RestorePreview, RestoreRequest, describe_origin, prepare_restore
+from connect_share.transform.rules import PLAIN_KEYS
 from migrator.cli.text import show_preview
-from migrator.transform.rules import PLAIN_KEYS
 
 
 def restore_command(arguments: argparse.Namespace) -> int:

@@ -21,19 +21,26 @@ from connect_share.admin import Admin
 from connect_share.client import headers_of, to_record, to_whole_record
 from connect_share.keys import MARKER, StatusKey
 from connect_share.log.ranges import RangeReader, read_ranges
+from connect_share.migration_errors import UnacknowledgedError
+from connect_share.progress import Progress, Silent
 from connect_share.records import Record, TopicType
 from connect_share.sealing.cipher import is_sealed
 from connect_share.state import offset_key
+from connect_share.topic_io.checked_writer import (
+    PROCESS_PRODUCERS,
+    PRODUCER_OVERRIDES,
+    CheckedWriter,
+    Outgoing,
+    Producers,
+)
+from connect_share.topic_io.facts import IDLE_TIMEOUT_S
+from connect_share.transform.canonical import fold_state
+from connect_share.transform.rules import KeyTransform, Skipped, SkipReason
+from connect_share.transform.sealed import NO_SEALING, Opening, Passage, Sealing, Times
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
-from migrator.copy.checked_writer import PROCESS_PRODUCERS, PRODUCER_OVERRIDES, CheckedWriter, Outgoing, Producers
 from migrator.copy.evidence import SliceEvidence, Tally
 from migrator.copy.existing_records import ExistingRecords, ResumePoint, ranges_since
-from migrator.errors import UnacknowledgedError
 from migrator.plan.plan import CopySlice
-from migrator.progress import Progress, Silent
-from migrator.transform.canonical import fold_state
-from migrator.transform.rules import KeyTransform, Skipped, SkipReason
-from migrator.transform.sealed import NO_SEALING, Opening, Passage, Sealing, Times
 
 _logger = logging.getLogger(__name__)
 
@@ -44,7 +51,7 @@ _MAX_ATTEMPTS_IN_VAIN: Final = 3
 """Attempts to continue without anything new at the destination."""
 _BROKER_HANDLES_S: Final = 1.0
 """Time in which a broker has handled what it had received when a connection broke."""
-IDLE_TIMEOUT_S: Final = 60.0
+
 BARRIER_RECORDS: Final[Mapping[TopicType, tuple[bytes, bytes | None]]] = {
     TopicType.CONFIG: MARKER,  # the marker that closes a config topic anyway
     # Removals for a connector " ", a name that Connect refuses: no worker has anything to remove.

@@ -11,11 +11,11 @@ from typing import Final
 from pydantic import BaseModel, ConfigDict
 
 from connect_share.client import Message
+from connect_share.progress import counted
 from connect_share.records import Record, TopicType
-from migrator.copy.checked_writer import Outgoing
+from connect_share.topic_io.checked_writer import Outgoing
+from connect_share.transform.rules import SkipReason
 from migrator.plan.plan import CopySlice
-from migrator.progress import counted
-from migrator.transform.rules import SkipReason
 
 _AT_ONCE: Final = 4_000
 """Keys and values hashed in one call: a call for each costs more than the hashing."""

@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 
 from connect_share.murmur2 import partition_for
 from connect_share.records import OffsetRange, Record
-from migrator.transform.rules import KeyTransform
-from migrator.transform.sealed import Opening
+from connect_share.transform.rules import KeyTransform
+from connect_share.transform.sealed import Opening
 
 
 def identity(record: Record) -> bytes:

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from connect_share.migration_errors import AlreadyAppliedError, CutoverError
+from connect_share.progress import Progress, Silent
 from migrator.apply.follow import Follower, request_path, require_may_follow
 from migrator.cutover.moved_source import fence, moved_sources
 from migrator.cutover.seal_records import (
@@ -21,11 +23,9 @@ from migrator.cutover.seal_records import (
     require_backed_up,
     seal,
 )
-from migrator.errors import AlreadyAppliedError, CutoverError
 from migrator.facts.manifest import Manifest, MigrationStatus
 from migrator.facts.migration_run import MigrationRun, only_one
 from migrator.facts.readiness import check_all
-from migrator.progress import Progress, Silent
 from migrator.verify.new_writes import require_unused
 from migrator.verify.verification import Verification, VerifyEngine, compare_sides
 

@@ -9,14 +9,13 @@ from functools import cached_property
 from typing import Final
 
 from connect_share import client
+from connect_share.migration_errors import PlanRejectedError
+from connect_share.progress import Progress
 from connect_share.records import OffsetRange, Record, TopicType
 from connect_share.sealing import TopicSeals
 from connect_share.state import ClusterConfigState, TargetState, replay_config
-from connect_share.worker_config import WorkerConfig
-from connect_share.worker_config.client_settings import Isolation
-from migrator.copy.checked_writer import CLIENT_ID
-from migrator.errors import PlanRejectedError
-from migrator.facts.inspection import (
+from connect_share.topic_io.checked_writer import CLIENT_ID
+from connect_share.topic_io.facts import (
     admin_of,
     read_facts,
     read_records,
@@ -24,10 +23,11 @@ from migrator.facts.inspection import (
     require_no_open_transaction,
     require_topic,
 )
+from connect_share.worker_config import WorkerConfig
+from connect_share.worker_config.client_settings import Isolation
 from migrator.facts.migration_run import MigrationRun
 from migrator.facts.readiness import same_members
 from migrator.plan.plan import SourceCluster
-from migrator.progress import Progress
 
 _FENCED_AT_ONCE: Final = 8
 

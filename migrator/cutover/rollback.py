@@ -8,24 +8,24 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from connect_share.keys import MARKER, connector_of, prefix_of, split_key
+from connect_share.migration_errors import AlreadyAppliedError, PlanRejectedError
+from connect_share.progress import Progress, Silent
 from connect_share.record_file import RecordFile
 from connect_share.records import OffsetRange, Record, TopicType
+from connect_share.topic_io.checked_writer import write_records
+from connect_share.topic_io.facts import admin_of, read_facts, read_records
+from connect_share.transform.rules import is_removal
+from connect_share.transform.sealed import Opening, Sealer
 from connect_share.worker_config.client_settings import Isolation
 from migrator.apply.apply import now_ms
-from migrator.copy.checked_writer import write_records
 from migrator.copy.copy_job import CopyJob, marker, rewritten
 from migrator.copy.evidence import Tally
 from migrator.copy.existing_records import identity, ranges_since
 from migrator.cutover.moved_source import moved_sources
 from migrator.cutover.seal_records import OLDEST_MS, how_to_restore, removal, unseal
-from migrator.errors import AlreadyAppliedError, PlanRejectedError
-from migrator.facts.inspection import admin_of, read_facts, read_records
 from migrator.facts.manifest import Manifest, MigrationStatus
 from migrator.facts.migration_run import MigrationRun
 from migrator.facts.readiness import check_all, copy_jobs, times_at_destination
-from migrator.progress import Progress, Silent
-from migrator.transform.rules import is_removal
-from migrator.transform.sealed import Opening, Sealer
 
 
 @dataclass

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from connect_share.migration_errors import AlreadyAppliedError, PlanRejectedError
+from connect_share.progress import Progress, Silent
 from migrator.cutover.cutover import CutoverPreview, CutoverResult
 from migrator.cutover.moved_source import MovedSource, fence, moved_sources
 from migrator.cutover.seal_records import (
@@ -16,11 +18,9 @@ from migrator.cutover.seal_records import (
     unseal,
     unseal_records,
 )
-from migrator.errors import AlreadyAppliedError, PlanRejectedError
 from migrator.facts.manifest import MigrationStatus
 from migrator.facts.migration_run import MigrationRun
 from migrator.facts.readiness import check_all
-from migrator.progress import Progress, Silent
 from migrator.verify.new_writes import describe_written, written_since
 
 _MAY_BE_SEALED = (MigrationStatus.COPIED, MigrationStatus.VERIFIED, MigrationStatus.CUT_OVER)

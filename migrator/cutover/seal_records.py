@@ -8,19 +8,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from connect_share.migration_errors import PlanRejectedError
+from connect_share.progress import Progress
 from connect_share.records import Record, TopicType
 from connect_share.state import TargetState, target_state_record
+from connect_share.topic_io.checked_writer import write_records
+from connect_share.transform.rules import SkipReason
 from migrator.apply.apply import now_ms
-from migrator.backup.backup import back_up_mirrored
-from migrator.copy.checked_writer import write_records
+from migrator.backup import back_up_mirrored
 from migrator.copy.copy_job import marker
 from migrator.cutover.moved_source import MovedSource, moved_sources
-from migrator.errors import PlanRejectedError
 from migrator.facts.manifest import Manifest, MigrationStatus, Sealed
 from migrator.facts.migration_run import MigrationRun
 from migrator.plan.plan import MigrationPlan
-from migrator.progress import Progress
-from migrator.transform.rules import SkipReason
 
 Way = Literal["stop", "remove"]
 How = Way | Literal["none"]

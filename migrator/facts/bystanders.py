@@ -17,13 +17,14 @@ from pydantic import BaseModel, ConfigDict
 
 from connect_share.client import Message, headers_of
 from connect_share.keys import connector_of, split_key
+from connect_share.progress import Progress
 from connect_share.records import OffsetRange, TopicType
+from connect_share.topic_io.facts import ExistingTopic, admin_of, read_messages
+from connect_share.transform.rules import PLAIN_KEYS
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import Isolation
 from migrator.copy.copy_job import BARRIER_RECORDS
-from migrator.facts.inspection import ExistingTopic, Wanted, admin_of, read_messages
-from migrator.progress import Progress
-from migrator.transform.rules import PLAIN_KEYS
+from migrator.facts.inspection import Wanted
 
 ILLEGAL_KEYS: Final = "illegal keys"
 """The name for records whose key Connect does not write. No cluster group id has a blank."""

@@ -9,6 +9,7 @@ from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from connect_share.backup.contents import BackupFile
 from connect_share.records import OffsetRange, TopicType
 from connect_share.state import TargetState
 from migrator.copy.evidence import SliceEvidence
@@ -80,28 +81,6 @@ class Sealed(BaseModel):
     records: int
     at_ms: int
     target_states: tuple[dict[str, TargetState], ...] = ()
-
-
-class BackupFile(BaseModel):
-    """The backup that was made before the first write.
-
-    Attributes:
-        file: its name; it lies beside the plan.
-        topics: how many records of each topic are in it.
-        sha256: of the file's bytes.
-        seconds: what it took.
-        left_out: by topic: records of its groups that are not moved and could not be carried whole.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    file: str
-    records: int
-    topics: dict[str, int]
-    size_bytes: int
-    sha256: str
-    seconds: float
-    left_out: dict[str, int] = {}
 
 
 class Manifest(BaseModel):

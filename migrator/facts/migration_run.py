@@ -12,15 +12,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from connect_share.migration_errors import AlreadyAppliedError, PlanFileError, PlanRejectedError
 from connect_share.record_file import half_written
 from connect_share.records import TopicType
 from connect_share.sealing import KEYS_PROPERTY
+from connect_share.transform.sealed import Sealing
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
 from connect_share.worker_config.worker_config import SEALING_PROPERTY
-from migrator.errors import AlreadyAppliedError, PlanFileError, PlanRejectedError
 from migrator.facts.manifest import Manifest, backup_path, manifest_path, mirrored_backup_path
 from migrator.plan.plan import MigrationPlan, PlannedSealing, read_plan_file
-from migrator.transform.sealed import Sealing
 
 
 @dataclass

@@ -7,35 +7,42 @@ from dataclasses import replace
 
 from connect_share.admin import Admin
 from connect_share.keys import split_key
+from connect_share.migration_errors import (
+    AlreadyAppliedError,
+    DestinationNotEmptyError,
+    PlanFileError,
+    PlanRejectedError,
+)
+from connect_share.progress import Progress
 from connect_share.records import TopicType
-from connect_share.topics import check_cleanup_policy, check_partition_count, topic_spec
-from connect_share.topics.shared_set import create_missing
-from connect_share.worker_config import WorkerConfig
-from connect_share.worker_config.client_settings import Isolation
-from migrator.copy.checked_writer import CLIENT_ID
-from migrator.copy.copy_job import CopyJob
-from migrator.errors import AlreadyAppliedError, DestinationNotEmptyError, PlanFileError, PlanRejectedError
-from migrator.facts.inspection import (
+from connect_share.topic_io.checked_writer import CLIENT_ID
+from connect_share.topic_io.facts import (
     ExistingTopic,
-    Wanted,
     admin_of,
-    key_spaces,
     read_facts,
     read_records,
-    refuse_present,
     require_no_live_workers,
     require_no_open_transaction,
+    require_topic,
+)
+from connect_share.topics import check_cleanup_policy, check_partition_count, topic_spec
+from connect_share.topics.shared_set import create_missing
+from connect_share.transform.rules import KeyTransform
+from connect_share.transform.sealed import Opening, Sealing, Times
+from connect_share.worker_config import WorkerConfig
+from connect_share.worker_config.client_settings import Isolation
+from migrator.copy.copy_job import CopyJob
+from migrator.facts.inspection import (
+    Wanted,
+    key_spaces,
+    refuse_present,
     require_same_cluster,
     require_same_topic,
     require_source_unchanged,
-    require_topic,
 )
 from migrator.facts.manifest import MigrationStatus
 from migrator.facts.migration_run import MigrationRun
 from migrator.plan.plan import CopySlice, MigrationPlan, SourceCluster
-from migrator.progress import Progress
-from migrator.transform.rules import KeyTransform
-from migrator.transform.sealed import Opening, Sealing, Times
 
 Opened = dict[TopicType, tuple[ExistingTopic, bool]]
 """The destination's topics as they are, and whether each was created just now."""

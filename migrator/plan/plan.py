@@ -16,16 +16,17 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from connect_share import private_file
 from connect_share.errors import InvalidClusterGroupIdError
 from connect_share.keys import ClusterGroupId
+from connect_share.migration_errors import PlanFileError
 from connect_share.records import OffsetRange, TopicType
 from connect_share.sealing import KeyRing, SealingMode
+from connect_share.transform.record_counts import Count, RecordCounts
+from connect_share.transform.rules import PLAIN_KEYS, RULE_VERSION, KeyTransform
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import Isolation
-from migrator.errors import PlanFileError
-from migrator.transform.rules import PLAIN_KEYS, RULE_VERSION, KeyTransform, SkipReason
 
 PLAN_FORMAT: Final = "connect-share/migration-plan/2"
 
-Count = Annotated[int, Field(ge=0)]
+
 Model = TypeVar("Model", bound=BaseModel)
 
 
@@ -53,24 +54,6 @@ class PlannedPartition(_Part):
         if self.start > self.end:
             raise ValueError(f"partition {self.partition}: start {self.start} is behind end {self.end}")
         return self
-
-
-class RecordCounts(_Part):
-    """The counts of the records that were read while planning.
-
-    Attributes:
-        read: records visible in the ranges; compaction and markers leave fewer than offsets.
-        to_write: records that get a new key.
-        tombstones: how many of those have no value.
-        bytes_to_write: keys and values of those, new keys counted.
-        skipped: per reason, see :class:`migrator.SkipReason`.
-    """
-
-    read: Count = 0
-    to_write: Count = 0
-    tombstones: Count = 0
-    bytes_to_write: Count = 0
-    skipped: dict[SkipReason, Count] = Field(default_factory=dict)
 
 
 class SourceTopic(_Part):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from migrator.errors import PlanRejectedError
+from connect_share.migration_errors import PlanRejectedError
 from migrator.plan.plan import Destination, PlanStep
 from migrator.planner.moves import Intent, PlannedMove
 

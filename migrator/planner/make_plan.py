@@ -11,26 +11,28 @@ from typing import Final
 from connect_share.admin import Admin
 from connect_share.client import to_whole_record
 from connect_share.errors import ConfigError
+from connect_share.progress import Progress, Silent, counted
 from connect_share.records import TopicType
 from connect_share.sealing.cipher import SEALED_BYTES
 from connect_share.state import replay_config
-from connect_share.topics import check_partition_count, topic_spec
-from connect_share.worker_config import WorkerConfig
-from connect_share.worker_config.client_settings import Isolation
-from migrator.facts.inspection import (
+from connect_share.topic_io.facts import (
     BUSY_TOPIC_WAIT_S,
     ExistingTopic,
     admin_of,
     destination_settings,
-    key_spaces,
     read_facts,
     read_messages,
-    refuse_present,
     require_no_live_workers,
     require_no_open_transaction,
-    require_same_cluster,
     require_topic,
 )
+from connect_share.topics import check_partition_count, topic_spec
+from connect_share.transform.record_counter import RecordCounter, limit_of
+from connect_share.transform.rules import SkipReason
+from connect_share.transform.sealed import Opening, Sealing
+from connect_share.worker_config import WorkerConfig
+from connect_share.worker_config.client_settings import Isolation
+from migrator.facts.inspection import key_spaces, refuse_present, require_same_cluster
 from migrator.plan.plan import (
     Destination,
     DestinationTopic,
@@ -43,11 +45,7 @@ from migrator.plan.plan import (
 )
 from migrator.planner.advice import refuse_unclear, steps_of, warn_about
 from migrator.planner.moves import Intent, PlannedMove, pair, refuse_same_topics
-from migrator.planner.record_counter import RecordCounter, limit_of
 from migrator.planner.sharing_lines import check_sharing_lines, warn_about_shared_topics
-from migrator.progress import Progress, Silent, counted
-from migrator.transform.rules import SkipReason
-from migrator.transform.sealed import Opening, Sealing
 
 # On dedicated topics nothing of this kind is expected. On shared ones prefixed and plain keys of others are.
 _EXPECTED_WHEN_SHARED: Final = (SkipReason.NOT_A_LEGAL_KEY, SkipReason.ALREADY_PREFIXED)

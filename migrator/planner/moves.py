@@ -13,10 +13,10 @@ from connect_share.keys import ClusterGroupId
 from connect_share.records import TopicType
 from connect_share.sealing import KEYS_PROPERTY
 from connect_share.state import ClusterConfigState
+from connect_share.transform.rules import PLAIN_KEYS, KeyTransform
+from connect_share.transform.sealed import Sealing
 from connect_share.worker_config import WorkerConfig
 from migrator.plan.plan import SourceTopic
-from migrator.transform.rules import PLAIN_KEYS, KeyTransform
-from migrator.transform.sealed import Sealing
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Final
 
 from connect_share.keys import split_key
+from connect_share.migration_errors import PlanRejectedError
 from connect_share.records import TopicType
+from connect_share.topic_io.facts import ExistingTopic, read_records
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig, load_properties
 from connect_share.worker_config.client_settings import Isolation
 from connect_share.worker_plugin import INTERCEPTOR_CLASS
@@ -19,8 +21,6 @@ from connect_share.worker_plugin.worker_file_check import (
     check_properties,
     class_names,
 )
-from migrator.errors import PlanRejectedError
-from migrator.facts.inspection import ExistingTopic, read_records
 
 _SHOWN_GROUPS: Final = 3
 

@@ -20,14 +20,14 @@ from typing import Final
 from pydantic import BaseModel, ConfigDict
 
 from connect_share.errors import ConnectShareError
+from connect_share.migration_errors import PlanFileError
 from connect_share.records import TopicType
+from connect_share.transform.rules import SkipReason
 from migrator.copy.evidence import SliceEvidence
-from migrator.errors import PlanFileError
 from migrator.facts.manifest import Manifest, MigrationStatus
 from migrator.facts.migration_run import MigrationRun
 from migrator.plan.plan import MigrationPlan, load_model, write_plan_file
 from migrator.report.page import render_page
-from migrator.transform.rules import SkipReason
 from migrator.verify.equality import StateDifference
 from migrator.verify.verification import Verification
 

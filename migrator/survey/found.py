@@ -7,7 +7,7 @@ from typing import Final
 from pydantic import BaseModel, ConfigDict
 
 from connect_share.records import TopicType
-from migrator.transform.rules import TopicText
+from connect_share.transform.rules import TopicText
 
 TOPIC_CONFIGS: Final = (
     "cleanup.policy",

@@ -15,17 +15,20 @@ from typing import Final
 from connect_share.admin import Admin
 from connect_share.errors import ConnectShareError, InvalidClusterGroupIdError
 from connect_share.keys import ClusterGroupId
+from connect_share.progress import Progress, Silent, counted
 from connect_share.records import OffsetRange, TopicType
 from connect_share.sealing import SealingMode
 from connect_share.sealing.cipher import SEALED_BYTES
+from connect_share.topic_io.checked_writer import CLIENT_ID
+from connect_share.topic_io.facts import read_records
+from connect_share.transform.canonical import canonical_config
+from connect_share.transform.record_counter import RECORD_OVERHEAD_BYTES, limit_of
+from connect_share.transform.rules import KeyTransform
+from connect_share.transform.sealed import Sealing
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import Isolation
 from connect_share.worker_config.secret_values import clear_text_secrets
-from migrator.copy.checked_writer import CLIENT_ID
-from migrator.facts.inspection import read_records
 from migrator.planner.advice import OWN_OFFSETS_TOPIC
-from migrator.planner.record_counter import RECORD_OVERHEAD_BYTES, limit_of
-from migrator.progress import Progress, Silent, counted
 from migrator.survey.found import (
     TOPIC_CONFIGS,
     ConnectorSurvey,
@@ -39,9 +42,6 @@ from migrator.survey.found import (
     TopicSurvey,
 )
 from migrator.survey.topic_count import GroupCount, TopicCount
-from migrator.transform.canonical import canonical_config
-from migrator.transform.rules import KeyTransform
-from migrator.transform.sealed import Sealing
 
 SOURCE: Final = "source"
 DESTINATION: Final = "destination"

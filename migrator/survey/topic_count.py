@@ -12,9 +12,9 @@ from connect_share.errors import ValueFormatError
 from connect_share.keys import ClusterGroupId, connector_of, split_key
 from connect_share.records import Record, TopicType
 from connect_share.state.plain_clusters import PlainClusterWatch
+from connect_share.transform.rules import KeyTransform
+from connect_share.transform.sealed import NO_SEALING, Opening, Sealing
 from migrator.survey.found import GroupInTopic
-from migrator.transform.rules import KeyTransform
-from migrator.transform.sealed import NO_SEALING, Opening, Sealing
 
 MOST_WORKER_IDS: Final = 20
 """Worker ids kept for each connector: a long history of restarts must not fill the memory."""

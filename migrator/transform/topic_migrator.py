@@ -1,4 +1,4 @@
-"""KIP-1173's ``KafkaConnectTopicMigrator``: its six properties as a :class:`~migrator.transform.rules.KeyTransform`.
+"""KIP-1173's ``KafkaConnectTopicMigrator``: its six properties as a :class:`~connect_share.transform.rules.KeyTransform`.
 
 Pure. Mirror loops use this class. A plan makes the same ``KeyTransform`` from worker files, and the local engine
 and Spark tasks copy with it.
@@ -12,7 +12,7 @@ from typing import Final
 from connect_share.errors import ConfigError, InvalidClusterGroupIdError
 from connect_share.keys import ClusterGroupId
 from connect_share.records import Record, TopicType
-from migrator.transform.rules import KeyTransform, Skipped, SkipReason
+from connect_share.transform.rules import KeyTransform, Skipped, SkipReason
 
 SOURCE_CLUSTER_NAMES: Final = "source.cluster.names"
 DESTINATION_CLUSTER_NAME: Final = "destination.cluster.name"

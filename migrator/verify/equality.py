@@ -23,7 +23,7 @@ from connect_share.state import (
     replay_offsets,
     replay_status,
 )
-from migrator.transform.rules import PLAIN_KEYS, KeyTransform, SkipReason, TopicText
+from connect_share.transform.rules import PLAIN_KEYS, KeyTransform, SkipReason, TopicText
 
 STATUS_FIELDS: Final = ("state", "worker_id", "generation", "trace", "version")
 

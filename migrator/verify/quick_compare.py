@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol, Self, TypeVar
 from connect_share.keys import BEFORE_ORIGINAL, MARKER, ClusterGroupId, Subject, connector_of, parse
 from connect_share.records import TopicType
 from connect_share.sealing.cipher import is_sealed
-from migrator.transform.rules import prefixes_of
+from connect_share.transform.rules import prefixes_of
 
 _STATE_PREFIXES: Final = {each: prefixes_of(each, lambda rule: rule.is_state) for each in TopicType}
 

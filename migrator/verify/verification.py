@@ -9,25 +9,25 @@ from typing import Final
 from pydantic import BaseModel, ConfigDict
 
 from connect_share.admin import Admin
+from connect_share.migration_errors import AlreadyAppliedError, PlanRejectedError
+from connect_share.progress import Progress, Silent
 from connect_share.records import OffsetRange, TopicType
-from connect_share.worker_config import WorkerConfig
-from connect_share.worker_config.client_settings import Isolation
-from migrator.copy.checked_writer import CLIENT_ID
-from migrator.errors import AlreadyAppliedError, PlanRejectedError
-from migrator.facts.inspection import (
+from connect_share.topic_io.checked_writer import CLIENT_ID
+from connect_share.topic_io.facts import (
     BUSY_TOPIC_WAIT_S,
     ExistingTopic,
     admin_of,
     read_facts,
     require_no_open_transaction,
-    require_same_topic,
     require_topic,
 )
+from connect_share.transform.rules import PLAIN_KEYS
+from connect_share.transform.sealed import Sealing
+from connect_share.worker_config import WorkerConfig
+from connect_share.worker_config.client_settings import Isolation
+from migrator.facts.inspection import require_same_topic
 from migrator.facts.manifest import Manifest, MigrationStatus
 from migrator.facts.migration_run import MigrationRun, only_one
-from migrator.progress import Progress, Silent
-from migrator.transform.rules import PLAIN_KEYS
-from migrator.transform.sealed import Sealing
 from migrator.verify.equality import StateDifference
 from migrator.verify.new_writes import describe_written, without_new_writes, written_since
 from migrator.verify.verify_job import Side, VerifyJob, run_together

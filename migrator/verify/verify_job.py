@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from connect_share.client import Message
 from connect_share.keys import connector_of
 from connect_share.log.ranges import read_batches, read_ranges
+from connect_share.progress import counted
 from connect_share.records import OffsetRange, Record, TopicType
 from connect_share.state import replay_config
+from connect_share.topic_io.facts import IDLE_TIMEOUT_S
+from connect_share.transform.canonical import canonical_config
+from connect_share.transform.rules import KeyTransform
+from connect_share.transform.sealed import NO_SEALING, Opening, Sealing
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
-from migrator.copy.copy_job import IDLE_TIMEOUT_S
-from migrator.progress import counted
-from migrator.transform.canonical import canonical_config
-from migrator.transform.rules import KeyTransform
-from migrator.transform.sealed import NO_SEALING, Opening, Sealing
 from migrator.verify.equality import StateDifference, compare_config_states, compare_newest, compare_states
 from migrator.verify.quick_compare import KeySpaceDigest, KeySpaces, digest_of
 

@@ -24,11 +24,11 @@ from typing import Final
 
 from connect_share.embedded.errors import EmbeddedError
 from connect_share.embedded.java_program import time_java_stores
+from connect_share.progress import Progress
 from connect_share.records import TopicType
 from connect_share.startup.cost_model import StartSize
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_plugin import jar_path
-from migrator.progress import Progress
 from spark_jobs.startup.filling import Files
 from spark_jobs.startup.result import Start, Starts, Warmth
 from spark_jobs.startup.scenarios import CHECKPOINT, COLD_STARTS, Plan

@@ -17,12 +17,12 @@ from connect_share.embedded.errors import EmbeddedError
 from connect_share.embedded.worker import worker_properties, write_properties
 from connect_share.errors import WriteError
 from connect_share.keys import ClusterGroupId, prefix_key
+from connect_share.progress import Progress
 from connect_share.records import TopicType
 from connect_share.state import TopicStatus, topic_status_record
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
 from connect_share.worker_plugin.worker_file_check import worker_lines
-from migrator.progress import Progress
 from spark_jobs.generate_workload import generate
 from spark_jobs.startup.probe import start_size
 from spark_jobs.startup.scenarios import CHECKPOINT, NEW_SHARE, PARTITIONS, TRANSACTION_RECORDS, Plan, workload

@@ -25,6 +25,7 @@ from connect_share.embedded.errors import EmbeddedError
 from connect_share.embedded.java_program import time_java_puts
 from connect_share.embedded.worker import worker_properties, write_properties
 from connect_share.keys import ClusterGroupId, prefix_key
+from connect_share.progress import Progress
 from connect_share.records import ConnectorTaskId, TopicType
 from connect_share.state import (
     ConnectorStatus,
@@ -39,7 +40,6 @@ from connect_share.storage import ConnectStorage
 from connect_share.topics import ensure_topic, topic_spec
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
 from connect_share.worker_plugin import INTERCEPTOR_CLASS, jar_path
-from migrator.progress import Progress
 from spark_jobs.startup.contenders import run_python
 from spark_jobs.startup.result import Latency
 

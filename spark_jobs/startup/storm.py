@@ -18,9 +18,9 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from connect_share.errors import ConnectShareError
+from connect_share.progress import Progress, Silent
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig
-from migrator.progress import Progress, Silent
 from spark_jobs.startup.result import Storm
 from spark_jobs.tasks import run_as_tasks
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from connect_share.migration_errors import AlreadyAppliedError, DestinationNotEmptyError
 from connect_share.records import ConnectorTaskId, TopicType
 from connect_share.state import (
     ConnectorStatus,
@@ -18,7 +19,6 @@ from connect_share.state import (
 )
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig
-from migrator.errors import AlreadyAppliedError, DestinationNotEmptyError
 from migrator.planner.moves import Intent
 from tests.support.flushes import flush_offsets
 from tests.support.migration_runs import apply_plan, cut_over, roll_back, verify_plan

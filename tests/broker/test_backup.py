@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from connect_share.backup.contents import read_contents
 from connect_share.errors import RecordFileError
 from connect_share.keys import MARKER
+from connect_share.migration_errors import AlreadyAppliedError
+from connect_share.progress import Silent
 from connect_share.record_file import RecordFile
 from connect_share.records import Record, TopicType
-from migrator.backup.contents import read_contents
 from migrator.copy.copy_job import CopyJob
-from migrator.errors import AlreadyAppliedError
 from migrator.facts.manifest import Manifest, backup_path, manifest_path
 from migrator.planner.moves import Intent
-from migrator.progress import Silent
 from migrator.report.evidence_folder import folder_of
 from tests.support.migration_runs import apply_plan, resume_plan, verify_plan
 from tests.support.migration_site import GROUP, Site, pair, run

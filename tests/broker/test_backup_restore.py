@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from connect_share.backup.restore import RestoreRequest, prepare_restore
 from connect_share.errors import LiveMembersError, RecordFileError
 from connect_share.record_file import RecordFileWriter
 from connect_share.records import Record, TopicType
 from connect_share.state import TargetState, replay_config, replay_offsets, replay_status
-from migrator.backup.restore import RestoreRequest, prepare_restore
 from migrator.facts.manifest import backup_path
 from migrator.planner.moves import Intent
 from tests.support.connect_member import ConnectMember

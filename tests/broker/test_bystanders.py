@@ -10,9 +10,9 @@ import pytest
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry
 
 from connect_share import client
+from connect_share.migration_errors import PlanFileError
 from connect_share.records import OffsetRange, Record, TopicType
 from migrator.apply.bystander_check import BystanderGroup, BystanderReport, BystanderVerdict
-from migrator.errors import PlanFileError
 from migrator.facts.bystanders import AT_ONCE, portions
 from migrator.facts.manifest import Manifest, manifest_path
 from migrator.planner.moves import Intent

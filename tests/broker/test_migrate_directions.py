@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from connect_share.errors import ConfigError, InvalidClusterGroupIdError
+from connect_share.migration_errors import DestinationNotEmptyError, PlanRejectedError
 from connect_share.records import Record, TopicType
 from connect_share.state import TargetState, replay_config, replay_offsets, replay_status
 from migrator.cli.text import plan_lines
-from migrator.errors import DestinationNotEmptyError, PlanRejectedError
 from migrator.plan.plan import MigrationPlan
 from migrator.planner.make_plan import make_plan
 from migrator.planner.moves import Intent

@@ -17,13 +17,13 @@ import pytest
 
 from connect_share.embedded.broker import LocalBroker
 from connect_share.errors import BrokerError, TopicRecreatedError
+from connect_share.migration_errors import PlanFileError
+from connect_share.progress import Silent
 from connect_share.record_file import half_written
 from connect_share.records import TopicType
 from migrator.copy.copy_job import CopyJob, copy_one, local_engine
 from migrator.copy.evidence import SliceEvidence
-from migrator.errors import PlanFileError
 from migrator.facts.manifest import Manifest, MigrationStatus, backup_path, manifest_path
-from migrator.progress import Silent
 from tests.support.kafka import TOPIC_PREFIX
 from tests.support.migration_faults import CONFIG_RECORDS, Busy, TooLate, full_disk, recreate, set_topic_config
 from tests.support.migration_runs import apply_plan, resume_plan, verify_plan

@@ -13,21 +13,21 @@ from typing import Any
 
 import pytest
 
+from connect_share.migration_errors import SourceChangedError
 from connect_share.murmur2 import partition_for
 from connect_share.records import Record, TopicType
 from connect_share.sealing import KEYS_PROPERTY, KeyRing
 from connect_share.sealing.cipher import is_sealed, key_id
 from connect_share.state import SkipKind
 from connect_share.storage import ConnectStorage
+from connect_share.transform.rules import SkipReason
 from connect_share.worker_config import WorkerConfig
 from migrator.apply.follow import Follower
-from migrator.errors import SourceChangedError
 from migrator.facts.manifest import Manifest, MigrationStatus, manifest_path
 from migrator.facts.migration_run import locked_run
 from migrator.plan.plan import MigrationPlan
 from migrator.planner.moves import Intent
 from migrator.survey.survey import survey
-from migrator.transform.rules import SkipReason
 from tests.support.migration_runs import apply_plan, resume_plan, verify_plan
 from tests.support.migration_site import SHARED_PARTITIONS, Site, run
 from tests.support.sealed import key_text, sealed

@@ -18,17 +18,17 @@ from connect_share.errors import (
     TopicNotCompactedError,
     TopicRecreatedError,
 )
-from connect_share.records import Record, TopicType
-from connect_share.state import replay_config
-from connect_share.worker_config.client_settings import Isolation
-from migrator.copy.copy_job import CopyJob
-from migrator.copy.evidence import SliceEvidence
-from migrator.errors import (
+from connect_share.migration_errors import (
     AlreadyAppliedError,
     DestinationNotEmptyError,
     PlanRejectedError,
     SourceChangedError,
 )
+from connect_share.records import Record, TopicType
+from connect_share.state import replay_config
+from connect_share.worker_config.client_settings import Isolation
+from migrator.copy.copy_job import CopyJob
+from migrator.copy.evidence import SliceEvidence
 from migrator.facts.manifest import Manifest, MigrationStatus, manifest_path
 from migrator.planner.make_plan import make_plan
 from tests.support.connect_member import ConnectMember

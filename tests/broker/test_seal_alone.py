@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from connect_share.errors import LiveMembersError
+from connect_share.migration_errors import AlreadyAppliedError, DestinationUsedError, PlanRejectedError
 from connect_share.records import TopicType
 from connect_share.state import TargetState, replay_config, replay_offsets
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig
-from migrator.errors import AlreadyAppliedError, DestinationUsedError, PlanRejectedError
 from migrator.facts.manifest import Manifest, MigrationStatus, manifest_path
 from migrator.planner.moves import Intent
 from tests.support.connect_member import ConnectMember

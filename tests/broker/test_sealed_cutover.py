@@ -14,8 +14,8 @@ from connect_share.records import Record, TopicType
 from connect_share.sealing.cipher import is_sealed, key_id
 from connect_share.state import TargetState
 from connect_share.storage import ConnectStorage
+from connect_share.topic_io import checked_writer
 from connect_share.worker_config import WorkerConfig
-from migrator.copy import checked_writer
 from migrator.cutover import rollback
 from tests.support.migration_runs import roll_back
 from tests.support.migration_site import SHARED_PARTITIONS, Site, run

@@ -29,7 +29,7 @@ import json, os, sys
 from connect_share.startup.topic_count import CountJob
 from connect_share.records import OffsetRange, TopicType
 from connect_share.worker_config import Isolation, WorkerConfig
-from migrator.progress import Silent
+from connect_share.progress import Silent
 from spark_jobs import generate_workload, profile_topics
 from spark_jobs.kafka_source import read_kafka
 from spark_jobs.session import spark_session

@@ -20,13 +20,13 @@ from pyspark.sql import SparkSession
 
 from connect_share.embedded.broker import LocalBroker
 from connect_share.errors import BrokerError
+from connect_share.migration_errors import PlanFileError
+from connect_share.progress import Silent
 from connect_share.records import TopicType
-from migrator.copy.checked_writer import ONCE_OVERRIDES, PRODUCER_OVERRIDES
+from connect_share.topic_io.checked_writer import ONCE_OVERRIDES, PRODUCER_OVERRIDES
 from migrator.copy.copy_job import CopyJob, Engine
 from migrator.copy.evidence import SliceEvidence
-from migrator.errors import PlanFileError
 from migrator.facts.manifest import Manifest, MigrationStatus, manifest_path
-from migrator.progress import Silent
 from spark_jobs import apply_plan as job
 from spark_jobs.tasks import copy_in_task, run_as_tasks
 from tests.support.kafka import TOPIC_PREFIX, skip_where_brokers_stay
@@ -165,8 +165,10 @@ def test_the_destination_is_out_of_replicas(
 
     with monkeypatch.context() as patched:
         # Instead of minutes: that a broker waits for replicas, that a copy waits for it, and that it asks again.
-        patched.setattr("migrator.copy.checked_writer.ONCE_OVERRIDES", {**ONCE_OVERRIDES, "request.timeout.ms": "3000"})
-        patched.setattr("migrator.copy.checked_writer._QUIET_S", 3.0)
+        patched.setattr(
+            "connect_share.topic_io.checked_writer.ONCE_OVERRIDES", {**ONCE_OVERRIDES, "request.timeout.ms": "3000"}
+        )
+        patched.setattr("connect_share.topic_io.checked_writer._QUIET_S", 3.0)
         patched.setattr(
             "migrator.copy.copy_job.PRODUCER_OVERRIDES", {**PRODUCER_OVERRIDES, "message.timeout.ms": "6000"}
         )

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from connect_share.embedded.worker import worker_properties, write_properties
 from connect_share.murmur2 import partition_for
+from connect_share.progress import Silent
 from connect_share.records import Record, TopicType
 from connect_share.sealing import KEYS_PROPERTY, KeyRing
 from connect_share.state import replay_config, replay_offsets, replay_status
@@ -21,7 +22,6 @@ from migrator.copy.copy_job import BARRIER_RECORDS, CopyJob, copy_one
 from migrator.copy.evidence import SliceEvidence
 from migrator.facts.manifest import Manifest, MigrationStatus, manifest_path
 from migrator.planner.make_plan import make_plan
-from migrator.progress import Silent
 from migrator.report.evidence_folder import folder_of
 from spark_jobs import apply_plan, verify_plan
 from spark_jobs.tasks import run_as_tasks

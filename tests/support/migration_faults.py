@@ -14,11 +14,11 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from connect_share import client
 from connect_share.murmur2 import partition_for
+from connect_share.progress import Silent
 from connect_share.records import Record, TopicType
 from migrator.copy.copy_job import BARRIER_RECORDS, CopyJob, Engine
 from migrator.copy.evidence import SliceEvidence
 from migrator.facts.manifest import manifest_path
-from migrator.progress import Silent
 from tests.support.migration_site import PARTITIONS, SHARED_PARTITIONS, Site
 from tests.support.topics import ONE_SEGMENT
 from tests.support.waiting import await_that

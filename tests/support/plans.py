@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from connect_share.records import TopicType
+from connect_share.transform.record_counts import RecordCounts
+from connect_share.transform.rules import SkipReason
 from connect_share.worker_config.client_settings import Isolation
 from migrator.plan.plan import (
     Destination,
@@ -12,12 +14,10 @@ from migrator.plan.plan import (
     MigrationPlan,
     PlannedPartition,
     PlanStep,
-    RecordCounts,
     SourceCluster,
     SourceTopic,
     plan_fingerprint,
 )
-from migrator.transform.rules import SkipReason
 
 
 def a_plan(

@@ -20,10 +20,10 @@ from connect_share.murmur2 import partition_for
 from connect_share.records import Record, TopicType
 from connect_share.state import ConfigFold, replay_config, replay_offsets, replay_status
 from connect_share.stores.offset_backing_store import translated_key
+from connect_share.transform.rules import KeyTransform
 from connect_share.worker_config import WorkerConfig
 from migrator import KafkaConnectTopicMigrator, Skipped, SkipReason
 from migrator.planner.moves import pair
-from migrator.transform.rules import KeyTransform
 from tests.support.logs import logged
 from tests.support.records import JSON_NULL, TOMBSTONE, config_log, properties
 

@@ -28,12 +28,12 @@ from connect_share.keys import ClusterGroupId, connector_of, own_key, split_key
 from connect_share.records import Record, TopicType
 from connect_share.state import writable
 from connect_share.stores.own_offsets_topic import own_offsets_worker_config
+from connect_share.transform.canonical import fold_state
+from connect_share.transform.record_counter import RecordCounter
+from connect_share.transform.rules import KeyTransform, Skipped
 from connect_share.worker_config.secret_values import clear_text_secrets
-from migrator.planner.record_counter import RecordCounter
 from migrator.survey.found import SecretPlace
 from migrator.survey.topic_count import TopicCount
-from migrator.transform.canonical import fold_state
-from migrator.transform.rules import KeyTransform, Skipped
 from migrator.verify.equality import compare_states
 from migrator.verify.quick_compare import KeySpaces, digest_of
 from tests.support.hostile_records import LONG, SECRET, SEED, HostileRecords

@@ -13,15 +13,15 @@ import pytest
 from connect_share import client
 from connect_share.errors import UnreadableHeadersError, WriteError
 from connect_share.keys import ClusterGroupId
+from connect_share.migration_errors import PlanRejectedError
 from connect_share.record_file import RecordFile
 from connect_share.records import ConnectorTaskId, OffsetRange, TopicType
 from connect_share.state import ConnectorStatus, State, TargetState, TaskStatus
 from connect_share.storage import ConnectStorage
+from connect_share.transform.rules import KeyTransform
 from migrator.copy.copy_job import CopyJob
-from migrator.errors import PlanRejectedError
 from migrator.facts.manifest import backup_path
 from migrator.plan.plan import MigrationPlan
-from migrator.transform.rules import KeyTransform
 from tests.broker.stores.conftest import Pair, Shared
 from tests.support.console import console
 from tests.support.flushes import flush_offsets

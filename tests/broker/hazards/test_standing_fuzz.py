@@ -12,13 +12,14 @@ from typing import Any, Final
 
 import pytest
 
+from connect_share.backup.contents import BackupFile
 from connect_share.errors import ConfigError
 from connect_share.keys import ClusterGroupId, own_key
 from connect_share.records import TopicType
 from connect_share.state import ConnectorStatus, State
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig
-from migrator.facts.manifest import BackupFile, Manifest, manifest_path
+from migrator.facts.manifest import Manifest, manifest_path
 from tests.support.console import console
 from tests.support.hostile_records import LONG, NAMES, SECRET, SEED, TAKES_ALL, HostileRecords, write_hostile
 from tests.support.migration_site import GROUP, Site, run

@@ -28,11 +28,11 @@ from connect_share.errors import ConfigError
 from connect_share.keys import ConfigKey, split_key
 from connect_share.log.ranges import read_batches
 from connect_share.murmur2 import partition_for
+from connect_share.progress import Progress
 from connect_share.records import OffsetRange, TopicType
 from connect_share.topics import ensure_topic, topic_spec
 from connect_share.worker_config import SHARING_PROPERTY, ClientSettings, Isolation, WorkerConfig
 from migrator.facts.manifest import Manifest, manifest_path
-from migrator.progress import Progress
 from spark_jobs import command_line
 from spark_jobs.generate_workload import GroupJob, write_groups
 from spark_jobs.workload import WorkloadSize

@@ -15,12 +15,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
+from connect_share.progress import Silent
 from migrator.apply.apply import apply_plan, now_ms
 from migrator.copy.copy_job import LOCAL_ENGINE, CopyJob, Engine, local_engine
 from migrator.copy.evidence import SliceEvidence
 from migrator.facts.migration_run import locked_run
 from migrator.planner.make_plan import make_plan
-from migrator.progress import Silent
 from spark_jobs import command_line
 from spark_jobs.apply_plan import SPARK_ENGINE
 from spark_jobs.session import spark_session

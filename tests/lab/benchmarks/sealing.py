@@ -26,11 +26,11 @@ from connect_share.embedded.broker import LocalBroker
 from connect_share.embedded.machine import describe_machine
 from connect_share.embedded.worker import write_properties
 from connect_share.errors import ConfigError
+from connect_share.progress import Progress
 from connect_share.records import TopicType
 from connect_share.sealing import KEYS_PROPERTY, TopicSeals
 from connect_share.topics import ensure_topic, topic_spec
 from connect_share.worker_config import WorkerConfig
-from migrator.progress import Progress
 from spark_jobs import command_line
 from spark_jobs.startup.contenders import run_python
 from spark_jobs.startup.filling import worker_properties_of

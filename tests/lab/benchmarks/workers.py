@@ -30,13 +30,13 @@ from connect_share.embedded.errors import EmbeddedError
 from connect_share.embedded.machine import describe_machine
 from connect_share.embedded.worker import worker_properties
 from connect_share.errors import ConfigError, WriteError
+from connect_share.progress import Progress
 from connect_share.records import TopicType
 from connect_share.sealing import KEYS_PROPERTY
 from connect_share.sealing.key_ring import new_key
 from connect_share.topics import ensure_topic, topic_spec
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
 from connect_share.worker_plugin import INTERCEPTOR_CLASS, jar_path
-from migrator.progress import Progress
 from spark_jobs import command_line
 from spark_jobs.workload import WorkloadSize, group_records
 from tests.lab.benchmarks.output import hand_out

@@ -10,11 +10,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from connect_share.keys import KEY_PREFIXES, ClusterGroupId
+from connect_share.migration_errors import PlanRejectedError
 from connect_share.records import Record, TopicType
+from connect_share.transform.record_counter import RecordCounter
+from connect_share.transform.rules import KeyTransform
 from migrator.copy.evidence import Tally
-from migrator.errors import PlanRejectedError
-from migrator.planner.record_counter import RecordCounter
-from migrator.transform.rules import KeyTransform
 from tests.support.sides import Message
 
 GROUPS = ("a", "team.one", "team", "one-2")

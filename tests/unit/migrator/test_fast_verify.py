@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from connect_share.keys import ClusterGroupId, connector_of, own_key
 from connect_share.records import Record, TopicType
+from connect_share.transform.rules import KeyTransform
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
-from migrator.transform.rules import KeyTransform
 from migrator.verify.equality import compare_states
 from migrator.verify.quick_compare import KeySpaceDigest, KeySpaces
 from migrator.verify.verify_job import VerifyJob, run_together

@@ -16,14 +16,14 @@ from connect_share.keys import MARKER, ClusterGroupId, connector_of
 from connect_share.murmur2 import partition_for
 from connect_share.records import OffsetRange, Record, TopicType
 from connect_share.state import ClusterConfigState, TargetState, replay_config, replay_offsets, replay_status
+from connect_share.transform.canonical import canonical_config
+from connect_share.transform.rules import KeyTransform
+from connect_share.transform.sealed import NO_SEALING, Opening, Passage, Times
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
 from migrator.copy.copy_job import rewritten
 from migrator.copy.evidence import Tally
 from migrator.copy.existing_records import ExistingRecords, identity
 from migrator.plan.plan import CopySlice
-from migrator.transform.canonical import canonical_config
-from migrator.transform.rules import KeyTransform
-from migrator.transform.sealed import NO_SEALING, Opening, Passage, Times
 from migrator.verify.verify_job import VerifyJob
 from tests.support.histories import NAMES, Draw, History, by_partition, compacted, histories, interleaved
 from tests.support.sides import Held

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from connect_share.console import ProgressLine, progress_line
+from connect_share.progress import counted
 from migrator.cli.__main__ import main
-from migrator.progress import counted
 
 PLAN = ["plan", "--source-worker-config", "s", "--destination-worker-config", "d", "-o", "p.json"]
 

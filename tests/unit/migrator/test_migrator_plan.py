@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from connect_share.migration_errors import PlanFileError
 from connect_share.records import OffsetRange, Record, TopicType
 from connect_share.worker_config.client_settings import Isolation
-from migrator.errors import PlanFileError
 from migrator.plan.plan import (
     MigrationPlan,
     write_plan_file,

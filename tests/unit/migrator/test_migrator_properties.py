@@ -7,8 +7,8 @@ import pytest
 from connect_share.errors import ConfigError
 from connect_share.keys import ClusterGroupId
 from connect_share.records import Record, TopicType
+from connect_share.transform.rules import KeyTransform
 from migrator import KafkaConnectTopicMigrator, Skipped, SkipReason
-from migrator.transform.rules import KeyTransform
 
 STRAIGHT = {"destination.cluster.name": "B", "topic.type": "config"}
 OF_ANY = {**STRAIGHT, "old.client": "false"}

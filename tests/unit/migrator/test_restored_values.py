@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from connect_share.backup.restored_values import BackedUpValues, RestoreSealing, identity, require_none_newer
+from connect_share.migration_errors import RestoreRejectedError
 from connect_share.records import Record, TopicType
 from connect_share.sealing import KEYS_PROPERTY, KeyRing, SealingMode
 from connect_share.sealing.cipher import Cipher, Opened, is_sealed
+from connect_share.transform.rules import KeyTransform
+from connect_share.transform.sealed import Sealing
 from connect_share.worker_config import WorkerConfig
-from migrator.backup.restored_values import BackedUpValues, RestoreSealing, identity, require_none_newer
-from migrator.errors import RestoreRejectedError
-from migrator.transform.rules import KeyTransform
-from migrator.transform.sealed import Sealing
 from tests.support.sealed import GROUP, KEYS, key_text, sealed
 
 OFFSET = KeyTransform.between(TopicType.OFFSET, GROUP, GROUP)

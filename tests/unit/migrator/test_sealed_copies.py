@@ -17,13 +17,13 @@ from connect_share.murmur2 import partition_for
 from connect_share.records import OffsetRange, Record, TopicType
 from connect_share.sealing import KEYS_PROPERTY, KeyRing, SealingMode, TopicSeals
 from connect_share.sealing.cipher import is_sealed
+from connect_share.transform.rules import KeyTransform, SkipReason
+from connect_share.transform.sealed import NO_SEALING, Opening, Passage, Sealing, Times
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
 from migrator.copy.copy_job import rewritten
 from migrator.copy.evidence import Tally
 from migrator.copy.existing_records import ExistingRecords
 from migrator.plan.plan import CopySlice
-from migrator.transform.rules import KeyTransform, SkipReason
-from migrator.transform.sealed import NO_SEALING, Opening, Passage, Sealing, Times
 from migrator.verify.equality import compare_states
 from migrator.verify.verify_job import VerifyJob
 from tests.support.histories import Draw, History, by_partition, histories

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from connect_share.errors import ConfigError
+from connect_share.migration_errors import PlanRejectedError
 from connect_share.records import TopicType
 from connect_share.sealing import KEYS_PROPERTY
 from connect_share.worker_config.client_settings import Isolation
 from migrator.cli.text import plan_lines
-from migrator.errors import PlanRejectedError
 from migrator.facts.migration_run import MigrationRun
 from migrator.plan.plan import (
     Destination,

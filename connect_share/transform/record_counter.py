@@ -9,12 +9,12 @@ from typing import Any, Final
 from connect_share.client import Message, headers_of, to_record, to_whole_record
 from connect_share.errors import UnreadableHeadersError
 from connect_share.keys import connector_of
+from connect_share.migration_errors import PlanRejectedError
 from connect_share.records import Record, TopicType
 from connect_share.sealing.cipher import is_sealed
-from migrator.errors import PlanRejectedError
-from migrator.plan.plan import RecordCounts
-from migrator.transform.rules import KeyTransform, SkipReason
-from migrator.transform.sealed import Opening, Sealing
+from connect_share.transform.record_counts import RecordCounts
+from connect_share.transform.rules import KeyTransform, SkipReason
+from connect_share.transform.sealed import Opening, Sealing
 
 RECORD_OVERHEAD_BYTES: Final = 61 + 70
 """A batch header and the lengths and deltas of one record, rounded up."""

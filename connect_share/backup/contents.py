@@ -67,6 +67,28 @@ class BackupContents(BaseModel):
     origins: tuple[Origin, ...]
 
 
+class BackupFile(BaseModel):
+    """The backup that was made before the first write.
+
+    Attributes:
+        file: its name; it lies beside the plan.
+        topics: how many records of each topic are in it.
+        sha256: of the file's bytes.
+        seconds: what it took.
+        left_out: by topic: records of its groups that are not moved and could not be carried whole.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    file: str
+    records: int
+    topics: dict[str, int]
+    size_bytes: int
+    sha256: str
+    seconds: float
+    left_out: dict[str, int] = {}
+
+
 def read_contents(file: RecordFile) -> BackupContents:
     """Return the header of a backup.
 

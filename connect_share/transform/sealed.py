@@ -23,8 +23,8 @@ from connect_share.keys import prefix_of
 from connect_share.records import Record, TopicType
 from connect_share.sealing import KEYS_PROPERTY, KeyRing, SealingMode, TopicSeals
 from connect_share.sealing.cipher import LATEST_MS, Cipher, is_sealed, key_id
+from connect_share.transform.rules import KeyTransform, SkipReason
 from connect_share.worker_config import WorkerConfig
-from migrator.transform.rules import KeyTransform, SkipReason
 
 _NAMED: Final = 5
 _SALT: Final = b"connect-share/evidence/1"

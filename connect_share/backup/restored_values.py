@@ -12,13 +12,13 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 
 from connect_share.keys import prefix_of
+from connect_share.migration_errors import RestoreRejectedError
 from connect_share.records import Record, TopicType
 from connect_share.sealing import KEYS_PROPERTY, SealingMode
 from connect_share.sealing.cipher import is_sealed, key_id
+from connect_share.transform.rules import KeyTransform
+from connect_share.transform.sealed import Opening, Sealing
 from connect_share.worker_config import WorkerConfig
-from migrator.errors import RestoreRejectedError
-from migrator.transform.rules import KeyTransform
-from migrator.transform.sealed import Opening, Sealing
 
 
 @dataclass(frozen=True)

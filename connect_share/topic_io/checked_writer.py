@@ -11,10 +11,10 @@ from typing import Any, Final
 
 from connect_share import client
 from connect_share.errors import BrokerError
+from connect_share.migration_errors import CopyError, UnacknowledgedError
 from connect_share.records import Record
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import ClientSettings
-from migrator.errors import CopyError, UnacknowledgedError
 
 CLIENT_ID: Final = "migrate"
 """The end of the client id of every client that the migrator opens with a worker's settings."""

@@ -11,7 +11,7 @@ from typing import Final
 
 from connect_share.keys import connector_of
 from connect_share.records import TopicType
-from migrator.transform.rules import is_removal
+from connect_share.transform.rules import is_removal
 
 _REMOVED: Final = 0
 

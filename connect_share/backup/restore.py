@@ -12,21 +12,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from connect_share.backup.contents import BackupContents, Origin, read_contents
+from connect_share.backup.restore_diff import ConnectorChanges, NewestValues, changes
+from connect_share.backup.restored_values import BackedUpValues, RestoreSealing, ValueCounts, require_none_newer
 from connect_share.connect_json import JSON_NULL
 from connect_share.keys import ClusterGroupId
+from connect_share.migration_errors import RestoreRejectedError
+from connect_share.progress import Progress, Silent, counted
 from connect_share.record_file import RecordFile
 from connect_share.records import OffsetRange, Record, TopicType
 from connect_share.sealing.cipher import SEALED_BYTES, is_sealed
-from connect_share.topics import ensure_topic, topic_spec
-from connect_share.topics.shared_set import create_missing
-from connect_share.worker_config import WorkerConfig
-from connect_share.worker_config.client_settings import Isolation
-from migrator.backup.contents import BackupContents, Origin, read_contents
-from migrator.backup.restore_diff import ConnectorChanges, NewestValues, changes
-from migrator.backup.restored_values import BackedUpValues, RestoreSealing, ValueCounts, require_none_newer
-from migrator.copy.checked_writer import write_records
-from migrator.errors import RestoreRejectedError
-from migrator.facts.inspection import (
+from connect_share.topic_io.checked_writer import write_records
+from connect_share.topic_io.facts import (
     ExistingTopic,
     admin_of,
     destination_settings,
@@ -34,10 +31,13 @@ from migrator.facts.inspection import (
     read_records,
     require_no_live_workers,
 )
-from migrator.planner.record_counter import RecordCounter, limit_of
-from migrator.progress import Progress, Silent, counted
-from migrator.transform.rules import PLAIN_KEYS, KeyTransform, Skipped, SkipReason
-from migrator.transform.sealed import Opening, Sealer
+from connect_share.topics import ensure_topic, topic_spec
+from connect_share.topics.shared_set import create_missing
+from connect_share.transform.record_counter import RecordCounter, limit_of
+from connect_share.transform.rules import PLAIN_KEYS, KeyTransform, Skipped, SkipReason
+from connect_share.transform.sealed import Opening, Sealer
+from connect_share.worker_config import WorkerConfig
+from connect_share.worker_config.client_settings import Isolation
 
 
 @dataclass(frozen=True)

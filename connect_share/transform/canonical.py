@@ -30,7 +30,7 @@ from connect_share.state import (
     task_config_record,
     task_count_record,
 )
-from migrator.transform.rules import RULES, KeyTransform, SkipReason, is_removal
+from connect_share.transform.rules import RULES, KeyTransform, SkipReason, is_removal
 
 
 @dataclass

@@ -1,0 +1,1 @@
+"""Backups of groups in one file, and their way back."""

@@ -1,1 +1,0 @@
-"""Backups of a migration, and their restore."""
