@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from typing import Final
 
 from connect_share.cli import (
+    check_all,
+    check_contents,
     check_sealing,
     check_startup,
     check_topics,
@@ -35,6 +37,7 @@ examples:
   connect-share describe connector orders.sink -w worker.properties --show-values
   connect-share worker-jar --to /opt/kafka/libs
   connect-share keys new
+  connect-share check all -w worker.properties
   connect-share check worker-config worker.properties --libs /opt/kafka/libs
   connect-share create topics -w worker.properties --dry-run
   connect-share check topics -w worker.properties --reassignment new-replicas.json
@@ -53,8 +56,16 @@ _VERBS: Final[dict[str, tuple[str, tuple[Callable[[Nouns], None], ...]]]] = {
     "get": ("list groups, connectors, tasks, offsets or statuses", (get.add_to,)),
     "describe": ("show one group or connector", (describe_group.add_to, describe_connector.add_to)),
     "check": (
-        "check a worker file, the topics, what is sealed, what a start costs, or topic ids",
-        (check_worker_config.add_to, check_topics.add_to, check_sealing.add_to, check_startup.add_to, add_check_to),
+        "check what is on the topics, the topics, worker files, what is sealed, what a start costs, topic ids, or all of it",
+        (
+            check_all.add_to,
+            check_contents.add_to,
+            check_worker_config.add_to,
+            check_topics.add_to,
+            check_sealing.add_to,
+            check_startup.add_to,
+            add_check_to,
+        ),
     ),
     "create": ("create the topics of a worker", (create_topics.add_to,)),
     "repair": ("plan the repair of topic ids", (add_repair_to,)),

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from connect_share.cli.contents import Contents, TopicContents, read_topics
-from connect_share.cli.findings import Finding, show_findings
+from connect_share.cli.findings import Finding, exit_code, show_findings
 from connect_share.cli.options import Nouns, add_topics, topic_set_of
 from connect_share.cli.seal_counts import How, Newest, SealCount, ids_text
 from connect_share.console import DEFAULT_TIMEOUT_S, Group, Output, add_output, group_order, plural, shown_group
@@ -58,7 +58,7 @@ def check_sealing(arguments: argparse.Namespace, out: Output) -> int:
         out.json({"findings": [finding.to_dict() for finding in findings], "values_at_most": at_most})
     else:
         out.lines(f"{_names(contents)}: {show_findings(findings, out) or 'nothing found'}")
-    return 1 if any(finding.severity is Severity.ERROR for finding in findings) else 0
+    return exit_code(findings)
 
 
 def find(

@@ -7,23 +7,35 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from connect_share.admin import Admin
+from connect_share.cli.findings import Finding
 from connect_share.cli.options import Nouns, add_topics, topic_set_of
-from connect_share.console import DEFAULT_TIMEOUT_S, PLAIN, Output, add_output, confirmed, groups_of, plural, seconds
+from connect_share.console import (
+    DEFAULT_TIMEOUT_S,
+    PLAIN,
+    Output,
+    add_output,
+    confirmed,
+    groups_of,
+    plural,
+    seconds,
+    shown_group,
+)
 from connect_share.errors import ConnectShareError, UsageError
 from connect_share.records import TopicType
 from connect_share.startup.advice import SettingChange
 from connect_share.startup.cost_model import load_model
 from connect_share.startup.report import SHIPPED_NAME, ProfiledTopic, StartupProfile, members, startup_profile
-from connect_share.startup.tables import change_line, show, show_text
+from connect_share.startup.tables import change_line, show_text
 from connect_share.startup.topic_count import CountPlan
 from connect_share.topic_ranges import CLIENT_ID
 from connect_share.topics import topic_specs
 from connect_share.topics.shared_set import setting_differences
 from connect_share.topics.spec import alter_command
 from connect_share.worker_config import TopicSet
+from connect_share.worker_plugin.worker_file_check import Severity
 
 _PROGRESS_S: Final = 2.0
 _UNASKED: Final = "nothing was changed: give --yes to go on without a prompt"
@@ -71,7 +83,7 @@ def check_startup(arguments: argparse.Namespace, out: Output) -> int:
     for note in plan.notes:
         out.note(note)
     found = startup_profile(
-        _count_topics(plan, out),
+        count_topics(plan, out),
         fitted,
         now_ms=plan.now_ms,
         model_name=SHIPPED_NAME if arguments.model is None else str(arguments.model),
@@ -81,9 +93,55 @@ def check_startup(arguments: argparse.Namespace, out: Output) -> int:
     if arguments.apply and found.advice.changes:
         with Admin(topic_set.settings, client_id=CLIENT_ID, timeout_s=arguments.timeout) as admin:
             return _apply(arguments, found, admin, out)
-    show(found, out)
+    if out.is_json:
+        out.json(_members(found))
+    else:
+        show_text(found, out)
     _note_differences(topic_set, plan, out)
     return 1 if found.findings else 0
+
+
+def findings_of(found: StartupProfile) -> list[Finding]:
+    """Return advice, problems and starts that are too slow in the form of all checks."""
+    changes = [
+        Finding(
+            "startup-setting",
+            Severity.WARNING,
+            change.topic,
+            f"{change.setting} is {change.old}; {change.new} would save up to {change.gain_seconds:.2f} s of each start",
+            change.reason,
+            "change the setting",
+            "connect-share check startup -w FILE --apply",
+        )
+        for change in found.advice.changes
+    ]
+    problems = [
+        Finding(
+            "startup-problem",
+            Severity.ERROR,
+            problem.topic,
+            problem.what,
+            "workers read it as they start: they do not start, or do not agree on what they have read",
+            "see the text of the finding",
+        )
+        for problem in found.advice.problems
+    ]
+    slow = [
+        Finding(
+            "startup-slow",
+            Severity.ERROR,
+            shown_group(group),
+            f"its start is predicted to take longer than {found.limit_s:g} s",
+            "that is the limit that was given",
+            "make the topics smaller, or move groups to a second set of topics",
+        )
+        for group in found.too_slow
+    ]
+    return [*problems, *slow, *changes]
+
+
+def _members(found: StartupProfile) -> dict[str, Any]:
+    return {**members(found), "findings": [finding.to_dict() for finding in findings_of(found)]}
 
 
 def _note_differences(topic_set: TopicSet, plan: CountPlan, out: Output) -> None:
@@ -97,7 +155,7 @@ def _note_differences(topic_set: TopicSet, plan: CountPlan, out: Output) -> None
             )
 
 
-def _count_topics(plan: CountPlan, out: Output) -> dict[TopicType, ProfiledTopic]:
+def count_topics(plan: CountPlan, out: Output) -> dict[TopicType, ProfiledTopic]:
     """Read the topics in this process, one after the other."""
     topics = {}
     for topic_type in TopicType:
@@ -150,7 +208,7 @@ def _apply(arguments: argparse.Namespace, found: StartupProfile, admin: Admin, o
             for setting, value in settings.items()
         ]
         result = {"applied": not dry_run, "dry_run": dry_run, "undo": undo, "undo_commands": undo_commands}
-        out.json({**members(found), **result})
+        out.json({**_members(found), **result})
     elif dry_run:
         out.lines("", "dry run: nothing was changed")
     else:

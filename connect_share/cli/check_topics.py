@@ -8,18 +8,46 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from connect_share.admin import Admin
+from connect_share.cli.findings import Finding
 from connect_share.cli.options import Nouns, add_replication_factor, add_topics, topic_set_of
 from connect_share.console import DEFAULT_TIMEOUT_S, Output, add_output, plural
 from connect_share.errors import UsageError
 from connect_share.topic_ranges import CLIENT_ID
 from connect_share.topics import topic_specs
-from connect_share.topics.findings import TopicFinding
+from connect_share.topics.findings import FindingKind, TopicFinding
 from connect_share.topics.inspection import Inspection, inspect_topics
 from connect_share.topics.reassignment import reassignment_json
 from connect_share.worker_config import ClientSettings
+from connect_share.worker_plugin.worker_file_check import Severity
+
+_STOPS: Final = "workers cannot start, or cannot read and write"
+_ONE_FAILURE: Final = "the failure of one broker, or of one rack, stops the groups, or takes records with it"
+_WHY: Final = {
+    FindingKind.MISSING: _STOPS,
+    FindingKind.CANNOT_BE_CREATED: _STOPS,
+    FindingKind.NO_LEADER: _STOPS,
+    FindingKind.PARTITION_COUNT: _STOPS,
+    FindingKind.CLEANUP_POLICY: "what Connect needs is deleted by age or size, and workers refuse to start on such a topic",
+    FindingKind.UNCLEAN_ELECTION: "workers continue from an older state, without an error",
+    FindingKind.MIN_INSYNC_REPLICAS: _ONE_FAILURE,
+    FindingKind.TOO_FEW_REPLICAS: _ONE_FAILURE,
+    FindingKind.ONE_RACK: _ONE_FAILURE,
+    FindingKind.UNDER_REPLICATED: _ONE_FAILURE,
+}
+_ERRORS: Final = (
+    *(FindingKind.MISSING, FindingKind.CANNOT_BE_CREATED, FindingKind.NO_LEADER),
+    *(FindingKind.PARTITION_COUNT, FindingKind.CLEANUP_POLICY),
+)
+_MAKES: Final = (
+    FindingKind.MISSING,
+    FindingKind.CLEANUP_POLICY,
+    FindingKind.UNCLEAN_ELECTION,
+    FindingKind.MIN_INSYNC_REPLICAS,
+)
+"""Their remedy is a command."""
 
 
 def add_to(nouns: Nouns) -> None:
@@ -60,7 +88,7 @@ def check_topics(arguments: argparse.Namespace, out: Output) -> int:
             {
                 "topics": list(inspection.topics),
                 "differences": [{"topic": topic, **asdict(found)} for topic, found in inspection.differences],
-                "findings": [finding.to_dict() for finding in inspection.findings],
+                "findings": [{**finding.to_dict(), **finding_of(finding).to_dict()} for finding in inspection.findings],
                 "reassignment": plan,
                 "reassignment_file": None if written is None else str(written),
                 "reassignment_command": None if plan is None else command,
@@ -69,6 +97,19 @@ def check_topics(arguments: argparse.Namespace, out: Output) -> int:
     else:
         _show(out, inspection, written, command)
     return 1 if inspection.findings else 0
+
+
+def finding_of(finding: TopicFinding) -> Finding:
+    """Return a fault of a topic in the form of all checks."""
+    return Finding(
+        f"topics-{finding.kind.value}",
+        Severity.ERROR if finding.kind in _ERRORS else Severity.WARNING,
+        finding.topic if finding.partition is None else f"{finding.topic}[{finding.partition}]",
+        finding.what,
+        _WHY[finding.kind],
+        finding.remedy,
+        finding.remedy if finding.kind in _MAKES else None,
+    )
 
 
 def _show(out: Output, inspection: Inspection, written: Path | None, command: str) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from connect_share.cli.contents import TopicContents, read_topics
+from connect_share.cli.findings import Finding
 from connect_share.cli.options import Nouns
 from connect_share.console import Group, Output, add_output, plural
 from connect_share.errors import BrokerError, ConfigError, StoreError, TopicError, TopicMissingError, UsageError
@@ -31,6 +32,11 @@ from connect_share.worker_plugin.worker_file_check import (
 )
 
 _TIMEOUT_S: Final = 5.0
+_WHY: Final = {
+    Severity.ERROR: "with this file topics are not shared as they should be, or the worker does not start",
+    Severity.WARNING: "the worker starts; what it does may not be what is wanted",
+    Severity.NOTE: "nothing is wrong; it is good to know",
+}
 
 
 @dataclass(frozen=True)
@@ -56,7 +62,7 @@ class _Result:
             "ok": self.ok,
             "sharing_enabled": checked is not None and checked.sharing_enabled,
             "exactly_once": None if config is None else config.exactly_once_source_support,
-            "findings": [finding.to_dict() for finding in self.findings],
+            "findings": [_members(self.file, finding) for finding in self.findings],
             "add": list(lines_to_add(self.findings)),
             "jars": [
                 {"path": str(jar.path), "sha256": jar.sha256, "version": jar.version}
@@ -103,12 +109,36 @@ def check_worker_config(arguments: argparse.Namespace, out: Output) -> int:
         out.json(results[0].members())
     elif out.is_json:
         members = [result.members() for result in results]
-        out.json({"files": members, "findings": [finding.to_dict() for finding in compared], "ok": ok})
+        shown = [_members(files[0], finding) for finding in compared]
+        out.json({"files": members, "findings": shown, "ok": ok})
     else:
         for result in results:
             _show(result, out)
         out.lines(*(f"{finding.severity.value}: {finding.message}" for finding in compared))
     return 0 if ok else 1
+
+
+def findings_of(arguments: argparse.Namespace, out: Output) -> list[Finding]:
+    """Return what is found in one worker file, in the form of all checks."""
+    file: Path = arguments.worker_config
+    asked = argparse.Namespace(files=[file], libs=[], offline=False, timeout=arguments.timeout)
+    return [_finding_of(file, finding) for finding in _check(file, asked, out).findings]
+
+
+def _finding_of(file: Path, finding: WorkerFinding) -> Finding:
+    of_connector = finding.connector is not None
+    return Finding(
+        "worker-config-connector" if of_connector else "worker-config",
+        finding.severity,
+        f"{file}, connector {finding.connector}" if of_connector else str(file),
+        finding.message,
+        _WHY[finding.severity],
+        f"add {' and '.join(finding.add)}" if finding.add else "see the text of the finding",
+    )
+
+
+def _members(file: Path, finding: WorkerFinding) -> dict[str, Any]:
+    return {**finding.to_dict(), **_finding_of(file, finding).to_dict()}
 
 
 def _check(file: Path, arguments: argparse.Namespace, out: Output) -> _Result:

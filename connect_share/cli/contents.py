@@ -28,6 +28,9 @@ _FOLDS: Final[dict[TopicType, Callable[[Group], Any]]] = {
     TopicType.OFFSET: OffsetFold,
 }
 
+Look = Callable[[TopicType, Group, bytes, Record | None], None]
+"""Is shown each record of a group: its original key, and what the group's workers believe of it."""
+
 _Named = dict[KeyKind, dict[str, dict[Any, Newest]]]
 """The newest records by kind of key, connector, and number of the task, name of the topic, or original key of an offset."""
 
@@ -113,11 +116,17 @@ class Contents:
 
 
 def read_topics(
-    topic_set: TopicSet, wanted: Collection[TopicType], *, groups: Collection[Group] | None = None, timeout_s: float
+    topic_set: TopicSet,
+    wanted: Collection[TopicType],
+    *,
+    groups: Collection[Group] | None = None,
+    timeout_s: float,
+    look: Look | None = None,
 ) -> Contents:
     """Read topics to the end they have now.
 
-    Read only ``groups``, if they are given. ``timeout_s`` is the longest wait for an answer, and without progress.
+    Read only ``groups``, if they are given. ``timeout_s`` is the longest wait for an answer, and without progress; ``look``
+    is shown each record of the groups.
 
     Raises:
         TopicMissingError: names the topic and the property.
@@ -136,7 +145,7 @@ def read_topics(
                 client_id=CLIENT_ID,
                 idle_timeout_s=timeout_s,
             )
-            contents.topics[topic_type] = _fold(topic, topic_type, records, groups, topic_set.worker)
+            contents.topics[topic_type] = _fold(topic, topic_type, records, groups, topic_set.worker, look=look)
             contents.topics[topic_type].notes += notes
             contents.topics[topic_type].end = sum(each.end for each in found)
     return contents
@@ -164,18 +173,20 @@ class _GroupFold:
             count.reasons = seals.refused
         return cls(group, fold, seals, count)
 
-    def take(self, record: Record, original: bytes) -> None:
-        """Count the next record, and apply it if it may be believed."""
+    def take(self, record: Record, original: bytes) -> Record | None:
+        """Count the next record, and apply it if it may be believed; return what was applied."""
         if self.group is None:
             self.count.plain += 1
             self.fold.apply(record)
-            return
+            return record
         taken = record if self.seals is None else self.seals.take(record)
         # What stands in the place of a replay has another key.
         self.count.add(record, original, believed=taken is not None and taken.key == record.key)
         self.sealed = self.sealed or (self.seals is None and is_sealed(record.value))
-        if taken is not None and not self.sealed:
-            self.fold.apply(taken)
+        if taken is None or self.sealed:
+            return None
+        self.fold.apply(taken)
+        return taken
 
 
 def _fold(
@@ -184,6 +195,8 @@ def _fold(
     records: Iterable[Record],
     groups: Collection[Group] | None,
     worker: WorkerConfig | None = None,
+    *,
+    look: Look | None = None,
 ) -> TopicContents:
     contents = TopicContents(topic)
     folds: dict[Group, _GroupFold] = {}
@@ -203,7 +216,9 @@ def _fold(
                 beyond += 1
                 continue
             folds[group] = _GroupFold.of(topic_type, group, worker)
-        folds[group].take(record, owner[1])
+        taken = folds[group].take(record, owner[1])
+        if look is not None:
+            look(topic_type, group, owner[1], taken)
     if beyond:
         contents.notes.append(
             f"{topic} has more than {MOST_GROUPS} groups: {beyond} record(s) of the last ones were not checked; "

@@ -1,37 +1,15 @@
-"""The form of what a check finds: what, where, why it matters, and what to do."""
+"""How findings are shown, and which ones the caller wants."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Collection, Sequence
 
+from connect_share.checks.finding import Finding
 from connect_share.console import Output, plural
 from connect_share.worker_plugin.worker_file_check import Severity
 
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One finding; only errors make a check fail.
-
-    Attributes:
-        id: of the kind of finding; public.
-        where: a topic, a group or a file.
-        command: that helps, ready for a shell; ``None`` if none does.
-    """
-
-    id: str
-    severity: Severity
-    where: str
-    what: str
-    why: str
-    remedy: str
-    command: str | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the members for JSON."""
-        return {**asdict(self), "severity": self.severity.value}
+__all__ = ["Finding", "exit_code", "show_findings", "wanted"]
 
 
 def show_findings(findings: Sequence[Finding], out: Output) -> str:
@@ -41,3 +19,13 @@ def show_findings(findings: Sequence[Finding], out: Output) -> str:
         out.lines(f"{finding.severity.value}: {finding.where}: {finding.what}", *(f"    {line}" for line in lines))
     counts = Counter(finding.severity for finding in findings)
     return ", ".join(plural(counts[severity], severity.value) for severity in Severity if counts[severity])
+
+
+def wanted(findings: Sequence[Finding], ignored: Collection[str]) -> list[Finding]:
+    """Return findings without those of ignored kinds, errors first."""
+    return sorted((each for each in findings if each.id not in ignored), key=lambda each: each.severity.rank)
+
+
+def exit_code(findings: Sequence[Finding]) -> int:
+    """Return 1 if a finding is an error."""
+    return 1 if any(finding.severity is Severity.ERROR for finding in findings) else 0

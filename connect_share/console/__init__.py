@@ -5,6 +5,7 @@ from connect_share.console.options import (
     EXIT_CODES,
     PLAIN,
     Group,
+    HelpFormatter,
     Parser,
     add_client_settings,
     add_output,

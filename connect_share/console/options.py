@@ -19,6 +19,13 @@ Group = ClusterGroupId | None
 """``None`` is the cluster with plain keys."""
 
 
+class HelpFormatter(argparse.HelpFormatter):
+    """Fills texts to the width of the terminal, but leaves examples as they are written."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return text if text.startswith("examples:") else super()._fill_text(text, width, indent)
+
+
 class Parser(argparse.ArgumentParser):
     """A parser that raises wrong usage instead of printing it: the form of the error depends on ``--output``."""
 

@@ -116,21 +116,49 @@ def canonical_config(
     transform: KeyTransform, records: Iterable[Record], skipped: Counter[SkipReason] | None = None
 ) -> CanonicalConfig:
     """Return a config topic in order; ``records`` are those of its one partition."""
-    latest: dict[bytes, Record] = {}
-    removed: dict[str, int] = {}
-    fold = ConfigFold(transform.source)
+    history = ConfigHistory(transform)
     for record in records:
-        original = transform.original_key(record.key)
+        history.add(record, skipped)
+    return history.ordered()
+
+
+class ConfigHistory:
+    """A config topic as it is read, record by record: what a worker believes, and the newest record of each key.
+
+    Attributes:
+        latest: by original key.
+        removed: where each connector was last removed, by name; compaction takes most of these records.
+    """
+
+    def __init__(self, transform: KeyTransform) -> None:
+        self.latest: dict[bytes, Record] = {}
+        self.removed: dict[str, int] = {}
+        self._transform = transform
+        self._fold = ConfigFold(transform.source)
+
+    def add(self, record: Record, skipped: Counter[SkipReason] | None = None) -> None:
+        """Take the next record of the partition."""
+        original = self._transform.original_key(record.key)
         if isinstance(original, SkipReason):
             if skipped is not None:
                 skipped[original] += 1
-            continue
-        fold.apply(record, started=False)
-        latest[original] = record
+            return
+        self._fold.apply(record, started=False)
+        self.latest[original] = record
         key = parse(TopicType.CONFIG, original)
         if key is not None and key.kind is ConfigKey.CONNECTOR and is_removal(TopicType.CONFIG, record.value):
-            removed[key.rest] = record.offset
-    return _Ordering(transform, fold.snapshot(), latest, removed).run()
+            self.removed[key.rest] = record.offset
+
+    def ordered(self) -> CanonicalConfig:
+        """Return the records in order."""
+        return _Ordering(self._transform, self._fold.snapshot(), self.latest, self.removed).run()
+
+    def compacted(self) -> ClusterConfigState:
+        """Return what a worker will believe that starts when the cleaner has been everywhere."""
+        fold = ConfigFold(self._transform.source)
+        for record in sorted(self.latest.values(), key=lambda each: each.offset):
+            fold.apply(record, started=False)
+        return fold.snapshot()
 
 
 class _Ordering:

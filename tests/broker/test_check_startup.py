@@ -42,7 +42,7 @@ def test_what_is_shown(topics: ProfiledTopics, check: Any) -> None:
     assert all("is not as create topics would make it: " in line for line in ran.err.splitlines())
     result = ran.json
     assert result["_command"] == "check startup"
-    assert (result["findings"], result["advice"]["changes"], result["problems"]) == (0, [], [])
+    assert (result["findings"], result["advice"]["changes"], result["problems"]) == ([], [], [])
     groups = {group["group"]: group for group in result["groups"]}
     assert groups.keys() == {None, *topics.groups}
     for name in topics.groups:

@@ -25,6 +25,9 @@ HELP = Path(__file__).parents[2] / "vectors" / "help"
         ("get", "statuses"),
         ("describe", "group"),
         ("describe", "connector"),
+        ("check",),
+        ("check", "all"),
+        ("check", "order"),
         ("check", "startup"),
         ("check", "worker-config"),
         ("check", "topics"),
@@ -74,6 +77,11 @@ def test_help_lists_only_what_there_is() -> None:
         (
             ["create", "topics", "-B", "x:1", "--config-storage-topic", "c"],
             "this needs --offset-storage-topic and --status",
+        ),
+        (["check", "order", "-B", "x:1", "--status-storage-topic", "s"], "this needs --config-storage-topic"),
+        (
+            ["check", "sizes", "-B", "x:1", "--config-storage-topic", "c"],
+            "this needs --status-storage-topic and --offset",
         ),
         (["check", "topics", "--replication-factor", "0"], "has to be 1 to 32767, or -1"),
         (["check", "topics", "--replication-factor", "three"], "has to be 1 to 32767, or -1"),

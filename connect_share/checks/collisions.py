@@ -1,0 +1,142 @@
+"""Groups that are in each other's way, or look as if."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+from connect_share.checks.finding import Finding, limited, named, place
+from connect_share.checks.state import GroupState, TopicsState
+from connect_share.console import Group, group_order, shown_group
+from connect_share.keys import connector_of
+from connect_share.records import TopicType
+from connect_share.state import TargetState
+from connect_share.worker_plugin.worker_file_check import Severity
+
+_SINK_TOPICS = ("topics", "topics.regex")
+_SINK_GROUP = "consumer.override.group.id"
+_Places = dict[str, list[tuple[Group, str]]]
+
+
+def find(state: TopicsState) -> Iterator[Finding]:
+    """Yield what is found between the groups of the topics."""
+    where = ", ".join(state.topics.values())
+    if state.two_clusters is not None:
+        yield Finding(
+            "collision-two-plain-clusters",
+            Severity.ERROR,
+            state.topics[TopicType.STATUS],
+            state.two_clusters,
+            "each runs the connectors of both: every record is read twice, and what is paused or removed in one is so in the "
+            "other",
+            "stop one of them, and separate them",
+            "connect-share-migrate plan --assign",
+        )
+    yield from limited(_odd_keys(state, where))
+    yield from limited(_nested(state.groups, where))
+    yield from limited(_transactional_ids(state, where))
+    yield from limited(_sinks(state, where))
+    yield from limited(_same_sources(state, where))
+
+
+def _odd_keys(state: TopicsState, where: str) -> Iterator[Finding]:
+    for each in state.groups:
+        if each.kept.odd_keys:
+            yield Finding(
+                "collision-ambiguous-key",
+                Severity.WARNING,
+                place(where, each.group),
+                f"keys in which a second key seems to begin: {named(sorted(each.kept.odd_keys))}",
+                "either connectors have such names, and other tools take them for records of another group; or a group whose "
+                "id is no legal cluster group id writes here, and its records are taken for this group's",
+                "if there is such a group, give it another group.id; if these are connectors, give them other names",
+            )
+
+
+def _nested(groups: Iterable[GroupState], where: str) -> Iterator[Finding]:
+    ids = {each.group for each in groups if each.group is not None}
+    for group in sorted(ids):
+        parts = group.split(".")
+        outer = [each for end in range(1, len(parts)) if (each := ".".join(parts[:end])) in ids]
+        if outer:
+            yield Finding(
+                "collision-nested-ids",
+                Severity.NOTE,
+                place(where, group),
+                f"its keys begin like those of {named(outer)}",
+                "workers and this program tell them apart; a script that looks for a prefix alone takes both",
+                "look for the whole key, or choose ids of which none is the beginning of another",
+            )
+
+
+def _transactional_ids(state: TopicsState, where: str) -> Iterator[Finding]:
+    found: _Places = defaultdict(list)
+    for each in state.groups:
+        if each.group is not None:
+            for connector in each.config.task_count_records():
+                if each.config.contains(connector):
+                    found[f"{each.group}-{connector}"].append((each.group, connector))
+    for name, places in sorted(found.items()):
+        if len(places) > 1:
+            yield Finding(
+                "collision-transactional-ids",
+                Severity.ERROR,
+                where,
+                f"tasks of {_shown(places)} have the same transactional ids, {named([name])}-<task>",
+                "with exactly-once, each fences the other's producers: tasks fail again and again",
+                "give one of the connectors another name",
+            )
+
+
+def _sinks(state: TopicsState, where: str) -> Iterator[Finding]:
+    found: _Places = defaultdict(list)
+    for each in state.groups:
+        for connector in each.config.connectors():
+            config = each.config.connector_config(connector) or {}
+            if any(config.get(name) for name in _SINK_TOPICS) and not config.get(_SINK_GROUP):
+                found[connector].append((each.group, connector))
+    for connector, places in sorted(found.items()):
+        if len(places) > 1:
+            yield Finding(
+                "collision-sink-group",
+                Severity.WARNING,
+                where,
+                f"sinks of one name in several groups: {_shown(places)}",
+                f"if they read from one Kafka cluster, their consumers are one consumer group, connect-{named([connector])}: "
+                "each gets a part of the records",
+                f"give them different names, or one of them {_SINK_GROUP}",
+            )
+
+
+def _same_sources(state: TopicsState, where: str) -> Iterator[Finding]:
+    found: dict[bytes, list[Group]] = defaultdict(list)
+    for each in state.groups:
+        for original in each.offsets.raw:
+            found[original].append(each.group)
+    writing: _Places = defaultdict(list)
+    states = {each.group: each.config for each in state.groups}
+    for original, groups in found.items():
+        connector = connector_of(TopicType.OFFSET, original) if len(groups) > 1 else None
+        if connector is None:
+            continue
+        started = [
+            (group, connector)
+            for group in groups
+            if states[group].contains(connector) and states[group].target_state(connector) is TargetState.STARTED
+        ]
+        writing[connector] += [each for each in started if len(started) > 1 and each not in writing[connector]]
+    for _, places in sorted(writing.items()):
+        if places:
+            yield Finding(
+                "collision-same-source",
+                Severity.NOTE,
+                where,
+                f"connectors of one name read the same source partitions: {_shown(places)}",
+                "if that is one source and not two that are called the same, every record of it is read twice",
+                "stop one of them, if one has taken the other's place",
+            )
+
+
+def _shown(places: Iterable[tuple[Group, str]]) -> str:
+    ordered = sorted(places, key=lambda each: (group_order(each[0]), each[1]))
+    return named([f"{connector} of {shown_group(group)}" for group, connector in ordered])

@@ -1,0 +1,119 @@
+"""Task configurations that Connect drops because of where they lie (KAFKA-16838, KAFKA-17719).
+
+A worker takes task configurations from a commit that comes after them and after their connector. Compaction moves records
+apart: it keeps the newest of each key, so a connector that was configured again can end up behind the commit of its tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from connect_share.checks.finding import Finding, limited, place
+from connect_share.checks.state import GroupState
+from connect_share.console import plural
+from connect_share.keys import ConfigKey, parse
+from connect_share.records import Record, TopicType
+from connect_share.state import ClusterConfigState, TargetState
+from connect_share.worker_plugin.worker_file_check import Severity
+
+_SILENT: Final = (
+    "a worker that starts gives the connector no tasks and reports no error; one that already runs may still have them"
+)
+_CONFIGURE: Final = (
+    "restart the connector, or send its configuration to REST once more: its workers then write the tasks anew"
+)
+
+
+class Order:
+    """How the task configurations of a group lie.
+
+    Attributes:
+        dropped: connectors whose task configurations are all there, and which a worker that starts does not take.
+        missing: connectors with a commit of task configurations that are not all there.
+        doomed: connectors that lose their tasks, or get other ones, when the cleaner has taken all it may.
+        half: connectors with task configurations that no commit follows, and how many.
+        records: what would be written to mend ``dropped`` and ``doomed``, in order.
+    """
+
+    def __init__(self, state: GroupState) -> None:
+        ordered, self._latest = state.kept.history.ordered(), state.kept.history.latest
+        now, after = ordered.believed, state.kept.history.compacted()
+        # A stopped connector has no tasks on purpose; what is left of its earlier ones is never used.
+        names = sorted(name for name in now.connectors() if now.target_state(name) is not TargetState.STOPPED)
+        self.dropped = [name for name in names if name in ordered.healed]
+        self.missing = [name for name in names if name in ordered.left_without_tasks]
+        broken = ordered.healed | ordered.left_without_tasks
+        self.doomed = [name for name in names if name not in broken and not _same_tasks(name, now, after)]
+        behind = self._behind_commit()
+        self.half = {name: behind[name] for name in names if name in behind and name not in broken}
+        mended = {*self.dropped, *self.doomed}
+        self.records = [record for record in ordered.records if self._connector(record, state) in mended]
+
+    def _behind_commit(self) -> dict[str, int]:
+        """Return how many task configurations of each connector lie behind its commit, or have none."""
+        counts: dict[str, int] = {}
+        for original, record in self._latest.items():
+            key = parse(TopicType.CONFIG, original)
+            if key is None or key.kind is not ConfigKey.TASK or key.subject is None or record.value is None:
+                continue
+            commit = self._latest.get(ConfigKey.COMMIT.key(key.subject.connector))
+            if commit is None or commit.offset < record.offset:
+                counts[key.subject.connector] = counts.get(key.subject.connector, 0) + 1
+        return counts
+
+    @staticmethod
+    def _connector(record: Record, state: GroupState) -> str | None:
+        """Return of which connector a record is a task configuration or the commit."""
+        prefix = "" if state.group is None else f"{state.group}."
+        key = parse(TopicType.CONFIG, (record.key or b"")[len(prefix) :])
+        if key is None or key.kind not in (ConfigKey.TASK, ConfigKey.COMMIT) or key.subject is None:
+            return None
+        return key.subject.connector
+
+
+def _same_tasks(name: str, now: ClusterConfigState, after: ClusterConfigState) -> bool:
+    # As many as there are configurations: more make a connector inconsistent, which then has none.
+    tasks = now.tasks(name)
+    return tasks == after.tasks(name) and all(now.task_config(task) == after.task_config(task) for task in tasks)
+
+
+_DROPPED: Final = (
+    "its task configurations and their commit lie before the connector's own record, or behind each other",
+    _SILENT,
+    _CONFIGURE,
+)
+_MISSING: Final = (
+    "its commit is for more tasks than there are configurations",
+    _SILENT,
+    _CONFIGURE,
+)
+_DOOMED: Final = (
+    "it loses its tasks, or gets other ones, when the cleaner has taken what newer records replace",
+    "a worker that starts then gives it no tasks, or others, and reports no error; Kafka before 3.8 is not affected",
+    _CONFIGURE,
+)
+
+
+def find(topic: str, state: GroupState) -> Iterator[Finding]:
+    """Yield what is found on the config topic of a group."""
+    order = Order(state)
+
+    for names, kind, severity, texts in (
+        (order.dropped, "order-tasks-dropped", Severity.ERROR, _DROPPED),
+        (order.missing, "order-tasks-missing", Severity.ERROR, _MISSING),
+        (order.doomed, "order-compaction", Severity.WARNING, _DOOMED),
+    ):
+        yield from limited(Finding(kind, severity, place(topic, state.group, name), *texts) for name in names)
+    yield from limited(
+        Finding(
+            "order-half-reconfiguration",
+            Severity.WARNING,
+            place(topic, state.group, name),
+            f"{plural(number, 'task configuration')} without a commit behind",
+            "a worker writes the commit right after them; one that ended in between leaves them to the next commit",
+            f"if no worker is writing right now: {_CONFIGURE}",
+        )
+        for name, number in order.half.items()
+        if name not in order.doomed
+    )

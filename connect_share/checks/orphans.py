@@ -1,0 +1,156 @@
+"""What is left on the topics of connectors that have no configuration any more."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from connect_share.checks.finding import Finding, named, place
+from connect_share.checks.state import GroupState
+from connect_share.console import plural
+from connect_share.keys import ConfigKey, StatusKey, connector_of, parse
+from connect_share.records import TopicType
+from connect_share.transform.rules import is_removal
+from connect_share.worker_plugin.worker_file_check import Severity
+
+_CONFIG, _STATUS, _OFFSET = TopicType.CONFIG, TopicType.STATUS, TopicType.OFFSET
+
+
+@dataclass
+class Orphans:
+    """Original keys of a group that belong to no connector, or to no task, by what they are.
+
+    Attributes:
+        statuses: of connectors and their tasks.
+        tasks: statuses of tasks above the number of tasks.
+        topics: which topics a connector uses.
+        configs: task configurations, commits, task counts.
+        targets: target states.
+        offsets: source offsets.
+    """
+
+    statuses: dict[bytes, str] = field(default_factory=dict, repr=False)
+    tasks: dict[bytes, str] = field(default_factory=dict, repr=False)
+    topics: dict[bytes, str] = field(default_factory=dict, repr=False)
+    configs: dict[bytes, str] = field(default_factory=dict, repr=False)
+    targets: dict[bytes, str] = field(default_factory=dict, repr=False)
+    offsets: dict[bytes, str] = field(default_factory=dict, repr=False)
+
+    def keys(self, topic_type: TopicType) -> list[bytes]:
+        """Return the original keys on a topic."""
+        return {
+            _CONFIG: [*self.configs, *self.targets],
+            _STATUS: [*self.statuses, *self.tasks, *self.topics],
+            _OFFSET: [*self.offsets],
+        }[topic_type]
+
+
+def orphans_of(state: GroupState, read: Collection[TopicType]) -> Orphans:
+    """Return what of a group belongs to nothing; nothing where its configurations are not known."""
+    found = Orphans()
+    if _CONFIG not in read or _CONFIG in state.sealed:
+        return found
+    for original, record in state.kept.history.latest.items():
+        key = parse(_CONFIG, original)
+        subject = None if key is None else key.subject
+        if (
+            key is None
+            or subject is None
+            or is_removal(_CONFIG, record.value)
+            or state.config.contains(subject.connector)
+        ):
+            continue
+        if key.kind in (ConfigKey.TASK, ConfigKey.COMMIT, ConfigKey.TASK_COUNT):
+            found.configs[original] = subject.connector
+        elif key.kind is ConfigKey.TARGET_STATE:
+            found.targets[original] = subject.connector
+    if _STATUS in read and _STATUS not in state.sealed:
+        for original in state.kept.status_ms:
+            _sort_status(state, original, found)
+    if _OFFSET in read and _OFFSET not in state.sealed:
+        for original in state.offsets.raw:
+            connector = connector_of(_OFFSET, original)
+            if connector is not None and not state.config.contains(connector):
+                found.offsets[original] = connector
+    return found
+
+
+def _sort_status(state: GroupState, original: bytes, found: Orphans) -> None:
+    key = parse(_STATUS, original)
+    if key is None or (subject := key.subject) is None:
+        return
+    if not state.config.contains(subject.connector):
+        (found.topics if key.kind is StatusKey.TOPIC else found.statuses)[original] = subject.connector
+    elif key.kind is StatusKey.TASK and isinstance(subject.part, int):
+        # Only where a commit is known to say how many there are.
+        known = subject.connector not in state.config.inconsistent_connectors()
+        if known and subject.part >= state.config.task_count(subject.connector):
+            found.tasks[original] = f"{subject.connector}-{subject.part}"
+
+
+_STALE: Final = "tools show them as if it were there; a leader removes them at its next rebalance, if it still runs"
+_GONE: Final = "connectors without a configuration"
+_KINDS: Final = (
+    ("statuses", _STATUS, "orphan-statuses", Severity.WARNING, f"statuses of {_GONE}", _STALE),
+    ("tasks", _STATUS, "orphan-task-statuses", Severity.WARNING, "statuses of tasks above the number of tasks", _STALE),
+    (
+        "topics",
+        _STATUS,
+        "orphan-topics",
+        Severity.NOTE,
+        f"topics in use by {_GONE}",
+        "a connector of that name that is made again seems to use them",
+    ),
+    (
+        "targets",
+        _CONFIG,
+        "orphan-target-states",
+        Severity.WARNING,
+        f"target states of {_GONE}",
+        "a connector of that name that is made again begins in that state",
+    ),
+    (
+        "configs",
+        _CONFIG,
+        "orphan-task-configs",
+        Severity.NOTE,
+        f"task configurations, commits and task counts of {_GONE}",
+        "Connect never removes them; every start of every group reads them, and they may hold secrets",
+    ),
+    (
+        "offsets",
+        _OFFSET,
+        "orphan-offsets",
+        Severity.NOTE,
+        f"source offsets of {_GONE}",
+        "Connect keeps them: a connector of that name that is made again continues there instead of at the beginning",
+    ),
+)
+
+
+def find(topics: Mapping[TopicType, str], state: GroupState, members: int | None) -> Iterator[Finding]:
+    """Yield what is found of a group; ``members`` is the number of its live workers, ``None`` if that is not known."""
+    orphans = orphans_of(state, topics)
+    for attribute, topic_type, kind, severity, what, why in _KINDS:
+        keys: Mapping[bytes, str] = getattr(orphans, attribute)
+        if keys:
+            yield Finding(
+                kind,
+                severity,
+                place(topics[topic_type], state.group),
+                f"{what}, {plural(len(keys), 'record')}: {named(sorted(set(keys.values())))}",
+                why,
+                "remove them, unless such a connector is about to be made again",
+            )
+    is_empty = _CONFIG in topics and _CONFIG not in state.sealed and not state.config.connectors()
+    if is_empty and not members:
+        yield Finding(
+            "orphan-group",
+            Severity.WARNING,
+            place(", ".join(topics.values()), state.group),
+            f"{plural(sum(state.records.values()), 'record')} and no connector"
+            + ("" if members is None else ", and no worker of it is alive"),
+            "every start of every group on these topics reads them",
+            "if the cluster is gone for good, remove what is left of it",
+        )

@@ -1,0 +1,47 @@
+"""Secrets in clear text in configurations of connectors and tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from connect_share.checks.finding import Finding, limited, named, place
+from connect_share.checks.state import GroupState
+from connect_share.connect_json import loads
+from connect_share.errors import ValueFormatError
+from connect_share.keys import ConfigKey, parse
+from connect_share.records import TopicType
+from connect_share.worker_config.secret_values import clear_text_secrets
+from connect_share.worker_plugin.worker_file_check import Severity
+
+
+def find(topic: str, state: GroupState) -> Iterator[Finding]:
+    """Yield the connectors with secrets in their newest records, those of removed connectors included; never a value."""
+    found: dict[str, set[str]] = {}
+    for original, record in state.kept.history.latest.items():
+        key = parse(TopicType.CONFIG, original)
+        if key is None or key.kind not in (ConfigKey.CONNECTOR, ConfigKey.TASK) or key.subject is None:
+            continue
+        names = clear_text_secrets(_properties(record.value))
+        if names:
+            found.setdefault(key.subject.connector, set()).update(names)
+    yield from limited(
+        Finding(
+            "secrets-clear-text",
+            Severity.ERROR,
+            place(topic, state.group, connector),
+            f"what looks like a secret is in clear text: {named(sorted(names))}",
+            "whoever may read the topic reads it: the workers of all groups on it, and every tool that shows configurations",
+            "put it into a file of the worker and refer to it, as in ${file:/path/to/file:name}; change the secret, for the "
+            "old record stays until the cleaner has taken it",
+        )
+        for connector, names in sorted(found.items())
+    )
+
+
+def _properties(value: bytes | None) -> dict[str, object]:
+    try:
+        parsed = loads(value)
+    except ValueFormatError:
+        return {}
+    properties = parsed.get("properties") if isinstance(parsed, dict) else None
+    return properties if isinstance(properties, dict) else {}

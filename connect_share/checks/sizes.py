@@ -1,0 +1,96 @@
+"""Records that are nearly too large, and topics that the cleaner does not keep small."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from connect_share.checks.finding import Finding, limited, place
+from connect_share.console import group_order
+from connect_share.records import TopicType
+from connect_share.startup.advice import MIB
+from connect_share.startup.compaction import CleanerSettings
+from connect_share.startup.profile import Count
+from connect_share.startup.report import ProfiledTopic
+from connect_share.worker_plugin.worker_file_check import Severity
+
+REQUEST_SIZE: Final = 1_048_576
+"""Default of a producer's ``max.request.size``."""
+_NEAR: Final = 0.75
+_OVERHEAD: Final = 70
+"""Bytes of a batch with one record beside its key and value, at most. Source: ``DefaultRecordBatch``, ``DefaultRecord``."""
+_OUTGROWN_BYTES: Final = 64 * MIB
+_OUTGROWN_TIMES: Final = 4
+
+
+def find(topics: Mapping[TopicType, ProfiledTopic], request_size: int) -> Iterator[Finding]:
+    """Yield what is found; ``request_size`` is the ``max.request.size`` of the producers that write the topics."""
+    for topic in topics.values():
+        yield from limited(_large(topic, request_size))
+        yield from _outgrown(topic)
+
+
+def largest(topics: Mapping[TopicType, ProfiledTopic]) -> list[dict[str, Any]]:
+    """Return the largest record of each group on each topic, for JSON."""
+    found: list[dict[str, Any]] = []
+    for topic_type, topic in topics.items():
+        by_group: dict[Any, tuple[str, Count]] = {}
+        for (group, kind), count in topic.profile.counts().items():
+            if group not in by_group or by_group[group][1].largest_record_bytes < count.largest_record_bytes:
+                by_group[group] = kind, count
+        for group in sorted(by_group, key=group_order):
+            kind, count = by_group[group]
+            found.append(
+                {
+                    "group": group,
+                    "topic": topic.profile.topic,
+                    "topic_type": topic_type.value,
+                    "kind": kind,
+                    "bytes": count.largest_record_bytes,
+                    "at": _at(count),
+                }
+            )
+    return found
+
+
+def _at(count: Count) -> str | None:
+    return None if count.largest_record_at is None else "{}@{}".format(*count.largest_record_at)
+
+
+def _large(topic: ProfiledTopic, request_size: int) -> Iterator[Finding]:
+    accepted = None if topic.configs is None else CleanerSettings.of(topic.configs).max_message_bytes
+    limit, name = request_size, "max.request.size of the producer"
+    if accepted is not None and accepted < request_size:
+        limit, name = accepted, "max.message.bytes of the topic"
+    counts = sorted(topic.profile.counts().items(), key=lambda each: (group_order(each[0][0]), each[0][1]))
+    for (group, kind), count in counts:
+        size = count.largest_record_bytes + _OVERHEAD
+        if size < _NEAR * limit:
+            continue
+        over = size > limit
+        yield Finding(
+            "sizes-too-large" if over else "sizes-near-limit",
+            Severity.ERROR if over else Severity.WARNING,
+            f"{place(topic.profile.topic, group)}, {_at(count)}",
+            f"a record of kind {kind} has {count.largest_record_bytes:,} bytes; the {name} is {limit:,}",
+            "it cannot be written once more: a connector cannot be changed, and a restore or a move stops there"
+            if over
+            else "if it grows, it cannot be written: the workers then fail to change the connector, or to store its offsets",
+            "make it smaller (shorter lists in the configuration, more tasks), or raise max.message.bytes of the topic and "
+            "max.request.size of the workers",
+        )
+
+
+def _outgrown(topic: ProfiledTopic) -> Iterator[Finding]:
+    count = topic.profile.total()
+    kept = count.bytes - count.superseded_bytes
+    if count.superseded_bytes >= max(_OUTGROWN_BYTES, _OUTGROWN_TIMES * kept):
+        yield Finding(
+            "sizes-outgrown",
+            Severity.WARNING,
+            topic.profile.topic,
+            f"{count.superseded_bytes // MIB:,} MiB of {count.bytes // MIB:,} MiB are records that newer ones have replaced",
+            "every start of every group reads them; the cleaner does not come, or its settings let it come too late",
+            "see which settings would help; if these are right, look whether the brokers' cleaner runs (log-cleaner.log)",
+            "connect-share check startup -w FILE",
+        )

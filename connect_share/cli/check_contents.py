@@ -1,0 +1,150 @@
+"""``check order``, ``orphans``, ``collisions``, ``secrets`` and ``sizes``: what is wrong with what lies on the topics."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final
+
+from connect_share.checks import collisions, order, orphans, secrets, sizes
+from connect_share.checks.finding import Finding
+from connect_share.cli.check_sources import CheckSources
+from connect_share.cli.findings import exit_code, show_findings, wanted
+from connect_share.cli.options import TOPIC_FLAGS, Nouns, add_topics
+from connect_share.console import DEFAULT_TIMEOUT_S, PLAIN, HelpFormatter, Output, Parser, add_output
+from connect_share.errors import ConfigError
+from connect_share.records import TopicType
+
+_CONFIG, _STATUS, _OFFSET = TopicType.CONFIG, TopicType.STATUS, TopicType.OFFSET
+
+
+@dataclass(frozen=True)
+class Check:
+    """One check of what lies on the topics.
+
+    Attributes:
+        question: that it answers.
+        about: for its help.
+        needs: topics without which it cannot be run.
+        run: returns what it finds.
+        members: more members of its JSON, by name.
+    """
+
+    question: str
+    about: str
+    needs: Sequence[TopicType]
+    run: Callable[[CheckSources], Iterable[Finding]]
+    members: Mapping[str, Callable[[CheckSources], Any]] | None = field(default=None, repr=False)
+
+
+def _of_groups(
+    find: Callable[..., Iterable[Finding]], topic_type: TopicType, sources: CheckSources
+) -> Iterable[Finding]:
+    topic = sources.state.topics[topic_type]
+    for state in sources.groups:
+        if topic_type not in state.sealed:
+            yield from find(topic, state)
+
+
+def _orphans(sources: CheckSources) -> Iterable[Finding]:
+    for state in sources.groups:
+        yield from orphans.find(sources.state.topics, state, sources.members_of(state.group))
+
+
+CHECKS: Final[Mapping[str, Check]] = {
+    "order": Check(
+        "does a connector lose its tasks because of the order of its records?",
+        "Look for task configurations that workers do not take, or will not take once the topic was compacted "
+        "(KAFKA-17719): a commit before its connector or its tasks, a commit of more tasks than there are, half a "
+        "reconfiguration.",
+        (_CONFIG,),
+        partial(_of_groups, order.find, _CONFIG),
+    ),
+    "orphans": Check(
+        "what is left of connectors and groups that are gone?",
+        "Look for statuses, topics in use, target states, task configurations and offsets of connectors without a "
+        "configuration, for statuses of tasks above the number of tasks, and for groups without any connector.",
+        (_CONFIG,),
+        _orphans,
+    ),
+    "collisions": Check(
+        "are groups or connectors in each other's way?",
+        "Look for two clusters with plain keys, ids and names that are read in two ways, transactional ids and consumer "
+        "groups that connectors of two groups share, and sources that two groups read.",
+        (),
+        lambda sources: collisions.find(sources.state),
+    ),
+    "secrets": Check(
+        "are there secrets in clear text?",
+        "Look for secrets in clear text in configurations of connectors and tasks. Judged by the name of the property and "
+        "the form of the value; a reference such as ${file:...} is fine. Values are never shown.",
+        (_CONFIG,),
+        partial(_of_groups, secrets.find, _CONFIG),
+    ),
+    "sizes": Check(
+        "are records nearly too large, or topics larger than they should be?",
+        "Compare the largest records with max.message.bytes of the topic and max.request.size of the worker, and look for "
+        "topics that are not compacted as they should be.",
+        tuple(TopicType),
+        lambda sources: sizes.find(sources.profile.topics, sources.request_size),
+        {"largest": lambda sources: sizes.largest(sources.profile.topics)},
+    ),
+}
+
+
+def add_to(nouns: Nouns) -> None:
+    """Add all of them."""
+    for noun, check in CHECKS.items():
+        parser = nouns.add_parser(
+            noun,
+            help=check.question,
+            description=f"{check.about} Reads only; exit code 1 if a finding is an error.",
+            epilog=f"examples:\n  connect-share check {noun} -w worker.properties\n"
+            f"  connect-share check {noun} -w worker.properties --output json",
+            formatter_class=HelpFormatter,
+        )
+        add_check_options(parser)
+        parser.set_defaults(run=partial(_run, noun))
+
+
+def add_check_options(parser: Parser) -> None:
+    """Add where the topics are, and which findings are wanted."""
+    add_topics(parser)
+    what = parser.add_argument_group("what is checked")
+    what.add_argument(
+        "--group",
+        dest="groups",
+        metavar="ID",
+        action="append",
+        help=f"only this cluster group, may be repeated; {PLAIN} is the cluster with plain keys; every group by default",
+    )
+    what.add_argument(
+        "--ignore",
+        metavar="FINDING",
+        action="append",
+        default=[],
+        help="leave out findings with this id, may be repeated",
+    )
+    add_output(parser, DEFAULT_TIMEOUT_S)
+
+
+def missing_topics(check: Check, sources: CheckSources) -> list[str]:
+    """Return the options that name the topics that a check needs and does not have."""
+    return [TOPIC_FLAGS[each] for each in check.needs if each not in sources.topic_set.topics]
+
+
+def _run(noun: str, arguments: argparse.Namespace, out: Output) -> int:
+    check, sources = CHECKS[noun], CheckSources(arguments, out)
+    if missing := missing_topics(check, sources):
+        raise ConfigError(f"no worker file is given, so this needs {' and '.join(missing)}")
+    findings = wanted(list(check.run(sources)), arguments.ignore)
+    topics = sources.topic_set.topics
+    if out.is_json:
+        more = {name: member(sources) for name, member in (check.members or {}).items()}
+        named = {topic_type.value: topic for topic_type, topic in topics.items()}
+        out.json({"findings": [finding.to_dict() for finding in findings], "topics": named, **more})
+    else:
+        out.lines(f"{', '.join(topics.values())}: {show_findings(findings, out) or 'nothing found'}")
+    return exit_code(findings)

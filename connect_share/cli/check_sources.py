@@ -1,0 +1,130 @@
+"""What the checks look at, each asked for once and only if a check needs it."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Collection, Mapping
+from functools import cached_property
+
+from connect_share.admin import Admin
+from connect_share.checks.sizes import REQUEST_SIZE
+from connect_share.checks.state import GroupRecords, GroupState, TopicsState
+from connect_share.cli.check_startup import count_topics
+from connect_share.cli.contents import Contents, read_topics
+from connect_share.cli.options import topic_set_of
+from connect_share.console import Group, Output, groups_of
+from connect_share.errors import ConfigError
+from connect_share.records import Record, TopicType
+from connect_share.startup.cost_model import load_model
+from connect_share.startup.report import StartupProfile, startup_profile
+from connect_share.startup.topic_count import CountPlan
+from connect_share.topic_ranges import CLIENT_ID
+from connect_share.worker_config import TopicSet, load_properties
+
+_REQUEST_SIZE = "max.request.size"
+
+
+class CheckSources:
+    """What one run of checks has read so far; notes go to stderr once."""
+
+    def __init__(self, arguments: argparse.Namespace, out: Output) -> None:
+        self.arguments = arguments
+        self.timeout_s: float = arguments.timeout
+        self.now_ms = time.time_ns() // 1_000_000
+        self.topic_set: TopicSet = topic_set_of(arguments)
+        self._out = out
+        self._noted: set[str] = set()
+
+    def note(self, texts: Collection[str]) -> None:
+        """Print notes that were not printed yet."""
+        for text in texts:
+            if text not in self._noted:
+                self._noted.add(text)
+                self._out.note(text)
+
+    def admin(self) -> Admin:
+        """Return an admin client; the caller closes it."""
+        return Admin(self.topic_set.settings, client_id=CLIENT_ID, timeout_s=self.timeout_s)
+
+    @cached_property
+    def _read(self) -> tuple[Contents, dict[Group, GroupRecords]]:
+        kept: dict[Group, GroupRecords] = {}
+
+        def look(topic_type: TopicType, group: Group, original: bytes, taken: Record | None) -> None:
+            if group not in kept:
+                kept[group] = GroupRecords(group)
+            kept[group].add(topic_type, original, taken)
+
+        wanted = list(self.topic_set.topics)
+        contents = read_topics(self.topic_set, wanted, timeout_s=self.timeout_s, look=look)
+        for topic in contents.topics.values():
+            self.note(topic.notes)
+        return contents, kept
+
+    @property
+    def contents(self) -> Contents:
+        """The topics, folded for every group."""
+        return self._read[0]
+
+    @cached_property
+    def state(self) -> TopicsState:
+        """The same as the checks want it."""
+        return topics_state(*self._read)
+
+    @cached_property
+    def groups(self) -> list[GroupState]:
+        """The groups that are wanted: those that were named, or all."""
+        named = groups_of(self.arguments.groups)
+        return [each for each in self.state.groups if named is None or each.group in named]
+
+    @cached_property
+    def profile(self) -> StartupProfile:
+        """The sizes of all three topics, and what a start costs."""
+        missing = [each.value for each in TopicType if each not in self.topic_set.topics]
+        if missing:
+            raise ConfigError(f"this needs all three topics; name the {' and the '.join(missing)} topic too")
+        plan = CountPlan.of(self.topic_set, timeout_s=self.timeout_s)
+        self.note(plan.notes)
+        return startup_profile(count_topics(plan, self._out), load_model(), now_ms=plan.now_ms)
+
+    @cached_property
+    def members(self) -> Mapping[str, int]:
+        """The number of live members of each Connect group."""
+        with self.admin() as admin:
+            return admin.connect_groups()
+
+    @cached_property
+    def request_size(self) -> int:
+        """The largest request of the worker's producers; Kafka's default without a worker file."""
+        file = self.arguments.worker_config
+        text = "" if file is None else load_properties(file).get(_REQUEST_SIZE, "").strip()
+        return int(text) if text.isascii() and text.isdecimal() else REQUEST_SIZE
+
+    def members_of(self, group: Group) -> int | None:
+        """Return the number of live members of a group; ``None``: plain keys do not tell whose they are."""
+        worker = self.topic_set.worker
+        if group is None and (worker is None or worker.cluster_group_id is not None):
+            return None
+        return self.members.get(str(group) if group is not None or worker is None else worker.group_id, 0)
+
+
+def topics_state(contents: Contents, kept: Mapping[Group, GroupRecords]) -> TopicsState:
+    """Return what was read as the checks want it."""
+    status = contents.topics.get(TopicType.STATUS)
+    return TopicsState(
+        {topic_type: topic.topic for topic_type, topic in contents.topics.items()},
+        [
+            GroupState(
+                group,
+                contents.config_of(group),
+                contents.status_of(group),
+                contents.offsets_of(group),
+                kept[group],
+                frozenset(topic_type for topic_type in contents.topics if contents.is_sealed(topic_type, group)),
+                {topic_type: topic.records.get(group, 0) for topic_type, topic in contents.topics.items()},
+            )
+            for group in contents.groups()
+        ],
+        None if status is None else status.two_clusters,
+    )

@@ -1,0 +1,151 @@
+"""The checks on real topics: a healthy group beside one with every fault."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connect_share.admin import NewTopicRequest
+from connect_share.records import TopicType
+from tests.support.captures import prefixed
+from tests.support.checked import CONFIG, OFFSET, STATUS, captured_topics, records
+from tests.support.console import Ran, console
+from tests.support.kafka import TOPIC_PREFIX, TestBroker
+from tests.support.topics import create_known, write_records
+
+UNTOUCHED = {"cleanup.policy": "compact", "segment.ms": str(2**63 - 1)}
+SECRET = "hunter2-canary"
+CONNECTOR = '{"properties":{"connector.class":"C"}}'
+TASK = '{"properties":{"task.class":"T"}}'
+RUNNING = '{"state":"RUNNING","trace":null,"worker_id":"w:1","generation":1}'
+FAULTY: dict[TopicType, tuple[tuple[str, str | None], ...]] = {
+    CONFIG: (
+        ("task-late-0", TASK),
+        ("commit-late", '{"tasks":1}'),
+        ("connector-late", CONNECTOR),
+        ("connector-short", CONNECTOR),
+        ("commit-short", '{"tasks":3}'),
+        ("connector-open", f'{{"properties":{{"db.password":"{SECRET}","size":"{"x" * 15_000}"}}}}'),
+        ("connector-x.connector-y", CONNECTOR),
+        ("task-gone-0", TASK),
+    ),
+    STATUS: (("status-connector-gone", RUNNING), ("status-task-gone-0", RUNNING)),
+    OFFSET: (('["gone",{"p":1}]', '{"o":1}'),),
+}
+FOUND = {
+    "order": ["order-tasks-dropped", "order-tasks-missing"],
+    "orphans": ["orphan-offsets", "orphan-statuses", "orphan-task-configs"],
+    "collisions": ["collision-ambiguous-key"],
+    "secrets": ["secrets-clear-text"],
+    "sizes": ["sizes-near-limit"],
+}
+
+
+@dataclass(frozen=True)
+class Site:
+    healthy: str
+    faulty: str
+    worker_file: Path
+    topics: dict[TopicType, str]
+    broker: TestBroker
+
+    def flags(self) -> list[str]:
+        named = [word for kind, topic in self.topics.items() for word in (f"--{kind.value}-storage-topic", topic)]
+        return ["-B", self.broker.bootstrap_servers, *named]
+
+
+@pytest.fixture(scope="module")
+def site(broker: TestBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    tag = uuid.uuid4().hex[:6]
+    topics = {kind: f"{TOPIC_PREFIX}-checks-{tag}-{kind.value}" for kind in TopicType}
+    file = tmp_path_factory.mktemp("checks") / "worker.properties"
+    made = Site(f"healthy-{tag}", f"faulty-{tag}", file, topics, broker)
+    file.write_text(
+        f"bootstrap.servers={broker.bootstrap_servers}\ngroup.id={made.faulty}\n"
+        "connect.management.topic.sharing.support=enabled\n"
+        + "".join(f"{kind.value}.storage.topic={topic}\n" for kind, topic in topics.items())
+        + "".join(f"{kind.value}.storage.replication.factor=1\n" for kind in topics)
+    )
+    with broker.admin() as admin:
+        for kind, topic in topics.items():
+            create_known(admin, NewTopicRequest(topic, 1 if kind is CONFIG else 3, 1, UNTOUCHED))
+        try:
+            for kind, captured in captured_topics("4.3.1").items():
+                written = [*prefixed(captured, made.healthy), *records(kind, *FAULTY[kind], group=made.faulty)]
+                write_records(broker.client_settings, topics[kind], written, keep_partition=False)
+            # Batches of many records would not have been accepted.
+            admin.alter_topic_configs(topics[CONFIG], {"max.message.bytes": "20000"})
+            yield made
+        finally:
+            admin.delete_topics(list(topics.values()))
+
+
+@pytest.fixture
+def check(site: Site, capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
+    def call(*words: str | Path) -> Ran:
+        ran = console(capsys)("check", *words)
+        assert SECRET not in ran.out + ran.err
+        return ran
+
+    return call
+
+
+def ids(ran: Ran) -> list[str]:
+    return sorted({finding["id"] for finding in ran.json["findings"]})
+
+
+@pytest.mark.parametrize("noun", FOUND)
+def test_each_finds_its_fault_and_nothing_at_the_healthy_group(site: Site, check: Any, noun: str) -> None:
+    found = check(noun, *site.flags(), "--output", "json")
+    severe = {finding["id"] for finding in found.json["findings"] if finding["severity"] == "error"}
+    of_faulty = [finding for finding in found.json["findings"] if site.faulty in finding["where"]]
+    assert sorted({finding["id"] for finding in of_faulty}) == FOUND[noun]
+    assert found.code == (1 if severe else 0)
+    assert all(set(finding) == {"id", "severity", "where", "what", "why", "remedy", "command"} for finding in of_faulty)
+    at_others = [finding for finding in found.json["findings"] if finding not in of_faulty]
+    assert {finding["severity"] for finding in at_others} <= {"note"}
+    text = check(noun, *site.flags())
+    assert text.code == found.code
+    assert all(finding["what"] in text.out for finding in of_faulty)
+
+
+def test_only_a_group_and_without_what_is_ignored(site: Site, check: Any) -> None:
+    ran = check("order", *site.flags(), "--group", site.healthy, "--output", "json")
+    assert (ran.code, ran.json["findings"]) == (0, [])
+    ran = check("order", *site.flags(), "--ignore", "order-tasks-dropped", "--ignore", "order-tasks-missing")
+    assert ran.code == 0
+    (line,) = ran.out.splitlines()
+    assert line.endswith(": nothing found")
+    largest = check("sizes", *site.flags(), "--output", "json").json["largest"]
+    assert {each["group"] for each in largest} == {site.healthy, site.faulty}
+    assert max(each["bytes"] for each in largest) > 15_000
+
+
+def test_all_at_once(site: Site, check: Any) -> None:
+    ran = check("all", "-w", site.worker_file, "--output", "json")
+    assert ran.code == 1
+    assert {each for found in FOUND.values() for each in found} <= set(ids(ran))
+    assert ran.json["checks"]["topic-ids"]["run"] is False
+    run = {name for name, each in ran.json["checks"].items() if each["run"]}
+    assert run >= {*FOUND, "topics", "sealing", "startup", "worker-config"}
+    ranks = [("error", "warning", "note").index(finding["severity"]) for finding in ran.json["findings"]]
+    assert ranks == sorted(ranks)
+
+    # With the config topic alone: what needs others is named, and the rest is run.
+    ran = check("all", "-B", site.broker.bootstrap_servers, "--config-storage-topic", site.topics[CONFIG])
+    assert ran.code == 1
+    assert "sizes: not run: needs --status-storage-topic and --offset-storage-topic" in ran.out
+    assert "worker-config: not run: needs -w FILE" in ran.out
+    assert "order-tasks-dropped" not in ran.out  # ids are for programs
+    assert "secrets: 1 error" in ran.out
+
+
+def test_what_is_missing_is_said(site: Site, check: Any) -> None:
+    ran = check("order", "-B", site.broker.bootstrap_servers, "--config-storage-topic", f"{site.topics[CONFIG]}-not")
+    assert ran.code == 1
+    assert "does not exist" in ran.err

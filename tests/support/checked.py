@@ -1,0 +1,59 @@
+"""Topics as the checks see them, made of records without a broker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from connect_share.checks import collisions, order, orphans, secrets
+from connect_share.checks.finding import Finding
+from connect_share.checks.state import GroupRecords, TopicsState
+from connect_share.cli.check_sources import topics_state
+from connect_share.cli.contents import Contents, _fold
+from connect_share.console import Group
+from connect_share.keys import prefix_key
+from connect_share.records import Record, TopicType
+from tests.support.captures import captured
+
+CONFIG, STATUS, OFFSET = TopicType.CONFIG, TopicType.STATUS, TopicType.OFFSET
+CAPTURED = {CONFIG: "configs", STATUS: "status", OFFSET: "offsets"}
+
+
+def state_of(topics: Mapping[TopicType, Iterable[Record]]) -> TopicsState:
+    """The state of topics with these records, named by their type."""
+    contents, kept = Contents(), dict[Group, GroupRecords]()
+
+    def look(topic_type: TopicType, group: Group, original: bytes, taken: Record | None) -> None:
+        kept.setdefault(group, GroupRecords(group)).add(topic_type, original, taken)
+
+    for topic_type, records in topics.items():
+        contents.topics[topic_type] = _fold(topic_type.value, topic_type, records, None, look=look)
+    return topics_state(contents, kept)
+
+
+def captured_topics(version: str) -> dict[TopicType, tuple[Record, ...]]:
+    """The three topics of a capture."""
+    return {topic_type: captured(version, name) for topic_type, name in CAPTURED.items()}
+
+
+def findings_of(state: TopicsState, members: int | None = None) -> list[Finding]:
+    """What the checks that need no cluster find."""
+    found = list(collisions.find(state))
+    for group in state.groups:
+        if CONFIG in state.topics:
+            found += [*order.find("config", group), *secrets.find("config", group)]
+            found += orphans.find(state.topics, group, members)
+    return found
+
+
+def records(topic_type: TopicType, *pairs: tuple[str, str | None], group: str | None = None) -> list[Record]:
+    """Records of one partition in order: original key and value, ``None`` for a tombstone."""
+    made = []
+    for offset, (text, value) in enumerate(pairs):
+        key = text.encode() if group is None else prefix_key(group, text.encode())
+        made.append(Record(topic_type.value, 0, offset, 1_000 + offset, key, None if value is None else value.encode()))
+    return made
+
+
+def ids(findings: Sequence[Finding]) -> list[str]:
+    """The ids of findings, in order."""
+    return sorted(finding.id for finding in findings)

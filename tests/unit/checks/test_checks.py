@@ -1,0 +1,265 @@
+"""Each check against topics with its fault planted, and against what healthy workers have written."""
+
+from __future__ import annotations
+
+import pytest
+
+from connect_share.checks import collisions, order, orphans, secrets, sizes
+from connect_share.checks.finding import MOST_FINDINGS, Finding
+from connect_share.checks.state import TopicsState
+from connect_share.records import Record, TopicType
+from connect_share.startup.profile import PartitionCounter, TopicProfile
+from connect_share.startup.report import ProfiledTopic
+from connect_share.worker_plugin.worker_file_check import Severity
+from tests.support.captures import VERSIONS, prefixed
+from tests.support.checked import CONFIG, OFFSET, STATUS, captured_topics, findings_of, ids, records, state_of
+
+CONNECTOR = '{"properties":{"connector.class":"C"}}'
+TASK = '{"properties":{"task.class":"T","n":"%d"}}'
+HEALTHY = [
+    ("connector-a", CONNECTOR),
+    ("task-a-0", TASK % 0),
+    ("task-a-1", TASK % 1),
+    ("commit-a", '{"tasks":2}'),
+]
+
+
+def only(state: TopicsState) -> list[Finding]:
+    (group,) = state.groups
+    return list(order.find("config", group))
+
+
+def in_order(*pairs: tuple[str, str | None], group: str | None = "g") -> list[tuple[str, Severity]]:
+    return [(each.id, each.severity) for each in only(state_of({CONFIG: records(CONFIG, *pairs, group=group)}))]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("group", [None, "com.acme"])
+def test_no_capture_of_a_real_worker_raises_a_false_alarm(version: str, group: str | None) -> None:
+    topics: dict[TopicType, list[Record]] = {}
+    for topic_type, captured in captured_topics(version).items():
+        topics[topic_type] = list(captured) if group is None else prefixed(captured, group)
+    found = findings_of(state_of(topics))
+    assert not [each for each in found if each.severity is Severity.ERROR]
+    # Connect leaves these behind when a connector is removed; the captures have such connectors.
+    loud = [each for each in found if each.severity is not Severity.NOTE]
+    # A real one: 2.8.2 writes a connector without its tasks, where these stay the same.
+    assert [each.id for each in loud] == (["order-compaction"] if version == "2.8.2" else [])
+    assert all("connector 42" in each.where for each in loud)
+
+
+def test_the_capture_of_an_old_worker_loses_its_tasks_once_it_is_compacted() -> None:
+    """The fault behind KAFKA-17719, from a real worker."""
+    configs = captured_topics("2.8.2")[CONFIG]
+    newest = {record.key: record for record in configs}
+    compacted = sorted(newest.values(), key=lambda record: record.offset)
+    (found,) = only(state_of({CONFIG: compacted}))
+    assert (found.id, found.severity, found.where) == (
+        "order-tasks-dropped",
+        Severity.ERROR,
+        "config, group (plain), connector 42",
+    )
+
+
+@pytest.mark.parametrize(
+    ("pairs", "expected"),
+    [
+        (HEALTHY, []),
+        ([*HEALTHY, HEALTHY[1], ("commit-a", '{"tasks":1}')], []),  # reduced: the second configuration stays for ever
+        ([*HEALTHY[1:], HEALTHY[0]], ["order-tasks-dropped"]),
+        ([HEALTHY[0], HEALTHY[3], *HEALTHY[1:3]], ["order-tasks-dropped"]),
+        ([HEALTHY[0], HEALTHY[1], HEALTHY[3]], ["order-tasks-missing"]),
+        ([*HEALTHY, HEALTHY[0]], ["order-compaction"]),
+        ([*HEALTHY, ("task-a-0", TASK % 7)], ["order-compaction"]),
+        ([*HEALTHY, ("task-a-2", TASK % 2)], ["order-half-reconfiguration"]),
+        (HEALTHY[:3], ["order-half-reconfiguration"]),
+        # Stopped: no tasks on purpose.
+        ([*HEALTHY[1:], ("target-state-a", '{"state":"PAUSED","state.v2":"STOPPED"}'), HEALTHY[0]], []),
+        # Made again after a removal that is still there: its tasks are not written yet.
+        ([*HEALTHY, ("connector-a", "null"), HEALTHY[0]], []),
+        # Removed: nobody misses the tasks.
+        ([*HEALTHY, ("connector-a", "null")], []),
+        ([("commit-a", '{"tasks":2000000000}'), HEALTHY[0]], ["order-tasks-missing"]),
+        ([("commit-a", '{"tasks":-1}'), HEALTHY[0]], []),
+        ([("commit-a", "garbage"), HEALTHY[0]], []),
+    ],
+)
+@pytest.mark.parametrize("group", [None, "g"])
+def test_order(pairs: list[tuple[str, str | None]], expected: list[str], group: str | None) -> None:
+    found = in_order(*pairs, group=group)
+    assert [kind for kind, _ in found] == expected
+    lost_now = ("order-tasks-dropped", "order-tasks-missing")
+    assert all((severity is Severity.ERROR) == (kind in lost_now) for kind, severity in found)
+
+
+def test_findings_about_made_up_connectors_are_bounded() -> None:
+    pairs = [
+        pair
+        for n in range(MOST_FINDINGS + 5)
+        for pair in ((f"commit-c{n}", '{"tasks":1}'), (f"connector-c{n}", CONNECTOR))
+    ]
+    found = only(state_of({CONFIG: records(CONFIG, *pairs, group="g")}))
+    assert len(found) == MOST_FINDINGS + 1
+    assert found[-1].what == "and 5 more findings of this kind, not shown"
+
+
+STATUS_VALUE = '{"state":"RUNNING","trace":null,"worker_id":"w:1","generation":1}'
+TOPIC_VALUE = '{"topic":{"name":"t","connector":"gone","task":0,"discoverTimestamp":1}}'
+
+
+def test_orphans_of_every_kind_are_found() -> None:
+    topics = {
+        CONFIG: records(
+            CONFIG,
+            *HEALTHY,
+            ("task-gone-0", TASK % 0),
+            ("commit-gone", '{"tasks":1}'),
+            ("tasks-fencing-gone", '{"task-count":1}'),
+            ("target-state-gone2", '{"state":"PAUSED"}'),
+            ("target-state-", "null"),
+            group="g",
+        ),
+        STATUS: records(
+            STATUS,
+            ("status-connector-a", STATUS_VALUE),
+            ("status-task-a-1", STATUS_VALUE),
+            ("status-task-a-2", STATUS_VALUE),
+            ("status-connector-gone", STATUS_VALUE),
+            ("status-task-gone-0", STATUS_VALUE),
+            ("status-task-removed-0", STATUS_VALUE),
+            ("status-task-removed-0", None),
+            ("status-topic-t:connector-gone", TOPIC_VALUE),
+            group="g",
+        ),
+        OFFSET: records(OFFSET, ('["a",{"p":1}]', '{"o":1}'), ('["gone",{"p":1}]', '{"o":1}'), group="g"),
+    }
+    state = state_of(topics)
+    found = findings_of(state)
+    assert ids(found) == [
+        "orphan-offsets",
+        "orphan-statuses",
+        "orphan-target-states",
+        "orphan-task-configs",
+        "orphan-task-statuses",
+        "orphan-topics",
+    ]
+    by_id = {each.id: each for each in found}
+    assert by_id["orphan-statuses"].what == "statuses of connectors without a configuration, 2 records: gone"
+    assert by_id["orphan-task-statuses"].what == "statuses of tasks above the number of tasks, 1 record: a-2"
+    assert by_id["orphan-task-configs"].what.endswith("3 records: gone")
+    assert by_id["orphan-target-states"].what.endswith("1 record: gone2")
+    (group,) = state.groups
+    assert {each: len(orphans.orphans_of(group, topics).keys(each)) for each in topics} == {
+        CONFIG: 4,
+        STATUS: 4,
+        OFFSET: 1,
+    }
+    # Without the config topic nothing is known to be an orphan.
+    del topics[CONFIG]
+    assert findings_of(state_of(topics)) == []
+
+
+@pytest.mark.parametrize(("members", "expected"), [(None, ["orphan-group"]), (0, ["orphan-group"]), (2, [])])
+def test_a_group_with_leftovers_only(members: int | None, expected: list[str]) -> None:
+    topics = {CONFIG: records(CONFIG, ("connector-a", CONNECTOR), ("connector-a", "null"), group="g")}
+    assert ids(findings_of(state_of(topics), members)) == expected
+
+
+def test_secrets_are_named_and_never_shown() -> None:
+    config = '{"properties":{"db.password":"hunter2","db.user":"me","other.password":"${file:/x:y}"}}'
+    task = '{"properties":{"url":"jdbc:x://me:hunter2@host/db"}}'
+    state = state_of(
+        {CONFIG: records(CONFIG, ("connector-a", config), ("task-a-0", task), ("task-gone-0", task), group="g")}
+    )
+    (group,) = state.groups
+    found = list(secrets.find("config", group))
+    assert [(each.id, each.severity, each.where, each.what.rpartition(": ")[2]) for each in found] == [
+        ("secrets-clear-text", Severity.ERROR, "config, group g, connector a", "db.password, url"),
+        ("secrets-clear-text", Severity.ERROR, "config, group g, connector gone", "url"),
+    ]
+    assert "hunter2" not in str(found)
+
+
+def test_collisions() -> None:
+    fence = ("tasks-fencing-{}", '{"task-count":1}')
+    sink = '{"properties":{"topics":"t"}}'
+    offset = ('["src",{"p":1}]', '{"o":1}')
+
+    def group(name: str | None, source: str) -> list[Record]:
+        return records(
+            CONFIG,
+            ("connector-src", CONNECTOR),
+            ("connector-sink", sink),
+            (f"connector-{source}", CONNECTOR),
+            (fence[0].format(source), fence[1]),
+            group=name,
+        )
+
+    state = state_of(
+        {
+            CONFIG: [
+                *group("com.acme", "orders-eu"),
+                *group("com.acme-orders", "eu"),
+                *group("com.acme.orders", "x"),
+                *records(CONFIG, ("connector-b.connector-c", CONNECTOR)),
+            ],
+            STATUS: [],
+            OFFSET: [*records(OFFSET, offset, group="com.acme"), *records(OFFSET, offset, group="com.acme.orders")],
+        }
+    )
+    found = {each.id: each for each in collisions.find(state)}
+    assert {kind: each.severity.value for kind, each in found.items()} == {
+        "collision-ambiguous-key": "warning",
+        "collision-nested-ids": "note",
+        "collision-transactional-ids": "error",
+        "collision-sink-group": "warning",
+        "collision-same-source": "note",
+    }
+    assert "connector-b.connector-c" in found["collision-ambiguous-key"].what
+    assert found["collision-nested-ids"].where == "config, status, offset, group com.acme.orders"
+    assert "orders-eu of com.acme, eu of com.acme-orders" in found["collision-transactional-ids"].what
+    assert "src of com.acme, src of com.acme.orders" in found["collision-same-source"].what
+
+
+def test_two_clusters_with_plain_keys() -> None:
+    status = '{"state":"RUNNING","trace":null,"worker_id":"%s","generation":%d}'
+    turns = [("status-connector-a", status % (f"w{n % 2}:1", 5 + 10 * (n % 2))) for n in range(4)]
+    (found,) = collisions.find(state_of({STATUS: records(STATUS, *turns)}))
+    assert (found.id, found.severity) == ("collision-two-plain-clusters", Severity.ERROR)
+
+
+def profiled(*sizes_of: tuple[bytes, int], configs: dict[str, str] | None = None) -> dict[TopicType, ProfiledTopic]:
+    counter = PartitionCounter(CONFIG, 0)
+    for offset, (key, size) in enumerate(sizes_of):
+        counter.add(offset, 1_000, key, b"x" * size)
+    return {CONFIG: ProfiledTopic(TopicProfile.of("configs", CONFIG, [counter.finish()]), configs)}
+
+
+@pytest.mark.parametrize(
+    ("size", "configs", "expected"),
+    [
+        (1_000, {}, []),
+        (780_000, {}, []),
+        (790_000, {}, ["sizes-near-limit"]),
+        (1_048_500, {}, ["sizes-too-large"]),
+        (790_000, {"max.message.bytes": "2000000"}, ["sizes-near-limit"]),  # the producer's limit holds
+        (8_000, {"max.message.bytes": "10000"}, ["sizes-near-limit"]),
+        (8_000, None, []),
+    ],
+)
+def test_sizes(size: int, configs: dict[str, str] | None, expected: list[str]) -> None:
+    topics = profiled((b"g.connector-a", size), (b"g.connector-b", 5), (b"connector-p", 7), configs=configs)
+    found = list(sizes.find(topics, sizes.REQUEST_SIZE))
+    assert [each.id for each in found] == expected
+    assert all(each.where == "configs, group g, 0@0" for each in found)
+    assert [(each["group"], each["bytes"], each["at"]) for each in sizes.largest(topics)] == [
+        (None, 11 + 7, "0@2"),
+        ("g", 13 + size, "0@0"),
+    ]
+
+
+def test_a_topic_that_is_not_compacted() -> None:
+    topics = profiled(*[(b"g.connector-a", 1_000_000)] * 70)
+    found = sizes.find(topics, 10_000_000)
+    assert [each.what for each in found] == ["65 MiB of 66 MiB are records that newer ones have replaced"]
+    assert list(sizes.find(profiled(*[(b"g.connector-%d" % n, 1_000_000) for n in range(70)]), 10_000_000)) == []
