@@ -61,6 +61,8 @@ soak: $(STAMP)
 	  tests/unit/test_standing_fuzz.py tests/broker/hazards/test_standing_fuzz.py \
 	  tests/broker/hazards/test_sealed_soak.py tests/worker/test_sealed_attacks.py tests/worker/test_sealed_worker.py \
 	  tests/worker/test_sealed_keys.py tests/worker/test_sealed_canary.py \
+	  tests/worker/test_both_languages.py tests/worker/test_coexistence.py tests/worker/test_config_position.py \
+	  tests/worker/test_exactly_once_sharing.py tests/broker/test_access_rights.py tests/broker/stores/test_reads_in_an_outage.py \
 	  tests/worker_plugin/test_folds_beside_java.py
 
 drill-topic-ids: $(STAMP)

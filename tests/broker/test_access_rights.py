@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
@@ -30,6 +29,7 @@ from tests.lab.secure_broker import SecureBroker
 from tests.lab.worker import LabWorker
 from tests.support.flushes import flush_offsets
 from tests.support.java_groups import EXACTLY_ONCE, JAR
+from tests.support.long_forms import LONG
 from tests.support.rights import Acl, allow
 from tests.support.waiting import await_that
 
@@ -39,7 +39,6 @@ EVERYTHING = [
     (kind, "*", ResourcePatternType.LITERAL, AclOperation.ALL)
     for kind in (ResourceType.TOPIC, ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID)
 ]
-LONG = "CONNECT_SHARE_LONG" in os.environ
 _number = itertools.count()
 
 Row = tuple[str, str]  # one right, and what the page says it is on

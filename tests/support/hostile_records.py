@@ -15,9 +15,9 @@ from typing import Any, Final
 
 from connect_share.keys import KINDS
 from connect_share.records import Record, TopicType
+from tests.support.long_forms import LONG
 from tests.support.raw_records import RawRecord, write_raw
 
-LONG: Final = "CONNECT_SHARE_SOAK_MINUTES" in os.environ
 SEED: Final = int(os.environ.get("CONNECT_SHARE_SOAK_SEED") or (time.time_ns() // 1_000_000 if LONG else 20_261_122))
 SECRET: Final = "hunter2-hunter2"
 """In configurations, session keys, offsets and traces: no message may hold it."""

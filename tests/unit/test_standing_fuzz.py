@@ -36,7 +36,8 @@ from migrator.survey.found import SecretPlace
 from migrator.survey.topic_count import TopicCount
 from migrator.verify.equality import compare_states
 from migrator.verify.quick_compare import KeySpaces, digest_of
-from tests.support.hostile_records import LONG, SECRET, SEED, HostileRecords
+from tests.support.hostile_records import SECRET, SEED, HostileRecords
+from tests.support.long_forms import LONG
 from tests.support.records import FOLDS
 from tests.support.sides import Message
 from tests.unit.state.test_stores_scripted import WORKER

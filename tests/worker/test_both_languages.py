@@ -1,12 +1,11 @@
 """One group in both languages one after the other: each goes on with exactly what the other has left.
 
 With exactly-once also at the same time, which nobody should do: whoever claims last is the leader, and the other is told.
-Plain keys and the newest worker; with ``CONNECT_SHARE_LONG=1`` also 3.9.2, and workers with the jar on shared topics.
+Plain keys and the newest worker; in ``make soak`` also 3.9.2, and workers with the jar on shared topics.
 """
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -31,6 +30,7 @@ from tests.lab.worker import LabWorker
 from tests.support.flushes import flush_offsets
 from tests.support.java_groups import EXACTLY_ONCE, JAR, LogLines, put
 from tests.support.kafka import TestBroker
+from tests.support.long_forms import LONG
 from tests.support.topics import create_known, read_topic
 from tests.support.waiting import await_that
 
@@ -127,7 +127,7 @@ _LONG = [
 _FORMS = [
     ("4.3.1", "disabled", False),
     ("4.3.1", "enabled", False),
-    *(_LONG if "CONNECT_SHARE_LONG" in os.environ else []),
+    *(_LONG if LONG else []),
 ]
 
 

@@ -1,7 +1,7 @@
 """An unmodified Java worker and Python groups whose ids look alike, on the same topics, all writing at once.
 
 Everybody does a number of operations in each round, and somebody is restarted in it; nobody waits for the others but at
-the end of a round. With ``CONNECT_SHARE_LONG=1`` also an older worker, and all with exactly-once.
+the end of a round. In ``make soak`` also an older worker, and all with exactly-once.
 """
 
 from __future__ import annotations
@@ -27,12 +27,13 @@ from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
 from tests.support.java_group_model import JavaGroup
 from tests.support.java_groups import LogLines, SharedTopics
 from tests.support.kafka import TestBroker
+from tests.support.long_forms import LONG
 from tests.support.python_runtime import PythonRuntime
 
 LOOK_ALIKES = ("a", "a.b", "a-b", "A", "a.b.my.conn")
 OPERATIONS_A_ROUND = 4
 _LONG = [("4.3.1", "enabled"), ("3.9.2", "disabled")]
-FORMS = [("4.3.1", "disabled"), *(_LONG if "CONNECT_SHARE_LONG" in os.environ else [])]
+FORMS = [("4.3.1", "disabled"), *(_LONG if LONG else [])]
 # The jar is not loaded: to the worker these are what they are to one that was never told of sharing.
 UNMODIFIED = {SHARING_PROPERTY: "disabled", "interceptor.classes": ""}
 # What a plain worker says of a record it takes for one of its own and cannot use.
@@ -76,7 +77,7 @@ def test_a_java_worker_and_groups_that_look_alike_write_at_once(
     broker: TestBroker, unique: str, tmp_path: Path, version: str, exactly_once: str
 ) -> None:
     # The same operations each time; the long form has others.
-    chosen = random.randrange(10**6) if "CONNECT_SHARE_LONG" in os.environ else 1
+    chosen = random.randrange(10**6) if LONG else 1
     seed = int(os.environ.get("CONNECT_SHARE_SOAK_SEED", str(chosen)))
     print(f"CONNECT_SHARE_SOAK_SEED={seed}")
     topics = SharedTopics(broker.client_settings, broker.bootstrap_servers, unique)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -22,6 +21,7 @@ from tests.support.java_groups import (
     write,
 )
 from tests.support.kafka import TestBroker
+from tests.support.long_forms import LONG
 from tests.support.topics import COMPACT_NOW
 from tests.support.waiting import await_that
 
@@ -67,7 +67,7 @@ def compacted(topics: SharedTopics, gone: Callable[[list[tuple[bytes | None, byt
     await_that(rest, gone, what="compacted", timeout_s=120)
 
 
-@pytest.mark.skipif("CONNECT_SHARE_LONG" not in os.environ, reason="three starts of a worker: CONNECT_SHARE_LONG=1")
+@pytest.mark.skipif(not LONG, reason="three starts of a worker: make soak")
 def test_a_forged_session_key_stops_java_until_the_cleaner_has_taken_it(
     topics: SharedTopics, sink: dict[str, str], worker_factory: Start
 ) -> None:
@@ -105,7 +105,11 @@ def own(topics: SharedTopics, name: str) -> bytes:
 
 @pytest.mark.parametrize(
     ("version", "protocol"),
-    [("2.8.2", "compatible"), ("3.9.2", "sessioned"), ("4.3.1", "compatible"), ("4.3.1", "sessioned")],
+    [
+        ("2.8.2", "compatible"),
+        ("4.3.1", "sessioned"),
+        *([("3.9.2", "sessioned"), ("4.3.1", "compatible")] if LONG else []),
+    ],
 )
 def test_a_late_worker_and_a_killed_leader_after_compaction(
     topics: SharedTopics, sink: dict[str, str], worker_factory: Start, version: str, protocol: str
@@ -155,7 +159,10 @@ def test_a_late_worker_and_a_killed_leader_after_compaction(
     assert [log.about_foreign() for log in (*logs, *after)] == [[]] * 5
 
 
-@pytest.mark.parametrize(("version", "number", "per_second"), [("4.3.1", 2, 500), ("2.8.2", 2, 500), ("4.3.1", 5, 200)])
+@pytest.mark.parametrize(
+    ("version", "number", "per_second"),
+    [("4.3.1", 2, 500), *([("2.8.2", 2, 500), ("4.3.1", 5, 200)] if LONG else [])],
+)
 def test_foreign_writes_disturb_no_rebalance(
     topics: SharedTopics, sink: dict[str, str], worker_factory: Start, version: str, number: int, per_second: int
 ) -> None:  # cases 21 and 22

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from tests.lab.waiting import when_possible
 from tests.lab.worker import LabWorker
 from tests.support.java_groups import EXACTLY_ONCE, JAR, LogLines, SharedTopics, delete, put, write
 from tests.support.kafka import TestBroker
+from tests.support.long_forms import LONG
 from tests.support.waiting import await_that
 
 LINE = "a line of text\n"
@@ -131,7 +131,7 @@ def test_offsets_are_prefixed_and_nothing_is_read_twice(
     assert log.count("Topic sharing stopped") == 0
 
 
-@pytest.mark.parametrize("version", ["4.3.1", *(["3.9.2"] if "CONNECT_SHARE_LONG" in os.environ else [])])
+@pytest.mark.parametrize("version", ["4.3.1", *(["3.9.2"] if LONG else [])])
 def test_a_policy_gives_the_interceptor_where_the_file_cannot_have_the_lines(
     topics: SharedTopics, worker_factory: Callable[..., LabWorker], tmp_path: Path, version: str
 ) -> None:

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from tests.lab.worker import LabWorker
 from tests.support.java_groups import JAR, LogLines, SharedTopics, await_settled, put, write
 from tests.support.java_sources import FileSources
 from tests.support.kafka import TestBroker
+from tests.support.long_forms import LONG
 from tests.support.sealed import KEYS, key_text, keys_by_provider
 from tests.support.sealed_attacks import ATTACKS, FLOOD, Attacked, Late
 from tests.support.sealed_stores import SECRET
@@ -31,7 +31,7 @@ from tests.support.waiting import await_that
 
 pytestmark = [pytest.mark.broker, pytest.mark.worker]
 
-VERSIONS = ["2.8.2", "3.9.2", "4.3.1"] if "CONNECT_SHARE_SOAK_MINUTES" in os.environ else ["4.3.1"]
+VERSIONS = ["2.8.2", "3.9.2", "4.3.1"] if LONG else ["4.3.1"]
 # One whose key is not known ends the start of a worker: test_sealed_worker.py.
 ROWS = {name: attack for name, attack in ATTACKS.items() if attack.late is not Late.NO_START}
 NAMES = (*ROWS, "own")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from base64 import b64decode, b64encode
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +15,7 @@ from tests.lab.waiting import when_possible
 from tests.lab.worker import LabWorker
 from tests.support.java_groups import JAR, SharedTopics, put, write
 from tests.support.java_sources import FileSources
+from tests.support.long_forms import LONG
 from tests.support.sealed import KEYS, key_text, keys_by_provider
 from tests.support.waiting import await_that
 
@@ -30,7 +30,7 @@ NOWHERE = [
 ]
 
 
-@pytest.mark.skipif("CONNECT_SHARE_SOAK_MINUTES" not in os.environ, reason="a broker of its own: make soak")
+@pytest.mark.skipif(not LONG, reason="a broker of its own: make soak")
 @pytest.mark.parametrize("version", ["3.9.2", "4.3.1"])
 def test_secrets_of_a_sealed_worker_are_nowhere(
     own_broker: LocalBroker, unique: str, worker_factory: Callable[..., LabWorker], tmp_path: Path, version: str

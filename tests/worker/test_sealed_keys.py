@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping
@@ -24,6 +23,7 @@ from tests.support.flushes import flush_offsets
 from tests.support.java_groups import EXACTLY_ONCE, JAR, LogLines, SharedTopics, put
 from tests.support.java_sources import FileSources
 from tests.support.kafka import TestBroker
+from tests.support.long_forms import LONG
 from tests.support.migration_site import run
 from tests.support.sealed import KEYS, key_text, keys_by_provider
 from tests.support.topics import COMPACT_NOW
@@ -31,7 +31,6 @@ from tests.support.waiting import await_that
 
 pytestmark = [pytest.mark.broker, pytest.mark.worker]
 
-LONG = "CONNECT_SHARE_SOAK_MINUTES" in os.environ
 MODE = KEYS_PROPERTY.removesuffix(".keys")
 REFUSED = "Refused the record at "
 # What reseal has, and what the worker has that starts afterwards.

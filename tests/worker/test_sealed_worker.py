@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -19,26 +18,25 @@ from tests.lab.worker import LabWorker
 from tests.support.java_groups import EXACTLY_ONCE, JAR, LogLines, SharedTopics, await_settled, delete, put, write
 from tests.support.java_sources import FileSources
 from tests.support.kafka import TestBroker
+from tests.support.long_forms import LONG
 from tests.support.sealed import KEYS, key_text, keys_by_provider, sealed
 from tests.support.waiting import await_that
 
 pytestmark = [pytest.mark.broker, pytest.mark.worker]
 
 SECRET = "hunter2-zebra"
-LONG = "CONNECT_SHARE_SOAK_MINUTES" in os.environ
 LOAD = 1_000
 NEVER = {"transaction_boundary_interval_ms": "3600000"}
 REFUSED = "Refused the record at "
 FORMS: dict[str, tuple[str, Mapping[str, str]]] = {
     "2.8.2": ("2.8.2", {}),
-    "3.9.2": ("3.9.2", {}),
     "4.3.1 exactly once": ("4.3.1", EXACTLY_ONCE),
 }
 # The topic with a record whose key is missing.
-MISSING = [("2.8.2", TopicType.CONFIG), ("3.9.2", TopicType.STATUS), ("4.3.1", TopicType.OFFSET)]
+MISSING = [("2.8.2", TopicType.CONFIG), ("4.3.1", TopicType.OFFSET)]
 if LONG:
-    FORMS |= {"4.3.1": ("4.3.1", {}), "3.9.2 exactly once": ("3.9.2", EXACTLY_ONCE)}
-    MISSING = [(version, topic_type) for version, _ in MISSING for topic_type in TopicType]
+    FORMS |= {"3.9.2": ("3.9.2", {}), "4.3.1": ("4.3.1", {}), "3.9.2 exactly once": ("3.9.2", EXACTLY_ONCE)}
+    MISSING = [(version, topic_type) for version in ("2.8.2", "3.9.2", "4.3.1") for topic_type in TopicType]
 
 
 @pytest.fixture

@@ -27,10 +27,10 @@ from connect_share.worker_config import Isolation, WorkerConfig
 from tests.support.java_group_model import JavaGroup
 from tests.support.java_groups import EXACTLY_ONCE, LogLines, SharedTopics
 from tests.support.kafka import given_broker
+from tests.support.long_forms import LONG
 from tests.support.python_group_model import PythonModel
 from tests.support.soak import Faults, Soak, clear, keep_logs, kill_broker
 
-_LONG = "CONNECT_SHARE_SOAK_MINUTES" in os.environ
 _MINUTES = float(os.environ.get("CONNECT_SHARE_SOAK_MINUTES", "0.4"))
 _VERSIONS = {"com.acme": "2.8.2", "com.acme.orders": "3.9.2", "team-7": "4.3.1"}
 _EXACTLY_ONCE_GROUPS = {"com.acme.orders": "4.3.1", "team-7": "4.3.1"}
@@ -94,10 +94,10 @@ def test_every_group_is_what_its_own_operations_made_it(
     request: pytest.FixtureRequest, unique: str, tmp_path: Path, versions: dict[str, str], extra: dict[str, str]
 ) -> None:
     # The same operations each time; the soak has others.
-    chosen = random.randrange(10**6) if _LONG else 1
+    chosen = random.randrange(10**6) if LONG else 1
     seed = int(os.environ.get("CONNECT_SHARE_SOAK_SEED", str(chosen)))
     print(f"CONNECT_SHARE_SOAK_SEED={seed}", flush=True)
-    killed = _LONG and given_broker() is None  # the broker that all tests share stays
+    killed = LONG and given_broker() is None  # the broker that all tests share stays
     broker = request.getfixturevalue("own_broker" if killed else "broker")
     topics = SharedTopics(broker.client_settings, broker.bootstrap_servers, unique)
     topics.create()

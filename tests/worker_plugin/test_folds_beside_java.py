@@ -29,11 +29,12 @@ from connect_share.state.skips import SkipKind
 from tests.support.fold_answers import FoldAnswer, fold_answer, plain_text
 from tests.support.hostile_logs import GROUP, HostileLogs
 from tests.support.java_tests import classes_of, run_java
+from tests.support.long_forms import LONG
 
 pytestmark = pytest.mark.xdist_group("worker_plugin")
 
 SOURCES = Path(__file__).with_name("stores")
-LOGS = 6_500 if "CONNECT_SHARE_SOAK_MINUTES" in os.environ else 500
+LOGS = 6_500 if LONG else 500
 """For each type of topic, with plain keys and with a group's."""
 SEED = int(os.environ.get("CONNECT_SHARE_SOAK_SEED", "1173"))
 SEEN = {

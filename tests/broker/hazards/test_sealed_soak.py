@@ -23,6 +23,7 @@ from connect_share.state import SkipKind
 from tests.support.java_group_model import NAMES
 from tests.support.java_groups import SharedTopics, write
 from tests.support.kafka import TestBroker
+from tests.support.long_forms import LONG
 from tests.support.python_group_model import PythonModel
 from tests.support.sealed import key_text
 from tests.support.sealed_attacks import ATTACKS, OLD, Attacked, Late
@@ -30,7 +31,6 @@ from tests.support.soak import Faults, Soak
 
 pytestmark = pytest.mark.broker
 
-_LONG = "CONNECT_SHARE_SOAK_MINUTES" in os.environ
 _MINUTES = float(os.environ.get("CONNECT_SHARE_SOAK_MINUTES", "0.3"))
 # Only what leaves a reader with everything: nothing is cleaned meanwhile, and after an unknown key nobody starts.
 _ROWS = {name: attack for name, attack in ATTACKS.items() if attack.late is not Late.NO_START}
@@ -84,7 +84,7 @@ def look_without_keys(worker_file: Path, soak: Soak) -> int:
 
 @pytest.mark.timeout(int(_MINUTES * 60) + 300)
 def test_a_sealed_group_is_what_its_own_operations_made_it(broker: TestBroker, unique: str, tmp_path: Path) -> None:
-    seed = int(os.environ.get("CONNECT_SHARE_SOAK_SEED", str(random.randrange(10**6) if _LONG else 1)))
+    seed = int(os.environ.get("CONNECT_SHARE_SOAK_SEED", str(random.randrange(10**6) if LONG else 1)))
     print(f"CONNECT_SHARE_SOAK_SEED={seed}", flush=True)
     topics = SharedTopics(broker.client_settings, broker.bootstrap_servers, unique)
     topics.create()

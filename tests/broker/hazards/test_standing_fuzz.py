@@ -21,7 +21,8 @@ from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig
 from migrator.facts.manifest import Manifest, manifest_path
 from tests.support.console import console
-from tests.support.hostile_records import LONG, NAMES, SECRET, SEED, TAKES_ALL, HostileRecords, write_hostile
+from tests.support.hostile_records import NAMES, SECRET, SEED, TAKES_ALL, HostileRecords, write_hostile
+from tests.support.long_forms import LONG
 from tests.support.migration_site import GROUP, Site, run
 from tests.support.records import FOLDS
 

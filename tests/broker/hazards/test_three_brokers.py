@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -25,12 +24,13 @@ from connect_share.worker_config import WorkerConfig
 from tests.lab.cluster import LocalCluster
 from tests.support.flushes import done
 from tests.support.kafka import skip_where_brokers_stay
+from tests.support.long_forms import LONG
 from tests.support.waiting import await_that
 
 # A cluster costs ten seconds and more: not beside the other one.
 pytestmark = [pytest.mark.kills_broker, pytest.mark.xdist_group("cluster")]
 
-KILLED = (1, 2, 3) if "CONNECT_SHARE_SOAK_MINUTES" in os.environ else (1,)
+KILLED = (1, 2, 3) if LONG else (1,)
 READ_S = 20.0
 _PAUSE_S = 0.05
 STUCK_S = 120.0

@@ -39,12 +39,13 @@ from connect_share.worker_config import WorkerConfig
 from tests.broker.stores.conftest import SHARING, properties_of
 from tests.support.flushes import flush_offsets
 from tests.support.kafka import ONE_SEGMENT_EACH, skip_where_brokers_stay
+from tests.support.long_forms import LONG
 from tests.support.topics import read_topic
 from tests.support.waiting import await_that
 
 pytestmark = [pytest.mark.kills_broker, pytest.mark.xdist_group("broker-restart")]
 
-AWAY_S = (2.0, 6.0, 40.0) if "CONNECT_SHARE_SOAK_MINUTES" in os.environ else (2.0, 6.0)
+AWAY_S = (2.0, 6.0, 40.0) if LONG else (6.0,)
 LATE_S = 5.0  # a call may outlive its deadline by so much on a busy machine
 FILE = {"filename": "x.txt"}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable
@@ -18,10 +17,11 @@ from connect_share.storage import ConnectStorage
 from connect_share.stores import offsets
 from connect_share.worker_config import WorkerConfig
 from tests.broker.stores.conftest import properties_of
+from tests.support.long_forms import LONG
 
 pytestmark = pytest.mark.kills_broker
 
-OUTAGE_S = 40 if os.environ.get("CONNECT_SHARE_LONG") else 6
+OUTAGE_S = 40 if LONG else 6
 FILE = {"filename": "x.txt"}
 
 
