@@ -12,18 +12,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
-from connect_share.backup.contents import BackedUpTopic, BackupContents, BackupFile, Origin
+from connect_share.backup.contents import BACKUP, BackedUpTopic, BackupContents, BackupFile, Origin, What
 from connect_share.client import Message, headers_of, to_record
 from connect_share.errors import RecordFileError
 from connect_share.keys import ClusterGroupId, own_key
+from connect_share.log.ranges import read_batches
 from connect_share.migration_errors import AlreadyAppliedError
 from connect_share.progress import Progress
 from connect_share.record_file import RecordFile, RecordFileWriter
 from connect_share.records import OffsetRange, TopicType
-from connect_share.topic_io.facts import ExistingTopic, read_messages
-from connect_share.worker_config import WorkerConfig
+from connect_share.topic_io.checked_writer import CLIENT_ID
+from connect_share.topic_io.facts import IDLE_TIMEOUT_S, ExistingTopic
+from connect_share.worker_config import ClientSettings, WorkerConfig
 from connect_share.worker_config.client_settings import Isolation
 
 PARTITIONS_AT_ONCE: Final = 200
@@ -63,15 +65,25 @@ class SectionTopic:
         self.required.append(required)
 
 
+class Reader(NamedTuple):
+    """How the topics of a section are read."""
+
+    settings: ClientSettings
+    client_id: str
+    isolation: Isolation
+
+
 class BackupLayout:
     """The sections of a backup. Each record is read once: sources may share topics, and one may be the destination.
 
     Attributes:
-        sections: by number, the worker whose settings are used for reading, and the isolation level.
+        what: what the file is.
+        sections: by number, how it is read.
     """
 
-    def __init__(self) -> None:
-        self.sections: list[tuple[WorkerConfig, Isolation]] = []
+    def __init__(self, what: What = BACKUP) -> None:
+        self.what: What = what
+        self.sections: list[Reader] = []
         self.topics: list[SectionTopic] = []
         self.origins: list[Origin] = []
         self._section_numbers: dict[object, int] = {}
@@ -81,13 +93,17 @@ class BackupLayout:
         self, side: str, cluster: str | None, worker: WorkerConfig, topic_type: TopicType, isolation: Isolation
     ) -> int:
         """Return the number of a worker's topic, which is new if nothing was read of it so far."""
-        topic = worker.topic(topic_type)
-        key = (side, cluster, topic, isolation)
+        reader = Reader(worker.consumer_settings(), worker.client_id(CLIENT_ID), isolation)
+        return self.number_of_topic(side, cluster, worker.topic(topic_type), topic_type, reader)
+
+    def number_of_topic(self, side: str, cluster: str | None, topic: str, topic_type: TopicType, reader: Reader) -> int:
+        """Return the number of a topic, as :meth:`number_of`."""
+        key = (side, cluster, topic, reader.isolation)
         if key not in self._topic_numbers:
-            settings = (side, isolation, tuple(sorted(worker.consumer_settings().properties.items())))
+            settings = (side, reader.isolation, tuple(sorted(reader.settings.properties.items())))
             section = self._section_numbers.setdefault(settings, len(self.sections))
             if section == len(self.sections):
-                self.sections.append((worker, isolation))
+                self.sections.append(reader)
             self._topic_numbers[key] = len(self.topics)
             self.topics.append(SectionTopic(section, cluster, topic, topic_type))
         return self._topic_numbers[key]
@@ -135,6 +151,7 @@ def write_backup(path: Path, layout: BackupLayout, run_id: str, progress: Progre
         raise AlreadyAppliedError(f"{path} is the backup of another run: move it away, nothing was written")
     began_s = time.monotonic()
     contents = BackupContents(
+        what=layout.what,
         run_id=run_id,
         made_at_ms=int(time.time() * 1000),
         version=version("connect-share"),
@@ -144,7 +161,7 @@ def write_backup(path: Path, layout: BackupLayout, run_id: str, progress: Progre
                 kafka_cluster_id=each.cluster,
                 topic=each.topic,
                 topic_type=each.topic_type,
-                isolation=layout.sections[each.section][1],
+                isolation=layout.sections[each.section].isolation,
                 ranges={number: (part.start, part.end) for number, part in each.ranges.items()},
             )
             for each in layout.topics
@@ -156,13 +173,19 @@ def write_backup(path: Path, layout: BackupLayout, run_id: str, progress: Progre
     written: Counter[str] = Counter()
     left_out: Counter[str] = Counter()
     with RecordFileWriter(path, contents.model_dump(mode="json"), sections=len(layout.sections)) as writer:
-        for number, (worker, isolation) in enumerate(layout.sections):
+        for number, reader in enumerate(layout.sections):
             if number:
                 writer.next_section()
             topics = {each.topic: each for each in layout.topics if each.section == number}
             ranges = sorted(part for each in topics.values() for part in each.ranges.values())
             for first in range(0, len(ranges), PARTITIONS_AT_ONCE):
-                for batch in read_messages(worker, ranges[first : first + PARTITIONS_AT_ONCE], isolation):
+                for batch in read_batches(
+                    reader.settings,
+                    ranges[first : first + PARTITIONS_AT_ONCE],
+                    isolation=reader.isolation,
+                    client_id=reader.client_id,
+                    idle_timeout_s=IDLE_TIMEOUT_S,
+                ):
                     progress.advance(len(batch))
                     for message in batch:
                         _write(writer, topics[message.topic() or ""], message, written, left_out)

@@ -11,7 +11,9 @@ from connect_share.record_file import RecordFile
 from connect_share.records import TopicType
 from connect_share.worker_config.client_settings import Isolation
 
+What = Literal["backup of a migration", "export"]
 BACKUP: Final = "backup of a migration"
+EXPORT: Final = "export"
 
 
 class BackedUpTopic(BaseModel):
@@ -59,7 +61,7 @@ class BackupContents(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    what: Literal["backup of a migration"] = BACKUP
+    what: What = BACKUP
     run_id: str
     made_at_ms: int
     version: str
@@ -99,5 +101,6 @@ def read_contents(file: RecordFile) -> BackupContents:
         return BackupContents.model_validate(file.about)
     except ValidationError as error:
         raise RecordFileError(
-            f"{file.path} holds records, but is no {BACKUP} that this version can read", path=str(file.path)
+            f"{file.path} holds records, but is no {BACKUP} and no {EXPORT} that this version can read",
+            path=str(file.path),
         ) from error

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
 from connect_share.backup.contents import BackupContents, Origin, read_contents
 from connect_share.backup.restore_diff import ConnectorChanges, NewestValues, changes
 from connect_share.backup.restored_values import BackedUpValues, RestoreSealing, ValueCounts, require_none_newer
 from connect_share.connect_json import JSON_NULL
 from connect_share.keys import ClusterGroupId
-from connect_share.migration_errors import RestoreRejectedError
+from connect_share.migration_errors import CopyError, RestoreRejectedError
 from connect_share.progress import Progress, Silent, counted
 from connect_share.record_file import RecordFile
 from connect_share.records import OffsetRange, Record, TopicType
@@ -39,18 +40,20 @@ from connect_share.transform.sealed import Opening, Sealer
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import Isolation
 
+_SHOWN_ORIGINS: Final = 20
+
 
 @dataclass(frozen=True)
 class RestoreRequest:
     """What is to be restored.
 
     Attributes:
-        connector: exact name of the only connector wanted.
+        connectors: exact names of the only connectors wanted.
         from_group: ``group.id`` of the cluster whose records are meant.
         from_plain: restore the records with plain keys.
     """
 
-    connector: str | None = None
+    connectors: frozenset[str] | None = None
     from_group: str | None = None
     from_plain: bool = False
 
@@ -82,7 +85,9 @@ def choose_origin(
         if origin.side == "source"
         or any(contents.topics[number].section in filled for number in origin.topics.values())
     ]
-    listed = "; ".join(dict.fromkeys(describe_origin(origin) for origin in present)) or "nothing"
+    texts = list(dict.fromkeys(describe_origin(origin) for origin in present))
+    more = f"; and {len(texts) - _SHOWN_ORIGINS:,} more" if len(texts) > _SHOWN_ORIGINS else ""
+    listed = "; ".join(texts[:_SHOWN_ORIGINS]) + more or "nothing"
     matching = [
         origin
         for origin in present
@@ -141,7 +146,11 @@ class Restored:
 
 @dataclass
 class Restore:
-    """A backup file that was checked, and where its records go. Made by :func:`prepare_restore`."""
+    """A backup file that was checked, and where its records go. Made by :func:`prepare_restore`.
+
+    Attributes:
+        wanted: the connectors that were asked for by name.
+    """
 
     file: RecordFile
     contents: BackupContents
@@ -149,6 +158,7 @@ class Restore:
     worker: WorkerConfig
     transforms: Mapping[TopicType, KeyTransform]
     sealing: RestoreSealing
+    wanted: frozenset[str] | None = None
 
     def _records(self, progress: Progress) -> Iterator[tuple[TopicType, Record]]:
         return _records(self.file, self.contents, self.origin, progress)
@@ -184,13 +194,7 @@ class Restore:
             if original is not None:
                 backed_up[topic_type].add(original, record.value)
         counts = {topic_type: each.counts() for topic_type, each in counting.items()}
-        if not any(each.to_write for each in counts.values()):
-            only = self.transforms[TopicType.CONFIG].connectors
-            whose = "" if only is None else f" of connector(s) {', '.join(map(repr, sorted(only)))}"
-            raise RestoreRejectedError(
-                f"{self.file.path} has no record{whose} with {describe_origin(self.origin)}: names are exact, dots, "
-                "dashes and case included"
-            )
+        self._require_found(backed_up.values())
         found: list[ConnectorChanges] = []
         for topic_type, topic in topics.items():
             ranges = facts[topic].ranges() if topic in facts else []
@@ -206,6 +210,31 @@ class Restore:
             create=[topic for topic in topics.values() if topic not in facts],
             values=values.counts,
         )
+
+    def _require_found(self, backed_up: Collection[NewestValues]) -> None:
+        missing = (self.wanted or frozenset()).difference(*(each.connectors for each in backed_up))
+        only = missing or self.transforms[TopicType.CONFIG].connectors
+        if missing or not any(each.values for each in backed_up):
+            whose = "" if only is None else f" of connector(s) {', '.join(map(repr, sorted(only)))}"
+            raise RestoreRejectedError(
+                f"{self.file.path} has no record{whose} with {describe_origin(self.origin)}: names are exact, dots, "
+                "dashes and case included"
+            )
+
+    def verify(self, progress: Progress | None = None) -> None:
+        """Read back, and check that the newest value of each key is that of the backup.
+
+        Raises:
+            CopyError: it is not.
+            ConnectShareError: as :meth:`preview`.
+        """
+        found = self.preview(progress).changes
+        wrong = sum(each.added + each.changed + each.removed for each in found)
+        if wrong:
+            raise CopyError(
+                f"{wrong:,} key(s) do not have the value that was put back: another writer has written meanwhile, or a key "
+                "lies in two partitions. Find out which, and restore again"
+            )
 
     def _newest_at_destination(
         self, topic_type: TopicType, ranges: list[OffsetRange], values: BackedUpValues, progress: Progress
@@ -308,7 +337,7 @@ def prepare_restore(
     group = ClusterGroupId(worker.group_id) if worker.sharing_enabled else None
     filled = frozenset(number for number, count in enumerate(file.sections) if count)
     origin = choose_origin(contents, filled, worker, request)
-    names = origin.connectors if request.connector is None else (request.connector,)
+    names = origin.connectors if request.connectors is None else request.connectors
     own = None if origin.plain else str(origin.group_id)
     transforms = {topic_type: KeyTransform.between(topic_type, own, group, names) for topic_type in TopicType}
 
@@ -317,4 +346,4 @@ def prepare_restore(
         return any(is_sealed(record.value) and transforms[kind].takes(record.key) for kind, record in records)
 
     sealing = RestoreSealing.of(worker, transforms[TopicType.CONFIG], has_sealed)
-    return Restore(file, contents, origin, worker, transforms, sealing)
+    return Restore(file, contents, origin, worker, transforms, sealing, request.connectors)

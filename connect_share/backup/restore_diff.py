@@ -47,6 +47,11 @@ class NewestValues:
         """Connector and hash of the value, by hash of the key."""
         self._names: dict[str | None, str | None] = {}
 
+    @property
+    def connectors(self) -> set[str]:
+        """Names of the connectors with a record."""
+        return {name for name in self._names if name is not None}
+
     def add(self, original_key: bytes, value: bytes | None) -> None:
         """Add the next record."""
         name = connector_of(self.topic_type, original_key)

@@ -19,8 +19,10 @@ from connect_share.cli import (
     create_topics,
     describe_connector,
     describe_group,
+    export,
     get,
     keys_new,
+    restore,
     worker_jar,
 )
 from connect_share.cli.options import Nouns
@@ -35,6 +37,8 @@ examples:
   connect-share get offsets -w worker.properties --all-groups --output json
   connect-share describe group com.acme.orders -w worker.properties
   connect-share describe connector orders.sink -w worker.properties --show-values
+  connect-share export -w worker.properties --all-groups -o groups.avro
+  connect-share restore groups.avro -w worker.properties --dry-run
   connect-share worker-jar --to /opt/kafka/libs
   connect-share keys new
   connect-share check all -w worker.properties
@@ -89,6 +93,8 @@ def build_parser() -> argparse.ArgumentParser:
         )
         for add_to in add_nouns:
             add_to(nouns)
+    export.add_to(verbs)
+    restore.add_to(verbs)
     worker_jar.add_to(verbs)
     return parser
 

@@ -17,6 +17,7 @@ from connect_share.console.options import (
     shown_group,
 )
 from connect_share.console.output import Output
+from connect_share.console.preview import NEEDS_YES, show_preview
 from connect_share.console.program import run_program
 from connect_share.console.progress_line import ProgressLine
 from connect_share.console.prompt import confirmed

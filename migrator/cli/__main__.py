@@ -10,13 +10,13 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from connect_share.console import EXIT_CODES, Parser, add_version, run_program, seconds
+from connect_share.backup.restore_command import add_restore_to, restore_command
+from connect_share.console import EXIT_CODES, Output, Parser, add_version, run_program, seconds
 from connect_share.errors import ConnectShareError
 from migrator.cli.apply import apply_command, resume_command
 from migrator.cli.cutover import cutover_command, rollback_command
 from migrator.cli.plan import plan_command
 from migrator.cli.reseal import reseal_command
-from migrator.cli.restore import restore_command
 from migrator.cli.seal import seal_command, unseal_command
 from migrator.cli.survey import survey_command
 from migrator.cli.verify import verify_command
@@ -32,7 +32,6 @@ _COMMANDS: Final[dict[str, Callable[..., int]]] = {
     "rollback": rollback_command,
     "seal": seal_command,
     "unseal": unseal_command,
-    "restore": restore_command,
     "verify": verify_command,
     "reseal": reseal_command,
 }
@@ -58,9 +57,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     return run_program(
         _parser(),
         argv,
-        lambda arguments, _: _COMMANDS[arguments.command](arguments),
+        _run,
         command=lambda arguments: str(arguments.command),
         after_interruption=_after_interruption,
+    )
+
+
+def _run(arguments: argparse.Namespace, out: Output) -> int:
+    return (
+        restore_command(arguments, out) if arguments.command == "restore" else _COMMANDS[arguments.command](arguments)
     )
 
 
@@ -121,7 +126,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_seal(commands.add_parser("seal", help="seal the old side only, for example after a forgotten cutover"))
     unseal = commands.add_parser("unseal", help="put the target states back at the old side; the copies stay")
     _add_undo(unseal, stays="the copies stay", shown="done")
-    _add_restore(commands.add_parser("restore", help="put back what a backup holds, whole or one connector"))
+    _add_output(add_restore_to(commands))
     _add_reseal(commands.add_parser("reseal", help="seal all values of a stopped group with its first key"))
     return parser
 
@@ -245,23 +250,6 @@ def _add_seal(parser: argparse.ArgumentParser) -> None:
     )
     _add_yes(parser, dry_run="show what would be done, write nothing")
     _add_output(parser, evidence=True)
-
-
-def _add_restore(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", type=Path, help="backup that apply has left: <plan>.backup.avro")
-    parser.add_argument(
-        "--destination-worker-config",
-        dest="destination",
-        metavar="FILE",
-        type=Path,
-        required=True,
-        help="worker file of where the records go; sharing enabled there: keys with its group.id as prefix",
-    )
-    parser.add_argument("--connector", metavar="NAME", help="this connector only; names are exact")
-    parser.add_argument("--from-group", metavar="GROUP", help="restore the records of this group of the backup")
-    parser.add_argument("--from-plain", action="store_true", help="restore the records with plain keys")
-    _add_yes(parser, dry_run="show what would change, write nothing")
-    _add_output(parser)
 
 
 def _add_reseal(parser: argparse.ArgumentParser) -> None:

@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from connect_share.console import Output, ProgressLine
+from connect_share.console import NEEDS_YES, Output, ProgressLine
 from connect_share.console.prompt import confirmed
 from migrator.apply.apply import apply_plan, resume_plan
 from migrator.apply.follow import Lag, follow_plan, require_made_to_follow
 from migrator.cli.engines import spark_job
-from migrator.cli.text import NEEDS_YES, plan_lines
+from migrator.cli.text import plan_lines
 from migrator.facts.manifest import MigrationStatus
 from migrator.facts.migration_run import MigrationRun, locked_run
 from migrator.facts.readiness import check_all

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 
-from connect_share.console import Output, ProgressLine
-from migrator.cli.text import cutover_lines, preview_json, result_json, rollback_lines, show_preview
+from connect_share.console import Output, ProgressLine, show_preview
+from migrator.cli.text import cutover_lines, preview_json, result_json, rollback_lines
 from migrator.cutover.cutover import cut_over, preview_cutover
 from migrator.cutover.rollback import Rollback, roll_back, used_since
 from migrator.facts.migration_run import MigrationRun, locked_run

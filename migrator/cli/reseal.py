@@ -6,9 +6,8 @@ import argparse
 import sys
 from collections.abc import Mapping
 
-from connect_share.console import Output, ProgressLine
+from connect_share.console import Output, ProgressLine, show_preview
 from connect_share.records import TopicType
-from migrator.cli.text import show_preview
 from migrator.reseal import Reseal, ResealTopic, default_backup, refused_plain
 
 _Topics = Mapping[TopicType, ResealTopic]

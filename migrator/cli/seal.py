@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 
-from connect_share.console import Output, ProgressLine
-from migrator.cli.text import cutover_lines, preview_json, result_json, show_preview
+from connect_share.console import Output, ProgressLine, show_preview
+from migrator.cli.text import cutover_lines, preview_json, result_json
 from migrator.cutover.seal import preview_seal, seal_plan, unseal_plan
 from migrator.facts.migration_run import locked_run
 from migrator.report.evidence_folder import evidence_of

@@ -37,6 +37,8 @@ HELP = Path(__file__).parents[2] / "vectors" / "help"
         ("repair", "topic-ids"),
         ("worker-jar",),
         ("keys", "new"),
+        ("export",),
+        ("restore",),
     ],
 )
 def test_help_is_as_it_was(
@@ -58,7 +60,7 @@ def test_help_lists_only_what_there_is() -> None:
     text = build_parser().format_help()
     assert "not available" not in text
     listed = re.findall(r"^    ([a-z-]+)", text, re.MULTILINE)
-    assert listed == ["get", "describe", "check", "create", "repair", "keys", "worker-jar"]
+    assert listed == ["get", "describe", "check", "create", "repair", "keys", "export", "restore", "worker-jar"]
 
 
 @pytest.mark.parametrize(
@@ -71,7 +73,7 @@ def test_help_lists_only_what_there_is() -> None:
         (["describe", "connector"], "required: NAME"),
         (["check"], "required: NOUN"),
         (["check", "everything"], "invalid choice: 'everything' (choose from"),
-        (["export"], "invalid choice: 'export'"),
+        (["expert"], "invalid choice: 'expert'"),
         (["create"], "required: NOUN"),
         (["create", "connector"], "invalid choice: 'connector' (choose from"),
         (

@@ -1,4 +1,4 @@
-"""The command ``restore``: preview, ask, put back."""
+"""The command ``restore`` of both programs: preview, ask, put back, read back."""
 
 from __future__ import annotations
 
@@ -6,18 +6,62 @@ import argparse
 import sys
 from dataclasses import asdict
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
 
 from connect_share.backup.restore import Restore, RestorePreview, RestoreRequest, describe_origin, prepare_restore
-from connect_share.console import Output, ProgressLine
+from connect_share.console import Output, Parser, ProgressLine, show_preview
 from connect_share.records import TopicType
 from connect_share.transform.rules import PLAIN_KEYS
-from migrator.cli.text import show_preview
+
+_EXAMPLES: Final = """\
+examples:
+  {prog} orders.avro -w orders.properties --dry-run
+  {prog} orders.avro -w orders.properties --connector jdbc-sink
+  {prog} all.avro -w orders-2.properties --from-group orders
+"""
 
 
-def restore_command(arguments: argparse.Namespace) -> int:
-    """Show what would change, ask, put the records back."""
-    output = Output("restore", arguments.output)
-    request = RestoreRequest(arguments.connector, arguments.from_group, arguments.from_plain)
+def add_restore_to(commands: argparse._SubParsersAction[Parser]) -> Parser:
+    """Add ``restore``; the caller adds the options of its output."""
+    parser = commands.add_parser(
+        "restore",
+        help="put back what a backup or export holds, whole or by connector",
+        description="Show what would change, by connector and topic, then put the records back and read them back.\n"
+        "Nothing is removed that only the destination has. Workers of the group have to be stopped.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.epilog = _EXAMPLES.format(prog=parser.prog)
+    parser.add_argument("file", metavar="FILE", type=Path, help="a backup, or what export has written")
+    parser.add_argument(
+        "-w",
+        "--worker-config",
+        "--destination-worker-config",
+        dest="destination",
+        metavar="FILE",
+        type=Path,
+        required=True,
+        help="worker file of where the records go; sharing enabled there: keys with its group.id as prefix",
+    )
+    parser.add_argument(
+        "--connector",
+        dest="connectors",
+        metavar="NAME",
+        action="append",
+        help="this connector only, may be repeated; names are exact",
+    )
+    parser.add_argument("--from-group", metavar="GROUP", help="restore the records of this group of the backup")
+    parser.add_argument("--from-plain", action="store_true", help="restore the records with plain keys")
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument("--dry-run", action="store_true", help="show what would change, write nothing")
+    parser.set_defaults(noun="", run=restore_command)
+    return parser
+
+
+def restore_command(arguments: argparse.Namespace, output: Output) -> int:
+    """Show what would change, ask, put the records back, compare."""
+    names = None if arguments.connectors is None else frozenset(arguments.connectors)
+    request = RestoreRequest(names, arguments.from_group, arguments.from_plain)
     with ProgressLine(sys.stderr) as progress:
         restore = prepare_restore(arguments.file, arguments.destination, request, progress)
         preview = restore.preview(progress)
@@ -28,11 +72,13 @@ def restore_command(arguments: argparse.Namespace) -> int:
         return code
     with ProgressLine(sys.stderr) as progress:
         done = restore.write(progress)
+        restore.verify(progress)
     if output.is_json:
-        output.json({"dry_run": False, **members, "seconds": done.seconds})
+        output.json({"dry_run": False, **members, "seconds": done.seconds, "verified": True})
     else:
         output.lines(
             f"{sum(done.written.values()):,} records put back, {done.removals:,} of them removals, in {done.seconds} s",
+            "read back: the destination has the newest value of each key of the backup",
             "the workers may be started",
         )
     return 0

@@ -1,0 +1,170 @@
+"""Exports of groups, whole or by connector, to one file; its format is that of backups, ``docs/backup-format.md``.
+
+What is committed is exported: aborted records of exactly-once groups are not, and what lies behind an open transaction is not
+there yet.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+from connect_share.admin import Admin
+from connect_share.backup.backup_file import BackupLayout, KeyTest, Reader, write_backup
+from connect_share.backup.contents import EXPORT, BackupFile, Origin
+from connect_share.errors import ConnectShareError
+from connect_share.keys import ClusterGroupId, connector_of, split_key
+from connect_share.log.ranges import read_batches
+from connect_share.progress import Progress
+from connect_share.records import OffsetRange, TopicType
+from connect_share.topic_io.facts import IDLE_TIMEOUT_S
+from connect_share.topic_ranges import CLIENT_ID, topic_ranges
+from connect_share.worker_config import Isolation, TopicSet
+
+MOST_GROUPS: Final = 10_000
+"""A limit: any writer of a topic can invent groups."""
+_SHOWN: Final = 20
+
+Ranges = Mapping[TopicType, Sequence[OffsetRange]]
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A file that was written, and the groups in it."""
+
+    file: BackupFile
+    groups: tuple[ClusterGroupId | None, ...]
+
+
+@dataclass
+class _Present:
+    groups: set[ClusterGroupId | None] = field(default_factory=set)
+    connectors: set[str] = field(default_factory=set)
+
+
+@dataclass(frozen=True)
+class Export:
+    """What is exported of which topics.
+
+    Attributes:
+        groups: ``None`` in it is the cluster with plain keys; no groups at all: every one that is there.
+        connectors: exact names; ``None``: all, and what belongs to no connector.
+    """
+
+    topic_set: TopicSet
+    groups: frozenset[ClusterGroupId | None] | None = None
+    connectors: frozenset[str] | None = None
+
+    def look(self, admin: Admin) -> tuple[dict[TopicType, list[OffsetRange]], list[str]]:
+        """Return what there is to read now, and notes for people.
+
+        Raises:
+            TopicMissingError: names the topic.
+            BrokerError: not reachable, or not allowed.
+        """
+        isolation = {topic_type: self._isolation(topic_type) for topic_type in self.topic_set.topics}
+        found = topic_ranges(admin, replace(self.topic_set, isolation=isolation), self.topic_set.topics)
+        ranges = {topic_type: parts for topic_type, (parts, _) in found.items()}
+        return ranges, [note for _, notes in found.values() for note in notes]
+
+    @staticmethod
+    def _isolation(topic_type: TopicType) -> Isolation:
+        """Return what every group agrees with: one with exactly-once writes transactions, the others none."""
+        return Isolation.READ_UNCOMMITTED if topic_type is TopicType.STATUS else Isolation.READ_COMMITTED
+
+    def _reader(self, topic_type: TopicType) -> Reader:
+        return Reader(self.topic_set.settings, CLIENT_ID, self._isolation(topic_type))
+
+    def takes(self, topic_type: TopicType) -> KeyTest:
+        """Return the test for the keys that are exported."""
+        groups, connectors = self.groups, self.connectors
+
+        def test(key: bytes | None) -> bool:
+            parts = None if key is None else split_key(topic_type, key)
+            if parts is None or (groups is not None and parts[0] not in groups):
+                return False
+            return connectors is None or connector_of(topic_type, parts[1]) in connectors
+
+        return test
+
+    def write(self, path: Path, cluster: str, ranges: Ranges, progress: Progress) -> Exported:
+        """Write what lies in the ranges to a file, with bounded memory.
+
+        Raises:
+            ConnectShareError: a group or connector that was named has no record there; nothing was written.
+            RecordFileError: there is such a file, or it cannot be written; nothing new bears its name then.
+            BrokerError: reading was refused.
+            ReadToEndTimeoutError: the end of a range was not reached.
+            UnreadableHeadersError: a record cannot be kept whole.
+        """
+        present = self._present(ranges, progress)
+        self._require(present)
+        layout = self.layout(cluster, ranges, present.groups)
+        file = write_backup(path, layout, f"export-{uuid.uuid4()}", progress)
+        return Exported(file, tuple(sorted(present.groups, key=lambda group: group or "")))
+
+    def layout(self, cluster: str, ranges: Ranges, groups: set[ClusterGroupId | None]) -> BackupLayout:
+        """Return what the file of these groups holds."""
+        layout, numbers = BackupLayout(EXPORT), dict[TopicType, int]()
+        for topic_type, parts in ranges.items():
+            topic = self.topic_set.topics[topic_type]
+            number = layout.number_of_topic("source", cluster, topic, topic_type, self._reader(topic_type))
+            test = self.takes(topic_type)
+            layout.topics[number].add(parts, test, test)
+            numbers[topic_type] = number
+        worker, names = self.topic_set.worker, self.connectors
+        plain_id = None if worker is None or worker.sharing_enabled else worker.group_id
+        layout.origins += [
+            Origin(
+                side="source",
+                group_id=plain_id if group is None else group,
+                plain=group is None,
+                becomes=group,
+                connectors=None if names is None else tuple(sorted(names)),
+                topics=numbers,
+            )
+            for group in sorted(groups, key=lambda group: group or "")
+        ]
+        return layout
+
+    def _present(self, ranges: Ranges, progress: Progress) -> _Present:
+        """Read the keys alone: the file begins with what is in it."""
+        found = _Present()
+        progress.phase("looking for groups", sum(part.end - part.start for parts in ranges.values() for part in parts))
+        for topic_type, parts in ranges.items():
+            reader, takes = self._reader(topic_type), self.takes(topic_type)
+            batches = read_batches(
+                reader.settings,
+                parts,
+                isolation=reader.isolation,
+                client_id=reader.client_id,
+                idle_timeout_s=IDLE_TIMEOUT_S,
+            )
+            for batch in batches:
+                progress.advance(len(batch))
+                for message in batch:
+                    key = message.key()
+                    split = split_key(topic_type, key) if key is not None and takes(key) else None
+                    if split is None:
+                        continue
+                    found.groups.add(split[0])
+                    if self.connectors is not None:
+                        found.connectors.add(connector_of(topic_type, split[1]) or "")
+                if len(found.groups) > MOST_GROUPS:
+                    raise ConnectShareError(
+                        f"there are more than {MOST_GROUPS:,} groups on these topics: name those that are wanted with --group"
+                    )
+        return found
+
+    def _require(self, present: _Present) -> None:
+        missing = [each or "plain keys" for each in (self.groups or frozenset()) - present.groups]
+        missing += [repr(each) for each in (self.connectors or frozenset()) - present.connectors]
+        if missing:
+            more = f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else ""
+            raise ConnectShareError(
+                f"{', '.join(self.topic_set.topics.values())} have no record of {', '.join(sorted(missing)[:_SHOWN])}{more}: "
+                "names are exact, dots, dashes and case included"
+            )
