@@ -9,7 +9,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from connect_share.admin.base import FIRST_TRY_S, AdminBase, result_of
-from connect_share.admin.descriptions import BrokerDescription, LogEnd, NewTopicRequest, TopicDescription, described
+from connect_share.admin.descriptions import (
+    BrokerDescription,
+    LogEnd,
+    NewTopicRequest,
+    TopicDescription,
+    described,
+    worker_id_of,
+)
 from connect_share.client import (
     AlterConfigOpType,
     ConfigEntry,
@@ -278,6 +285,15 @@ class Admin(AdminBase):
         Raises:
             BrokerError: not reachable, or a coordinator did not answer: then no member is known to be dead.
         """
+        return {name: len(found) for name, found in self.connect_members(group_id, timeout_s=timeout_s).items()}
+
+    def connect_members(
+        self, group_id: str | None = None, *, timeout_s: float | None = None
+    ) -> dict[str, tuple[str | None, ...]]:
+        """Return what :meth:`connect_groups` returns, with the worker id of each member instead of their number.
+
+        A worker id is ``host:port`` as in statuses, ``None`` where the member's metadata do not have it.
+        """
 
         def ask(timeout_s: float) -> list[Any]:
             named = {} if group_id is None else {"group": group_id}
@@ -291,7 +307,11 @@ class Admin(AdminBase):
             return groups
 
         groups = self._retried(ask, timeout_s)
-        return {str(group.id): len(group.members) for group in groups if group.protocol_type == "connect"}
+        return {
+            str(group.id): tuple(worker_id_of(member.metadata) for member in group.members)
+            for group in groups
+            if group.protocol_type == "connect"
+        }
 
     def _list_groups(self, **arguments: Any) -> Any:
         try:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
+
+_BEFORE_URL: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,3 +87,16 @@ def described(description: Any) -> TopicDescription:
         for partition in sorted(description.partitions, key=lambda partition: partition.id)
     )
     return TopicDescription(description.name, topic_id_text(description.topic_id), partitions)
+
+
+def worker_id_of(metadata: bytes | None) -> str | None:
+    """Return the id of a Connect worker, ``host:port``, from what it has told its group; ``None`` if it is not there.
+
+    Source: ``ConnectProtocol.METADATA_V0``, with which all later versions begin: version, length of the URL, URL.
+    """
+    if metadata is None or len(metadata) < _BEFORE_URL:
+        return None
+    length = int.from_bytes(metadata[2:_BEFORE_URL], "big", signed=True)
+    text = metadata[_BEFORE_URL : _BEFORE_URL + max(0, length)]
+    address = text.decode("utf-8", "replace").partition("://")[2].partition("/")[0]
+    return address if address and len(text) == length else None

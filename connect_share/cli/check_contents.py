@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
-from connect_share.checks import collisions, order, orphans, secrets, sizes
+from connect_share.checks import collisions, liveness, order, orphans, secrets, sizes, transactions
 from connect_share.checks.finding import Finding
 from connect_share.cli.check_sources import CheckSources
 from connect_share.cli.findings import exit_code, show_findings, wanted
@@ -17,7 +17,7 @@ from connect_share.console import DEFAULT_TIMEOUT_S, PLAIN, HelpFormatter, Outpu
 from connect_share.errors import ConfigError
 from connect_share.records import TopicType
 
-_CONFIG, _STATUS, _OFFSET = TopicType.CONFIG, TopicType.STATUS, TopicType.OFFSET
+_CONFIG, _STATUS = TopicType.CONFIG, TopicType.STATUS
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,21 @@ def _of_groups(
 def _orphans(sources: CheckSources) -> Iterable[Finding]:
     for state in sources.groups:
         yield from orphans.find(sources.state.topics, state, sources.members_of(state.group))
+
+
+def _transactions(sources: CheckSources) -> Iterable[Finding]:
+    servers = sources.topic_set.settings.bootstrap_servers
+    return transactions.find(sources.open_transactions(), servers, sources.now_ms)
+
+
+def _liveness(sources: CheckSources) -> Iterable[Finding]:
+    others = [str(each.group) for each in sources.state.groups if each.group is not None]
+    for state in sources.groups:
+        if _STATUS not in state.sealed:
+            workers = liveness.live_workers(
+                state, sources.members, others=others, plain_group_id=sources.plain_group_id
+            )
+            yield from liveness.find(sources.state.topics, state, workers, sources.now_ms)
 
 
 CHECKS: Final[Mapping[str, Check]] = {
@@ -90,6 +105,20 @@ CHECKS: Final[Mapping[str, Check]] = {
         tuple(TopicType),
         lambda sources: sizes.find(sources.profile.topics, sources.request_size),
         {"largest": lambda sources: sizes.largest(sources.profile.topics)},
+    ),
+    "transactions": Check(
+        "is a transaction open that holds up readers?",
+        "Look for transactions that are open on the topics: whose they seem to be, since when, and the command that aborts "
+        "them. One that is open for longer than 15 minutes hangs, and is an error.",
+        (),
+        _transactions,
+    ),
+    "liveness": Check(
+        "do the statuses agree with the workers that live?",
+        "Compare statuses with the live members of each group: RUNNING without any worker, workers that are no members, "
+        "UNASSIGNED for more than ten minutes, and connectors that nobody ever said to run.",
+        (_STATUS,),
+        _liveness,
     ),
 }
 

@@ -15,11 +15,13 @@ from connect_share.cli.contents import Contents, read_topics
 from connect_share.cli.options import topic_set_of
 from connect_share.console import Group, Output, groups_of
 from connect_share.errors import ConfigError
+from connect_share.log import find_open_transactions
+from connect_share.log.open_transactions import OpenTransaction
 from connect_share.records import Record, TopicType
 from connect_share.startup.cost_model import load_model
 from connect_share.startup.report import StartupProfile, startup_profile
 from connect_share.startup.topic_count import CountPlan
-from connect_share.topic_ranges import CLIENT_ID
+from connect_share.topic_ranges import CLIENT_ID, topic_ranges
 from connect_share.worker_config import TopicSet, load_properties
 
 _REQUEST_SIZE = "max.request.size"
@@ -89,10 +91,16 @@ class CheckSources:
         return startup_profile(count_topics(plan, self._out), load_model(), now_ms=plan.now_ms)
 
     @cached_property
-    def members(self) -> Mapping[str, int]:
-        """The number of live members of each Connect group."""
+    def members(self) -> Mapping[str, tuple[str | None, ...]]:
+        """The worker ids of the live members of each Connect group."""
         with self.admin() as admin:
-            return admin.connect_groups()
+            return admin.connect_members()
+
+    @cached_property
+    def plain_group_id(self) -> str | None:
+        """The Connect group of the cluster with plain keys, if its worker file was given."""
+        worker = self.topic_set.worker
+        return None if worker is None or worker.cluster_group_id is not None else worker.group_id
 
     @cached_property
     def request_size(self) -> int:
@@ -103,10 +111,20 @@ class CheckSources:
 
     def members_of(self, group: Group) -> int | None:
         """Return the number of live members of a group; ``None``: plain keys do not tell whose they are."""
-        worker = self.topic_set.worker
-        if group is None and (worker is None or worker.cluster_group_id is not None):
-            return None
-        return self.members.get(str(group) if group is not None or worker is None else worker.group_id, 0)
+        group_id = self.plain_group_id if group is None else str(group)
+        return None if group_id is None else len(self.members.get(group_id, ()))
+
+    def open_transactions(self) -> list[OpenTransaction]:
+        """Return the transactions that are open on the topics now."""
+        settings = self.topic_set.settings
+        opened: list[OpenTransaction] = []
+        with self.admin() as admin:
+            for topic_type, (ranges, _) in topic_ranges(admin, self.topic_set, list(self.topic_set.topics)).items():
+                topic, partitions = self.topic_set.topics[topic_type], [each.partition for each in ranges]
+                opened += find_open_transactions(
+                    admin, settings, topic, partitions, client_id=CLIENT_ID, timeout_s=self.timeout_s
+                )
+        return opened
 
 
 def topics_state(contents: Contents, kept: Mapping[Group, GroupRecords]) -> TopicsState:

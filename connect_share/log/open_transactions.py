@@ -12,7 +12,7 @@ from connect_share.admin import Admin
 from connect_share.errors import ConnectShareError, ReadToEndTimeoutError
 from connect_share.keys import ClusterGroupId, connector_of, split_key
 from connect_share.log.ranges import read_ranges
-from connect_share.records import OffsetRange, TopicType
+from connect_share.records import OffsetRange, Record, TopicType
 from connect_share.state.names import shown
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
 
@@ -37,6 +37,7 @@ class OpenTransaction:
         transactional_id: what Connect gives the producer of such a record; ``None`` if the key does not say, as on the
             offset topic, where tasks write too.
         connector: whose offsets these are, on an offset topic.
+        since_ms: time of its first record, milliseconds since the epoch; its writer has chosen that, too.
     """
 
     topic: str
@@ -46,20 +47,21 @@ class OpenTransaction:
     plain: bool
     transactional_id: str | None
     connector: str | None = None
+    since_ms: int | None = None
 
     def text(self, bootstrap_servers: str) -> str:
         """Return whose it claims to be and what to do."""
         tool = f"kafka-transactions.sh --bootstrap-server {bootstrap_servers}"
         place = f"--topic {self.topic} --partition {self.partition}"
         return (
-            f"a transaction is open at {self.topic}[{self.partition}]@{self.start_offset}. {self._claim()}. It ends when it "
+            f"a transaction is open at {self.topic}[{self.partition}]@{self.start_offset}. {self.claim()}. It ends when it "
             f"is committed or aborted, at the latest after its transaction.timeout.ms (a minute by default), also if its "
             f"producer is dead: wait. If it stays for longer, it hangs. The broker shows the producer id and epoch: "
             f"{tool} describe-producers {place}; stop that producer, then {tool} abort {place} "
             f"--start-offset {self.start_offset}"
         )
 
-    def _claim(self) -> str:
+    def claim(self) -> str:
         """Return what the key of the first record says; any writer of the topic can choose it."""
         if self.plain:
             return "The key of its first record is that of a cluster with plain keys, transactional id unknown"
@@ -97,11 +99,14 @@ def find_open_transactions(
     records = read_ranges(
         settings, first, isolation=Isolation.READ_UNCOMMITTED, client_id=client_id, idle_timeout_s=timeout_s
     )
-    keys = {record.partition: record.key for record in records}
-    return [_described(topic, each.partition, each.start, keys.get(each.partition)) for each in first]
+    found = {record.partition: record for record in records}
+    return [_described(each, found.get(each.partition)) for each in first]
 
 
-def _described(topic: str, partition: int, offset: int, key: bytes | None) -> OpenTransaction:
+def _described(at: OffsetRange, record: Record | None) -> OpenTransaction:
+    topic, partition, offset, _ = at
+    key = None if record is None else record.key
+    since_ms = None if record is None or record.timestamp_ms < 0 else record.timestamp_ms
     for topic_type in TopicType:  # keys of the three topics have nothing in common
         parts = split_key(topic_type, key or b"")
         if parts is not None:
@@ -109,8 +114,8 @@ def _described(topic: str, partition: int, offset: int, key: bytes | None) -> Op
             of_offsets = topic_type is TopicType.OFFSET
             leader = None if group is None or of_offsets else f"connect-cluster-{group}"
             connector = connector_of(topic_type, original) if of_offsets else None
-            return OpenTransaction(topic, partition, offset, group, group is None, leader, connector)
-    return OpenTransaction(topic, partition, offset, None, False, None)
+            return OpenTransaction(topic, partition, offset, group, group is None, leader, connector, since_ms)
+    return OpenTransaction(topic, partition, offset, None, False, None, since_ms=since_ms)
 
 
 class OpenTransactions:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from connect_share.admin import NewTopicRequest
+from connect_share.client import producer
 from connect_share.records import TopicType
 from tests.support.captures import prefixed
 from tests.support.checked import CONFIG, OFFSET, STATUS, captured_topics, records
@@ -43,6 +44,7 @@ FOUND = {
     "collisions": ["collision-ambiguous-key"],
     "secrets": ["secrets-clear-text"],
     "sizes": ["sizes-near-limit"],
+    "liveness": ["liveness-no-workers"],
 }
 
 
@@ -108,7 +110,8 @@ def test_each_finds_its_fault_and_nothing_at_the_healthy_group(site: Site, check
     assert found.code == (1 if severe else 0)
     assert all(set(finding) == {"id", "severity", "where", "what", "why", "remedy", "command"} for finding in of_faulty)
     at_others = [finding for finding in found.json["findings"] if finding not in of_faulty]
-    assert {finding["severity"] for finding in at_others} <= {"note"}
+    if noun != "liveness":  # nobody works for the other group either
+        assert {finding["severity"] for finding in at_others} <= {"note"}
     text = check(noun, *site.flags())
     assert text.code == found.code
     assert all(finding["what"] in text.out for finding in of_faulty)
@@ -143,6 +146,23 @@ def test_all_at_once(site: Site, check: Any) -> None:
     assert "worker-config: not run: needs -w FILE" in ran.out
     assert "order-tasks-dropped" not in ran.out  # ids are for programs
     assert "secrets: 1 error" in ran.out
+
+
+def test_an_open_transaction_is_named_until_it_ends(site: Site, check: Any, unique: str) -> None:
+    assert check("transactions", *site.flags()).out.endswith(": nothing found\n")
+    overrides = {"transactional.id": unique}
+    writer = producer(site.broker.client_settings, client_id="tests", overrides=overrides)
+    writer.init_transactions(30)
+    writer.begin_transaction()
+    writer.produce(site.topics[STATUS], key=f"{site.faulty}.status-connector-c".encode(), partition=0)
+    assert writer.flush(30) == 0
+    (finding,) = check("transactions", *site.flags(), "--output", "json").json["findings"]
+    writer.abort_transaction(30)
+    assert finding["id"] == "transactions-open"
+    assert finding["where"].startswith(f"{site.topics[STATUS]}[0]@")
+    assert f"cluster group '{site.faulty}'" in finding["what"]
+    assert " since 20" in finding["what"]
+    assert finding["command"].startswith("kafka-transactions.sh --bootstrap-server ")
 
 
 def test_what_is_missing_is_said(site: Site, check: Any) -> None:

@@ -1,0 +1,180 @@
+"""Statuses beside the workers that live: what claims to run and does not, and what should run and does not say so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from connect_share.checks.finding import Finding, limited, named, place
+from connect_share.checks.state import GroupState
+from connect_share.keys import ConfigKey, StatusKey
+from connect_share.records import TopicType
+from connect_share.state import ConnectorStatus, State, TargetState, TaskStatus
+from connect_share.worker_plugin.worker_file_check import Severity
+
+LONG_MS: Final = 600_000
+"""Twice the default of ``scheduled.rebalance.max.delay.ms``, after which the work of a dead worker is given to others."""
+_RUNS: Final = (State.RUNNING, State.RESTARTING)
+_AT_A_WORKER: Final = (*_RUNS, State.PAUSED, State.FAILED)
+_STARTED: Final = TargetState.STARTED
+
+
+@dataclass(frozen=True)
+class LiveWorkers:
+    """The live members of a Connect group.
+
+    Attributes:
+        count: how many there are.
+        ids: as in statuses, ``host:port``; ``None`` if a member does not say.
+    """
+
+    count: int
+    ids: frozenset[str] | None
+
+    @classmethod
+    def of(cls, ids: Iterable[str | None]) -> LiveWorkers:
+        """Return the workers with these ids."""
+        ids = list(ids)
+        known = frozenset(each for each in ids if each is not None)
+        return cls(len(ids), known if None not in ids else None)
+
+
+def live_workers(
+    state: GroupState,
+    members: Mapping[str, Iterable[str | None]],
+    *,
+    others: Iterable[str],
+    plain_group_id: str | None,
+) -> LiveWorkers:
+    """Return the live workers of a group.
+
+    Args:
+        state: of the group.
+        members: worker ids by id of the Connect group, ``None`` for those that cannot be read.
+        others: ids of all groups on the topics.
+        plain_group_id: of the cluster with plain keys, whose records do not say it. Without it the group is taken that is
+            none of ``others``, and to which a worker in the statuses belongs.
+    """
+    group_id = plain_group_id if state.group is None else str(state.group)
+    if group_id is not None:
+        return LiveWorkers.of(members.get(group_id, ()))
+    there = {status.worker_id for _, _, status in _statuses(state)}
+    for candidate in sorted(set(members).difference(others)):
+        found = LiveWorkers.of(members[candidate])
+        if found.ids is not None and found.ids & there:
+            return found
+    return LiveWorkers(0, frozenset())
+
+
+def find(topics: Mapping[TopicType, str], state: GroupState, workers: LiveWorkers, now_ms: int) -> Iterator[Finding]:
+    """Yield what is found of a group whose statuses can be read."""
+    where = place(topics[TopicType.STATUS], state.group)
+    if workers.count:
+        yield from limited(_of_dead_workers(where, state, workers))
+        if TopicType.CONFIG in topics and TopicType.CONFIG not in state.sealed:
+            yield from _of_configured(where, state, now_ms)
+        return
+    running = [name for name, _, status in _statuses(state) if status.state in _RUNS]
+    if running:
+        yield Finding(
+            "liveness-no-workers",
+            Severity.WARNING,
+            where,
+            f"no worker is alive, and {len(running):,} of its statuses say RUNNING: {named(running)}",
+            "nothing runs there, unless a runtime other than Java's workers has this group; who reads statuses is told "
+            "otherwise",
+            "start the workers; if they are gone for good, remove what is left of the group",
+        )
+
+
+def _statuses(state: GroupState) -> Iterator[tuple[str, bytes, ConnectorStatus | TaskStatus]]:
+    """Yield the statuses of connectors and tasks with their name and original key."""
+    for connector in sorted(state.status.connectors() | state.status.connectors_with_tasks()):
+        of_connector = state.status.connector_status(connector)
+        if of_connector is not None:
+            yield connector, StatusKey.CONNECTOR.key(connector), of_connector
+        for status in state.status.task_statuses(connector):
+            yield str(status.task_id), StatusKey.TASK.key(status.task_id), status
+
+
+def _of_dead_workers(where: str, state: GroupState, workers: LiveWorkers) -> Iterator[Finding]:
+    if workers.ids is None:
+        return
+    found: dict[str, list[str]] = {}
+    for name, _, status in _statuses(state):
+        if status.worker_id is not None and status.worker_id not in workers.ids and status.state in _AT_A_WORKER:
+            found.setdefault(status.worker_id, []).append(name)
+    for worker, names in sorted(found.items()):
+        yield Finding(
+            "liveness-unknown-worker",
+            Severity.WARNING,
+            where,
+            f"statuses of worker {named([worker])}, which is no live member of the group: {named(names)}",
+            "it died, and its work is not at another worker yet: that takes scheduled.rebalance.max.delay.ms, by default "
+            "five minutes",
+            "wait for these minutes; if it stays so, look at the leader's log",
+        )
+
+
+def _of_configured(where: str, state: GroupState, now_ms: int) -> Iterator[Finding]:
+    kept, config = state.kept, state.config
+    wanted = {name: config.target_state(name) or _STARTED for name in config.connectors()}
+
+    def is_long(ms: int | None) -> bool:
+        return ms is not None and 0 <= ms <= now_ms - LONG_MS
+
+    unassigned: list[str] = []
+    differs: list[str] = []
+    for name, key, status in _statuses(state):
+        target = wanted.get(status.connector if isinstance(status, ConnectorStatus) else status.task_id.connector)
+        if target is None or not is_long(kept.status_ms.get(key)):
+            continue
+        if target is _STARTED and status.state is State.UNASSIGNED:
+            unassigned.append(name)
+        elif target is not _STARTED and status.state in _RUNS:
+            differs.append(name)
+    if unassigned:
+        yield Finding(
+            "liveness-unassigned",
+            Severity.ERROR,
+            where,
+            f"UNASSIGNED for more than {LONG_MS // 60_000} minutes: {named(unassigned)}",
+            "workers are alive, and none of them runs it",
+            "look at the leader's log, and restart the connector",
+        )
+    if differs:
+        yield Finding(
+            "liveness-not-stopped",
+            Severity.WARNING,
+            where,
+            f"RUNNING, and to be paused or stopped: {named(differs)}",
+            "the workers have not seen the target state, or cannot follow it",
+            "look at the log of the worker in the status; restart the connector",
+        )
+    silent = [name for name in _without_status(state, wanted) if is_long(_configured_ms(state, name))]
+    if silent:
+        yield Finding(
+            "liveness-no-status",
+            Severity.WARNING,
+            where,
+            f"configured for more than {LONG_MS // 60_000} minutes, and never said to run: {named(silent)}",
+            "no worker has taken it, or its statuses are lost",
+            "look at the leader's log, and restart the connector",
+        )
+
+
+def _without_status(state: GroupState, wanted: Mapping[str, TargetState]) -> Iterator[str]:
+    for name in sorted(wanted):
+        if wanted[name] is not _STARTED:
+            continue
+        tasks = {status.task_id for status in state.status.task_statuses(name)}
+        if state.status.connector_status(name) is None or not tasks.issuperset(state.config.tasks(name)):
+            yield name
+
+
+def _configured_ms(state: GroupState, name: str) -> int | None:
+    """Return when a connector was last configured, or its tasks."""
+    latest = state.kept.history.latest
+    records = [latest.get(kind.key(name)) for kind in (ConfigKey.CONNECTOR, ConfigKey.COMMIT, ConfigKey.TARGET_STATE)]
+    return max((record.timestamp_ms for record in records if record is not None), default=None)

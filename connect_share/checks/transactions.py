@@ -1,0 +1,49 @@
+"""Transactions that are open on the topics, and hold up readers of committed records."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from typing import Final
+
+from connect_share.checks.finding import Finding
+from connect_share.log.open_transactions import OpenTransaction
+from connect_share.worker_plugin.worker_file_check import Severity
+
+LONGEST_MS: Final = 900_000
+"""The brokers' default of ``transaction.max.timeout.ms``: what is open for longer was not ended by them."""
+
+
+def find(opened: Iterable[OpenTransaction], bootstrap_servers: str, now_ms: int) -> Iterator[Finding]:
+    """Yield a finding for each open transaction, an error for those that hang."""
+    for each in opened:
+        age_ms = None if each.since_ms is None else now_ms - each.since_ms
+        hangs = age_ms is not None and age_ms > LONGEST_MS
+        since = "since when is not known" if each.since_ms is None or age_ms is None else _since(each.since_ms, age_ms)
+        yield Finding(
+            "transactions-hanging" if hangs else "transactions-open",
+            Severity.ERROR if hangs else Severity.WARNING,
+            f"{each.topic}[{each.partition}]@{each.start_offset}",
+            f"a transaction is open, {since}. {each.claim()}",
+            "workers with exactly-once read up to here and no further: they do not start, and see no change",
+            "its time-out has passed, so nobody ends it: stop its producer, then abort it"
+            if hangs
+            else "wait: it ends at the latest after its transaction.timeout.ms, a minute by default. If it stays, stop its "
+            "producer, then abort it",
+            shlex.join(
+                [
+                    *("kafka-transactions.sh", "--bootstrap-server", bootstrap_servers, "abort"),
+                    *("--topic", each.topic, "--partition", str(each.partition)),
+                    *("--start-offset", str(each.start_offset)),
+                ]
+            ),
+        )
+
+
+def _since(since_ms: int, age_ms: int) -> str:
+    try:
+        shown = datetime.fromtimestamp(since_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (OverflowError, ValueError):  # its writer chose the time
+        return "since when is not known"
+    return f"since {shown} ({max(0, age_ms) // 1000:,} s)"

@@ -1,0 +1,146 @@
+"""Checks that ask the cluster: what they make of its answers."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from connect_share.admin.descriptions import worker_id_of
+from connect_share.checks import transactions
+from connect_share.checks.liveness import LONG_MS, LiveWorkers, find, live_workers
+from connect_share.log.open_transactions import OpenTransaction
+from connect_share.worker_plugin.worker_file_check import Severity
+from tests.support.checked import CONFIG, STATUS, records, state_of
+
+CONNECTOR = '{"properties":{"connector.class":"C"}}'
+TASK = '{"properties":{"task.class":"T"}}'
+WRITTEN_MS = 1_000  # and some milliseconds: the times of records
+LATER = WRITTEN_MS + LONG_MS + 60_000
+
+
+def status(state: str, worker: str = "w:1") -> str:
+    return f'{{"state":"{state}","trace":null,"worker_id":"{worker}","generation":1}}'
+
+
+HEALTHY = {
+    CONFIG: [("connector-a", CONNECTOR), ("task-a-0", TASK), ("commit-a", '{"tasks":1}')],
+    STATUS: [("status-connector-a", status("RUNNING")), ("status-task-a-0", status("FAILED"))],
+}
+ALIVE = LiveWorkers.of(["w:1", "w:2"])
+
+
+def found(
+    workers: LiveWorkers,
+    *,
+    config: Sequence[tuple[str, str | None]] = (),
+    statuses: Sequence[tuple[str, str | None]] | None = None,
+    now_ms: int = LATER,
+) -> list[tuple[str, str]]:
+    topics = {
+        CONFIG: records(CONFIG, *HEALTHY[CONFIG], *config, group="g"),
+        STATUS: records(STATUS, *(HEALTHY[STATUS] if statuses is None else statuses), group="g"),
+    }
+    state = state_of(topics)
+    (group,) = state.groups
+    return [(each.id, each.what) for each in find(state.topics, group, workers, now_ms)]
+
+
+PAUSED = ("target-state-a", '{"state":"PAUSED","state.v2":"PAUSED"}')
+UNASSIGNED = [("status-connector-a", status("RUNNING")), ("status-task-a-0", status("UNASSIGNED"))]
+
+
+def test_a_group_whose_workers_live_and_do_what_they_should() -> None:
+    assert found(ALIVE) == []
+    assert found(LiveWorkers(1, None)) == []  # a member does not say who it is
+
+
+def test_running_without_any_worker() -> None:
+    ((kind, what),) = found(LiveWorkers.of([]))
+    assert kind == "liveness-no-workers"
+    assert what == "no worker is alive, and 1 of its statuses say RUNNING: a"
+    assert found(LiveWorkers.of([]), statuses=[("status-connector-a", status("UNASSIGNED"))]) == []
+
+
+def test_a_worker_that_is_no_member() -> None:
+    ((kind, what),) = found(LiveWorkers.of(["w:2"]))
+    assert kind == "liveness-unknown-worker"
+    assert what == "statuses of worker w:1, which is no live member of the group: a, a-0"
+
+
+def test_unassigned_for_long() -> None:
+    assert found(ALIVE, statuses=UNASSIGNED, now_ms=WRITTEN_MS + 60_000) == []
+    assert found(ALIVE, statuses=UNASSIGNED) == [("liveness-unassigned", "UNASSIGNED for more than 10 minutes: a-0")]
+    assert found(ALIVE, statuses=UNASSIGNED, config=[PAUSED]) == [
+        ("liveness-not-stopped", "RUNNING, and to be paused or stopped: a")
+    ]
+
+
+def test_configured_and_never_said_to_run() -> None:
+    one = [("status-connector-a", status("RUNNING"))]
+    assert found(ALIVE, statuses=one) == [
+        ("liveness-no-status", "configured for more than 10 minutes, and never said to run: a")
+    ]
+    assert found(ALIVE, statuses=one, now_ms=WRITTEN_MS + 60_000) == []
+    assert found(ALIVE, statuses=one, config=[PAUSED], now_ms=WRITTEN_MS + 60_000) == []
+
+
+def test_the_group_of_plain_keys_is_known_by_its_workers() -> None:
+    state = state_of({STATUS: records(STATUS, *HEALTHY[STATUS])})
+    (plain,) = state.groups
+    members: dict[str, list[str | None]] = {"g": ["w:1"], "old": ["w:1", "w:3"], "unreadable": [None]}
+
+    def workers(plain_group_id: str | None) -> LiveWorkers:
+        return live_workers(plain, members, others=["g"], plain_group_id=plain_group_id)
+
+    assert workers(None) == LiveWorkers(2, frozenset({"w:1", "w:3"}))
+    assert workers("unreadable") == LiveWorkers(1, None)
+    assert workers("nobody") == LiveWorkers(0, frozenset())
+    del members["old"]
+    assert workers(None) == LiveWorkers(0, frozenset())
+
+
+def metadata(url: bytes) -> bytes:
+    return struct.pack(">hh", 2, len(url)) + url + struct.pack(">q", 17)
+
+
+@pytest.mark.parametrize(
+    ("given_metadata", "expected"),
+    [
+        (metadata(b"http://Host.example:8083/"), "Host.example:8083"),
+        (metadata(b"https://[::1]:8083/"), "[::1]:8083"),
+        (metadata(b""), None),
+        (metadata(b"http://h:1/")[:8], None),
+        (b"", None),
+        (None, None),
+    ],
+)
+def test_worker_ids(given_metadata: bytes | None, expected: str | None) -> None:
+    assert worker_id_of(given_metadata) == expected
+
+
+@given(st.binary(max_size=64))
+def test_metadata_of_any_member_is_read_or_passed_over(raw: bytes) -> None:
+    assert worker_id_of(raw) != ""
+
+
+@pytest.mark.parametrize(
+    ("since_ms", "kind", "severity", "told"),
+    [
+        (LATER - 5_000, "transactions-open", Severity.WARNING, "(5 s)"),
+        (LATER - transactions.LONGEST_MS - 1_000, "transactions-hanging", Severity.ERROR, "(901 s)"),
+        (LATER + 5_000, "transactions-open", Severity.WARNING, "(0 s)"),
+        (2**62, "transactions-open", Severity.WARNING, "since when is not known"),
+        (None, "transactions-open", Severity.WARNING, "since when is not known"),
+    ],
+)
+def test_transactions(since_ms: int | None, kind: str, severity: Severity, told: str) -> None:
+    opened = OpenTransaction("configs", 0, 7, None, True, None, since_ms=since_ms)
+    (one,) = transactions.find([opened], "b:9092", LATER)
+    assert (one.id, one.severity, one.where) == (kind, severity, "configs[0]@7")
+    assert told in one.what
+    assert one.command is not None
+    assert one.command.endswith("b:9092 abort --topic configs --partition 0 --start-offset 7")
