@@ -22,6 +22,7 @@ from connect_share.cli import (
     export,
     get,
     keys_new,
+    offsets,
     restore,
     worker_jar,
 )
@@ -39,6 +40,7 @@ examples:
   connect-share describe connector orders.sink -w worker.properties --show-values
   connect-share export -w worker.properties --all-groups -o groups.avro
   connect-share restore groups.avro -w worker.properties --dry-run
+  connect-share alter offsets files -w worker.properties --file offsets.json --dry-run
   connect-share worker-jar --to /opt/kafka/libs
   connect-share keys new
   connect-share check all -w worker.properties
@@ -73,6 +75,9 @@ _VERBS: Final[dict[str, tuple[str, tuple[Callable[[Nouns], None], ...]]]] = {
     ),
     "create": ("create the topics of a worker", (create_topics.add_to,)),
     "repair": ("plan the repair of topic ids", (add_repair_to,)),
+    "alter": ("set source offsets", (offsets.add_alter_to,)),
+    "reset": ("forget source offsets", (offsets.add_reset_to,)),
+    "copy": ("copy source offsets to another connector, group or cluster", (offsets.add_copy_to,)),
     "keys": ("make a key of a sealed group", (keys_new.add_to,)),
 }
 

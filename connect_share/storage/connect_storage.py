@@ -15,9 +15,10 @@ from connect_share.storage.checkpoint_writer import SAVE_EVERY_S
 from connect_share.storage.life import StorageLife
 from connect_share.storage.startup import StorageStartup
 from connect_share.storage.storage_start import RunningStorage, StorageOptions, start_storage
-from connect_share.stores.alter_offsets import OffsetPair, alter_offsets, reset_offsets
+from connect_share.stores.alter_offsets import alter_offsets, reset_offsets, stored_offsets
 from connect_share.stores.config import KafkaConfigBackingStore
 from connect_share.stores.config_listener import ConfigUpdateListener
+from connect_share.stores.offset_changes import OffsetPair, StoredOffset
 from connect_share.stores.offset_reader import OffsetStorageReader
 from connect_share.stores.offset_writer import OffsetStorageWriter
 from connect_share.stores.offsets import KafkaOffsetBackingStore
@@ -167,6 +168,15 @@ class ConnectStorage:
             )
         store = self._running.connector_offsets.store_of(connector)
         return OffsetStorageWriter(store, connector, cluster_group_id=self._group)
+
+    def stored_offsets(self, connector: str) -> list[StoredOffset]:
+        """Return a connector's source partitions and value bytes, wherever it keeps them; one entry for each key.
+
+        Raises:
+            ReadToEndTimeoutError: the end was not reached in time.
+            StoreError: the store cannot be read.
+        """
+        return stored_offsets(self._running.connector_offsets.store_of(connector), connector)
 
     def alter_offsets(self, connector: str, offsets: Iterable[OffsetPair], *, force: bool = False) -> int:
         """Set offsets of a connector that is stopped, ``None`` to forget one, wherever it keeps them.

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from connect_share.errors import ConnectShareError, LogFailedError, StoreClosedError, UsageError
 from connect_share.records import ConnectorTaskId
-from connect_share.state import TargetState
+from connect_share.state import ClusterConfigState, TargetState
 from connect_share.state.names import shown
 from connect_share.stores.config import KafkaConfigBackingStore
 from connect_share.stores.connector_offsets import ConnectorOffsetBackingStore
@@ -47,6 +47,15 @@ class _OwnStore:
         except ConnectShareError:
             pass  # a topic that was created again is not read anew without a word
         return False
+
+
+def not_stopped(state: ClusterConfigState, connector: str) -> str | None:
+    """Say why offsets of a connector may not be changed by what is configured; ``None``: they may."""
+    target, tasks = state.target_state(connector), state.task_count(connector)
+    if not state.contains(connector) or (target is TargetState.STOPPED and not tasks):
+        return None
+    name = (target or TargetState.STARTED).name
+    return f"connector {shown(connector)} is not stopped (target state {name}, {tasks} tasks)"
 
 
 class ConnectorOffsetStores:
@@ -120,12 +129,10 @@ class ConnectorOffsetStores:
         Source: ``DistributedHerder.modifyConnectorOffsetsChecks``.
         """
         self._config.refresh()
-        state = self._config.snapshot()
-        target, tasks = state.target_state(connector), state.task_count(connector)
-        if state.contains(connector) and (target is not TargetState.STOPPED or tasks):
+        why_not = not_stopped(self._config.snapshot(), connector)
+        if why_not is not None:
             raise UsageError(
-                f"connector {shown(connector)} is not stopped (target state {'STARTED' if target is None else target.name}, "
-                f"{tasks} tasks): its tasks would go on from what they know. Write target state STOPPED and an empty list of "
+                f"{why_not}: its tasks would go on from what they know. Write target state STOPPED and an empty list of "
                 "task configurations first, or say force=True if nothing of it runs"
             )
 

@@ -9,15 +9,14 @@ from typing import Any, Final
 
 from connect_share.connect_json import dumps, loads
 from connect_share.errors import ReadToEndTimeoutError, UsageError, WriteError
-from connect_share.state import offset_key, offset_value, validate_offset_map
-from connect_share.stores.offset_backing_store import OffsetBackingStore, wire_key
+from connect_share.state import offset_key, offset_value, parse_offset_key, validate_offset_map
+from connect_share.stores.offset_backing_store import OffsetBackingStore, translated_key, wire_key
+from connect_share.stores.offset_changes import OffsetPair, StoredOffset
 from connect_share.stores.transactional_writer import TransactionalWriter
 
 _logger = logging.getLogger(__name__)
 
 _Map = Mapping[str, Any]
-# Source partition and source offset.
-OffsetPair = tuple[_Map | None, _Map | None]
 # Source partition and value bytes.
 _Change = tuple[_Map | None, bytes | None]
 
@@ -81,10 +80,34 @@ def reset_offsets(
     """
     with _claimed(store, connector, transactional_writer):
         _read_to_end(store, connector, timeout_s)
-        partitions: list[Mapping[str, Any] | None] = [*store.connector_partitions(connector)]
-        if store.wire_keys(connector, None):
-            partitions.append(None)  # never listed, but an offset all the same
-        return _write(store, connector, [(each, None) for each in partitions], transactional_writer, timeout_s)
+        changes: list[_Change] = [(each, None) for each in _partitions(store, connector)]
+        return _write(store, connector, changes, transactional_writer, timeout_s)
+
+
+def stored_offsets(
+    store: OffsetBackingStore, connector: str, *, timeout_s: float = ALTER_TIMEOUT_S
+) -> list[StoredOffset]:
+    """Return what a connector's tasks would find, one entry for each key that has a value, in the order of keys.
+
+    Raises:
+        ReadToEndTimeoutError: the end was not reached in time.
+        StoreError: the store cannot be read.
+    """
+    _read_to_end(store, connector, timeout_s)
+    keys = sorted(key for each in _partitions(store, connector) for key in store.wire_keys(connector, each))
+    values = store.get(keys).result(timeout_s)
+    found: list[StoredOffset] = []
+    for key in keys:
+        original, value = translated_key(key, store.cluster_group_id, None), values[key]
+        if original is not None and value is not None:
+            found.append((parse_offset_key(original)[1], value))
+    return found
+
+
+def _partitions(store: OffsetBackingStore, connector: str) -> list[_Map | None]:
+    found: list[_Map | None] = [*store.connector_partitions(connector)]
+    # Never listed, but an offset all the same.
+    return [*found, None] if store.wire_keys(connector, None) else found
 
 
 def _normalised(partition: _Map | None, offset: _Map | None) -> _Change:

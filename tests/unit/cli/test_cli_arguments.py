@@ -39,6 +39,9 @@ HELP = Path(__file__).parents[2] / "vectors" / "help"
         ("keys", "new"),
         ("export",),
         ("restore",),
+        ("alter", "offsets"),
+        ("reset", "offsets"),
+        ("copy", "offsets"),
     ],
 )
 def test_help_is_as_it_was(
@@ -60,7 +63,8 @@ def test_help_lists_only_what_there_is() -> None:
     text = build_parser().format_help()
     assert "not available" not in text
     listed = re.findall(r"^    ([a-z-]+)", text, re.MULTILINE)
-    assert listed == ["get", "describe", "check", "create", "repair", "keys", "export", "restore", "worker-jar"]
+    verbs = ["get", "describe", "check", "create", "repair", "alter", "reset", "copy", "keys", "export", "restore"]
+    assert listed == [*verbs, "worker-jar"]
 
 
 @pytest.mark.parametrize(
@@ -92,6 +96,14 @@ def test_help_lists_only_what_there_is() -> None:
         (["check", "worker-config", "x", "--libs", "/nowhere"], "--libs: /nowhere is not a folder"),
         (["worker-jar", "--to", "/nowhere"], "/nowhere is not a folder"),
         (["worker-jar", "--to"], "--to: expected one argument"),
+        (["alter", "offsets", "foo", "--file", "x"], "required: -w/--worker-config"),
+        (["alter", "offsets", "foo", "-w", "x"], "required: --file"),
+        (["alter", "offsets", "foo", "-w", "x", "--file", "/nowhere/o.json"], "cannot read /nowhere/o.json"),
+        (["alter", "offsets", "foo", "-w", "x", "--file", "y", "--backup-dir", "/nowhere"], "/nowhere is not a folder"),
+        (["reset", "offsets", "foo", "-w", "x", "--partition", '"zebra"'], "partition is not a JSON object"),
+        (["copy", "offsets", "foo", "-w", "x"], "say where to: --to NAME, --to-worker-config FILE, or both"),
+        (["copy", "offsets", "foo", "bar", "-w", "x", "--to", "y"], "--to is the name for one connector"),
+        (["copy", "offsets", "--matching", "*", "-w", "x", "--to", "y"], "--to is the name for one connector"),
         (["get", "groups"], "use -w FILE or -B HOST:PORT"),
         (["get", "groups", "-B", "x:1"], "--config-storage-topic or --offset-storage-topic or --status-storage-topic"),
         (["get", "connectors", "-B", "x:1", "--offset-storage-topic", "o"], "this needs --config-storage-topic"),

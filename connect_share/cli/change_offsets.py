@@ -1,0 +1,385 @@
+"""What ``alter``, ``reset`` and ``copy offsets`` have in common: worker, preview, checks, backup, writing, reading back."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import os
+import shlex
+import urllib.parse
+from collections.abc import Collection, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, Final
+
+from connect_share.admin import Admin
+from connect_share.cli.rows import json_text_of
+from connect_share.console import Group, Output, Parser, add_output, confirmed, plural, shown_group
+from connect_share.errors import ConnectShareError, LiveMembersError, TopicMissingError, UsageError
+from connect_share.private_file import write_private_file
+from connect_share.records import TopicType
+from connect_share.state import ClusterConfigState
+from connect_share.state.names import shown
+from connect_share.storage import ConnectStorage
+from connect_share.storage.connector_offset_stores import not_stopped
+from connect_share.stores.offset_changes import (
+    UNREADABLE,
+    OffsetChange,
+    OffsetPair,
+    StoredOffset,
+    compare,
+    offsets_document,
+)
+from connect_share.stores.own_offsets_topic import own_offsets_worker_config
+from connect_share.worker_config import TOPIC_PROPERTIES, WorkerConfig
+
+_UNASKED: Final = "nothing was changed: give --yes to change the offsets without a prompt"
+_LONGEST_NAME: Final = 120
+
+
+class Worker:
+    """A worker of a group, to read and change offsets as it would; a context manager that creates no topic."""
+
+    def __init__(self, path: Path, config: WorkerConfig, stack: ExitStack) -> None:
+        self.path = path
+        self.config = config
+        self._admin = stack.enter_context(Admin(config.admin_settings(), client_id=config.client_id("console")))
+        _require_topics(self._admin, {config.topic(each): TOPIC_PROPERTIES[each] for each in TopicType})
+        self.storage = stack.enter_context(ConnectStorage(config))
+
+    @classmethod
+    def of_file(cls, path: Path, stack: ExitStack) -> Worker:
+        """Start the worker of a file; ``stack`` closes it.
+
+        Raises:
+            ConfigError: the file cannot be read, or a property is wrong.
+            TopicMissingError: a topic does not exist.
+            ConnectShareError: as entering a ``ConnectStorage``.
+        """
+        return cls(path, WorkerConfig.from_file(path), stack)
+
+    @property
+    def group(self) -> Group:
+        """The group whose offsets these are."""
+        return self.config.cluster_group_id
+
+    @property
+    def state(self) -> ClusterConfigState:
+        """What is configured."""
+        return self.storage.config.snapshot()
+
+    def stored_offsets(self, connector: str) -> list[StoredOffset]:
+        """Return what a connector's tasks would find.
+
+        Raises:
+            TopicMissingError: the connector has an offsets topic of its own, which does not exist.
+            StoreError: it cannot be read.
+        """
+        own = own_offsets_worker_config(self.config, connector, self.state.connector_config(connector) or {})
+        if own is not None:
+            with Admin(own.admin_settings(), client_id=own.client_id("console")) as admin:
+                _require_topics(
+                    admin, {own.offset_storage_topic: f"offsets.storage.topic of connector {shown(connector)}"}
+                )
+        return self.storage.stored_offsets(connector)
+
+    def is_stopped(self, connector: str) -> bool:
+        """Return whether what is configured says that nothing of a connector runs."""
+        return not_stopped(self.state, connector) is None
+
+    def keeps_offsets_with(self, other: Worker) -> bool:
+        """Return whether offsets of the same connector are the same here and there."""
+        return self is other or all(
+            getattr(self.config, name) == getattr(other.config, name)
+            for name in ("bootstrap_servers", "cluster_group_id", "offset_storage_topic", "config_storage_topic")
+        )
+
+    def matching(self, patterns: Sequence[str]) -> list[str]:
+        """Return the configured connectors whose names match one of the patterns, by name."""
+        return sorted(
+            name for name in self.state.connectors() if any(fnmatchcase(name, pattern) for pattern in patterns)
+        )
+
+    def refusals(self, connectors: Collection[str], *, force: bool) -> list[ConnectShareError]:
+        """Return why these connectors may not be changed now, worst first; ``force``: whatever is configured.
+
+        Source: ``DistributedHerder.modifyConnectorOffsetsChecks``; members are looked for because writing goes past them.
+        """
+        found: list[ConnectShareError] = []
+        members = self._admin.connect_groups(self.config.group_id).get(self.config.group_id, 0)
+        if members:
+            found.append(
+                LiveMembersError(
+                    f"{plural(members, 'live Connect worker')} of group {self.config.group_id!r}: stop the connectors "
+                    "(PUT /connectors/NAME/stop), then all workers of the group, or use the workers' own "
+                    "PATCH /connectors/NAME/offsets"
+                )
+            )
+        state = self.state
+        for connector in () if force else connectors:
+            if not state.contains(connector):
+                found.append(
+                    ConnectShareError(
+                        f"there is no connector {shown(connector)} in group {shown_group(self.group)}; "
+                        f"--force changes offsets of a connector that is not configured"
+                    )
+                )
+            elif (why_not := not_stopped(state, connector)) is not None:
+                found.append(
+                    ConnectShareError(
+                        f"{why_not}: start a worker and stop the connector (PUT /connectors/NAME/stop), or give --force "
+                        "if nothing of it runs"
+                    )
+                )
+        return found
+
+
+@dataclass
+class ConnectorPlan:
+    """What is to be done to the offsets of one connector; ``resets``: all of them are forgotten."""
+
+    worker: Worker = field(repr=False)
+    connector: str
+    wanted: list[OffsetPair] = field(repr=False)
+    resets: bool = False
+    changes: list[OffsetChange] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self.compare()
+
+    @property
+    def needed(self) -> list[OffsetChange]:
+        """The changes of which something has to be written."""
+        return [change for change in self.changes if change.is_change]
+
+    def compare(self) -> None:
+        """Look at what is there now."""
+        stored = self.worker.stored_offsets(self.connector)
+        if self.resets:
+            self.wanted = [(partition, None) for partition, _ in stored]
+        self.changes = compare(stored, self.wanted)
+
+    def check_unchanged(self) -> None:
+        """Refuse if what is there is no longer what was shown.
+
+        Raises:
+            ConnectShareError: nothing was written.
+        """
+        shown_before = self.changes
+        self.compare()
+        if self.changes != shown_before:
+            raise ConnectShareError(
+                f"offsets of connector {shown(self.connector)} were changed by somebody else after they were shown; nothing "
+                "was changed here, look again"
+            )
+
+    def write(self, *, force: bool) -> int:
+        """Write what is needed, and read it back; return the number of records.
+
+        Raises:
+            ConnectShareError: not allowed, not written, or somebody else has written meanwhile.
+        """
+        storage = self.worker.storage
+        if self.resets:
+            written = storage.reset_offsets(self.connector, force=force)
+        else:
+            written = storage.alter_offsets(self.connector, self.wanted, force=force)
+        self.compare()
+        if self.needed:
+            raise ConnectShareError(
+                f"{plural(len(self.needed), 'offset')} of connector {shown(self.connector)} are not what was written: "
+                "somebody else has written to them; look at them again (get offsets)"
+            )
+        return written
+
+
+def add_change_options(parser: Parser) -> None:
+    """Add where the group is and how its offsets are changed."""
+    parser.add_argument(
+        "-w",
+        "--worker-config",
+        metavar="FILE",
+        type=Path,
+        required=True,
+        help="properties file of a worker of the group",
+    )
+    parser.add_argument(
+        "--force",
+        action="store_true",
+        help="also connectors that are not STOPPED, or not configured; nothing of them may run",
+    )
+    parser.add_argument(
+        "--backup-dir",
+        metavar="DIR",
+        type=Path,
+        default=Path(),
+        help="folder for the files with the old offsets, one for each connector; the current folder by default",
+    )
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument("--dry-run", action="store_true", help="show what would change, change nothing")
+    add_output(parser)
+
+
+def add_connectors(parser: Parser) -> None:
+    """Add the connectors of a command that takes many."""
+    parser.add_argument("connectors", metavar="NAME", nargs="*", help="name of a connector")
+    parser.add_argument(
+        "--matching",
+        metavar="PATTERN",
+        action="append",
+        default=[],
+        help="all configured connectors whose names match, such as 'orders-*' or '*'; may be repeated",
+    )
+
+
+def connectors_of(arguments: argparse.Namespace, worker: Worker) -> list[str]:
+    """Return the connectors that were named or match, each once.
+
+    Raises:
+        UsageError: there is none.
+    """
+    found = list(dict.fromkeys([*arguments.connectors, *worker.matching(arguments.matching)]))
+    if not found:
+        raise UsageError(
+            f"no connector of group {shown_group(worker.group)} matches"
+            if arguments.matching
+            else "name a connector, or give --matching PATTERN"
+        )
+    return found
+
+
+def check_usage(arguments: argparse.Namespace) -> None:
+    """Refuse what can never work, before a cluster is asked.
+
+    Raises:
+        UsageError: there is no such folder for backups, or it cannot be written to.
+    """
+    if not arguments.backup_dir.is_dir() or not os.access(arguments.backup_dir, os.W_OK):
+        raise UsageError(f"--backup-dir: {arguments.backup_dir} is not a folder that can be written to")
+
+
+def carry_out(arguments: argparse.Namespace, out: Output, plans: Sequence[ConnectorPlan]) -> int:
+    """Show the changes, and make them after a backup, unless something forbids it. Return the exit code."""
+    needed = [plan for plan in plans if plan.needed]
+    worker = plans[0].worker
+    refusals = worker.refusals([plan.connector for plan in plans], force=arguments.force)
+    if refusals and not arguments.dry_run:
+        if len(refusals) > 1:
+            out.note(f"{plural(len(refusals), 'reason')} not to change anything; --dry-run shows all")
+        raise refusals[0]
+    rows = [_row(plan, change) for plan in plans for change in plan.changes if change.is_change]
+    unchanged = sum(len(plan.changes) for plan in plans) - len(rows)
+    result: dict[str, Any] = {"changes": rows, "unchanged": unchanged, "dry_run": arguments.dry_run}
+    if not out.is_json:
+        _show(out, plans)
+    if arguments.dry_run or not needed:
+        _end(out, result, "nothing was changed: --dry-run" if needed else "nothing to do")
+        return max([0, *(out.error(refusal) for refusal in refusals)])
+    # A preview as JSON cannot stand before the question.
+    if not arguments.yes and (out.is_json or not confirmed("change these offsets?", otherwise=_UNASKED, note=out.note)):
+        if out.is_json:
+            out.note(_UNASKED)
+        return 1
+    for plan in needed:
+        plan.check_unchanged()
+    backups = [_backup(arguments.backup_dir, plan) for plan in needed]
+    for plan, path in zip(needed, backups, strict=True):
+        _note_backup(out, plan, path)
+    written, done = 0, 0
+    try:
+        for plan in needed:
+            written += plan.write(force=arguments.force)
+            done += 1
+    except ConnectShareError as error:
+        if done:
+            out.note(f"{done} of {plural(len(needed), 'connector')} are done; the same command continues")
+        return out.error(error)
+    files = [
+        {"group": plan.worker.group, "connector": plan.connector, "file": str(path)}
+        for plan, path in zip(needed, backups, strict=True)
+    ]
+    _end(
+        out,
+        {**result, "written": written, "backups": files},
+        f"{plural(len(rows), 'offset')} of {plural(len(needed), 'connector')} changed and read back",
+    )
+    return 0
+
+
+def _require_topics(admin: Admin, topics: dict[str, str]) -> None:
+    """Refuse topics that do not exist, which a worker would create; ``topics``: what names them."""
+    there = admin.describe_topics(topics)
+    for topic, property_name in topics.items():
+        if topic not in there:
+            raise TopicMissingError(
+                f"topic {topic} does not exist, so there are no offsets to change; check {property_name} and the cluster's "
+                "address",
+                topic=topic,
+            )
+
+
+def _row(plan: ConnectorPlan, change: OffsetChange) -> dict[str, Any]:
+    return {
+        "group": plan.worker.group,
+        "connector": plan.connector,
+        "partition": change.partition,
+        "old": change.old,
+        "new": change.new,
+    }
+
+
+def _end(out: Output, result: dict[str, Any], verdict: str) -> None:
+    if out.is_json:
+        out.json({"written": 0, "backups": [], **result})
+    else:
+        out.lines(verdict)
+
+
+def _show(out: Output, plans: Sequence[ConnectorPlan]) -> None:
+    for plan in plans:
+        needed = plan.needed
+        out.lines(
+            f"{plan.connector} ({shown_group(plan.worker.group)}): {plural(len(needed), 'offset')} to change, "
+            f"{len(plan.changes) - len(needed)} as wanted"
+        )
+        for change in needed:
+            out.lines(f"  {json_text_of(change.partition)}: {_shown(change.old)} -> {_shown(change.new)}")
+
+
+def _shown(offset: Any) -> str:
+    if offset is None:
+        return "none"
+    return UNREADABLE if offset is UNREADABLE else json_text_of(offset)
+
+
+def _backup(folder: Path, plan: ConnectorPlan) -> Path:
+    """Write the old offsets of what will change, in the form of ``alter offsets --file``; return where.
+
+    Raises:
+        ConnectShareError: it cannot be written.
+    """
+    name = f"{plan.worker.group or 'plain'}-{urllib.parse.quote(plan.connector, safe='')}"[:_LONGEST_NAME]
+    now = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S.%fZ")
+    path = folder / f"offsets-{name}-{now}.json"
+    old = [(change.partition, None if change.old is UNREADABLE else change.old) for change in plan.needed]
+    try:
+        write_private_file(path, offsets_document(old))
+    except OSError as error:
+        raise ConnectShareError(
+            f"the old offsets cannot be written to {path} ({error.strerror}), so nothing was changed; name another "
+            "--backup-dir"
+        ) from None
+    return path
+
+
+def _note_backup(out: Output, plan: ConnectorPlan, path: Path) -> None:
+    undo = ["connect-share", "alter", "offsets", plan.connector, "-w", str(plan.worker.path), "--file", str(path)]
+    out.note(f"old offsets of {plan.connector} are in {path}; undo: {shlex.join(undo)}")
+    lost = sum(not change.can_be_undone for change in plan.needed)
+    if lost:
+        out.note(
+            f"{plural(lost, 'old value')} of {plan.connector} cannot be put back exactly: no offset, or written twice with "
+            "members in another order"
+        )

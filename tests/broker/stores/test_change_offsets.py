@@ -1,0 +1,221 @@
+"""The console's changes of source offsets: what is shown, refused, written, backed up and undone."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connect_share.client import KafkaException, producer
+from connect_share.records import TopicType
+from connect_share.sealing import KEYS_PROPERTY
+from connect_share.sealing.key_ring import new_key
+from connect_share.state import TargetState
+from connect_share.storage import ConnectStorage
+from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
+from tests.support.connect_member import ConnectMember
+from tests.support.console import Ran, console
+from tests.support.waiting import await_that
+
+CANARY = 918273645546
+FILE = {"filename": "a.txt"}
+OTHER = {"filename": "b.txt"}
+
+
+class Side:
+    """A group with its worker file, and the console on it."""
+
+    def __init__(self, shared: Any, run: Any, folder: Path, name: str, **more: str) -> None:
+        self.group = f"{shared.unique}-{name}"
+        properties = shared.properties(self.group, **more) | {SHARING_PROPERTY: "enabled"}
+        self.config = WorkerConfig.from_properties(properties)
+        self.shared, self._run, self._folder = shared, run, folder
+        self.file = folder / f"{name}.properties"
+        self.file.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+        self.backups = folder / f"{name}-backups"
+        self.backups.mkdir()
+
+    def put(self, connectors: dict[str, dict[str, str]], target: TargetState = TargetState.STOPPED) -> None:
+        with ConnectStorage(self.config, allow_empty=True) as storage:
+            storage.config.claim_write_privileges()
+            for name, config in connectors.items():
+                storage.config.put_connector_config(name, config, target)
+
+    def change(self, verb: str, *words: str | Path, yes: bool = True) -> Ran:
+        more = ["--yes"] if yes else []
+        ran: Ran = self._run(verb, "offsets", *words, "-w", self.file, "--backup-dir", self.backups, *more)
+        return ran
+
+    def alter(self, connector: str, offsets: list[Any], *words: str, yes: bool = True) -> Ran:
+        file = self._folder / "offsets.json"
+        file.write_text(json.dumps({"offsets": [{"partition": each, "offset": to} for each, to in offsets]}))
+        return self.change("alter", connector, "--file", file, *words, yes=yes)
+
+    def offsets(self, connector: str) -> list[dict[str, Any]]:
+        """What ``get offsets`` says."""
+        ran = self._run("get", "offsets", "-w", self.file, "--connector", connector, "--output", "json")
+        return [{"partition": row["partition"], "offset": row["offset"]} for row in ran.json["offsets"]]
+
+    def connectors(self) -> list[str]:
+        """Return those with offsets."""
+        ran = self._run("get", "offsets", "-w", self.file, "--output", "json")
+        return sorted({row["connector"] for row in ran.json["offsets"]})
+
+    def backed_up(self) -> list[Path]:
+        return sorted(self.backups.iterdir(), key=lambda path: path.stat().st_mtime_ns)
+
+
+def at(partition: Any, offset: Any) -> dict[str, Any]:
+    return {"partition": partition, "offset": offset}
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Any:
+    return console(capsys)
+
+
+def test_offsets_are_altered_shown_and_undone(shared: Any, run: Any, tmp_path: Path) -> None:
+    side = Side(shared, run, tmp_path, "a")
+    side.put({"foo": {}})
+    ran = side.alter("foo", [(FILE, {"position": CANARY})], yes=False)
+    assert ran.code == 1
+    assert 'a.txt"}: none -> {"position":918273645546}' in ran.out
+    assert "give --yes" in ran.err
+    assert side.offsets("foo") == []
+    assert side.backed_up() == []
+
+    ran = side.alter("foo", [(FILE, {"position": CANARY}), (OTHER, {"position": 1})], "-v")
+    assert (ran.code, str(CANARY) in ran.err) == (0, False)
+    assert side.offsets("foo") == [at(FILE, {"position": CANARY}), at(OTHER, {"position": 1})]
+    first = side.backed_up()[0]
+    assert first.stat().st_mode & 0o777 == 0o600
+    assert json.loads(first.read_text()) == {"offsets": [at(FILE, None), at(OTHER, None)]}
+
+    again = side.alter("foo", [(OTHER, {"position": 1})])
+    assert (again.code, again.out.splitlines()[-1]) == (0, "nothing to do")
+    ran = side.alter("foo", [(FILE, None), (OTHER, {"position": 2.0})], "--output", "json", "--dry-run")
+    row = {"group": side.group, "connector": "foo"}
+    assert ran.json["changes"] == [
+        {**row, "partition": FILE, "old": {"position": CANARY}, "new": None},
+        {**row, "partition": OTHER, "old": {"position": 1}, "new": {"position": 2.0}},
+    ]
+    assert (ran.json["dry_run"], ran.json["written"], len(side.backed_up())) == (True, 0, 1)
+
+    ran = side.change("reset", "foo", "--partition", '{"filename": "b.txt"}', "--output", "json")
+    assert (ran.json["written"], ran.json["unchanged"]) == (1, 0)
+    assert ran.json["backups"][0]["file"] == str(side.backed_up()[1])
+    assert side.offsets("foo") == [at(FILE, {"position": CANARY})]
+    assert side.change("reset", "foo").code == 0
+    assert side.offsets("foo") == []
+    # As the command said, a backup undoes what was done after it.
+    for backup, left in ((side.backed_up()[2], [at(FILE, {"position": CANARY})]), (first, [])):
+        assert side.change("alter", "foo", "--file", backup).code == 0
+        assert side.offsets("foo") == left
+
+
+def test_what_may_not_be_changed_is_refused(shared: Any, run: Any, tmp_path: Path) -> None:
+    side = Side(shared, run, tmp_path, "a")
+    missing = side.alter("foo", [(FILE, {"position": 1})])
+    assert missing.code == 1
+    assert f"topic {shared.topics['config']} does not exist" in missing.err
+    assert shared.admin.describe_topics(shared.topics.values()) == {}
+    side.put({"runs": {}}, TargetState.STARTED)
+    side.put({"foo": {}})
+    for name, why in (
+        ("nope", "no connector 'nope'"),
+        ("runs", r"'runs' is not stopped (target state STARTED, 0 tasks)"),
+    ):
+        ran = side.alter(name, [(FILE, {"position": 1})])
+        assert (ran.code, why in ran.err, ran.out) == (1, True, "")
+        ran = side.alter(name, [(FILE, {"position": 1})], "--dry-run")
+        assert (ran.code, why in ran.err, " none -> " in ran.out) == (1, True, True)
+    with ConnectMember(shared.bootstrap_servers, side.group):
+        ran = side.alter("foo", [(FILE, {"position": 1})], "--force")
+        assert (ran.code, "1 live Connect worker of group" in ran.err) == (1, True)
+    assert shared.read("offset") == []
+    assert side.backed_up() == []
+    assert side.alter("nope", [(FILE, {"position": 1})], "--force").code == 0
+    assert side.offsets("nope") == [at(FILE, {"position": 1})]
+
+
+def test_offsets_are_copied_between_groups_by_pattern(shared: Any, run: Any, tmp_path: Path) -> None:
+    sealed = {KEYS_PROPERTY.replace(".", "_"): new_key()}
+    here, there = Side(shared, run, tmp_path, "a"), Side(shared, run, tmp_path, "b", **sealed)
+    own = f"{shared.unique}-own"
+    shared.create(own, partitions=2, cleanup_policy="compact")
+    here.put({"x-1": {}, "x-2": {}, "y": {}})
+    there.put({"x-1": {}, "x-2": {"offsets.storage.topic": own}, "y": {}})
+    for name in ("x-1", "x-2", "y"):
+        assert here.alter(name, [(FILE, {"position": CANARY}), (None, {"n": None})]).code == 0
+    there.alter("x-1", [(FILE, {"position": 1}), (OTHER, {"position": 2})])
+
+    ran = here.change("copy", "--matching", "x-*", "--to-worker-config", there.file, "--output", "json")
+    assert (ran.code, ran.json["written"]) == (0, 4)
+    assert [row["connector"] for row in ran.json["changes"]] == ["x-1", "x-1", "x-2", "x-2"]
+    assert {row["group"] for row in ran.json["changes"]} == {there.group}
+    # Sealed in the other group, and the canary in no value of it.
+    assert there.offsets("x-1") == [at(FILE, {"position": CANARY}), at(OTHER, {"position": 2})]
+    assert there.offsets("y") == []
+    foreign = [value or b"" for key, value in shared.read("offset") if key.startswith(there.group.encode())]
+    assert foreign != []
+    assert not any(str(CANARY).encode() in value for value in foreign)
+    assert (b'["x-2",{"filename":"a.txt"}]', b'{"position":%d}' % CANARY) in shared.read("offset", topic=own)
+    with ConnectStorage(there.config) as storage:
+        assert storage.offset_reader("x-2").offset(FILE) == {"position": CANARY}
+        assert storage.offset_reader("x-2").offset(None) == {"n": None}
+
+    ran = here.change("copy", "y", "--to", "x-1")
+    assert (ran.code, ran.out.splitlines()[-1]) == (0, "nothing to do")
+    assert here.change("copy", "y", "--to", "y").code == 2
+    assert "no source offsets" in there.change("copy", "y", "--to", "x-1").err
+
+
+@pytest.mark.parametrize("mode", ["disabled", "enabled"])
+def test_a_killed_change_is_completed_by_the_same_command(shared: Any, run: Any, tmp_path: Path, mode: str) -> None:
+    names = [f"c-{number:02}" for number in range(10 if mode == "enabled" else 30)]
+    side = Side(shared, run, tmp_path, "a", exactly_once_source_support=mode)
+    side.put({name: {} for name in names})
+    with ConnectStorage(side.config) as storage:
+        for name in names:
+            storage.alter_offsets(name, [({"filename": f"{number}"}, {"n": number}) for number in range(5)])
+
+    def written() -> int:
+        return sum(shared.end_offset("offset", partition) for partition in range(3))
+
+    before = written()
+    words = ["reset", "offsets", "--matching", "c-*", "-w", str(side.file), "--backup-dir", str(side.backups), "--yes"]
+    with subprocess.Popen([sys.executable, "-m", "connect_share", *words], stderr=subprocess.DEVNULL) as process:
+        await_that(lambda: written() > before, what="being written")
+        process.kill()
+    assert process.returncode == -signal.SIGKILL
+    left = side.connectors()
+    assert 0 < len(left) < len(names)
+    assert len(side.backed_up()) == len(names)
+    ran = side.change("reset", "--matching", "c-*", "--output", "json")
+    assert (ran.code, {row["connector"] for row in ran.json["changes"]}) == (0, set(left))
+    assert side.connectors() == []
+
+
+def test_a_task_that_still_runs_somewhere_is_fenced(shared: Any, run: Any, tmp_path: Path) -> None:
+    side = Side(shared, run, tmp_path, "a", exactly_once_source_support="enabled")
+    side.put({"foo": {}})
+    with ConnectStorage(side.config) as storage:
+        storage.config.claim_write_privileges()
+        storage.config.put_task_count_record("foo", 2)
+    task = producer(
+        side.config.producer_settings(), client_id="tests", overrides={"transactional.id": f"{side.group}-foo-1"}
+    )
+    task.init_transactions(30)
+    assert side.alter("foo", [(FILE, {"position": 5})]).code == 0
+    task.begin_transaction()
+    task.produce(
+        side.config.topic(TopicType.OFFSET), b'{"position":99}', f'{side.group}.["foo",{{"filename":"a.txt"}}]'
+    )
+    with pytest.raises(KafkaException, match=r"FENCED|fenced"):
+        task.commit_transaction(30)
+    assert side.offsets("foo") == [at(FILE, {"position": 5})]

@@ -1,0 +1,142 @@
+"""Offsets read from a file, written as one, and compared with what is stored."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from connect_share.connect_json import dumps
+from connect_share.errors import UsageError, ValueFormatError
+from connect_share.state import partition_identity
+from connect_share.stores.offset_changes import (
+    MOST_BYTES,
+    UNREADABLE,
+    compare,
+    offsets_document,
+    parse_offsets,
+    parse_partition,
+    readable_pairs,
+)
+
+CANARY = "hunter2"
+SCALARS = (
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False)
+)
+MAPS = st.dictionaries(st.text(max_size=5), SCALARS | st.text(max_size=5), max_size=4)
+PAIRS = st.lists(
+    st.tuples(st.none() | MAPS, st.none() | MAPS), max_size=5, unique_by=lambda pair: partition_identity(pair[0])
+)
+
+
+def entry(partition: Any = None, offset: Any = None, **more: Any) -> dict[str, Any]:
+    return {"partition": {"p": 1} if partition is None else partition, "offset": offset, **more}
+
+
+def document(*entries: Any, **more: Any) -> bytes:
+    return json.dumps({"offsets": entries, **more}).encode()
+
+
+@given(PAIRS)
+def test_what_is_written_is_read_back(pairs: list[Any]) -> None:
+    read = parse_offsets(offsets_document(pairs))
+    # By Connect's bytes: == would take 1 and 1.0 for the same.
+    assert [dumps(list(pair)) for pair in read] == [dumps(list(pair)) for pair in pairs]
+
+
+@given(st.binary(max_size=60) | MAPS.map(dumps) | st.recursive(SCALARS, st.lists).map(dumps))
+def test_anything_else_is_refused_as_wrong_usage(data: bytes) -> None:
+    with pytest.raises(UsageError):
+        parse_offsets(data)
+
+
+def test_members_of_the_console_are_allowed() -> None:
+    row = {"group": "g", "connector": "c"}
+    data = document(entry({"a": 1}, {"b": 2}, **row), entry({"a": 2}, **row), _command="get offsets", _version="1")
+    assert parse_offsets(b"\xef\xbb\xbf" + data) == [({"a": 1}, {"b": 2}), ({"a": 2}, None)]
+    assert parse_offsets(document()) == []
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "not JSON at line 1, column 1"),
+        (b'{"offsets": []} {}', "not JSON at line 1, column 17: Extra data"),
+        (b"\xff", "not UTF-8 at byte 0"),
+        (b"[" * 200_000, "nested too deeply"),
+        (b"[]", "not of the form"),
+        (b'{"offsets": {}}', "not of the form"),
+        (b'{"offsets": [], "offsets": []}', "two members of the same name"),
+        (document(entry(), CANARY), r"^offsets\[1\] is not an object"),
+        (document({"partition": {}}), r"offsets\[0\] has no member offset"),
+        (document({"offset": {}}), r"offsets\[0\] has no member partition"),
+        (document(entry(offset=CANARY)), r"offsets\[0\]: offset is neither an object nor null"),
+        (document(entry([CANARY])), r"offsets\[0\]: partition is neither an object nor null"),
+        (document(entry(offset={"a": [CANARY]})), r"offsets\[0\]: field 'a' of a source offset has to be"),
+        (document(entry({"a": {"b": CANARY}})), r"offsets\[0\]: field 'a' of a source partition has to be"),
+        (
+            document(entry({"a": CANARY, "b": 2}), entry({"c": 1}), entry({"b": 2, "a": CANARY})),
+            r"offsets\[2\] has the same partition as offsets\[0\]",
+        ),
+        (document(entry({"a": 1}, connector="x"), entry({"a": 2}, connector="y")), r"offsets\[1\] is of another conn"),
+        (document(entry({"kafka_topic": CANARY, "kafka_partition": 0})), r"offsets\[0\] is of a sink connector"),
+        (b'{"offsets": [{"partition": {"a": 9223372036854775808}, "offset": null}]}', "more than 64 bits"),
+        (b'{"offsets": [{"partition": {"a": ' + b"9" * 5000 + b'}, "offset": null}]}', "more than 64 bits"),
+        (b'{"offsets": [{"partition": {"a": 1e999}, "offset": null}]}', "too large for a double"),
+        (b'{"offsets": [{"partition": {"a": NaN}, "offset": null}]}', "NaN and Infinity"),
+        (b" " * (MOST_BYTES + 1), "more than 16,777,216 bytes"),
+    ],
+)
+def test_why_a_file_is_refused(data: bytes, message: str) -> None:
+    with pytest.raises(UsageError, match=message) as caught:
+        parse_offsets(data)
+    assert CANARY not in str(caught.value)
+
+
+def test_numbers_that_java_tells_apart_are_different_partitions() -> None:
+    assert len(parse_offsets(document(*(entry({"a": value}) for value in (1, 1.0, True, "1"))))) == 4
+
+
+@pytest.mark.parametrize("text", ["", "[]", '"x"', "null", '{"a": []}', '{"a": 1, "a": 2}', '{"a": 1', "\udcff"])
+def test_a_partition_on_the_command_line_is_a_flat_object(text: str) -> None:
+    assert parse_partition('{"a": 1}') == {"a": 1}
+    with pytest.raises(UsageError):
+        parse_partition(text)
+
+
+@given(PAIRS)
+def test_what_is_there_already_is_no_change(pairs: list[Any]) -> None:
+    stored = [(partition, dumps(offset)) for partition, offset in pairs if offset is not None]
+    wanted = [pair for pair in pairs if pair[1] is not None]
+    assert [change.is_change for change in compare(stored, wanted)] == [False] * len(wanted)
+    assert readable_pairs(stored) == wanted
+    # Everything is taken back by what was there before.
+    undo = [(change.partition, change.old) for change in compare([], wanted)]
+    assert all(change.is_change for change in compare(stored, undo))
+
+
+def test_how_offsets_are_compared() -> None:
+    one, two = {"a": 1, "b": 2}, {"b": 2, "a": 1}
+
+    def found(stored: list[Any], *wanted: Any) -> list[Any]:
+        return [(each.old, each.is_change, each.can_be_undone) for each in compare(stored, wanted)]
+
+    assert found([], (one, None)) == [(None, False, True)]
+    assert found([(one, b'{"n":1}')], (two, {"n": 1})) == [({"n": 1}, False, True)]
+    assert found([(one, b'{"n":1}')], (two, {"n": 1.0})) == [({"n": 1}, True, True)]
+    # One of two keys differs, so both have to be written, and no file can say what was there.
+    assert found([(one, b'{"n":1}'), (two, b'{"n":2}')], (one, {"n": 2})) == [({"n": 2}, True, False)]
+    for value in (b"null", b"", b"[1]", b"{", b'{"n":[]}'):
+        assert found([(one, value)], (one, None)) == [(UNREADABLE, True, False)]
+        with pytest.raises(ValueFormatError, match="1 of 1 source partitions"):
+            readable_pairs([(one, value)])
+    # Copied under both keys, with one value.
+    pairs = readable_pairs([(one, b'{"n":1}'), (two, b'{"n":2}')])
+    assert [(list(partition or ()), offset) for partition, offset in pairs] == [
+        (["a", "b"], {"n": 2}),
+        (["b", "a"], {"n": 2}),
+    ]
+    assert len(compare([], pairs)) == 1

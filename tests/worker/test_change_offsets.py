@@ -1,0 +1,126 @@
+"""Offsets changed by the console are what a Java worker shows and reads, and the reverse."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connect_share.admin import Admin
+from connect_share.embedded.worker import write_properties
+from connect_share.worker_config import Isolation
+from tests.lab.worker import LabWorker
+from tests.support.console import console
+from tests.support.java_groups import EXACTLY_ONCE, JAR, SharedTopics, put
+from tests.support.kafka import TestBroker
+from tests.support.waiting import await_that
+
+NAME = "files.1"
+LINES = [f"line-{number}" for number in range(6)]
+_FORMS = [True, *([False] if "CONNECT_SHARE_LONG" in os.environ else [])]
+
+
+def size(lines: int) -> int:
+    return len("".join(f"{line}\n" for line in LINES[:lines]))
+
+
+@pytest.mark.parametrize("exactly_once", _FORMS, ids=["exactly-once", "at-least-once"][: len(_FORMS)])
+def test_console_and_worker_change_offsets_for_each_other(
+    broker: TestBroker,
+    unique: str,
+    tmp_path: Path,
+    worker_factory: Callable[..., LabWorker],
+    capsys: pytest.CaptureFixture[str],
+    exactly_once: bool,
+) -> None:
+    topics = SharedTopics(broker.client_settings, broker.bootstrap_servers, unique)
+    topics.create()
+    group = topics.group("orders")
+    properties = topics.properties(group) | (EXACTLY_ONCE if exactly_once else {})
+    worker_file = write_properties(tmp_path / "worker.properties", properties)
+    source = tmp_path / "in.txt"
+    source.write_text("".join(f"{line}\n" for line in LINES))
+    lines = topics.create_data_topic("lines")
+    config = {"connector.class": "FileStreamSource", "tasks.max": "1", "file": str(source), "topic": lines}
+    run = console(capsys)
+
+    def position(lines_read: int) -> list[dict[str, Any]]:
+        return [{"partition": {"filename": str(source)}, "offset": {"position": size(lines_read)}}]
+
+    def ours(name: str = NAME) -> Any:
+        ran = run("get", "offsets", "-w", worker_file, "--connector", name, "--output", "json")
+        assert ran.code == 0
+        return ran.json
+
+    def offsets_of(document: Any) -> list[dict[str, Any]]:
+        return [{"partition": each["partition"], "offset": each["offset"]} for each in document["offsets"]]
+
+    def change(verb: str, *words: str | Path) -> Any:
+        ran = run(verb, "offsets", *words, "-w", worker_file, "--backup-dir", tmp_path, "--yes", "--output", "json")
+        assert ran.code == 0, ran.err
+        return ran.json
+
+    def read(count: int) -> list[str]:
+        def values() -> list[str]:
+            found = topics.records(lines, isolation=Isolation.READ_COMMITTED)
+            return [(record.value or b"").decode() for record in found]
+
+        return await_that(values, lambda found: len(found) >= count, what="read", timeout_s=120)
+
+    def stopped(worker: LabWorker) -> None:
+        worker.rest.stop(NAME)
+        worker.rest.await_state(NAME, "STOPPED", tasks=0)
+
+    def all_left() -> None:
+        with Admin(broker.client_settings, client_id="tests") as admin:
+            await_that(lambda: admin.connect_groups().get(group, 0), lambda alive: not alive, what="left")
+
+    first = worker_factory(properties, class_path=JAR)
+    put(first, NAME, config)
+    first.rest.await_state(NAME, "RUNNING", tasks=1)
+    assert read(6) == LINES
+    stopped(first)
+    await_that(lambda: first.rest.offsets(NAME), lambda found: found == position(6), what="committed")
+    assert offsets_of(ours()) == position(6)
+
+    # What Java's PATCH writes is what the console gives; and what it gives is what Java takes.
+    first.rest.alter_offsets(NAME, position(2))
+    assert offsets_of(ours()) == position(2)
+    given = {"offsets": offsets_of(ours())}
+    first.rest.reset_offsets(NAME)
+    assert offsets_of(ours()) == []
+    first.rest.call("PATCH", f"/connectors/{NAME}/offsets", given)
+    assert first.rest.offsets(NAME) == position(2)
+    refused = run("reset", "offsets", NAME, "-w", worker_file, "--yes")
+    assert (refused.code, "1 live Connect worker of group" in refused.err) == (1, True)
+
+    # Without a worker: by the answer of Java's REST, and back by the backup.
+    answer = first.rest.call("GET", f"/connectors/{NAME}/offsets")
+    first.stop()
+    all_left()
+    change("reset", NAME)
+    assert offsets_of(ours()) == []
+    (tmp_path / "answer.json").write_text(json.dumps(answer))
+    change("alter", NAME, "--file", tmp_path / "answer.json")
+    assert offsets_of(ours()) == position(2)
+    (tmp_path / "four.json").write_text(json.dumps({"offsets": position(4)}))
+    backup = Path(change("alter", NAME, "--file", tmp_path / "four.json")["backups"][0]["file"])
+    assert json.loads(backup.read_text()) == {"offsets": position(2)}
+    change("copy", NAME, "--to", "files.2", "--force")
+
+    second = worker_factory(properties, class_path=JAR)
+    second.rest.await_state(NAME, "STOPPED", tasks=0)
+    assert second.rest.offsets(NAME) == position(4)
+    second.rest.resume(NAME)
+    second.rest.await_state(NAME, "RUNNING", tasks=1)
+    # It goes on behind the fourth line; so does the connector that was given the copy before there was one.
+    assert read(8)[6:] == LINES[4:]
+    put(second, "files.2", config)
+    assert read(10)[8:] == LINES[4:]
+    stopped(second)
+    second.rest.call("PATCH", f"/connectors/{NAME}/offsets", json.loads(backup.read_text()))
+    assert second.rest.offsets(NAME) == position(2)
