@@ -3,9 +3,11 @@
 from connect_share.admin.cluster_admin import Admin
 from connect_share.admin.descriptions import (
     BrokerDescription,
+    HeldRights,
     LogEnd,
     NewTopicRequest,
     PartitionDescription,
     TopicDescription,
     topic_id_text,
 )
+from connect_share.admin.rights import RightsAdmin

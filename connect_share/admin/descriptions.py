@@ -48,6 +48,21 @@ class TopicDescription:
 
 
 @dataclass(frozen=True, slots=True)
+class HeldRights:
+    """What the principal may do with one topic or group.
+
+    Attributes:
+        names: of operations, such as ``DESCRIBE_CONFIGS``.
+        complete: no further ones are allowed; if not, Kafka does not tell.
+        exists: false if it is known that it does not exist.
+    """
+
+    names: frozenset[str] = frozenset()
+    complete: bool = True
+    exists: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class LogEnd:
     """End of a partition: next offset, and the epoch of the leader that says so (-1 if it does not say)."""
 

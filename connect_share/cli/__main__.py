@@ -12,6 +12,7 @@ from typing import Final
 from connect_share.cli import (
     check_all,
     check_contents,
+    check_rights,
     check_sealing,
     check_startup,
     check_topics,
@@ -48,6 +49,7 @@ examples:
   connect-share create topics -w worker.properties --dry-run
   connect-share check topics -w worker.properties --reassignment new-replicas.json
   connect-share check sealing -w worker.properties
+  connect-share check rights -w worker.properties
   connect-share check startup -w worker.properties --apply --dry-run
   connect-share check topic-ids --scan broker-1.scan --scan broker-2.scan --zookeeper zk:2181
 """
@@ -62,13 +64,14 @@ _VERBS: Final[dict[str, tuple[str, tuple[Callable[[Nouns], None], ...]]]] = {
     "get": ("list groups, connectors, tasks, offsets or statuses", (get.add_to,)),
     "describe": ("show one group or connector", (describe_group.add_to, describe_connector.add_to)),
     "check": (
-        "check what is on the topics, the topics, worker files, what is sealed, what a start costs, topic ids, or all of it",
+        "check what is on the topics, the topics, worker files, what is sealed, rights, start-up, topic ids, or all of it",
         (
             check_all.add_to,
             check_contents.add_to,
             check_worker_config.add_to,
             check_topics.add_to,
             check_sealing.add_to,
+            check_rights.add_to,
             check_startup.add_to,
             add_check_to,
         ),

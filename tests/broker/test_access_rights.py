@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import re
+import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -30,27 +30,15 @@ from tests.lab.worker import LabWorker
 from tests.support.flushes import flush_offsets
 from tests.support.java_groups import EXACTLY_ONCE, JAR
 from tests.support.long_forms import LONG
-from tests.support.rights import Acl, allow
+from tests.support.rights import Acl, Row, allow, rows
 from tests.support.waiting import await_that
 
-PAGE = Path(__file__).parents[2] / "docs" / "access-rights.md"
 GROUP = "orders"
 EVERYTHING = [
     (kind, "*", ResourcePatternType.LITERAL, AclOperation.ALL)
     for kind in (ResourceType.TOPIC, ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID)
 ]
 _number = itertools.count()
-
-Row = tuple[str, str]  # one right, and what the page says it is on
-
-
-def rows(title: str, table: int = 0) -> list[Row]:
-    """The rows of one table below a heading, one for each right."""
-    section = re.split(r"^## ", PAGE.read_text("utf-8"), flags=re.MULTILINE)
-    text = next(part for part in section if part.startswith(f"{title}\n"))
-    tables = re.findall(r"^\| --- .*\n((?:\|.*\n)+)", text, flags=re.MULTILINE)
-    found = [[cell.strip() for cell in line.strip("|\n").split("|")] for line in tables[table].splitlines()]
-    return [(right, cells[1]) for cells in found for right in cells[0].split(", ")]
 
 
 def acls(row: Row, topics: str, source_topics: str) -> list[Acl]:
@@ -280,6 +268,68 @@ def test_a_table_is_enough_and_no_row_too_much(
         assert error is not None, f"{action.__name__} works without {row}"
         if row[0] in {"WRITE", "CREATE"}:
             assert row[0] in error + capsys.readouterr().err
+
+
+def check_rights(scene: Scene, use: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, list[Row]]]:
+    """Return the exit code, and what is missing or cannot be seen, without the prefix of the scene."""
+    capsys.readouterr()
+    code = console(["check", "rights", "-w", str(scene.shared_file()), "--for", use, "--output", "json"])
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    found = json.loads(captured.out)
+    assert (code == 1) is any(finding["severity"] == "error" for finding in found["findings"])
+    return code, {
+        name: [(each["right"], each["on"].replace(scene.shared, "shared")) for each in found["uses"][use][name]]
+        for name in ("missing", "unknown")
+    }
+
+
+def of_topics(right: str) -> list[Row]:
+    return [(right, f"topic shared-{kind.value}") for kind in (TopicType.CONFIG, TopicType.STATUS, TopicType.OFFSET)]
+
+
+@pytest.mark.parametrize(
+    ("use", "page_rows", "blind"),
+    [
+        ("worker", WORKER, []),
+        ("stores", STORES, [("DESCRIBE", f"group {GROUP}")]),
+        ("console", rows("Console: get, describe, check sealing, check startup"), []),
+        ("migrator", rows("Migrator: cutover, seal, rollback"), [("DESCRIBE", f"group {GROUP}")]),
+    ],
+)
+def test_check_rights_finds_each_row_that_is_missing(
+    scene: Scene, use: str, page_rows: list[Row], blind: list[Row], capsys: pytest.CaptureFixture[str]
+) -> None:
+    def given(wanted: Sequence[Row]) -> None:
+        every = [acl for row in wanted for acl in acls(row, scene.shared, scene.shared)]
+        allow(scene.broker, "user", list(dict.fromkeys(every)))
+
+    page_rows = list(dict.fromkeys((right, on.replace("source", "destination")) for right, on in page_rows))
+
+    scene.create(scene.shared)
+    given(page_rows)
+    assert check_rights(scene, use, capsys) == (0, {"missing": blind, "unknown": []})
+    for row in page_rows:
+        given([other for other in page_rows if other != row])
+        code, found = check_rights(scene, use, capsys)
+        assert code == 1
+        expected = [(row[0], f"group {GROUP}")] if row[1].startswith("group") else of_topics(row[0])
+        assert set(expected) <= set(found["missing"])
+
+
+def test_check_rights_on_topics_that_do_not_exist(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
+    for page_rows, missing in ((MISSING, []), (STORES, of_topics("CREATE"))):
+        allow(scene.broker, "user", [acl for row in page_rows for acl in acls(row, scene.shared, scene.source)])
+        code, found = check_rights(scene, "stores", capsys)
+        assert code == (1 if missing else 0)
+        assert [each for each in found["missing"] if each[1] != f"group {GROUP}"] == missing
+        assert sorted(found["unknown"]) == sorted([*of_topics("READ"), *of_topics("WRITE")])
+    console(["check", "rights", "-w", str(scene.shared_file(**EXACTLY_ONCE))])
+    out = capsys.readouterr().out
+    assert "live workers of this group cannot be seen: DESCRIBE not allowed" in out
+    assert "it does not exist and may not be created" in out
+    assert "transactional ids that begin with orders-: whether WRITE is allowed cannot be seen" in out
+    assert "kafka-acls --bootstrap-server" in out
 
 
 @pytest.mark.worker

@@ -32,6 +32,7 @@ HELP = Path(__file__).parents[2] / "vectors" / "help"
         ("check", "worker-config"),
         ("check", "topics"),
         ("check", "sealing"),
+        ("check", "rights"),
         ("create", "topics"),
         ("check", "topic-ids"),
         ("repair", "topic-ids"),

@@ -1,0 +1,192 @@
+"""Which rights each use of the topics needs, and what is missing; docs/access-rights.md is tested against this table."""
+
+from __future__ import annotations
+
+import enum
+import shlex
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from connect_share.admin import HeldRights
+from connect_share.checks.finding import Finding
+from connect_share.worker_plugin.worker_file_check import Severity
+
+_DATA: Final = "configurations, statuses, offsets"
+_INCLUDES_DESCRIBE: Final = frozenset({"READ", "WRITE", "ALTER", "DELETE"})
+
+
+class On(enum.Enum):
+    """What a right is on, in the words of the page."""
+
+    TOPICS = "the topics"
+    SOURCE = "the source's topics"
+    DESTINATION = "the destination's topics"
+    GROUP = "group `<group.id>`"
+    LEADER = "transactional id `connect-cluster-<group.id>`"
+    TASKS = "transactional ids that begin with `<group.id>-`"
+
+
+class When(enum.Enum):
+    """When a right is needed."""
+
+    ALWAYS = enum.auto()
+    EXACTLY_ONCE = enum.auto()
+    TOPIC_IS_MISSING = enum.auto()
+    RECOMMENDED = enum.auto()
+
+
+class Need(NamedTuple):
+    """Rights that a use needs, and what for."""
+
+    rights: tuple[str, ...]
+    on: On
+    why: str
+    when: When = When.ALWAYS
+
+
+_CREATE: Final = Need(("CREATE",), On.TOPICS, "creating them", When.TOPIC_IS_MISSING)
+_GUARD: Final = Need(("DESCRIBE",), On.GROUP, "seeing live workers", When.RECOMMENDED)
+_BOTH_SIDES: Final = (
+    Need(("READ", "WRITE"), On.SOURCE, "sealing the old side"),
+    Need(("DESCRIBE_CONFIGS",), On.SOURCE, "their settings"),
+    Need(("READ", "WRITE"), On.DESTINATION, "copying the rest, verifying, removing in a rollback"),
+    Need(("DESCRIBE_CONFIGS",), On.DESTINATION, "their settings"),
+)
+NEEDS: Final[Mapping[str, tuple[Need, ...]]] = {
+    "worker": (
+        Need(("READ", "WRITE"), On.TOPICS, _DATA),
+        Need(("READ",), On.GROUP, "joining the group"),
+        Need(("WRITE",), On.LEADER, "records of the leader", When.EXACTLY_ONCE),
+        Need(("WRITE",), On.TASKS, "source tasks, and fencing them", When.EXACTLY_ONCE),
+        _CREATE,
+    ),
+    "stores": (
+        Need(("READ", "WRITE"), On.TOPICS, _DATA),
+        Need(("WRITE",), On.LEADER, "`claim_write_privileges`", When.EXACTLY_ONCE),
+        Need(("WRITE",), On.TASKS, "`alter_offsets`, `reset_offsets`: fencing the tasks", When.EXACTLY_ONCE),
+        _CREATE,
+        _GUARD,
+    ),
+    "console": (Need(("READ",), On.TOPICS, "reading them once"),),
+    "create-topics": (
+        _CREATE,
+        Need(("DESCRIBE",), On.TOPICS, "waiting until all replicas are in sync"),
+    ),
+    "migrator": (*_BOTH_SIDES, _GUARD),
+}
+"""By use, as ``check rights --for`` names them. Of a move, the file may be the one of either side."""
+
+
+class Resource(NamedTuple):
+    """A topic, a group or a transactional id: the kind as ``kafka-acls`` names it, and the name."""
+
+    kind: str
+    name: str
+    prefixed: bool = False
+
+    def __str__(self) -> str:
+        kind = self.kind.replace("-", " ")
+        return f"{kind}s that begin with {self.name}" if self.prefixed else f"{kind} {self.name}"
+
+
+def resources(on: On, topics: Sequence[str], group_id: str | None) -> list[Resource]:
+    """Return what the words of the page are here; no group is known without a worker file."""
+    if on in (On.TOPICS, On.SOURCE, On.DESTINATION):
+        return [Resource("topic", topic) for topic in topics]
+    if group_id is None:
+        return []
+    if on is On.GROUP:
+        return [Resource("group", group_id)]
+    if on is On.LEADER:
+        return [Resource("transactional-id", f"connect-cluster-{group_id}")]
+    return [Resource("transactional-id", f"{group_id}-", prefixed=True)]
+
+
+class Missing(NamedTuple):
+    """A right that a use needs and the principal lacks; ``unknown``: it could not be seen."""
+
+    use: str
+    right: str
+    on: Resource
+    need: Need
+    unknown: bool
+
+
+def missing(
+    use: str, held: Mapping[Resource, HeldRights], topics: Sequence[str], group_id: str | None, *, exactly_once: bool
+) -> Iterator[Missing]:
+    """Yield what a use needs and the principal does not have, as far as that is known."""
+    for need in NEEDS[use]:
+        if need.when is When.EXACTLY_ONCE and not exactly_once:
+            continue
+        for resource in resources(need.on, topics, group_id):
+            has = held.get(resource, HeldRights(complete=False))
+            if has.exists and need.when is When.TOPIC_IS_MISSING:
+                continue
+            for right in need.rights:
+                implied = right == "DESCRIBE" and _INCLUDES_DESCRIBE & has.names
+                if right not in has.names and not implied:
+                    yield Missing(use, right, resource, need, unknown=not has.complete and right != "CREATE")
+
+
+def find(found: Collection[Missing], held: Mapping[Resource, HeldRights], tool: Sequence[str]) -> Iterator[Finding]:
+    """Yield one finding for each resource and reason; ``tool`` is the beginning of a kafka-acls command line."""
+    for resource in dict.fromkeys(each.on for each in found):
+        here = [each for each in found if each.on == resource]
+        lacking = [each for each in here if not each.unknown]
+        if needed := [each for each in lacking if each.need.when is not When.RECOMMENDED]:
+            rights, uses = _rights(needed), _uses(needed)
+            gone = not held[resource].exists
+            yield Finding(
+                "rights-missing",
+                Severity.ERROR,
+                str(resource),
+                "it does not exist and may not be created" if gone else f"{rights} not allowed",
+                f"needed by {uses}",
+                "create it with connect-share create topics, or give the principal the right"
+                if gone
+                else "give the principal the right; User:NAME stands for it",
+                _allow(tool, resource, needed),
+            )
+        if recommended := [each for each in lacking if each.need.when is When.RECOMMENDED]:
+            yield Finding(
+                "rights-guard-blind",
+                Severity.WARNING,
+                str(resource),
+                "live workers of this group cannot be seen: DESCRIBE not allowed",
+                f"{' and '.join(each.use for each in recommended)} refuse to write while workers of the group run; without "
+                "this right Kafka hides the workers, and nothing is refused",
+                "give the principal the right; User:NAME stands for it",
+                _allow(tool, resource, recommended),
+            )
+        if unknown := [each for each in here if each.unknown]:
+            yield Finding(
+                "rights-unknown",
+                Severity.NOTE,
+                str(resource),
+                f"whether {_rights(unknown)} is allowed cannot be seen: {_unseen(resource)}",
+                f"needed by {_uses(unknown)}",
+                "look at the ACLs; User:NAME stands for the principal",
+                shlex.join([*tool, "--list", "--principal", "User:NAME"]),
+            )
+
+
+def _rights(found: Collection[Missing]) -> str:
+    return ", ".join(sorted({each.right for each in found}))
+
+
+def _uses(found: Collection[Missing]) -> str:
+    return "; ".join(dict.fromkeys(f"{each.use} ({each.need.why})" for each in found))
+
+
+def _unseen(resource: Resource) -> str:
+    if resource.kind == "transactional-id":
+        return "Kafka tells it to nobody but a producer that takes the id over"
+    return "it does not exist" if resource.kind == "topic" else "Kafka does not tell it of a group of workers"
+
+
+def _allow(tool: Sequence[str], resource: Resource, found: Collection[Missing]) -> str:
+    operations = [word for right in sorted({each.right for each in found}) for word in ("--operation", right)]
+    pattern = ["--resource-pattern-type", "prefixed"] if resource.prefixed else []
+    named = [f"--{resource.kind}", resource.name, *pattern]
+    return shlex.join([*tool, "--add", "--allow-principal", "User:NAME", *operations, *named])

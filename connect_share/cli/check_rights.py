@@ -1,0 +1,89 @@
+"""``check rights``: what the principal may do, against what each use of the topics needs."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from typing import Final
+
+from connect_share.admin import HeldRights, RightsAdmin
+from connect_share.checks.rights import NEEDS, Missing, On, Resource, find, missing, resources
+from connect_share.cli.findings import exit_code, show_findings
+from connect_share.cli.options import Nouns, add_topics, topic_set_of
+from connect_share.console import DEFAULT_TIMEOUT_S, HelpFormatter, Output, add_output
+from connect_share.topic_ranges import CLIENT_ID
+
+_DEFAULT: Final = ("worker", "stores", "console")
+
+
+def add_to(nouns: Nouns) -> None:
+    """Add ``check rights``."""
+    parser = nouns.add_parser(
+        "rights",
+        help="may the principal do what is needed?",
+        description="Ask Kafka what the principal of the worker file may do with the topics and the group, and compare that "
+        "with what each use needs: a Java worker, the Python stores, the console, create topics, the migrator. Reads only; "
+        "exit code 1 if something is missing for what is asked for with --for.",
+        epilog="examples:\n  connect-share check rights -w worker.properties\n"
+        "  connect-share check rights -w worker.properties --for stores --for migrator --output json",
+        formatter_class=HelpFormatter,
+    )
+    add_topics(parser)
+    parser.add_argument(
+        "--for",
+        dest="uses",
+        metavar="USE",
+        choices=tuple(NEEDS),
+        action="append",
+        help=f"{', '.join(NEEDS)}; may be repeated; {', '.join(_DEFAULT)} by default",
+    )
+    add_output(parser, DEFAULT_TIMEOUT_S)
+    parser.set_defaults(run=check_rights)
+
+
+def check_rights(arguments: argparse.Namespace, out: Output) -> int:
+    """Check rights; 1 if one is missing for what is asked for."""
+    topic_set = topic_set_of(arguments)
+    worker, topics = topic_set.worker, list(topic_set.topics.values())
+    group_id = None if worker is None else worker.group_id
+    with RightsAdmin(topic_set.settings, client_id=CLIENT_ID, timeout_s=arguments.timeout) as admin:
+        held = _held(admin, topics, group_id)
+    if group_id is None:
+        out.note("without -w FILE no group is known: only rights on the topics were checked")
+    exactly_once = worker is not None and worker.uses_transactional_leader
+    lacking = {use: list(missing(use, held, topics, group_id, exactly_once=exactly_once)) for use in NEEDS}
+    secure = topic_set.settings.properties.get("security.protocol", "plaintext").lower() != "plaintext"
+    tool = ["kafka-acls", "--bootstrap-server", topic_set.settings.bootstrap_servers]
+    tool += ["--command-config", "admin.properties"] if secure else []
+    uses = list(dict.fromkeys(arguments.uses or _DEFAULT))
+    findings = sorted(
+        find([each for use in uses for each in lacking[use]], held, tool), key=lambda each: each.severity.rank
+    )
+    if out.is_json:
+        members = {use: _members(found) for use, found in lacking.items()}
+        out.json({"findings": [finding.to_dict() for finding in findings], "uses": members, "checked": uses})
+    else:
+        count = show_findings(findings, out)
+        out.table(("USE", "CHECKED", "MISSING"), [_row(use, found, uses) for use, found in lacking.items()])
+        out.lines(f"{', '.join(topics)}: {count or 'nothing found'}")
+    return exit_code(findings)
+
+
+def _held(admin: RightsAdmin, topics: list[str], group_id: str | None) -> Mapping[Resource, HeldRights]:
+    held = {Resource("topic", topic): rights for topic, rights in admin.topic_rights(topics).items()}
+    if group_id is not None:
+        (group,) = resources(On.GROUP, topics, group_id)
+        held[group] = admin.group_rights(group_id)
+    return held
+
+
+def _members(found: list[Missing]) -> dict[str, object]:
+    return {
+        name: [{"right": each.right, "on": str(each.on)} for each in found if each.unknown is unknown]
+        for name, unknown in (("missing", False), ("unknown", True))
+    }
+
+
+def _row(use: str, found: list[Missing], uses: list[str]) -> tuple[str, str, str]:
+    texts = [f"{each.right} on {each.on}{' (cannot be seen)' if each.unknown else ''}" for each in found]
+    return use, "yes" if use in uses else "no", "; ".join(texts) or "nothing"
