@@ -18,7 +18,10 @@ from connect_share.state import ClusterConfigState, TargetState
 from connect_share.worker_plugin.worker_file_check import Severity
 
 _SILENT: Final = (
-    "a worker that starts gives the connector no tasks and reports no error; one that already runs may still have them"
+    "a starting worker of 3.9 or later gives it no tasks and reports no error; one that runs may still have them"
+)
+_WRITE_AGAIN: Final = (
+    "stop the workers, and write the task configurations and the commit once more behind the connector"
 )
 _CONFIGURE: Final = (
     "restart the connector, or send its configuration to REST once more: its workers then write the tasks anew"
@@ -81,7 +84,8 @@ def _same_tasks(name: str, now: ClusterConfigState, after: ClusterConfigState) -
 _DROPPED: Final = (
     "its task configurations and their commit lie before the connector's own record, or behind each other",
     _SILENT,
-    _CONFIGURE,
+    _WRITE_AGAIN,
+    "connect-share repair order -w FILE",
 )
 _MISSING: Final = (
     "its commit is for more tasks than there are configurations",
@@ -90,8 +94,9 @@ _MISSING: Final = (
 )
 _DOOMED: Final = (
     "it loses its tasks, or gets other ones, when the cleaner has taken what newer records replace",
-    "a worker that starts then gives it no tasks, or others, and reports no error; Kafka before 3.8 is not affected",
-    _CONFIGURE,
+    "a worker of 3.9 or later that starts then gives it no tasks, or others, and reports no error",
+    _WRITE_AGAIN,
+    "connect-share repair order -w FILE",
 )
 
 

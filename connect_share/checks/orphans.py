@@ -142,6 +142,7 @@ def find(topics: Mapping[TopicType, str], state: GroupState, members: int | None
                 f"{what}, {plural(len(keys), 'record')}: {named(sorted(set(keys.values())))}",
                 why,
                 "remove them, unless such a connector is about to be made again",
+                f"connect-share repair orphans -w FILE{' --offsets' if topic_type is _OFFSET else ''}",
             )
     is_empty = _CONFIG in topics and _CONFIG not in state.sealed and not state.config.connectors()
     if is_empty and not members:

@@ -23,12 +23,14 @@ class GroupRecords:
     """What is kept of the records of one group while its topics are read.
 
     Attributes:
+        group: its id.
         history: of its config topic, as its workers believe it.
         status_ms: the time of the newest status, by original key.
         odd_keys: original keys in which another key seems to begin.
     """
 
     def __init__(self, group: Group) -> None:
+        self.group = group
         self.history = ConfigHistory(KeyTransform.between(TopicType.CONFIG, group, group))
         self.status_ms: dict[bytes, int] = {}
         self.odd_keys: set[str] = set()

@@ -24,6 +24,7 @@ from connect_share.cli import (
     get,
     keys_new,
     offsets,
+    repair_topics,
     restore,
     worker_jar,
 )
@@ -77,7 +78,7 @@ _VERBS: Final[dict[str, tuple[str, tuple[Callable[[Nouns], None], ...]]]] = {
         ),
     ),
     "create": ("create the topics of a worker", (create_topics.add_to,)),
-    "repair": ("plan the repair of topic ids", (add_repair_to,)),
+    "repair": ("mend what checks have found", (repair_topics.add_to, add_repair_to)),
     "alter": ("set source offsets", (offsets.add_alter_to,)),
     "reset": ("forget source offsets", (offsets.add_reset_to,)),
     "copy": ("copy source offsets to another connector, group or cluster", (offsets.add_copy_to,)),

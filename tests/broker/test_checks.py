@@ -17,9 +17,8 @@ from tests.support.captures import prefixed
 from tests.support.checked import CONFIG, OFFSET, STATUS, captured_topics, records
 from tests.support.console import Ran, console
 from tests.support.kafka import TOPIC_PREFIX, TestBroker
-from tests.support.topics import create_known, write_records
+from tests.support.topics import UNTOUCHED, create_known, write_records
 
-UNTOUCHED = {"cleanup.policy": "compact", "segment.ms": str(2**63 - 1)}
 SECRET = "hunter2-canary"
 CONNECTOR = '{"properties":{"connector.class":"C"}}'
 TASK = '{"properties":{"task.class":"T"}}'

@@ -14,6 +14,8 @@ from tests.support.waiting import await_that
 
 # Records of the past would roll the segment at the next append, and the cleaner would take superseded ones at once.
 ONE_SEGMENT = {"segment.ms": "10000000000000"}
+# One segment that is never closed: compaction would change the numbers of records.
+UNTOUCHED = {"cleanup.policy": "compact", "segment.ms": str(2**63 - 1)}
 # Segments roll and are cleaned as fast as a broker can.
 COMPACT_NOW = {
     "cleanup.policy": "compact",

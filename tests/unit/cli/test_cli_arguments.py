@@ -35,6 +35,7 @@ HELP = Path(__file__).parents[2] / "vectors" / "help"
         ("check", "rights"),
         ("create", "topics"),
         ("check", "topic-ids"),
+        ("repair", "orphans"),
         ("repair", "topic-ids"),
         ("worker-jar",),
         ("keys", "new"),
