@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from connect_share.backup.delete_group import OLDEST_MS, removal
 from connect_share.keys import MARKER, connector_of, prefix_of, split_key
 from connect_share.migration_errors import AlreadyAppliedError, PlanRejectedError
 from connect_share.progress import Progress, Silent
@@ -22,7 +23,7 @@ from migrator.copy.copy_job import CopyJob, marker, rewritten
 from migrator.copy.evidence import Tally
 from migrator.copy.existing_records import identity, ranges_since
 from migrator.cutover.moved_source import moved_sources
-from migrator.cutover.seal_records import OLDEST_MS, how_to_restore, removal, unseal
+from migrator.cutover.seal_records import how_to_restore, unseal
 from migrator.facts.manifest import Manifest, MigrationStatus
 from migrator.facts.migration_run import MigrationRun
 from migrator.facts.readiness import check_all, copy_jobs, times_at_destination

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from connect_share.backup.delete_group import removal
 from connect_share.migration_errors import PlanRejectedError
 from connect_share.progress import Progress
 from connect_share.records import Record, TopicType
@@ -24,8 +25,6 @@ from migrator.plan.plan import MigrationPlan
 
 Way = Literal["stop", "remove"]
 How = Way | Literal["none"]
-OLDEST_MS: Final = 1
-"""The client library replaces 0 by the present time."""
 _LEFT_BEHIND: Final = (SkipReason.SESSION_KEY, SkipReason.RESTART_REQUEST)
 
 
@@ -53,15 +52,6 @@ def require_backed_up(manifest: Manifest) -> None:
         raise PlanRejectedError(
             "the originals would be removed without a backup (--no-backup): use --seal stop or none"
         )
-
-
-def removal(topic_type: TopicType, topic: str, key: bytes) -> Record:
-    """Return the tombstone that removes a key.
-
-    The tombstone of a connector's status removes task statuses with timestamps up to its own. Statuses that a later move
-    brings back keep their old timestamps. So this tombstone has a timestamp older than all of them.
-    """
-    return Record(topic, 0, 0, OLDEST_MS if topic_type is TopicType.STATUS else now_ms(), key, None)
 
 
 def how_to_restore(run: MigrationRun) -> str:

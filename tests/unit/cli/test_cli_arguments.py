@@ -39,6 +39,7 @@ HELP = Path(__file__).parents[2] / "vectors" / "help"
         ("repair", "topic-ids"),
         ("worker-jar",),
         ("keys", "new"),
+        ("delete", "group"),
         ("export",),
         ("restore",),
         ("alter", "offsets"),
@@ -65,8 +66,8 @@ def test_help_lists_only_what_there_is() -> None:
     text = build_parser().format_help()
     assert "not available" not in text
     listed = re.findall(r"^    ([a-z-]+)", text, re.MULTILINE)
-    verbs = ["get", "describe", "check", "create", "repair", "alter", "reset", "copy", "keys", "export", "restore"]
-    assert listed == [*verbs, "worker-jar"]
+    verbs = ["get", "describe", "check", "delete", "create", "repair", "alter", "reset", "copy", "keys", "export"]
+    assert listed == [*verbs, "restore", "worker-jar"]
 
 
 @pytest.mark.parametrize(
