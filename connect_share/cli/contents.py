@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from connect_share.admin import Admin
 from connect_share.cli.seal_counts import Newest, SealCount
-from connect_share.console import Group, group_order, shown_group
+from connect_share.cli.write_times import WriteTimes, newest
+from connect_share.client import to_record
+from connect_share.console import Group, group_order, plural, shown_group
+from connect_share.errors import TopicRecreatedError
 from connect_share.keys import KeyKind, parse, split_key
-from connect_share.log import read_ranges
-from connect_share.records import Record, TopicType
+from connect_share.log import RangeReader
+from connect_share.records import OffsetRange, Record, TopicType
 from connect_share.sealing import TopicSeals
 from connect_share.sealing.cipher import is_sealed
 from connect_share.state import ClusterConfigState, ConfigFold, OffsetFold, OffsetSnapshot, StatusFold, StatusSnapshot
@@ -43,6 +47,7 @@ class TopicContents:
         groups: state by group, in the type of the topic; only groups that have a record there.
         sealed: groups with sealed values there that cannot be opened; their state is empty, for plain records beside
             sealed ones may be old or forged.
+        opened: groups whose worker file is known, and says how values are sealed.
         seals: how the records of each group are sealed.
         end: of all partitions together, so more records were never written.
         others: records of groups that were not asked for.
@@ -52,6 +57,7 @@ class TopicContents:
     topic: str
     groups: dict[Group, Any] = field(default_factory=dict, repr=False)
     sealed: set[Group] = field(default_factory=set)
+    opened: set[Group] = field(default_factory=set)
     seals: dict[Group, SealCount] = field(default_factory=dict, repr=False)
     end: int = 0
     others: int = 0
@@ -64,12 +70,20 @@ class TopicContents:
         """Return the number of records by group."""
         return {group: count.records for group, count in self.seals.items()}
 
+    def forget_replaced(self) -> None:
+        """Forget the newest record of each key where the state says more."""
+        for group, count in self.seals.items():
+            if group not in self.sealed | self.opened:
+                count.newest.clear()
+
 
 @dataclass
 class Contents:
     """The topics that were read, by type."""
 
     topics: dict[TopicType, TopicContents] = field(default_factory=dict)
+    times: WriteTimes | None = field(default=None, repr=False)
+    _sealed_times: dict[tuple[TopicType, Group], dict[bytes, int]] = field(default_factory=dict, repr=False)
     _names: dict[tuple[TopicType, Group], _Named] = field(default_factory=dict, repr=False)
 
     def groups(self) -> list[Group]:
@@ -110,6 +124,31 @@ class Contents:
             self._names[at] = found
         return self._names[at]
 
+    def written_ms(self, topic_type: TopicType, group: Group, originals: Iterable[bytes]) -> int | None:
+        """Return when the newest record of these original keys was written, in the words of who wrote it."""
+        times = self._times_of(topic_type, group)
+        return newest(times[original] for original in originals if original in times)
+
+    def last_written_ms(self, topic_type: TopicType, group: Group) -> int | None:
+        """Return when the newest record of a group was written, in the words of who wrote it."""
+        return newest(self._times_of(topic_type, group).values())
+
+    def _times_of(self, topic_type: TopicType, group: Group) -> Mapping[bytes, int]:
+        at = (topic_type, group)
+        if self.is_sealed(*at):
+            if at not in self._sealed_times:
+                records = self.topics[topic_type].seals[group].newest
+                self._sealed_times[at] = {original: record.timestamp_ms for original, record in records.items()}
+            return self._sealed_times[at]
+        return {} if self.times is None else self.times.of(*at)
+
+    def notes(self) -> Iterator[str]:
+        """Yield what people have to know of the topics themselves."""
+        for topic in self.topics.values():
+            yield from topic.notes
+            if topic.unrecognized:
+                yield f"{topic.topic}: {plural(topic.unrecognized, 'record')} ignored: their keys are not Connect's"
+
     def _of(self, topic_type: TopicType, group: Group) -> Any:
         topic = self.topics.get(topic_type)
         return topic.groups[group] if topic and group in topic.groups else _FOLDS[topic_type](group).snapshot()
@@ -133,22 +172,82 @@ def read_topics(
         BrokerError: not reachable, or not allowed.
         ReadToEndTimeoutError: no progress for so long.
     """
-    contents = Contents()
+    reading = TopicReading(topic_set, wanted, groups=groups, timeout_s=timeout_s, look=look)
     with Admin(topic_set.settings, client_id=CLIENT_ID, timeout_s=timeout_s) as admin:
-        ranges = topic_ranges(admin, topic_set, wanted)
-        for topic_type in wanted:
-            topic, (found, notes) = topic_set.topics[topic_type], ranges[topic_type]
-            records = read_ranges(
-                topic_set.settings,
-                found,
-                isolation=topic_set.isolation[topic_type],
-                client_id=CLIENT_ID,
-                idle_timeout_s=timeout_s,
-            )
-            contents.topics[topic_type] = _fold(topic, topic_type, records, groups, topic_set.worker, look=look)
-            contents.topics[topic_type].notes += notes
-            contents.topics[topic_type].end = sum(each.end for each in found)
+        reading.read_on(admin)
+    contents = reading.contents()
+    for topic in contents.topics.values():
+        topic.forget_replaced()
     return contents
+
+
+class TopicReading:
+    """Topics that are read to their end, and later on from there; arguments as of :func:`read_topics`."""
+
+    def __init__(
+        self,
+        topic_set: TopicSet,
+        wanted: Collection[TopicType],
+        *,
+        groups: Collection[Group] | None,
+        timeout_s: float,
+        look: Look | None = None,
+    ) -> None:
+        self._topic_set = topic_set
+        self._wanted = wanted
+        self._timeout_s = timeout_s
+        self._folds = {
+            topic_type: _TopicFold(topic_set.topics[topic_type], topic_type, groups, topic_set.worker, look)
+            for topic_type in wanted
+        }
+        self._ends: dict[tuple[str, int], int] = {}
+        self._notes: dict[TopicType, list[str]] = {}
+
+    def read_on(self, admin: Admin) -> bool:
+        """Read what was not read before; return whether there was anything.
+
+        Raises:
+            TopicRecreatedError: a topic is shorter than what was read of it.
+            TopicMissingError, BrokerError, ReadToEndTimeoutError: as of :func:`read_topics`.
+        """
+        ranges = topic_ranges(admin, self._topic_set, self._wanted)
+        self._notes = {topic_type: notes for topic_type, (_, notes) in ranges.items()}
+        new = {topic_type: [self._rest_of(each) for each in found] for topic_type, (found, _) in ranges.items()}
+        with ExitStack() as stack:
+            readers = {
+                topic_type: stack.enter_context(
+                    RangeReader(
+                        self._topic_set.settings,
+                        found,
+                        isolation=self._topic_set.isolation[topic_type],
+                        client_id=CLIENT_ID,
+                    )
+                )
+                for topic_type, found in new.items()
+            }
+            for topic_type, reader in readers.items():
+                batches = reader.batches(self._timeout_s)
+                self._folds[topic_type].take(to_record(message) for batch in batches for message in batch)
+                self._ends |= {(each.topic, each.partition): each.end for each in new[topic_type]}
+        return any(each.end > each.start for found in new.values() for each in found)
+
+    def _rest_of(self, whole: OffsetRange) -> OffsetRange:
+        read_to = self._ends.get((whole.topic, whole.partition), whole.start)
+        if read_to > whole.end:
+            raise TopicRecreatedError(
+                f"{whole.topic}[{whole.partition}] ends at offset {whole.end}, but was read up to {read_to} before: it "
+                "was deleted and created again, or has lost records",
+                topic=whole.topic,
+            )
+        return whole._replace(start=max(whole.start, read_to))
+
+    def contents(self) -> Contents:
+        """Return what is believed of all that was read; later reads do not change it."""
+        contents = Contents({topic_type: fold.contents() for topic_type, fold in self._folds.items()})
+        for topic_type, topic in contents.topics.items():
+            topic.notes += self._notes[topic_type]
+            topic.end = sum(end for (name, _), end in self._ends.items() if name == topic.topic)
+        return contents
 
 
 @dataclass
@@ -189,6 +288,73 @@ class _GroupFold:
         return taken
 
 
+class _TopicFold:
+    """The records of one topic, folded for each group."""
+
+    def __init__(
+        self,
+        topic: str,
+        topic_type: TopicType,
+        groups: Collection[Group] | None,
+        worker: WorkerConfig | None,
+        look: Look | None,
+    ) -> None:
+        self._topic = topic
+        self._topic_type = topic_type
+        self._groups = groups
+        self._worker = worker
+        self._look = look
+        self._folds: dict[Group, _GroupFold] = {}
+        self._unrecognized = 0
+        self._others = 0
+        self._beyond = 0
+
+    def take(self, records: Iterable[Record]) -> None:
+        """Fold the next records."""
+        topic_type, folds, look = self._topic_type, self._folds, self._look
+        for record in records:
+            owner = None if record.key is None else split_key(topic_type, record.key)
+            if owner is None:
+                self._unrecognized += 1
+                continue
+            group = owner[0]
+            if self._groups is not None and group not in self._groups:
+                self._others += 1
+                continue
+            if group not in folds:
+                if len(folds) >= MOST_GROUPS and (self._worker is None or group != self._worker.cluster_group_id):
+                    self._others += 1
+                    self._beyond += 1
+                    continue
+                folds[group] = _GroupFold.of(topic_type, group, self._worker)
+            taken = folds[group].take(record, owner[1])
+            if look is not None:
+                look(topic_type, group, owner[1], taken)
+
+    def contents(self) -> TopicContents:
+        """Return what is believed now; only the counts of seals change later on."""
+        contents = TopicContents(self._topic, unrecognized=self._unrecognized, others=self._others)
+        if self._beyond:
+            contents.notes.append(
+                f"{self._topic} has more than {MOST_GROUPS} groups: {self._beyond} record(s) of the last ones were not "
+                "checked; --group shows any of them"
+            )
+        folds = self._folds
+        contents.seals = {group: each.count for group, each in folds.items()}
+        contents.sealed = {group for group, each in folds.items() if each.sealed}
+        contents.opened = {group for group, each in folds.items() if each.seals is not None}
+        empty = _FOLDS[self._topic_type]
+        contents.groups = {
+            group: (empty(group) if each.sealed else each.fold).snapshot() for group, each in folds.items()
+        }
+        contents.notes += _notes_of_sealed(contents, folds)
+        plain = folds[None].fold if None in folds else None
+        if isinstance(plain, StatusFold) and plain.clusters.found is not None:
+            contents.two_clusters = plain.clusters.found.warning(self._topic)
+            contents.notes.append(contents.two_clusters)
+        return contents
+
+
 def _fold(
     topic: str,
     topic_type: TopicType,
@@ -198,45 +364,10 @@ def _fold(
     *,
     look: Look | None = None,
 ) -> TopicContents:
-    contents = TopicContents(topic)
-    folds: dict[Group, _GroupFold] = {}
-    beyond = 0
-    for record in records:
-        owner = None if record.key is None else split_key(topic_type, record.key)
-        if owner is None:
-            contents.unrecognized += 1
-            continue
-        group = owner[0]
-        if groups is not None and group not in groups:
-            contents.others += 1
-            continue
-        if group not in folds:
-            if len(folds) >= MOST_GROUPS and (worker is None or group != worker.cluster_group_id):
-                contents.others += 1
-                beyond += 1
-                continue
-            folds[group] = _GroupFold.of(topic_type, group, worker)
-        taken = folds[group].take(record, owner[1])
-        if look is not None:
-            look(topic_type, group, owner[1], taken)
-    if beyond:
-        contents.notes.append(
-            f"{topic} has more than {MOST_GROUPS} groups: {beyond} record(s) of the last ones were not checked; "
-            "--group shows any of them"
-        )
-    for group, each in folds.items():
-        contents.seals[group] = each.count
-        if each.seals is None and not each.sealed:
-            each.count.newest.clear()  # the state says more
-    contents.sealed = {group for group, each in folds.items() if each.sealed}
-    contents.groups = {
-        group: (_FOLDS[topic_type](group) if each.sealed else each.fold).snapshot() for group, each in folds.items()
-    }
-    contents.notes += _notes_of_sealed(contents, folds)
-    plain = folds[None].fold if None in folds else None
-    if isinstance(plain, StatusFold) and plain.clusters.found is not None:
-        contents.two_clusters = plain.clusters.found.warning(topic)
-        contents.notes.append(contents.two_clusters)
+    fold = _TopicFold(topic, topic_type, groups, worker, look)
+    fold.take(records)
+    contents = fold.contents()
+    contents.forget_replaced()
     return contents
 
 

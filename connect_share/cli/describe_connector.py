@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Iterator
+from itertools import zip_longest
 from typing import Any, Final
 
 from connect_share.cli.contents import Contents
-from connect_share.cli.get import add_contents_options, read_contents
+from connect_share.cli.get import add_contents_options
 from connect_share.cli.options import Nouns
+from connect_share.cli.question import Question
 from connect_share.cli.rows import (
     SEALED,
     connector_row,
     connectors_of,
     json_text_of,
     offset_rows,
+    shown_time,
     task_rows,
     task_statuses,
 )
-from connect_share.console import Group, Output, plural, shown_group
+from connect_share.console import Group, HelpFormatter, Output, plural, shown_group
 from connect_share.errors import ConnectShareError
 from connect_share.records import ConnectorTaskId, TopicType
 from connect_share.sealing import KEYS_PROPERTY
@@ -33,7 +35,13 @@ _INDENT: Final = "  "
 
 def add_to(nouns: Nouns) -> None:
     """Add ``describe connector``."""
-    parser = nouns.add_parser("connector", help="configuration, statuses, active topics and offsets of a connector")
+    parser = nouns.add_parser(
+        "connector",
+        help="configuration, statuses, active topics and offsets of a connector",
+        epilog="examples:\n  connect-share describe connector orders.sink -w worker.properties\n"
+        "  connect-share describe connector orders.sink -w worker.properties --show-values",
+        formatter_class=HelpFormatter,
+    )
     parser.add_argument("connector", metavar="NAME", help="name of the connector")
     add_contents_options(parser, "connector")
     parser.set_defaults(run=describe_connector)
@@ -45,7 +53,7 @@ def describe_connector(arguments: argparse.Namespace, out: Output) -> int:
     Raises:
         ConnectShareError: no group has it.
     """
-    contents = read_contents(arguments, out, needed=(TopicType.CONFIG,), also=(TopicType.STATUS, TopicType.OFFSET))
+    contents = Question.of(arguments, (TopicType.CONFIG,), (TopicType.STATUS, TopicType.OFFSET)).answer(out)
     found = [
         _description(contents, group, connector, state, show_values=arguments.show_values)
         for group, connector, state in connectors_of(contents, arguments.connector)
@@ -110,6 +118,7 @@ def _description(
             {
                 "partition": row["partition"],
                 "offset": row["offset"] if show_values or row["offset"] == SEALED else HIDDEN,
+                "written_ms": row["written_ms"],
             }
             for row in offset_rows(contents, group, connector)
         ]
@@ -137,12 +146,13 @@ def _description_lines(described: dict[str, Any]) -> Iterator[str]:
     yield f"state:         {_state_text(described)}"
     if described["consistent"] is False:
         yield "tasks:         inconsistent: compaction has taken some task configurations of the last commit"
+    yield from _written_lines(described)
     yield from _trace_lines(described, "")
     yield from _config_lines("configuration:", described["config"], _INDENT)
     yield f"tasks:         {SEALED if described['config'] == SEALED else described['task_count']}"
     for task in described["tasks"]:
         extra = " (not configured)" if task["configured"] is False else ""
-        yield f"{_INDENT}{task['task']}: {_state_text(task)}{extra}"
+        yield f"{_INDENT}{task['task']}: {_state_text(task)}{extra}{_written(task['status_written_ms'])}"
         yield from _config_lines("", task["config"], _INDENT * 2)
         yield from _trace_lines(task, _INDENT)
     if described["active_topics"] == SEALED:
@@ -156,13 +166,29 @@ def _description_lines(described: dict[str, Any]) -> Iterator[str]:
         for row in described["offsets"]:
             offset = row["offset"]
             shown = offset if offset in (HIDDEN, SEALED) else json_text_of(offset)
-            yield f"{_INDENT}{json_text_of(row['partition'])} -> {shown}"
+            yield f"{_INDENT}{json_text_of(row['partition'])} -> {shown}{_written(row['written_ms'])}"
     if "opens_with" in described:
         yield "newest records:"
         for record in described["newest_records"]:
             part = "" if record["of"] is None else f" {record['of']}"
-            yield f"{_INDENT}{record['kind']}{part}: {plural(record['size'], 'byte')}, {_time(record['timestamp_ms'])}"
+            yield f"{_INDENT}{record['kind']}{part}: {plural(record['size'], 'byte')}, {shown_time(record['timestamp_ms'])}"
         yield OPENS
+
+
+def _written_lines(described: dict[str, Any]) -> Iterator[str]:
+    times = {
+        "configuration": described["config_written_ms"],
+        "target state": described["target_state_written_ms"],
+        "status": described["status_written_ms"],
+        "offsets": max((row["written_ms"] or 0 for row in described.get("offsets", ())), default=0) or None,
+    }
+    known = [f"{what:<14} {shown_time(at_ms)}" for what, at_ms in times.items() if at_ms is not None]
+    for title, text in zip_longest(("last written:",), known or ["unknown"], fillvalue=""):
+        yield f"{title:<15}{text}"
+
+
+def _written(at_ms: int | None) -> str:
+    return "" if at_ms is None else f", written {shown_time(at_ms)}"
 
 
 def _config_lines(title: str, config: dict[str, Any] | str | None, indent: str) -> Iterator[str]:
@@ -173,14 +199,6 @@ def _config_lines(title: str, config: dict[str, Any] | str | None, indent: str) 
         yield title
     for name, value in (config or {}).items():
         yield f"{indent}{name} = {value}"
-
-
-def _time(at_ms: int) -> str:
-    """Return a time of a record, which any writer may choose, for people."""
-    try:
-        return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at_ms / 1000))
-    except (OverflowError, OSError, ValueError):
-        return f"{at_ms} ms"
 
 
 def _state_text(row: dict[str, Any]) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
@@ -12,10 +14,12 @@ from connect_share.console import Group
 from connect_share.errors import ValueFormatError
 from connect_share.keys import ConfigKey, OffsetKey, StatusKey
 from connect_share.records import TopicType
-from connect_share.state import ClusterConfigState, ConnectorStatus, TargetState, TaskStatus, parse_offset_key
+from connect_share.state import ClusterConfigState, ConnectorStatus, State, TargetState, TaskStatus, parse_offset_key
 
 SEALED: Final = "[sealed]"
 """Stands for what cannot be opened."""
+UNKNOWN: Final = "UNKNOWN"
+"""The state of what has no status."""
 
 
 def connectors_of(contents: Contents, name: str | None) -> Iterator[tuple[Group, str, ClusterConfigState]]:
@@ -40,12 +44,21 @@ def task_statuses(contents: Contents, group: Group, connector: str) -> dict[int,
     return {**dict.fromkeys(sealed), **found}
 
 
-def status_members(status: ConnectorStatus | TaskStatus | None, *, sealed: bool = False) -> dict[str, Any]:
+def status_members(
+    contents: Contents,
+    group: Group,
+    connector: str,
+    task: int | None,
+    status: ConnectorStatus | TaskStatus | None,
+) -> dict[str, Any]:
     """Return the members that come from a status; a trace is not among them, it may quote configurations."""
+    key = StatusKey.CONNECTOR.key(connector) if task is None else StatusKey.TASK.key(f"{connector}-{task}")
+    written = {"status_written_ms": contents.written_ms(TopicType.STATUS, group, [key])}
     if status is None:
-        state, has_trace = (SEALED, None) if sealed else (None, False)
-        return {"state": state, "worker_id": None, "generation": None, "version": None, "has_trace": has_trace}
-    return {
+        state, has_trace = (SEALED, None) if contents.is_sealed(TopicType.STATUS, group) else (None, False)
+        nothing = {"state": state, "worker_id": None, "generation": None, "version": None, "has_trace": has_trace}
+        return nothing | written
+    return written | {
         "state": status.state.name,
         "worker_id": status.worker_id,
         "generation": status.generation,
@@ -63,9 +76,38 @@ def connector_row(contents: Contents, group: Group, connector: str, state: Clust
         "connector": connector,
         "target_state": SEALED if sealed else (state.target_state(connector) or TargetState.STARTED).name,
         "task_count": None if sealed else state.task_count(connector),
+        "task_states": _task_states(contents, group, connector, state),
         "consistent": None if sealed else connector not in state.inconsistent_connectors(),
-        **status_members(status, sealed=contents.is_sealed(TopicType.STATUS, group)),
+        "config_written_ms": _config_written_ms(contents, group, ConfigKey.CONNECTOR, connector),
+        "target_state_written_ms": _config_written_ms(contents, group, ConfigKey.TARGET_STATE, connector),
+        **status_members(contents, group, connector, None, status),
     }
+
+
+def _config_written_ms(contents: Contents, group: Group, kind: ConfigKey, rest: str) -> int | None:
+    return contents.written_ms(TopicType.CONFIG, group, [kind.key(rest)])
+
+
+def _task_states(contents: Contents, group: Group, connector: str, state: ClusterConfigState) -> dict[str, int] | None:
+    """Return the number of tasks by state; ``None``: what there is cannot be opened, or was not read."""
+    if TopicType.STATUS not in contents.topics or contents.is_sealed(TopicType.STATUS, group):
+        return None
+    statuses = contents.status_of(group).task_statuses(connector)
+    if contents.is_sealed(TopicType.CONFIG, group) or connector in state.inconsistent_connectors():
+        return dict(Counter(status.state.name for status in statuses))
+    numbers = range(state.task_count(connector))
+    found = Counter(status.state.name for status in statuses if status.task_id.task in numbers)
+    without = len(numbers) - found.total()
+    return {**found, UNKNOWN: without} if without else dict(found)
+
+
+def uses_topic(contents: Contents, group: Group, connector: str, state: ClusterConfigState, topic: str) -> bool:
+    """Return whether a topic is among the active topics of a connector, or in its property ``topics``."""
+    active = contents.named(TopicType.STATUS, group).get(StatusKey.TOPIC, {}).get(connector, {})
+    if topic in active or topic in contents.status_of(group).topics(connector):
+        return True
+    topics = (state.connector_config(connector) or {}).get("topics")
+    return isinstance(topics, str) and topic in map(str.strip, topics.split(","))
 
 
 def task_rows(contents: Contents, group: Group, connector: str, state: ClusterConfigState) -> list[dict[str, Any]]:
@@ -79,10 +121,53 @@ def task_rows(contents: Contents, group: Group, connector: str, state: ClusterCo
             "connector": connector,
             "task": number,
             "configured": None if sealed else number in numbers,
-            **status_members(statuses.get(number), sealed=contents.is_sealed(TopicType.STATUS, group)),
+            "config_written_ms": _config_written_ms(contents, group, ConfigKey.TASK, f"{connector}-{number}"),
+            **status_members(contents, group, connector, number, statuses.get(number)),
         }
         for number in sorted(numbers.union(statuses, of_keys.get(ConfigKey.TASK, {}).get(connector, {})))
     ]
+
+
+def status_rows(contents: Contents, group: Group, connector: str, *, show_traces: bool) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a connector's statuses and those of its tasks, as written."""
+    own = contents.status_of(group).connector_status(connector)
+    named = connector in contents.named(TopicType.STATUS, group).get(StatusKey.CONNECTOR, {})
+    statuses: dict[int | None, ConnectorStatus | TaskStatus | None] = {None: own} if own is not None or named else {}
+    tasks = task_statuses(contents, group, connector)
+    statuses |= {task: tasks[task] for task in sorted(tasks)}
+    for task, status in statuses.items():
+        members = status_members(contents, group, connector, task, status)
+        row = {"group": group, "connector": connector, "task": task, **members}
+        if show_traces:
+            row["trace"] = None if status is None else status.trace
+        yield row
+
+
+def state_of(row: Mapping[str, Any]) -> str:
+    """Return the state of a row, also where there is none."""
+    return row["state"] or UNKNOWN
+
+
+def failures_first(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Sort rows: FAILED, also of one task; then UNASSIGNED and inconsistent; then the others; as they came within."""
+    return sorted(rows, key=_rank)
+
+
+def _rank(row: Mapping[str, Any]) -> int:
+    states = {row["state"], *(row.get("task_states") or ())}
+    if State.FAILED.name in states:
+        return 0
+    return 1 if State.UNASSIGNED.name in states or row.get("consistent") is False else 2
+
+
+def shown_time(at_ms: int | None) -> str | None:
+    """Return a time of a record, which any writer may choose, for people."""
+    if at_ms is None:
+        return None
+    try:
+        return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at_ms / 1000))
+    except (OverflowError, OSError, ValueError):
+        return f"{at_ms} ms"
 
 
 def offset_connectors(contents: Contents, group: Group) -> list[str]:
@@ -94,20 +179,31 @@ def offset_connectors(contents: Contents, group: Group) -> list[str]:
 def offset_rows(contents: Contents, group: Group, connector: str) -> list[dict[str, Any]]:
     """Return the rows of a connector's source partitions."""
     snapshot = contents.offsets_of(group)
-    offsets = [(each, snapshot.offset(connector, each)) for each in snapshot.partitions(connector)]
+    offsets = [
+        (each, snapshot.offset(connector, each), snapshot.original_keys(connector, each))
+        for each in snapshot.partitions(connector)
+    ]
     rows = [
-        {"group": group, "connector": connector, "partition": partition, "offset": offset}
-        for partition, offset in (*offsets, *_sealed_offsets(contents, group, connector))
+        {
+            "group": group,
+            "connector": connector,
+            "partition": partition,
+            "offset": offset,
+            "written_ms": contents.written_ms(TopicType.OFFSET, group, originals),
+        }
+        for partition, offset, originals in (*offsets, *_sealed_offsets(contents, group, connector))
     ]
     return sorted(rows, key=lambda row: dumps(row["partition"]))
 
 
-def _sealed_offsets(contents: Contents, group: Group, connector: str) -> Iterator[tuple[dict[str, Any], str]]:
+def _sealed_offsets(
+    contents: Contents, group: Group, connector: str
+) -> Iterator[tuple[dict[str, Any], str, tuple[bytes, ...]]]:
     for original in contents.named(TopicType.OFFSET, group).get(OffsetKey.OFFSET, {}).get(connector, {}):
         with suppress(ValueFormatError):
             partition = parse_offset_key(original)[1]
             if partition is not None:
-                yield partition, SEALED
+                yield partition, SEALED, (original,)
 
 
 def json_text_of(value: Any) -> str:

@@ -1,5 +1,6 @@
 """The common parts of command-line programs: options, printing, progress, questions, and running a command."""
 
+from connect_share.console.interruption import InterruptionError
 from connect_share.console.options import (
     DEFAULT_TIMEOUT_S,
     EXIT_CODES,
@@ -13,6 +14,7 @@ from connect_share.console.options import (
     client_settings_of,
     group_order,
     groups_of,
+    named_groups,
     seconds,
     shown_group,
 )

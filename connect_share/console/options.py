@@ -15,6 +15,8 @@ DEFAULT_TIMEOUT_S: Final = 15.0
 PLAIN: Final = "(plain)"
 """Stands for the cluster with plain keys; no cluster group id can be written like this."""
 
+_NAMED_GROUPS: Final = 20
+
 Group = ClusterGroupId | None
 """``None`` is the cluster with plain keys."""
 
@@ -98,6 +100,12 @@ def groups_of(names: Collection[str] | None) -> Collection[Group] | None:
 def shown_group(group: Group) -> str:
     """Return the name of a group for people."""
     return PLAIN if group is None else group
+
+
+def named_groups(groups: Sequence[Group]) -> str:
+    """Return the names of groups for people, the first ones of many."""
+    more = f" and {len(groups) - _NAMED_GROUPS} more" if len(groups) > _NAMED_GROUPS else ""
+    return (", ".join(map(shown_group, groups[:_NAMED_GROUPS])) or "none") + more
 
 
 def group_order(group: Group) -> tuple[bool, str]:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
 
-from connect_share.console.text import json_text, printable, table
+from connect_share.console.text import ELLIPSIS, bare_json_text, json_text, printable, table, truncated
 from connect_share.errors import ConnectShareError
 
 
@@ -43,13 +43,28 @@ class Output:
         """Return whether results are to be JSON."""
         return self.form == "json"
 
-    def json(self, members: Mapping[str, Any]) -> None:
-        """Print a result as JSON."""
-        self._print(json_text(self.command, members), self._stdout)
+    def json(self, members: Mapping[str, Any], *, bare: bool = False, on_one_line: bool = False) -> None:
+        """Print a result as JSON; ``bare``: as another program takes it, see :func:`bare_json_text`."""
+        if bare:
+            text = bare_json_text(members, on_one_line=on_one_line)
+        else:
+            text = json_text(self.command, members, on_one_line=on_one_line)
+        self._print(text, self._stdout)
 
     def table(self, headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
         """Print a result as a table."""
         self._print(table(headers, rows, self.width), self._stdout)
+
+    def redraw(self, title: str, headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+        """Print a table in place of the one before, as much of it as a terminal holds; behind it if stdout is none."""
+        if not self._stdout.isatty():
+            self._print(f"{printable(title)}\n{table(headers, rows)}\n", self._stdout)
+            return
+        width, height = shutil.get_terminal_size()
+        lines = [truncated(printable(title), width), *table(headers, rows[:height], width).split("\n")]
+        if len(lines) >= height or len(rows) > height:
+            lines = [*lines[: max(1, height - 2)], ELLIPSIS]
+        self._print("\x1b[H\x1b[2J" + "\n".join(lines), self._stdout)
 
     def lines(self, *lines: str) -> None:
         """Print result lines; they are escaped here and never cut."""

@@ -25,6 +25,8 @@ _NARROWEST_COLUMN: Final = 12
 
 def printable(text: str) -> str:
     r"""Escape what a terminal, or the reader's eye, could be led astray by: ``\x1b``, ``\u202e``, ``\n`` and the like."""
+    if text.isprintable():
+        return text
     return "".join(
         character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
         for character in text
@@ -107,10 +109,15 @@ def _as_list(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n\n".join(blocks) or _GAP.join(headers)
 
 
-def json_text(command: str, members: Mapping[str, Any]) -> str:
+def json_text(command: str, members: Mapping[str, Any], *, on_one_line: bool = False) -> str:
     """Write a result as JSON: sorted members, ASCII only, with ``_command`` and ``_version``."""
     result = {"_command": command, "_version": version("connect-share"), **members}
-    return json.dumps(_finite(result), indent=2, sort_keys=True, allow_nan=False)
+    return json.dumps(_finite(result), indent=None if on_one_line else 2, sort_keys=True, allow_nan=False)
+
+
+def bare_json_text(members: Mapping[str, Any], *, on_one_line: bool = False) -> str:
+    """Write JSON that another program takes as it is: its members alone, in their own order, ASCII only."""
+    return json.dumps(_finite(members), indent=None if on_one_line else 2, allow_nan=False)
 
 
 def _finite(value: Any, depth: int = 0) -> Any:

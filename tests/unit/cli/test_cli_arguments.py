@@ -22,6 +22,7 @@ HELP = Path(__file__).parents[2] / "vectors" / "help"
         (),
         ("get",),
         ("get", "groups"),
+        ("get", "connectors"),
         ("get", "statuses"),
         ("describe", "group"),
         ("describe", "connector"),

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connect_share.cli import contents, rows
-from connect_share.cli.describe_connector import _time
 from connect_share.cli.seal_counts import MOST_IDS, How, SealCount, total
 from connect_share.keys import prefix_key
 from connect_share.records import Record, TopicType
@@ -181,8 +180,8 @@ def test_a_group_whose_name_is_none_is_no_group() -> None:
 
 @pytest.mark.parametrize("at_ms", [-(2**63), -1, 0, 1_700_000_000_000, 2**50, 2**63 - 1])
 def test_any_time_of_a_record_can_be_shown(at_ms: int) -> None:
-    assert _time(at_ms).isprintable()
-    assert _time(1_700_000_000_000) == "2023-11-14T22:13:20Z"
+    assert rows.shown_time(at_ms).isprintable()
+    assert rows.shown_time(1_700_000_000_000) == "2023-11-14T22:13:20Z"
 
 
 def test_a_plain_group_keeps_nothing_of_its_keys() -> None:
