@@ -37,12 +37,13 @@ def topic_ranges(admin: Admin, topic_set: TopicSet, wanted: Collection[TopicType
         partitions = [(topic, partition.id) for partition in described[topic].partitions]
         starts = admin.start_offsets(partitions)
         isolation = topic_set.isolation[topic_type]
+        # First the ends of all records: what is written in between can only raise those of the committed ones.
+        written = admin.end_offsets(partitions) if isolation is Isolation.READ_COMMITTED else {}
         ends = admin.end_offsets(partitions, isolation)
         notes = []
-        if isolation is Isolation.READ_COMMITTED:
-            for place, end in sorted(admin.end_offsets(partitions).items()):
-                if ends[place] < end:
-                    notes += _open_transaction(admin, topic_set.settings, place, ends[place], end)
+        for place, end in sorted(written.items()):
+            if ends[place] < end:
+                notes += _open_transaction(admin, topic_set.settings, place, ends[place], end)
         if topic_type is TopicType.CONFIG and len(partitions) != 1:
             notes.append(
                 f"config topic {topic} has {len(partitions)} partitions, so its records have no order: "

@@ -14,7 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from connect_share.backup.contents import BACKUP, BackedUpTopic, BackupContents, BackupFile, Origin, What
+from connect_share.backup.contents import BACKUP, BackedUpTopic, BackupContents, BackupFile, Origin, Segment, What
 from connect_share.client import Message, headers_of, to_record
 from connect_share.errors import RecordFileError
 from connect_share.keys import ClusterGroupId, own_key
@@ -50,6 +50,7 @@ class SectionTopic:
     cluster: str | None
     topic: str
     topic_type: TopicType
+    topic_id: str | None = None
     ranges: dict[int, OffsetRange] = field(default_factory=dict)
     kept: list[KeyTest] = field(default_factory=list)
     required: list[KeyTest] = field(default_factory=list)
@@ -78,11 +79,13 @@ class BackupLayout:
 
     Attributes:
         what: what the file is.
+        segment: its place in a continuous backup.
         sections: by number, how it is read.
     """
 
     def __init__(self, what: What = BACKUP) -> None:
         self.what: What = what
+        self.segment: Segment | None = None
         self.sections: list[Reader] = []
         self.topics: list[SectionTopic] = []
         self.origins: list[Origin] = []
@@ -163,10 +166,12 @@ def write_backup(path: Path, layout: BackupLayout, run_id: str, progress: Progre
                 topic_type=each.topic_type,
                 isolation=layout.sections[each.section].isolation,
                 ranges={number: (part.start, part.end) for number, part in each.ranges.items()},
+                topic_id=each.topic_id,
             )
             for each in layout.topics
         ),
         origins=tuple(layout.origins),
+        segment=layout.segment,
     )
     total = sum(part.end - part.start for each in layout.topics for part in each.ranges.values())
     progress.phase(f"backing up to {path.name}", total)

@@ -22,6 +22,7 @@ class BackedUpTopic(BaseModel):
     Attributes:
         section: number of the section of the file that holds its records.
         ranges: per partition what was read, ``[start, end)``.
+        topic_id: in a segment: of the topic that was read.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -32,6 +33,7 @@ class BackedUpTopic(BaseModel):
     topic_type: TopicType
     isolation: Isolation
     ranges: dict[int, tuple[int, int]]
+    topic_id: str | None = None
 
 
 class Origin(BaseModel):
@@ -56,6 +58,26 @@ class Origin(BaseModel):
     topics: dict[TopicType, int]
 
 
+class Segment(BaseModel):
+    """The place of a file in a continuous backup.
+
+    Attributes:
+        sequence: the files follow each other without a gap.
+        kind: a base holds all that the topics had, an increment what was written behind the file before it.
+        at_ms: by the clock of this machine, when the ends of its ranges were known: nothing written later is in it.
+        groups: what is backed up; ``None`` in it is the cluster with plain keys, no groups at all: every one.
+        connectors: the only ones; ``None``: all.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    sequence: int
+    kind: Literal["base", "increment"]
+    at_ms: int
+    groups: tuple[str | None, ...] | None
+    connectors: tuple[str, ...] | None
+
+
 class BackupContents(BaseModel):
     """The header of a backup; holds no record and no secret."""
 
@@ -67,6 +89,7 @@ class BackupContents(BaseModel):
     version: str
     topics: tuple[BackedUpTopic, ...]
     origins: tuple[Origin, ...]
+    segment: Segment | None = None
 
 
 class BackupFile(BaseModel):

@@ -40,7 +40,9 @@ class Exported:
 
 
 @dataclass
-class _Present:
+class Present:
+    """The groups and connectors that were found."""
+
     groups: set[ClusterGroupId | None] = field(default_factory=set)
     connectors: set[str] = field(default_factory=set)
 
@@ -100,7 +102,7 @@ class Export:
             ReadToEndTimeoutError: the end of a range was not reached.
             UnreadableHeadersError: a record cannot be kept whole.
         """
-        present = self._present(ranges, progress)
+        present = self.present(ranges, progress)
         self._require(present)
         layout = self.layout(cluster, ranges, present.groups)
         file = write_backup(path, layout, f"export-{uuid.uuid4()}", progress)
@@ -130,9 +132,9 @@ class Export:
         ]
         return layout
 
-    def _present(self, ranges: Ranges, progress: Progress) -> _Present:
+    def present(self, ranges: Ranges, progress: Progress) -> Present:
         """Read the keys alone: the file begins with what is in it."""
-        found = _Present()
+        found = Present()
         progress.phase("looking for groups", sum(part.end - part.start for parts in ranges.values() for part in parts))
         for topic_type, parts in ranges.items():
             reader, takes = self._reader(topic_type), self.takes(topic_type)
@@ -159,7 +161,7 @@ class Export:
                     )
         return found
 
-    def _require(self, present: _Present) -> None:
+    def _require(self, present: Present) -> None:
         missing = [each or "plain keys" for each in (self.groups or frozenset()) - present.groups]
         missing += [repr(each) for each in (self.connectors or frozenset()) - present.connectors]
         if missing:

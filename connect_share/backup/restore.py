@@ -16,7 +16,9 @@ from typing import Final
 from connect_share.backup.contents import BackupContents, Origin, read_contents
 from connect_share.backup.restore_diff import ConnectorChanges, NewestValues, changes
 from connect_share.backup.restored_values import BackedUpValues, RestoreSealing, ValueCounts, require_none_newer
+from connect_share.backup.segments import BackupChain
 from connect_share.connect_json import JSON_NULL
+from connect_share.errors import UsageError
 from connect_share.keys import ClusterGroupId
 from connect_share.migration_errors import CopyError, RestoreRejectedError
 from connect_share.progress import Progress, Silent, counted
@@ -51,11 +53,13 @@ class RestoreRequest:
         connectors: exact names of the only connectors wanted.
         from_group: ``group.id`` of the cluster whose records are meant.
         from_plain: restore the records with plain keys.
+        at_ms: of a folder that a continuous backup writes: the newest moment that is not later; ``None``: the last.
     """
 
     connectors: frozenset[str] | None = None
     from_group: str | None = None
     from_plain: bool = False
+    at_ms: int | None = None
 
 
 def describe_origin(origin: Origin) -> str:
@@ -152,7 +156,7 @@ class Restore:
         wanted: the connectors that were asked for by name.
     """
 
-    file: RecordFile
+    file: RecordFile | BackupChain
     contents: BackupContents
     origin: Origin
     worker: WorkerConfig
@@ -306,7 +310,7 @@ class Restore:
 
 
 def _records(
-    file: RecordFile, contents: BackupContents, origin: Origin, progress: Progress
+    file: RecordFile | BackupChain, contents: BackupContents, origin: Origin, progress: Progress
 ) -> Iterator[tuple[TopicType, Record]]:
     """Yield the records of an origin's topics, those of others included, in the order of the file."""
     topics = {topic_type: contents.topics[number] for topic_type, number in origin.topics.items()}
@@ -329,8 +333,15 @@ def prepare_restore(
         RestoreRejectedError: it is not clear whose records are meant.
     """
     request = request or RestoreRequest()
-    file = RecordFile(path)
-    contents = read_contents(file)
+    file: RecordFile | BackupChain
+    if path.is_dir():
+        file = BackupChain(path, request.at_ms)
+        contents = file.contents
+    else:
+        if request.at_ms is not None:
+            raise UsageError(f"--at chooses a moment of a continuous backup, and {path} is one file")
+        file = RecordFile(path)
+        contents = read_contents(file)
     (progress or Silent()).phase(f"checking {file.path.name}", 0)
     file.check()
     worker = WorkerConfig.from_file(worker_file)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from connect_share.backup.restore import Restore, RestorePreview, RestoreRequest, describe_origin, prepare_restore
+from connect_share.backup.segments import BackupChain, shown_time
 from connect_share.console import Output, Parser, ProgressLine, show_preview
 from connect_share.records import TopicType
 from connect_share.transform.rules import PLAIN_KEYS
@@ -19,6 +20,7 @@ examples:
   {prog} orders.avro -w orders.properties --dry-run
   {prog} orders.avro -w orders.properties --connector jdbc-sink
   {prog} all.avro -w orders-2.properties --from-group orders
+  {prog} /backups/orders -w orders.properties --at 2026-01-31T12:00:00Z
 """
 
 
@@ -32,7 +34,15 @@ def add_restore_to(commands: argparse._SubParsersAction[Parser]) -> Parser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.epilog = _EXAMPLES.format(prog=parser.prog)
-    parser.add_argument("file", metavar="FILE", type=Path, help="a backup, or what export has written")
+    parser.add_argument(
+        "file", metavar="FILE", type=Path, help="a backup, what export has written, or the folder of export --follow"
+    )
+    parser.add_argument(
+        "--at",
+        metavar="TIME",
+        type=_moment,
+        help="of a folder: the newest state that is not later, such as 2026-01-31T12:00:00Z; the last one by default",
+    )
     parser.add_argument(
         "-w",
         "--worker-config",
@@ -58,10 +68,18 @@ def add_restore_to(commands: argparse._SubParsersAction[Parser]) -> Parser:
     return parser
 
 
+def _moment(text: str) -> int:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError("has to be a time such as 2026-01-31T12:00:00Z") from None
+    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
 def restore_command(arguments: argparse.Namespace, output: Output) -> int:
     """Show what would change, ask, put the records back, compare."""
     names = None if arguments.connectors is None else frozenset(arguments.connectors)
-    request = RestoreRequest(names, arguments.from_group, arguments.from_plain)
+    request = RestoreRequest(names, arguments.from_group, arguments.from_plain, arguments.at)
     with ProgressLine(sys.stderr) as progress:
         restore = prepare_restore(arguments.file, arguments.destination, request, progress)
         preview = restore.preview(progress)
@@ -88,6 +106,7 @@ def _members(restore: Restore, preview: RestorePreview) -> dict[str, object]:
     origin, becomes = restore.origin, restore.worker.cluster_group_id
     return {
         "file": str(restore.file.path),
+        "at": shown_time(restore.contents.made_at_ms),
         "run_id": restore.contents.run_id,
         "from": {"group": origin.group_id, "plain": origin.plain, "side": origin.side},
         "to": {"group": becomes, "plain": becomes is None},
@@ -109,8 +128,11 @@ def _lines(restore: Restore, preview: RestorePreview) -> list[str]:
     made = datetime.fromtimestamp(restore.contents.made_at_ms / 1000, UTC)
     group = restore.worker.cluster_group_id
     becomes = PLAIN_KEYS if group is None else f"keys under the prefix {group}."
+    head = f"made {made:%Y-%m-%d %H:%M:%S} UTC by run {restore.contents.run_id}"
+    if isinstance(restore.file, BackupChain):
+        head = f"state of {shown_time(restore.contents.made_at_ms)}, {' to '.join(dict.fromkeys(restore.file.names))}"
     lines = [
-        f"{restore.file.path}: made {made:%Y-%m-%d %H:%M:%S} UTC by run {restore.contents.run_id}",
+        f"{restore.file.path}: {head}",
         f"{describe_origin(restore.origin)}, become {becomes}",
     ]
     for topic_type in TopicType:

@@ -1,14 +1,19 @@
-"""``export``: groups, whole or by connector, to one file that ``restore`` puts back."""
+"""``export``: groups, whole or by connector, to one file that ``restore`` puts back, or again and again to a folder."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+import time
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from connect_share.admin import Admin
 from connect_share.backup.export import Export, Exported
+from connect_share.backup.follow import Follower, Limits, Written, locked_folder
+from connect_share.backup.segments import shown_time
 from connect_share.cli.options import Nouns, add_topics, topic_set_of
 from connect_share.console import (
     DEFAULT_TIMEOUT_S,
@@ -18,6 +23,7 @@ from connect_share.console import (
     add_output,
     groups_of,
     plural,
+    seconds,
     shown_group,
 )
 from connect_share.errors import ConnectShareError
@@ -29,7 +35,11 @@ examples:
   connect-share export -w orders.properties --connector jdbc-sink -o sink.avro
   connect-share export -w orders.properties --all-groups -o all.avro
   connect-share restore all.avro -w orders.properties --dry-run
+  connect-share export -w orders.properties --follow /backups/orders --keep 30
+  connect-share restore /backups/orders -w orders.properties --at 2026-01-31T12:00:00Z
 """
+_MOST: Final = 100_000
+_HOUR_MS: Final = 3_600_000
 
 
 def add_to(verbs: Nouns) -> None:
@@ -60,14 +70,46 @@ def add_to(verbs: Nouns) -> None:
         action="append",
         help="only this connector, may be repeated; names are exact",
     )
-    parser.add_argument("-o", "--file", dest="file", metavar="FILE", type=Path, required=True, help="the file to write")
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument("-o", "--file", dest="file", metavar="FILE", type=Path, help="the file to write")
+    where.add_argument(
+        "--follow",
+        metavar="DIR",
+        type=Path,
+        help="write what is new to this folder until Ctrl-C: restore DIR --at TIME",
+    )
+    follow = parser.add_argument_group("with --follow")
+    follow.add_argument(
+        "--every",
+        metavar="SECONDS",
+        type=partial(seconds, most=86_400),
+        default=60.0,
+        help="how often what is new is written, 60 by default",
+    )
+    follow.add_argument(
+        "--base-every",
+        metavar="HOURS",
+        type=partial(_number, 1 / 60),
+        default=24.0,
+        help="how often everything is written, 24 by default",
+    )
+    follow.add_argument(
+        "--keep",
+        metavar="DAYS",
+        type=partial(_number, 0),
+        default=7.0,
+        help="how long back every state can be restored, 7 by default; older files are deleted",
+    )
+    follow.add_argument("--once", action="store_true", help="write what is new now, and end")
     add_output(parser, DEFAULT_TIMEOUT_S)
     parser.set_defaults(noun="", run=export)
 
 
 def export(arguments: argparse.Namespace, out: Output) -> int:
-    """Write one file."""
+    """Write one file, or follow."""
     asked = _asked(arguments)
+    if arguments.follow is not None:
+        return _follow(arguments, asked, out)
     if arguments.file.exists():
         raise ConnectShareError(f"{arguments.file} is there already: give another name, or move it away")
     with Admin(asked.topic_set.settings, client_id=CLIENT_ID, timeout_s=arguments.timeout) as admin:
@@ -79,6 +121,51 @@ def export(arguments: argparse.Namespace, out: Output) -> int:
         done = asked.write(arguments.file, cluster, ranges, progress)
     _show(out, arguments.file, done)
     return 0
+
+
+def _number(least: float, text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not least <= value <= _MOST:
+        raise argparse.ArgumentTypeError(f"has to be a number up to {_MOST:,}")
+    return value
+
+
+def _follow(arguments: argparse.Namespace, asked: Export, out: Output) -> int:
+    limits = Limits(round(arguments.base_every * _HOUR_MS), round(arguments.keep * 24 * _HOUR_MS))
+    with locked_folder(arguments.follow):
+        follower, trouble = Follower(arguments.follow, asked, limits, out.note), ""
+        try:
+            while True:
+                try:
+                    _show_written(out, follower.round())
+                    trouble = ""
+                except ConnectShareError as error:
+                    if arguments.once or not error.retriable:
+                        raise
+                    if str(error) != trouble:
+                        trouble = str(error)
+                        out.note(f"{trouble}; trying again every {arguments.every:g} s")
+                if arguments.once:
+                    return 0
+                time.sleep(arguments.every)
+        except KeyboardInterrupt:
+            out.note("ended; the same command goes on where it was")
+            return 0
+
+
+def _show_written(out: Output, written: Sequence[Written]) -> None:
+    for each in written:
+        file = each.file
+        at = shown_time(file.at_ms) if file.is_point else None
+        if out.is_json:
+            out.json({"file": str(file.path), "records": each.records, "at": at, "removed": each.removed})
+        else:
+            state = "" if at is None else f", state of {at}"
+            removed = f"; {plural(each.removed, 'old file')} deleted" if each.removed else ""
+            out.lines(f"{file.path}: {plural(each.records, 'record')}{state}{removed}")
 
 
 def _asked(arguments: argparse.Namespace) -> Export:
