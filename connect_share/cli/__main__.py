@@ -21,6 +21,7 @@ from connect_share.cli import (
     delete_group,
     describe_connector,
     describe_group,
+    discover,
     export,
     get,
     keys_new,
@@ -35,6 +36,7 @@ from connect_share.topic_ids.cli import add_check_to, add_repair_to
 
 _EXAMPLES: Final = """\
 examples:
+  connect-share discover -B broker:9092
   connect-share get groups -B broker:9092 --config-storage-topic connect-configs \\
       --offset-storage-topic connect-offsets --status-storage-topic connect-status
   connect-share get connectors -w worker.properties
@@ -104,6 +106,7 @@ def build_parser() -> argparse.ArgumentParser:
         )
         for add_to in add_nouns:
             add_to(nouns)
+    discover.add_to(verbs)
     export.add_to(verbs)
     restore.add_to(verbs)
     worker_jar.add_to(verbs)

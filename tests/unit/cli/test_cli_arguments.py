@@ -41,6 +41,7 @@ HELP = Path(__file__).parents[2] / "vectors" / "help"
         ("worker-jar",),
         ("keys", "new"),
         ("delete", "group"),
+        ("discover",),
         ("export",),
         ("restore",),
         ("alter", "offsets"),
@@ -67,8 +68,8 @@ def test_help_lists_only_what_there_is() -> None:
     text = build_parser().format_help()
     assert "not available" not in text
     listed = re.findall(r"^    ([a-z-]+)", text, re.MULTILINE)
-    verbs = ["get", "describe", "check", "delete", "create", "repair", "alter", "reset", "copy", "keys", "export"]
-    assert listed == [*verbs, "restore", "worker-jar"]
+    verbs = ["get", "describe", "check", "delete", "create", "repair", "alter", "reset", "copy", "keys", "discover"]
+    assert listed == [*verbs, "export", "restore", "worker-jar"]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,210 @@
+"""``discover``: every Connect cluster whose topics are on a Kafka cluster, whatever the topics are called."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any, Final
+
+from connect_share.admin import Admin
+from connect_share.cli.options import Nouns
+from connect_share.console import (
+    DEFAULT_TIMEOUT_S,
+    Output,
+    add_client_settings,
+    add_output,
+    client_settings_of,
+    plural,
+    shown_group,
+)
+from connect_share.discover.reading import BoundedReader
+from connect_share.discover.report import members_of
+from connect_share.discover.survey import Discovered, survey
+from connect_share.errors import BrokerError, ConfigError
+from connect_share.topic_ranges import CLIENT_ID
+from connect_share.worker_config import ClientSettings, TopicSet
+from connect_share.worker_plugin.worker_file_check import Severity
+
+_MOST_RECORDS: Final = 1_000_000
+_SHOWN_GROUPS: Final = 20
+_SHOWN_OTHERS: Final = 10
+_EXAMPLES: Final = """\
+examples:
+  connect-share discover -B broker:9092
+  connect-share discover -B broker:9093 -X security.protocol=SSL -X ssl.truststore.location=ca.p12
+  connect-share discover -w worker.properties --output json
+"""
+
+
+def add_to(verbs: Nouns) -> None:
+    """Add ``discover``, which is a verb without nouns."""
+    parser = verbs.add_parser(
+        "discover",
+        help="find all Connect clusters of a Kafka cluster by what is on its topics",
+        description="Find every Connect cluster whose topics are on a Kafka cluster, whatever they are called,\n"
+        "and what sharing them would save. Compacted topics are recognised by their records.\n"
+        "Reads only; no consumer group is made.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    where = parser.add_argument_group("where the topics are")
+    where.add_argument("-B", "--bootstrap-servers", metavar="HOST:PORT,...", help="brokers of the cluster")
+    where.add_argument(
+        "-w",
+        "--worker-config",
+        metavar="FILE",
+        type=Path,
+        help="properties file of a Java worker, for brokers and security; all topics are looked at",
+    )
+    add_client_settings(
+        where,
+        "client setting, may be repeated; Java's names are translated, others go to librdkafka as they are; others can see "
+        "it while the command runs, so keep passwords in a worker file",
+    )
+    parser.add_argument(
+        "--most-records",
+        metavar="N",
+        type=_count,
+        default=_MOST_RECORDS,
+        help=f"read at most so many records of the topics that were found, {_MOST_RECORDS:,} by default; a note says when it "
+        "was not enough",
+    )
+    add_output(parser, DEFAULT_TIMEOUT_S)
+    parser.set_defaults(noun="", run=discover)
+
+
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdecimal() or not 1 <= int(text) <= 10**12:
+        raise argparse.ArgumentTypeError("has to be a number from 1 on")
+    return int(text)
+
+
+def discover(arguments: argparse.Namespace, out: Output) -> int:
+    """Find and show the clusters."""
+    settings = _settings_of(arguments)
+
+    def reader(most: int) -> BoundedReader:
+        return BoundedReader(settings, most=most, idle_timeout_s=arguments.timeout)
+
+    notes: list[str] = []
+    with Admin(settings, client_id=CLIENT_ID, timeout_s=arguments.timeout) as admin:
+        members: dict[str, tuple[str | None, ...]] = {}
+        admin.cluster_id()
+        try:
+            members = {group: found for group, found in admin.connect_members().items() if found}
+        except BrokerError as error:
+            notes.append(f"whether workers live is not known: {error}")
+        discovered = survey(admin, reader, most=arguments.most_records, members=members)
+    discovered.notes += notes
+    for note in discovered.notes:
+        out.note(note)
+    result = members_of(discovered)
+    if out.is_json:
+        out.json(result)
+    else:
+        _show(out, discovered, result)
+    return 0
+
+
+def _settings_of(arguments: argparse.Namespace) -> ClientSettings:
+    client = client_settings_of(arguments.client_settings)
+    if arguments.worker_config is not None:
+        return TopicSet.from_worker_file(
+            arguments.worker_config, bootstrap_servers=arguments.bootstrap_servers, client=client
+        ).settings
+    if arguments.bootstrap_servers is None and "bootstrap.servers" not in client:
+        raise ConfigError(
+            "neither brokers nor a worker file are given; use -B HOST:PORT or -w FILE",
+            property_name="bootstrap.servers",
+        )
+    return TopicSet.from_flags(arguments.bootstrap_servers, {}, client).settings
+
+
+def _show(out: Output, discovered: Discovered, result: dict[str, Any]) -> None:
+    clusters = result["clusters"]
+    shared = [row for row in clusters if row["shared"]]
+    groups = sum(len(row["groups"]) for row in shared)
+    of_shared = f", of which {len(shared)} with {plural(groups, 'group')} are shared" if shared else ""
+    out.lines(
+        f"{discovered.around.bootstrap_servers}: {plural(len(clusters), 'set')} of Connect's topics{of_shared}; "
+        f"{plural(result['topics_looked_at'], 'topic')} of {result['topics_seen']:,} looked at"
+    )
+    if clusters:
+        out.lines("")
+        out.table(
+            ["CONFIG TOPIC", "STATUS TOPIC", "OFFSET TOPIC", "GROUPS", "CONNECTORS", "RECORDS", "WORKERS", "SURE"],
+            [_cluster_cells(row) for row in clusters],
+        )
+    for row in clusters:
+        _show_cluster(out, row)
+    _show_savings(out, result)
+    _show_others(out, result)
+
+
+def _cluster_cells(row: dict[str, Any]) -> list[object]:
+    names = [shown_group(group["group"]) for group in row["groups"]]
+    connectors = [group["connectors"] for group in row["groups"]]
+    live = "?" if row["live_members"] is None else row["live_members"]
+    return [
+        *(row["topics"][kind] for kind in ("config", "status", "offset")),
+        names[0] if len(names) == 1 else len(names),
+        sum(each or 0 for each in connectors),
+        sum(count for group in row["groups"] for count in group["records"].values()),
+        live,
+        row["confidence"],
+    ]
+
+
+def _show_cluster(out: Output, row: dict[str, Any]) -> None:
+    lines = []
+    if row["shared"]:
+        for group in row["groups"][:_SHOWN_GROUPS]:
+            live = (
+                "workers not known" if group["live_members"] is None else plural(group["live_members"], "live worker")
+            )
+            connectors = (
+                "connectors not known" if group["connectors"] is None else plural(group["connectors"], "connector")
+            )
+            records, size = sum(group["records"].values()), sum(group["bytes"].values())
+            name = shown_group(group["group"])
+            lines.append(f"  group {name}: {connectors}, {plural(records, 'record')}, {size:,} bytes, {live}")
+        if len(row["groups"]) > _SHOWN_GROUPS:
+            lines.append(f"  and {plural(len(row['groups']) - _SHOWN_GROUPS, 'more group')}")
+    lines += [f"  offsets topic of a connector: {topic}" for topic in row["connector_offset_topics"]]
+    for problem in row["problems"]:
+        lines.append(f"  {problem['severity']}: {problem['where']}: {problem['what']}")
+        shown = ("why", "remedy", "command") if problem["severity"] != Severity.NOTE.value else ()
+        lines += [f"      {problem[each]}" for each in shown if problem[each]]
+    lines += [f"  before it can share: {each['what']}; {each['remedy']}" for each in row["in_the_way"]]
+    if lines:
+        name = next(topic for topic in row["topics"].values() if topic is not None)
+        out.lines("", f"{name}:", *lines)
+
+
+def _show_savings(out: Output, result: dict[str, Any]) -> None:
+    savings = result["savings"]
+    now, after = savings["now"], savings["shared"]
+    if savings["topics"] > 0:
+        counts = [f"{plural(after[of], of.removesuffix('s'))} instead of {now[of]:,}" for of in after]
+        out.lines("", f"if all shared the topics of {savings['on']['config']}: {', '.join(counts)}")
+
+
+def _show_others(out: Output, result: dict[str, Any]) -> None:
+    lines = [f"no topic of Connect: {each['topic']}: {each['why']}" for each in result["look_alikes"][:_SHOWN_OTHERS]]
+    lines += [
+        f"may hold source offsets, and no cluster here has its connectors: {topic}"
+        for topic in result["unclaimed_offset_topics"][:_SHOWN_OTHERS]
+    ]
+    lines += [
+        f"live Connect group whose topics were not found: {each['group']} ({plural(each['live_members'], 'worker')})"
+        for each in result["groups_elsewhere"][:_SHOWN_OTHERS]
+    ]
+    lines += [f"not read: {each['topic']}: {each['why']}" for each in result["unreadable"][:_SHOWN_OTHERS]]
+    counts = [
+        len(result[name]) for name in ("look_alikes", "unclaimed_offset_topics", "groups_elsewhere", "unreadable")
+    ]
+    more = sum(max(0, count - _SHOWN_OTHERS) for count in counts)
+    if more:
+        lines.append(f"and {more:,} more; --output json has all")
+    if lines:
+        out.lines("", *lines)

@@ -1,0 +1,201 @@
+"""What the records of one topic say: whether they are Connect's, of which kind, and of which groups and connectors.
+
+Everything here is bounded: a topic that anybody fills cannot fill this memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from connect_share.connect_json import JSON_NULL
+from connect_share.console import Group, plural
+from connect_share.discover.values import Fit, Members, fit_of
+from connect_share.keys import ConfigKey, Key, OffsetKey, StatusKey, Subject, parse, split_key
+from connect_share.records import Record, TopicType
+from connect_share.state.plain_clusters import PlainClusterWatch, TwoClusters
+
+MOST_GROUPS: Final = 10_000
+MOST_ITEMS: Final = 100_000
+"""Connectors and tasks of a topic that are remembered, as hashes."""
+_MOST_WORKERS: Final = 1_000
+_MOST_NAMED_TOPICS: Final = 1_000
+_LONGEST_NAME: Final = 300
+_TAKEN_APART: Final = 1_000
+"""Values of each type that are always taken apart; of later ones only those that say more than whose they are."""
+_ENOUGH: Final = 0.5
+_NEARLY_ALL: Final = 0.95
+_OWN_TOPIC: Final = "offsets.storage.topic"
+
+
+@dataclass(slots=True)
+class GroupEvidence:
+    """What one group has in one topic.
+
+    Attributes:
+        connectors: hashes of those that have a record now, of a config topic those that are not removed.
+        workers: ids of plain statuses; those of other groups say nothing that their keys do not say.
+    """
+
+    records: int = 0
+    size_bytes: int = 0
+    connectors: set[int] = field(default_factory=set, repr=False)
+    workers: set[str] = field(default_factory=set)
+
+
+@dataclass
+class TypeEvidence:
+    """What a topic has of one type.
+
+    Attributes:
+        items: hashes of groups, of connectors with their group, and of tasks; equal ones are equal in all topics.
+        named_topics: offsets topics of their own that connectors name.
+    """
+
+    topic_type: TopicType
+    fits: dict[Fit, int] = field(default_factory=lambda: dict.fromkeys(Fit, 0))
+    groups: dict[Group, GroupEvidence] = field(default_factory=dict)
+    items: set[int] = field(default_factory=set, repr=False)
+    named_topics: set[str] = field(default_factory=set)
+    beyond_groups: int = 0
+    watch: PlainClusterWatch = field(default_factory=PlainClusterWatch, repr=False)
+
+    @property
+    def keys(self) -> int:
+        """Return how many records have keys of this type."""
+        return sum(self.fits.values())
+
+    @property
+    def good(self) -> int:
+        """Return how many values have Connect's form."""
+        return self.fits[Fit.FITS] + self.fits[Fit.PROVES]
+
+    @property
+    def judged(self) -> int:
+        """Return how many values say who wrote them, or that it was another."""
+        return self.good + self.fits[Fit.OTHER]
+
+    @property
+    def two_clusters(self) -> TwoClusters | None:
+        """Return two workers that cannot be of one cluster, if two write plain statuses."""
+        return self.watch.found
+
+    @property
+    def is_connects(self) -> bool:
+        """Return whether the values are Connect's; of offsets only that they may be, for their form is everybody's."""
+        needed = self.good if self.topic_type is TopicType.OFFSET else self.fits[Fit.PROVES]
+        return needed > 0 and self.good >= _ENOUGH * self.judged
+
+    def add(self, record: Record, group: Group, original: Key) -> None:
+        """Consider one record under a key of this type."""
+        if group not in self.groups:
+            if len(self.groups) >= MOST_GROUPS:
+                self.beyond_groups += 1
+                return
+            self.groups[group] = GroupEvidence()
+            if group is not None:
+                self._remember(hash(group))
+        own = self.groups[group]
+        own.records += 1
+        own.size_bytes += len(record.key or b"") + len(record.value or b"")
+        members: Members = {}
+        says_more = original.kind is ConfigKey.CONNECTOR or (self.topic_type is TopicType.STATUS and group is None)
+        if says_more or self.judged < _TAKEN_APART:
+            fit, members = fit_of(original, record.value, of_group=group is not None)
+            self.fits[fit] += 1
+        else:
+            self.fits[Fit.SILENT] += 1
+        subject = original.subject
+        if subject is not None:
+            self._note_subject(own, record, group, subject)
+        if original.kind in (StatusKey.CONNECTOR, StatusKey.TASK):
+            self._note_worker(own, record, group, members)
+        elif original.kind is ConfigKey.CONNECTOR:
+            self._note_own_topic(members)
+
+    def _remember(self, item: int) -> None:
+        if len(self.items) < MOST_ITEMS:
+            self.items.add(item)
+
+    def _note_subject(self, own: GroupEvidence, record: Record, group: Group, subject: Subject) -> None:
+        connector = hash((group, subject.connector))
+        self._remember(connector)
+        if isinstance(subject.part, int):
+            self._remember(hash((group, subject.connector, subject.part)))
+        if subject.kind not in (ConfigKey.CONNECTOR, StatusKey.CONNECTOR, OffsetKey.OFFSET):
+            return
+        if record.value is not None and (subject.kind is not ConfigKey.CONNECTOR or record.value != JSON_NULL):
+            if len(own.connectors) < MOST_ITEMS // 2:
+                own.connectors.add(connector)
+        elif subject.kind is not OffsetKey.OFFSET:  # of a connector whose one partition is forgotten others may be left
+            own.connectors.discard(connector)
+
+    def _note_worker(self, own: GroupEvidence, record: Record, group: Group, members: Members) -> None:
+        worker, generation = members.get("worker_id"), members.get("generation")
+        if group is not None or not isinstance(worker, str) or not isinstance(generation, int):
+            return
+        self.watch.look(record.partition, worker, generation)
+        if len(own.workers) < _MOST_WORKERS:
+            own.workers.add(worker[:_LONGEST_NAME])
+
+    def _note_own_topic(self, members: Members) -> None:
+        properties = members.get("properties")
+        topic = properties.get(_OWN_TOPIC) if isinstance(properties, Mapping) else None
+        if isinstance(topic, str) and len(topic) <= _LONGEST_NAME and len(self.named_topics) < _MOST_NAMED_TOPICS:
+            self.named_topics.add(topic)
+
+
+@dataclass
+class TopicEvidence:
+    """What the records of one topic say."""
+
+    topic: str
+    records: int = 0
+    types: dict[TopicType, TypeEvidence] = field(default_factory=dict)
+
+    def add(self, record: Record) -> None:
+        """Consider one record. Never raises, whatever is in it."""
+        self.records += 1
+        if record.key is None:
+            return
+        for topic_type in TopicType:
+            found = split_key(topic_type, record.key)
+            original = None if found is None else parse(topic_type, found[1])
+            if found is not None and original is not None:
+                if topic_type not in self.types:
+                    self.types[topic_type] = TypeEvidence(topic_type)
+                self.types[topic_type].add(record, found[0], original)
+                return
+
+    @property
+    def keys(self) -> int:
+        """Return how many records have keys of Connect."""
+        return sum(of_type.keys for of_type in self.types.values())
+
+    @property
+    def roles(self) -> list[TypeEvidence]:
+        """Return what the topic is to Connect: usually nothing, or one type."""
+        if self.keys < _ENOUGH * self.records:
+            return []
+        return [of_type for of_type in self.types.values() if of_type.is_connects]
+
+    @property
+    def confidence(self) -> str:
+        """Return how sure it is: ``certain`` when nearly every key and value has Connect's form."""
+        judged = sum(of_type.judged for of_type in self.roles)
+        good = sum(of_type.good for of_type in self.roles)
+        return "certain" if self.keys >= _NEARLY_ALL * self.records and good >= _NEARLY_ALL * judged else "likely"
+
+    @property
+    def why(self) -> str:
+        """Return by what it was decided, for people."""
+        judged = sum(of_type.judged for of_type in self.types.values())
+        good = sum(of_type.good for of_type in self.types.values())
+        text = f"{self.keys:,} of {plural(self.records, 'key')} have the form of Connect's"
+        if not self.keys:
+            return text
+        text += f", {good:,} of {plural(judged, 'value')} looked at have it, too"
+        if good and not self.roles and self.keys >= _ENOUGH * self.records and good >= _ENOUGH * judged:
+            text += "; none of them proves it, as a connector.class or a worker id would"
+        return text

@@ -1,0 +1,205 @@
+"""Looking at every topic of a Kafka cluster: which may be Connect's, a sample of those, and all of those that are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from connect_share.admin import Admin
+from connect_share.discover.evidence import TopicEvidence
+from connect_share.discover.findings import Place, Surroundings
+from connect_share.discover.joining import Joined, join
+from connect_share.discover.reading import BoundedReader, Partition, batches
+from connect_share.errors import AuthorizationError, BrokerError
+from connect_share.records import Record
+from connect_share.topics.spec import cleanup_policy
+
+SAMPLE: Final = 100
+"""Records from the beginning, and as many offsets before the end, of each partition that is looked at."""
+SAMPLED_PARTITIONS: Final = 4
+_TOPICS_AT_ONCE: Final = 250
+_PARTITIONS_AT_ONCE: Final = 2_000
+_MOST_LOOK_ALIKES: Final = 1_000
+_SMALL: Final = 10_000
+_KAFKAS_OWN: Final = frozenset(
+    {"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata", "__remote_log_metadata"}
+)
+
+Bounds = dict[Partition, tuple[int, int]]
+"""The first offset and the end of each partition."""
+
+
+@dataclass
+class Discovered:
+    """All that was found.
+
+    Attributes:
+        found: the topics of ``joined`` with their evidence.
+        look_alikes: topics with some of Connect's keys that are no topics of Connect.
+        unreadable: for each topic that may not be read, or has no leader, why.
+        not_whole: topics of clusters of which not all was read; what is said of their sizes is too little.
+        topics, candidates: how many there are, and how many were looked at.
+        notes: what limits what was found, for people.
+    """
+
+    joined: Joined
+    found: dict[str, TopicEvidence]
+    look_alikes: list[TopicEvidence]
+    unreadable: dict[str, str]
+    not_whole: list[str]
+    topics: int
+    candidates: int
+    around: Surroundings
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass
+class _Look:
+    """One look at a Kafka cluster, as far as it is."""
+
+    admin: Admin
+    places: dict[str, Place] = field(default_factory=dict)
+    bounds: Bounds = field(default_factory=dict)
+    unreadable: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def find_candidates(self) -> int:
+        """Describe all compacted topics, and those whose settings may not be read; return how many topics there are."""
+        names = sorted(self.admin.topic_names() - _KAFKAS_OWN)
+        hidden = 0
+        for some in batches(names, _TOPICS_AT_ONCE):
+            policies: dict[str, frozenset[str]] = {}
+            for topic, settings in self.admin.settings_of_topics(some).items():
+                policy = frozenset[str]() if isinstance(settings, BrokerError) else cleanup_policy(settings)
+                hidden += isinstance(settings, AuthorizationError)
+                if not policy or "compact" in policy:
+                    policies[topic] = policy
+            for topic, description in self.admin.describe_topics(policies).items():
+                self.places[topic] = Place(description, policies[topic])
+        if hidden:
+            self.notes.append(
+                f"the settings of {hidden:,} topics may not be read, so these were all looked at: "
+                "the right DESCRIBE_CONFIGS on them makes this faster"
+            )
+        return len(names)
+
+    def find_bounds(self) -> None:
+        """Ask for the offsets of all partitions with a leader."""
+        at: list[Partition] = []
+        for topic, place in self.places.items():
+            partitions = place.description.partitions
+            at += [(topic, partition.id) for partition in partitions if partition.leader is not None]
+            if any(partition.leader is None for partition in partitions):
+                self.unreadable[topic] = "a partition has no leader"
+        for some in batches(at, _PARTITIONS_AT_ONCE):
+            try:
+                self.bounds |= self._asked(some)
+            except BrokerError:
+                for topic in {topic for topic, _ in some}:
+                    try:
+                        self.bounds |= self._asked([each for each in some if each[0] == topic])
+                    except BrokerError as error:
+                        self.unreadable[topic] = str(error)
+
+    def _asked(self, partitions: Sequence[Partition]) -> Bounds:
+        starts, ends = self.admin.start_offsets(partitions), self.admin.end_offsets(partitions)
+        return {each: (starts[each], ends[each]) for each in partitions}
+
+    def filled(self, topics: Iterable[str]) -> dict[str, list[Partition]]:
+        """Return the partitions of topics in which there may be records."""
+        found: dict[str, list[Partition]] = {topic: [] for topic in topics}
+        for at, (start, end) in self.bounds.items():
+            if start < end and at[0] in found:
+                found[at[0]].append(at)
+        return found
+
+
+def survey(
+    admin: Admin, reader: Callable[[int], BoundedReader], *, most: int, members: Mapping[str, tuple[str | None, ...]]
+) -> Discovered:
+    """Find the clusters.
+
+    Args:
+        admin: of the Kafka cluster.
+        reader: makes one that reads so many records.
+        most: records to be read whole of the topics of clusters; the samples are bounded by the number of partitions.
+        members: of the Connect groups with live members.
+
+    Raises:
+        BrokerError: not reachable.
+    """
+    look = _Look(admin)
+    topics = look.find_candidates()
+    look.find_bounds()
+    filled = look.filled(look.places)
+    sampled = _sampled(look, filled, reader)
+    found = [topic for topic, evidence in sampled.items() if evidence.roles]
+    whole, not_whole = _whole(look, found, filled, reader(most))
+    if not_whole:
+        look.notes.append(
+            f"{len(not_whole)} of the topics that were found were read in part only, so there may be more groups and records "
+            f"in them than are shown: {', '.join(sorted(not_whole)[:3])}{' ...' if len(not_whole) > 3 else ''}"
+        )
+    kept = {topic: whole[topic] if whole[topic].roles else sampled[topic] for topic in found}
+    empty = [
+        topic
+        for topic, partitions in filled.items()
+        if topic not in look.unreadable and not (partitions and sampled[topic].records)
+    ]
+    around = Surroundings(admin.bootstrap_servers, admin.broker_count(), look.places, empty, members)
+    look_alikes = [evidence for evidence in sampled.values() if evidence.keys and not evidence.roles]
+    return Discovered(
+        join(kept.values()),
+        kept,
+        look_alikes[:_MOST_LOOK_ALIKES],
+        look.unreadable,
+        sorted(not_whole),
+        topics,
+        len(look.places),
+        around,
+        look.notes,
+    )
+
+
+def _sampled(
+    look: _Look, filled: Mapping[str, list[Partition]], reader: Callable[[int], BoundedReader]
+) -> dict[str, TopicEvidence]:
+    """Read the beginning and the end of some partitions of each topic."""
+    sampled = {topic: TopicEvidence(topic) for topic, partitions in filled.items() if partitions}
+    heads = {at: look.bounds[at] for topic in sampled for at in _spread(filled[topic])}
+    tails = {at: (end - SAMPLE, end) for at, (start, end) in heads.items() if end - start > 2 * SAMPLE}
+    source = reader(2 * SAMPLE * len(heads) + 1)
+
+    def take(record: Record) -> None:
+        sampled[record.topic].add(record)
+
+    source.read(heads, take, each=SAMPLE)
+    source.read(tails, take, each=SAMPLE)
+    look.unreadable |= {topic: str(error) for topic, error in source.refused.items()}
+    look.unreadable |= {topic: "gave no record in time" for topic in source.unread if not sampled[topic].records}
+    return sampled
+
+
+def _spread(partitions: Sequence[Partition]) -> Sequence[Partition]:
+    """Return some of the partitions, from all over them."""
+    step = max(1, len(partitions) // SAMPLED_PARTITIONS)
+    return sorted(partitions)[::step][:SAMPLED_PARTITIONS]
+
+
+def _whole(
+    look: _Look, topics: Sequence[str], filled: Mapping[str, list[Partition]], source: BoundedReader
+) -> tuple[dict[str, TopicEvidence], set[str]]:
+    """Read topics whole, small ones first; return also those of which something is left."""
+    whole = {topic: TopicEvidence(topic) for topic in topics}
+    sizes = {topic: sum(look.bounds[at][1] - look.bounds[at][0] for at in filled[topic]) for topic in topics}
+
+    def take(record: Record) -> None:
+        whole[record.topic].add(record)
+
+    # A client of its own for what is large, so that a limit is reached there.
+    small = [topic for topic in topics if sizes[topic] <= _SMALL]
+    source.read({at: look.bounds[at] for topic in small for at in filled[topic]}, take)
+    for topic in sorted(set(topics) - set(small), key=sizes.__getitem__):
+        source.read({at: look.bounds[at] for at in filled[topic]}, take)
+    return whole, source.unread | {topic for topic in topics if topic in source.refused}

@@ -1,0 +1,123 @@
+"""Whether the topics of real workers are recognised, and those of others are not."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from connect_share.connect_json import dumps
+from connect_share.discover.evidence import TopicEvidence
+from connect_share.discover.values import Fit
+from connect_share.keys import KINDS
+from connect_share.records import Record, TopicType
+from tests.support.captures import VERSIONS, captured_as_seen, prefixed
+from tests.support.connect_sites import LOOK_ALIKES
+from tests.support.hostile_records import SECRET, SEED, HostileRecords
+
+FILES = {"configs": TopicType.CONFIG, "status": TopicType.STATUS, "offsets": TopicType.OFFSET}
+
+
+def evidence_of(*pairs: tuple[bytes | None, bytes | None]) -> TopicEvidence:
+    found = TopicEvidence("t")
+    for offset, pair in enumerate(pairs):
+        found.add(Record("t", 0, offset, 1, *pair))
+    return found
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("file", FILES)
+@pytest.mark.parametrize("group", [None, "com.acme"])
+def test_topics_of_real_workers_are_recognised(version: str, file: str, group: str | None) -> None:
+    found = TopicEvidence(file)
+    records = captured_as_seen(version, file, committed=True)
+    for record in records if group is None else prefixed(records, group):
+        found.add(record)
+    (role,) = found.roles
+    assert (role.topic_type, found.confidence, role.fits[Fit.OTHER]) == (FILES[file], "certain", 0)
+    assert group in role.groups
+    assert sum(each.records for each in role.groups.values()) == len(records)
+
+
+@pytest.mark.parametrize("topic", LOOK_ALIKES)
+def test_topics_of_applications_are_not(topic: str) -> None:
+    found = evidence_of(*LOOK_ALIKES[topic])
+    # Pairs of a name and a map have the form of source offsets, and say nothing alone.
+    assert [role.topic_type for role in found.roles] == ([TopicType.OFFSET] if topic == "ktable-changelog" else [])
+
+
+def test_an_idle_cluster_is_known_by_its_session_key() -> None:
+    value = dumps({"key": "c2VjcmV0", "algorithm": "HmacSHA256", "creation-timestamp": 1})
+    (role,) = evidence_of((b"session-key", value)).roles
+    assert role.topic_type is TopicType.CONFIG
+
+
+def test_forms_without_proof_are_no_cluster_and_the_reason_is_said() -> None:
+    found = evidence_of((b"commit-a", b'{"tasks":1}'), (b"target-state-a", b'{"state":"STARTED"}'))
+    assert found.roles == []
+    assert "none of them proves it" in found.why
+
+
+def test_a_few_strange_records_change_the_confidence_only() -> None:
+    good = (b"connector-c", b'{"properties":{"connector.class":"C"}}')
+    found = evidence_of(*[good] * 8, (b"\xff\xfe", b"x"), (None, b"x"))
+    assert (len(found.roles), found.confidence) == (1, "likely")
+    assert evidence_of(good, *[(b"\xff\xfe", b"x")] * 8).roles == []
+
+
+def test_removed_connectors_do_not_count() -> None:
+    value = b'{"properties":{"connector.class":"C"}}'
+    found = evidence_of((b"connector-a", value), (b"connector-b", value), (b"connector-c", value))
+    for removal in (None, b"null"):
+        found.add(Record("t", 0, 9, 1, b"connector-a" if removal is None else b"connector-b", removal))
+    assert len(found.roles[0].groups[None].connectors) == 1
+
+
+def test_one_topic_may_have_several_roles() -> None:
+    found = evidence_of(
+        (b"g.connector-a", b'{"properties":{"connector.class":"C"}}'),
+        (b"g.status-connector-a", b'{"state":"RUNNING","trace":null,"worker_id":"w:1","generation":1}'),
+        (b'g.["a",{"p":1}]', b'{"o":1}'),
+    )
+    assert {role.topic_type for role in found.roles} == set(TopicType)
+
+
+PREFIXES = [kind.prefix for kinds in KINDS.values() for kind in kinds]
+KEYS = (
+    st.none()
+    | st.binary(max_size=30)
+    | st.tuples(st.sampled_from([b"", b"g.", b"a.b.", b"."]), st.sampled_from(PREFIXES), st.binary(max_size=20)).map(
+        b"".join
+    )
+)
+MEMBERS = st.sampled_from(
+    ["properties", "tasks", "state", "trace", "worker_id", "generation", "topic", "key", "algorithm", "connector.class"]
+)
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5) | st.sampled_from(["RUNNING", "STARTED"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(MEMBERS | st.text(max_size=3), inner, max_size=6),
+    max_leaves=8,
+)
+VALUES = st.none() | st.binary(max_size=30) | ANYTHING.map(lambda value: json.dumps(value).encode())
+
+
+@given(st.lists(st.tuples(KEYS, VALUES), max_size=30))
+def test_whatever_lies_there_never_fails(pairs: list[tuple[bytes | None, bytes | None]]) -> None:
+    found = evidence_of(*pairs)
+    assert found.records == len(pairs)
+    assert found.keys == sum(each.records for of in found.types.values() for each in of.groups.values())
+    assert found.confidence in ("certain", "likely")
+    assert found.why
+    for role in found.roles:
+        assert 0 < role.good <= role.judged <= role.keys
+
+
+@pytest.mark.parametrize("topic_type", TopicType)
+def test_hostile_records_never_fail_and_show_nothing(topic_type: TopicType) -> None:
+    found = TopicEvidence("t")
+    for record in HostileRecords(SEED).records(topic_type, 500):
+        found.add(record)
+    assert found.records == 500
+    assert SECRET not in f"{found!r} {found.why}"
