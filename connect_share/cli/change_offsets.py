@@ -17,10 +17,11 @@ from typing import Any, Final
 from connect_share.admin import Admin
 from connect_share.cli.rows import json_text_of
 from connect_share.console import Group, Output, Parser, add_output, confirmed, plural, shown_group
-from connect_share.errors import ConnectShareError, LiveMembersError, TopicMissingError, UsageError
+from connect_share.errors import ConfigError, ConnectShareError, LiveMembersError, TopicMissingError, UsageError
 from connect_share.private_file import write_private_file
 from connect_share.records import TopicType
-from connect_share.state import ClusterConfigState
+from connect_share.sealing import KEYS_PROPERTY
+from connect_share.state import ClusterConfigState, SkipKind
 from connect_share.state.names import shown
 from connect_share.storage import ConnectStorage
 from connect_share.storage.connector_offset_stores import not_stopped
@@ -48,13 +49,21 @@ class Worker:
         self._admin = stack.enter_context(Admin(config.admin_settings(), client_id=config.client_id("console")))
         _require_topics(self._admin, {config.topic(each): TOPIC_PROPERTIES[each] for each in TopicType})
         self.storage = stack.enter_context(ConnectStorage(config))
+        if config.keys_in_use is None and any(
+            SkipKind.REFUSED in store.skipped() for store in (self.storage.config, self.storage.offsets)
+        ):
+            raise ConfigError(
+                f"the values of group {shown_group(self.group)} are sealed, and {path} has no keys in use: its offsets "
+                f"cannot be seen here, and its workers would refuse what is written; use a file with {KEYS_PROPERTY}",
+                property_name=KEYS_PROPERTY,
+            )
 
     @classmethod
     def of_file(cls, path: Path, stack: ExitStack) -> Worker:
         """Start the worker of a file; ``stack`` closes it.
 
         Raises:
-            ConfigError: the file cannot be read, or a property is wrong.
+            ConfigError: the file cannot be read, a property is wrong, or the group is sealed and there are no keys.
             TopicMissingError: a topic does not exist.
             ConnectShareError: as entering a ``ConnectStorage``.
         """
@@ -145,6 +154,7 @@ class ConnectorPlan:
     wanted: list[OffsetPair] = field(repr=False)
     resets: bool = False
     changes: list[OffsetChange] = field(init=False, repr=False)
+    _stored: list[StoredOffset] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         self.compare()
@@ -156,10 +166,10 @@ class ConnectorPlan:
 
     def compare(self) -> None:
         """Look at what is there now."""
-        stored = self.worker.stored_offsets(self.connector)
+        self._stored = self.worker.stored_offsets(self.connector)
         if self.resets:
-            self.wanted = [(partition, None) for partition, _ in stored]
-        self.changes = compare(stored, self.wanted)
+            self.wanted = [(partition, None) for partition, _ in self._stored]
+        self.changes = compare(self._stored, self.wanted)
 
     def check_unchanged(self) -> None:
         """Refuse if what is there is no longer what was shown.
@@ -167,9 +177,7 @@ class ConnectorPlan:
         Raises:
             ConnectShareError: nothing was written.
         """
-        shown_before = self.changes
-        self.compare()
-        if self.changes != shown_before:
+        if self.worker.stored_offsets(self.connector) != self._stored:
             raise ConnectShareError(
                 f"offsets of connector {shown(self.connector)} were changed by somebody else after they were shown; nothing "
                 "was changed here, look again"

@@ -26,6 +26,7 @@ ABORT_TIMEOUT_S: Final = 5.0
 # Behind the deadline: without a broker there is no answer, with one it takes no longer.
 LEAST_ABORT_S: Final = 0.3
 LEAST_COMMIT_S: Final = 0.1
+_QUEUE_FULL_S: Final = 0.1
 # Each takes a client of its own, and a fifth of a second of waiting.
 _FENCED_AT_ONCE: Final = 8
 
@@ -198,7 +199,14 @@ class TransactionalWriter:
 
         producer.begin_transaction()
         for key, value in records:
-            producer.produce(self._topic, value, key, on_delivery=on_delivery)
+            while True:
+                try:
+                    producer.produce(self._topic, value, key, on_delivery=on_delivery)
+                    break
+                except BufferError:  # librdkafka's queue is full
+                    if time.monotonic() > deadline_s:
+                        raise
+                    producer.poll(_QUEUE_FULL_S)
         producer.flush(max(0.0, deadline_s - time.monotonic()))
         producer.commit_transaction(max(LEAST_COMMIT_S, deadline_s - time.monotonic()))
 

@@ -206,3 +206,17 @@ def test_an_offset_writer_says_that_it_joins_no_transaction(shared: Any) -> None
         writer = storage.offset_writer("foo", transactional=False)
         flush_offsets(writer, (FILE, {"position": 1}))
         assert storage.offset_reader("foo").offset(FILE) == {"position": 1}
+
+
+def test_more_offsets_than_the_client_queues_are_one_transaction(shared: Any) -> None:
+    worker = exactly_once(shared)
+    store = shared.offset_store(worker.group_id, worker=worker)
+    writer = TransactionalWriter(
+        worker.producer_settings().overlaid({"queue.buffering.max.messages": "10"}),
+        client_id="tests",
+        transactional_id=f"{worker.group_id}-foo-0",
+        topic=store.topic,
+    )
+    pairs = [({"n": number}, {"position": number}) for number in range(100)]
+    assert alter_offsets(store, "foo", pairs, transactional_writer=writer) == 100
+    assert len(shared.read("offset", isolation="read_committed")) == 100
