@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from connect_share.admin import Admin
+from connect_share.embedded.rest import RestError
 from connect_share.embedded.worker import write_properties
 from connect_share.worker_config import Isolation
 from tests.lab.worker import LabWorker
@@ -90,9 +91,12 @@ def test_console_and_worker_change_offsets_for_each_other(
     # What Java's PATCH writes is what the console gives; and what it gives is what Java takes.
     first.rest.alter_offsets(NAME, position(2))
     assert offsets_of(ours()) == position(2)
-    given = {"offsets": offsets_of(ours())}
+    given = ours()
+    assert given == first.rest.call("GET", f"/connectors/{NAME}/offsets")
     first.rest.reset_offsets(NAME)
-    assert offsets_of(ours()) == []
+    assert ours() == {"offsets": []} == first.rest.call("GET", f"/connectors/{NAME}/offsets")
+    with pytest.raises(RestError, match="Unrecognized field"):  # so there is nothing else in it
+        first.rest.call("PATCH", f"/connectors/{NAME}/offsets", {**given, "_version": "1"})
     first.rest.call("PATCH", f"/connectors/{NAME}/offsets", given)
     assert first.rest.offsets(NAME) == position(2)
     refused = run("reset", "offsets", NAME, "-w", worker_file, "--yes")
