@@ -54,6 +54,7 @@ bench: $(STAMP)
 	$(BIN)/python -m tests.lab.benchmarks.workers --result build/bench/workers.json
 	$(BIN)/python -m tests.lab.benchmarks.migration --result build/bench/migration.json
 	$(BIN)/python -m tests.lab.benchmarks.sealing --result build/bench/sealing.json
+	$(BIN)/python -m tests.lab.benchmarks.console --result build/bench/console.json
 
 soak: $(STAMP)
 	CONNECT_SHARE_SOAK_MINUTES=$(MINUTES) $(BIN)/python -m pytest -s tests/worker/test_shared_groups.py tests/broker/hazards/test_three_brokers.py \

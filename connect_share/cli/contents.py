@@ -161,18 +161,19 @@ def read_topics(
     groups: Collection[Group] | None = None,
     timeout_s: float,
     look: Look | None = None,
+    unshown: Collection[KeyKind] = (),
 ) -> Contents:
     """Read topics to the end they have now.
 
     Read only ``groups``, if they are given. ``timeout_s`` is the longest wait for an answer, and without progress; ``look``
-    is shown each record of the groups.
+    is shown each record of the groups. Records of kinds that are ``unshown`` are counted, but may be left out of the state.
 
     Raises:
         TopicMissingError: names the topic and the property.
         BrokerError: not reachable, or not allowed.
         ReadToEndTimeoutError: no progress for so long.
     """
-    reading = TopicReading(topic_set, wanted, groups=groups, timeout_s=timeout_s, look=look)
+    reading = TopicReading(topic_set, wanted, groups=groups, timeout_s=timeout_s, look=look, unshown=unshown)
     with Admin(topic_set.settings, client_id=CLIENT_ID, timeout_s=timeout_s) as admin:
         reading.read_on(admin)
     contents = reading.contents()
@@ -192,12 +193,15 @@ class TopicReading:
         groups: Collection[Group] | None,
         timeout_s: float,
         look: Look | None = None,
+        unshown: Collection[KeyKind] = (),
     ) -> None:
         self._topic_set = topic_set
         self._wanted = wanted
         self._timeout_s = timeout_s
         self._folds = {
-            topic_type: _TopicFold(topic_set.topics[topic_type], topic_type, groups, topic_set.worker, look)
+            topic_type: _TopicFold(
+                topic_set.topics[topic_type], topic_type, groups, topic_set.worker, look=look, unshown=unshown
+            )
             for topic_type in wanted
         }
         self._ends: dict[tuple[str, int], int] = {}
@@ -272,7 +276,7 @@ class _GroupFold:
             count.reasons = seals.refused
         return cls(group, fold, seals, count)
 
-    def take(self, record: Record, original: bytes) -> Record | None:
+    def take(self, record: Record, original: bytes, *, is_shown: bool) -> Record | None:
         """Count the next record, and apply it if it may be believed; return what was applied."""
         if self.group is None:
             self.count.plain += 1
@@ -284,7 +288,8 @@ class _GroupFold:
         self.sealed = self.sealed or (self.seals is None and is_sealed(record.value))
         if taken is None or self.sealed:
             return None
-        self.fold.apply(taken)
+        if is_shown or self.seals is not None:
+            self.fold.apply(taken)
         return taken
 
 
@@ -297,8 +302,11 @@ class _TopicFold:
         topic_type: TopicType,
         groups: Collection[Group] | None,
         worker: WorkerConfig | None,
+        *,
         look: Look | None,
+        unshown: Collection[KeyKind] = (),
     ) -> None:
+        self._unshown = tuple(kind.prefix for kind in unshown)
         self._topic = topic
         self._topic_type = topic_type
         self._groups = groups
@@ -327,7 +335,7 @@ class _TopicFold:
                     self._beyond += 1
                     continue
                 folds[group] = _GroupFold.of(topic_type, group, self._worker)
-            taken = folds[group].take(record, owner[1])
+            taken = folds[group].take(record, owner[1], is_shown=not owner[1].startswith(self._unshown))
             if look is not None:
                 look(topic_type, group, owner[1], taken)
 
@@ -364,7 +372,7 @@ def _fold(
     *,
     look: Look | None = None,
 ) -> TopicContents:
-    fold = _TopicFold(topic, topic_type, groups, worker, look)
+    fold = _TopicFold(topic, topic_type, groups, worker, look=look)
     fold.take(records)
     contents = fold.contents()
     contents.forget_replaced()

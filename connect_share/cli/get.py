@@ -33,6 +33,7 @@ from connect_share.console import (
     add_output,
     seconds,
 )
+from connect_share.keys import StatusKey
 from connect_share.records import TopicType
 
 _CONFIG, _STATUS, _OFFSET = TopicType.CONFIG, TopicType.STATUS, TopicType.OFFSET
@@ -123,7 +124,9 @@ def _get(arguments: argparse.Namespace, out: Output) -> int:
     needed = noun.needed
     if getattr(arguments, "topic", None) is not None or getattr(arguments, "states", None):
         needed = (*needed, *(topic_type for topic_type in noun.also if topic_type is _STATUS))
-    question = Question.of(arguments, needed, noun.also, every_group=arguments.noun == "groups")
+    of_groups = arguments.noun == "groups"
+    unshown = tuple(StatusKey) if of_groups else () if getattr(arguments, "topic", None) else (StatusKey.TOPIC,)
+    question = Question.of(arguments, needed, noun.also, every_group=of_groups, unshown=unshown)
 
     def listed(contents: Contents) -> Listing:
         return noun.listed(contents, arguments)

@@ -61,8 +61,10 @@ class Listing:
             out.json(self.members, bare=self.bare)
         else:
             out.table(list(self.columns), self.cells())
-            for note in filter(None, (self.title, *self.notes)):
-                out.note(note)
+            if self.title is not None:
+                out.note(self.title)
+        for note in self.notes:
+            out.note(note)
 
     def show_again(self, out: Output) -> None:
         """Print it in place of the one before."""
@@ -70,8 +72,8 @@ class Listing:
             out.json(self.members, bare=self.bare, on_one_line=True)
         else:
             out.redraw(self.title or "", list(self.columns), self.cells())
-            for note in self.notes:
-                out.note(note)
+        for note in self.notes:
+            out.note(note)
 
     def cells(self) -> list[list[object]]:
         """Return the cells of the table."""
@@ -210,17 +212,19 @@ def list_offsets(contents: Contents, arguments: argparse.Namespace) -> Listing:
             _nothing("offsets", contents, arguments)
             + "; those of sink connectors are offsets of consumer groups and not on this topic"
         ]
-    owners = {row["group"] for row in rows}
-    if arguments.connector is None or any(row["offset"] == SEALED for row in rows):
+    if arguments.connector is None or arguments.output != "json" or any(row["offset"] == SEALED for row in rows):
         return found
+    owners = {row["group"] for row in rows}
     if len(owners) > 1:
         named = _named(sorted(owners, key=group_order))
         found.notes = [
-            f"{arguments.connector} is a connector of {named}: name one with --group for JSON that a worker takes"
+            f"{arguments.connector} is a connector of {named}: --group names one, for JSON that a worker takes"
         ]
         return found
     # Null would mean to a worker that the offset is to be removed.
     pairs = [{name: row[name] for name in ("partition", "offset")} for row in rows if row["offset"] is not None]
+    if len(pairs) < len(rows):
+        found.notes = [f"{plural(len(rows) - len(pairs), 'offset')} left out, for the value is no object"]
     found.members, found.bare = {"offsets": pairs}, True
     return found
 

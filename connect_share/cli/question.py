@@ -12,6 +12,7 @@ from connect_share.cli.options import topic_set_of
 from connect_share.cli.write_times import WriteTimes
 from connect_share.console import Group, Output, groups_of, named_groups, shown_group
 from connect_share.errors import ConnectShareError
+from connect_share.keys import KeyKind
 from connect_share.records import TopicType
 from connect_share.worker_config import TopicSet
 
@@ -23,6 +24,7 @@ class Question:
     Attributes:
         groups: ``None``: all.
         by_name: the groups were named by the user.
+        unshown: kinds of records that no answer needs.
     """
 
     topic_set: TopicSet
@@ -30,6 +32,7 @@ class Question:
     groups: Collection[Group] | None
     by_name: bool
     timeout_s: float
+    unshown: Collection[KeyKind] = ()
 
     @classmethod
     def of(
@@ -39,6 +42,7 @@ class Question:
         also: Sequence[TopicType] = (),
         *,
         every_group: bool = False,
+        unshown: Collection[KeyKind] = (),
     ) -> Self:
         """Return what the arguments ask for; without the topics in ``needed`` there is nothing to show.
 
@@ -51,11 +55,18 @@ class Question:
         if groups is None and not arguments.all_groups and not every_group:
             groups = topic_set.worker_group
         wanted = [topic_type for topic_type in dict.fromkeys((*needed, *also)) if topic_type in topic_set.topics]
-        return cls(topic_set, wanted, groups, by_name, arguments.timeout)
+        return cls(topic_set, wanted, groups, by_name, arguments.timeout, unshown)
 
     def reading(self, times: WriteTimes) -> TopicReading:
         """Return the topics, ready to be read."""
-        return TopicReading(self.topic_set, self.wanted, groups=self.groups, timeout_s=self.timeout_s, look=times.look)
+        return TopicReading(
+            self.topic_set,
+            self.wanted,
+            groups=self.groups,
+            timeout_s=self.timeout_s,
+            look=times.look,
+            unshown=self.unshown,
+        )
 
     def answer(self, out: Output) -> Contents:
         """Read the topics to their end, and print notes about them on stderr.
@@ -65,7 +76,12 @@ class Question:
         """
         times = WriteTimes()
         contents = read_topics(
-            self.topic_set, self.wanted, groups=self.groups, timeout_s=self.timeout_s, look=times.look
+            self.topic_set,
+            self.wanted,
+            groups=self.groups,
+            timeout_s=self.timeout_s,
+            look=times.look,
+            unshown=self.unshown,
         )
         contents.times = times
         self.refuse_unknown(contents)

@@ -86,9 +86,10 @@ def test_offsets_of_a_connector_are_what_rest_gives(filled: Filled, run: Any, gr
 
 
 def test_offsets_of_a_name_in_several_groups_name_the_group(filled: Filled, run: Any) -> None:
-    ran = run("get", "offsets", *filled.flags(), "--connector", "my.conn")
-    assert "my.conn is a connector of (plain), team-b, team.a: name one with --group" in ran.err
     ran = run("get", "offsets", *filled.flags(), "--connector", "my.conn", "--output", "json")
+    assert (
+        "my.conn is a connector of (plain), team-b, team.a: --group names one, for JSON that a worker takes" in ran.err
+    )
     assert {row["group"] for row in ran.json["offsets"]} == {None, "team-b", "team.a"}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.lab.benchmarks.console import console_table, workload
 from tests.lab.benchmarks.migration_report import migration_report, migration_table, size_report
 from tests.lab.benchmarks.sealing import sealing_report, sealing_table
 from tests.lab.benchmarks.workers import CELLS, workers_report, workers_table
@@ -96,3 +97,17 @@ def test_goals_that_were_not_measured_are_not_missed() -> None:
     report = migration_report({"kip": only_local}, 1)
     assert (report["goals"], report["met"]) == ([], True)
     assert any("local: apply" in line for line in migration_table(report))
+
+
+def test_the_console_is_measured_over_whole_workloads() -> None:
+    size = workload(200, 25)
+    # Each connector has each of its records once, and each group its session key.
+    assert (size.config_records, size.status_records) == (200 * 25 * 4 + 200, 200 * 25 * 4)
+    figures = {"seconds": 1.5, "cpu_seconds": 1.2, "worst_seconds": 2.0}
+    report = {"groups": 200, "connectors": 5_000, "records": 60_220, "goals": {"get connectors": 3.0}}
+    title, _, connectors, groups = console_table(
+        {**report, "commands": {"get connectors": figures, "get groups": figures}}
+    )
+    assert title == "200 groups, 5,000 connectors, 60,220 records"
+    assert connectors.split() == ["get", "connectors", "1.5", "1.2", "2.0", "3.0"]
+    assert groups.split() == ["get", "groups", "1.5", "1.2", "2.0"]

@@ -1,0 +1,153 @@
+"""What lists show of contents, without a cluster."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from connect_share.cli import contents
+from connect_share.cli.contents import Contents
+from connect_share.cli.listings import Listing, list_connectors, list_offsets, list_tasks
+from connect_share.cli.write_times import WriteTimes
+from connect_share.keys import ClusterGroupId, StatusKey, prefix_key
+from connect_share.records import ConnectorTaskId, Record, TopicType
+from connect_share.state import (
+    ConnectorStatus,
+    State,
+    TaskStatus,
+    connector_config_record,
+    connector_status_record,
+    offset_key,
+    task_commit_record,
+    task_config_record,
+    task_status_record,
+)
+
+Pair = tuple[bytes, bytes | None]
+
+
+def read(group: str = "g", **topics: Iterable[Pair]) -> Contents:
+    """Fold records of one group, each written a millisecond after the one before."""
+    times = WriteTimes()
+    found = Contents(times=times)
+    for name, pairs in topics.items():
+        kind = TopicType(name)
+        records = [
+            Record(name, 0, at, 1_000 + at, prefix_key(ClusterGroupId(group), key), value)
+            for at, (key, value) in enumerate(pairs)
+        ]
+        found.topics[kind] = contents._fold(name, kind, records, None, look=times.look)
+    return found
+
+
+def asked(**more: Any) -> argparse.Namespace:
+    return argparse.Namespace(
+        **({"connector": None, "topic": None, "states": None, "groups": None, "output": "json"} | more)
+    )
+
+
+def configs(name: str, tasks: int, written: int | None = None, **config: str) -> list[Pair]:
+    number = tasks if written is None else written
+    return [
+        connector_config_record(name, {"name": name, **config}),
+        *(task_config_record(ConnectorTaskId(name, task), {}) for task in range(number)),
+        task_commit_record(name, tasks),
+    ]
+
+
+def status(name: str, state: State, *tasks: State) -> list[Pair]:
+    return [
+        connector_status_record(ConnectorStatus(name, state, "w:1", 1)),
+        *(
+            task_status_record(TaskStatus(ConnectorTaskId(name, task), each, "w:1", 1))
+            for task, each in enumerate(tasks)
+        ),
+    ]
+
+
+def states() -> Contents:
+    return read(
+        config=[*configs("a", 1), *configs("b", 2), *configs("c", 2, 1), *configs("d", 3), *configs("e", 1)],
+        status=[
+            *status("a", State.RUNNING, State.RUNNING),
+            *status("b", State.RUNNING, State.RUNNING, State.UNASSIGNED),
+            *status("c", State.RUNNING, State.RUNNING),
+            *status("d", State.RUNNING, State.FAILED),
+            *status("e", State.FAILED, State.RUNNING, State.FAILED),
+        ],
+    )
+
+
+def names(listing: Listing) -> list[str]:
+    return [row["connector"] for row in listing.rows]
+
+
+def test_failures_come_first_then_what_does_not_run() -> None:
+    listing = list_connectors(states(), asked())
+    assert names(listing) == ["d", "e", "b", "c", "a"]
+    assert [cells[4] for cells in listing.cells()] == ["3 (1 FAILED)", 1, "2 (1 UNASSIGNED)", "2 (inconsistent)", 1]
+    rows = {row["connector"]: row["task_states"] for row in listing.rows}
+    assert rows["d"] == {"FAILED": 1, "UNKNOWN": 2}
+    assert rows["e"] == {"RUNNING": 1}  # the failure is that of a task that there is no longer
+    assert listing.members["states"] == {"FAILED": 1, "RUNNING": 4}
+    assert listing.title == (
+        "5 connectors: 1 FAILED, 4 RUNNING; their tasks: 1 FAILED, 1 UNASSIGNED, 4 RUNNING, 2 UNKNOWN"
+    )
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"), [(("FAILED",), ["d", "e"]), (("UNKNOWN",), ["d"]), (("UNASSIGNED", "FAILED"), ["d", "e", "b"])]
+)
+def test_a_connector_is_in_the_states_of_its_tasks(wanted: tuple[str, ...], found: list[str]) -> None:
+    listing = list_connectors(states(), asked(states=wanted))
+    assert names(listing) == found
+    assert listing.members["states"] == {"FAILED": 1, "RUNNING": 4}
+
+
+def test_tasks_without_a_status_are_unknown() -> None:
+    listing = list_tasks(states(), asked(states=("UNKNOWN",)))
+    assert [(row["connector"], row["task"], row["state"]) for row in listing.rows] == [("d", 1, None), ("d", 2, None)]
+
+
+def test_an_empty_list_says_why() -> None:
+    assert list_connectors(read(config=[]), asked()).notes == [
+        "no connectors were found in config: no record there is one of Connect"
+    ]
+    assert list_connectors(read(config=[]), asked(groups=["g"])).notes == [
+        "no connectors were found in config: g has no records there"
+    ]
+    assert list_connectors(states(), asked(connector="x", states=("FAILED",))).notes == [
+        "no connectors were found for connector 'x' in state FAILED in g"
+    ]
+    hidden = read(config=configs("a", 1))
+    hidden.topics[TopicType.CONFIG].groups.clear()
+    hidden.topics[TopicType.CONFIG].others = 3
+    assert list_connectors(hidden, asked()).notes == [
+        "no connectors were found in config; 3 records there of other groups: --all-groups shows them"
+    ]
+
+
+def test_offsets_that_a_worker_would_take_for_removals_are_left_out() -> None:
+    partition = {"z": 1, "a": 2}
+    pairs = [(offset_key("c", partition), b'{"position":7}'), (offset_key("c", {"f": 2}), b'"no offset"')]
+    listing = list_offsets(read(offset=pairs), asked(connector="c"))
+    assert (listing.bare, listing.members) == (True, {"offsets": [{"partition": partition, "offset": {"position": 7}}]})
+    assert listing.notes == ["1 offset left out, for the value is no object"]
+    ((pair,),) = listing.members.values()
+    assert list(pair["partition"]) == ["z", "a"]  # the order is part of the key
+    rows = list_offsets(read(offset=pairs), asked()).rows
+    assert [(row["offset"], row["written_ms"]) for row in rows] == [(None, 1_001), ({"position": 7}, 1_000)]
+
+
+@pytest.mark.parametrize("at_ms", [-1, -(2**63), 2**63 - 1])
+def test_times_are_what_a_writer_says(at_ms: int) -> None:
+    times = WriteTimes()
+    found = Contents({TopicType.STATUS: contents.TopicContents("s")}, times)
+    key = StatusKey.CONNECTOR.key("c")
+    group = ClusterGroupId("g")
+    times.look(TopicType.STATUS, group, key, Record("s", 0, 0, at_ms, prefix_key(group, key), b"{}"))
+    assert found.written_ms(TopicType.STATUS, group, [key]) == (at_ms if at_ms >= 0 else None)
+    assert found.last_written_ms(TopicType.STATUS, group) == (at_ms if at_ms >= 0 else None)
