@@ -23,6 +23,7 @@ from connect_share.cli import (
     describe_group,
     discover,
     export,
+    exporter,
     get,
     keys_new,
     offsets,
@@ -46,6 +47,7 @@ examples:
   connect-share export -w worker.properties --all-groups -o groups.avro
   connect-share restore groups.avro -w worker.properties --dry-run
   connect-share alter offsets files -w worker.properties --file offsets.json --dry-run
+  connect-share exporter -w worker.properties --listen 127.0.0.1:9404
   connect-share worker-jar --to /opt/kafka/libs
   connect-share keys new
   connect-share check all -w worker.properties
@@ -109,6 +111,7 @@ def build_parser() -> argparse.ArgumentParser:
     discover.add_to(verbs)
     export.add_to(verbs)
     restore.add_to(verbs)
+    exporter.add_to(verbs)
     worker_jar.add_to(verbs)
     return parser
 

@@ -1,0 +1,148 @@
+"""``exporter``: Prometheus metrics of what all groups keep in the topics."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import signal
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from typing import Final
+
+from connect_share.admin import Admin
+from connect_share.cli.options import Nouns, add_topics, topic_set_of
+from connect_share.console import DEFAULT_TIMEOUT_S, Output, add_output
+from connect_share.errors import BrokerError, ConfigError, TopicMissingError
+from connect_share.topics import topic_specs
+from connect_share.worker_config import TOPIC_PROPERTIES, TopicSet
+
+_log = logging.getLogger(__name__)
+
+_LISTEN: Final = "127.0.0.1:9404"
+_MEMBERS_EVERY_S: Final = 30.0
+_EXAMPLES: Final = """\
+examples:
+  connect-share exporter -w worker.properties
+  connect-share exporter -w worker.properties --listen 0.0.0.0:9404
+  curl http://127.0.0.1:9404/metrics
+"""
+
+
+def add_to(verbs: Nouns) -> None:
+    """Add ``exporter``."""
+    parser = verbs.add_parser(
+        "exporter",
+        help="Prometheus metrics of what all groups keep in the topics",
+        description="Follow the topics and answer Prometheus: /metrics and /-/healthy. Reads only. Runs until it is ended.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--listen",
+        metavar="HOST:PORT",
+        type=_address,
+        default=_LISTEN,
+        help=f"address to listen on, {_LISTEN} by default; who reaches it sees the names of all groups and connectors",
+    )
+    add_topics(parser)
+    add_output(parser, DEFAULT_TIMEOUT_S)
+    parser.set_defaults(run=export_metrics, noun="")
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not host or not port.isascii() or not port.isdigit() or int(port) > 65_535:
+        raise argparse.ArgumentTypeError("has to be HOST:PORT, such as 127.0.0.1:9404")
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def export_metrics(arguments: argparse.Namespace, out: Output) -> int:
+    """Answer scrapes until SIGTERM or Ctrl-C.
+
+    Raises:
+        ConfigError: the library is missing, or nothing says where the topics are.
+        TopicMissingError: a topic is missing.
+        UsageError: the address cannot be listened on.
+    """
+    try:
+        from connect_share.exporter.followed_topic import CLIENT_ID, FollowedTopic
+        from connect_share.exporter.metrics import TopicMetrics
+        from connect_share.exporter.server import MetricsServer
+    except ImportError:
+        raise ConfigError(
+            "the exporter needs the library prometheus-client: pip install 'connect-share[exporter]'"
+        ) from None
+    topic_set = topic_set_of(arguments)
+    host, port = arguments.listen
+    with ExitStack() as stack:
+        stopping = stack.enter_context(_SigTerm()).came
+        admin = stack.enter_context(Admin(topic_set.settings, client_id=CLIENT_ID, timeout_s=arguments.timeout))
+        _require_topics(admin, topic_set)
+        topics = []
+        for spec in topic_specs(topic_set):
+            isolation = topic_set.isolation[spec.topic_type]
+            topic = FollowedTopic(spec, topic_set.settings, isolation, admin, topic_set.worker)
+            stack.callback(topic.stop)
+            topic.start()
+            topics.append(topic)
+        members = LiveMembers(admin)
+        server = MetricsServer(host, port, TopicMetrics(topics, members), lambda: all(topic.is_up for topic in topics))
+        stack.callback(server.close)
+        shown = f"[{host}]" if ":" in host else host
+        out.note(f"metrics of {', '.join(sorted(topic_set.topics.values()))} on http://{shown}:{server.port}/metrics")
+        while not stopping.wait(1.0):
+            members.look()
+    return 0
+
+
+def _require_topics(admin: Admin, topic_set: TopicSet) -> None:
+    described = admin.describe_topics(topic_set.topics.values())
+    for topic_type, topic in topic_set.topics.items():
+        if topic not in described:
+            raise TopicMissingError(
+                f"topic {topic} does not exist; check {TOPIC_PROPERTIES[topic_type]} and the cluster's address",
+                topic=topic,
+            )
+
+
+class LiveMembers:
+    """The live members of the Connect groups, asked for now and then; ``None`` while that is not known."""
+
+    def __init__(self, admin: Admin) -> None:
+        self._admin = admin
+        self._members: Mapping[str, int] | None = None
+        self._next_s = 0.0
+
+    def __call__(self) -> Mapping[str, int] | None:
+        """Return the last answer."""
+        return self._members
+
+    def look(self) -> None:
+        """Ask, if the last answer is old."""
+        if time.monotonic() < self._next_s:
+            return
+        try:
+            self._members = self._admin.connect_groups()
+        except BrokerError as error:
+            self._members = None
+            _log.warning("The live members of the groups are not known: %s", error)
+        self._next_s = time.monotonic() + _MEMBERS_EVERY_S
+
+
+class _SigTerm:
+    """SIGTERM as an event while the block runs, for a daemon that is stopped by its manager."""
+
+    def __init__(self) -> None:
+        self.came = threading.Event()
+        self._before: Callable[..., object] | int | None = None
+
+    def __enter__(self) -> _SigTerm:
+        if threading.current_thread() is threading.main_thread():
+            self._before = signal.signal(signal.SIGTERM, lambda *_: self.came.set())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._before is not None:
+            signal.signal(signal.SIGTERM, self._before)

@@ -1,0 +1,128 @@
+"""One topic that is followed for as long as the exporter runs: what ends its log begins it anew."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import Final
+
+from connect_share.admin import Admin
+from connect_share.errors import ConnectShareError, TopicMissingError
+from connect_share.exporter.topic_states import TopicStates
+from connect_share.log.kafka_based_log import KafkaBasedLog
+from connect_share.log.shared_reader import StartContext
+from connect_share.log.topic_bootstrap import gather_facts
+from connect_share.topics import TopicSpec
+from connect_share.worker_config import ClientSettings, Isolation, WorkerConfig
+
+_log = logging.getLogger(__name__)
+
+CLIENT_ID: Final = "connect-share-exporter"
+_AGAIN_S: Final = 5.0
+_LOOK_S: Final = 5.0
+
+
+class FollowedTopic:
+    """Reads a topic to its end and follows it, in a thread of its own. Nothing is written or created.
+
+    Args:
+        spec: the topic.
+        settings: how to reach the cluster.
+        isolation: how the topic is read.
+        admin: shared client, left open.
+        worker: opens the values of its own group.
+
+    Attributes:
+        states: of all groups; empty while the topic is read for the first time after a failure.
+        lag: records behind the end when that was asked last; ``None``: it is not known.
+    """
+
+    def __init__(
+        self,
+        spec: TopicSpec,
+        settings: ClientSettings,
+        isolation: Isolation,
+        admin: Admin,
+        worker: WorkerConfig | None = None,
+    ) -> None:
+        self.spec = spec
+        self.states = TopicStates(spec.topic_type, worker)
+        self.lag: int | None = None
+        self._settings = settings
+        self._isolation = isolation
+        self._admin = admin
+        self._worker = worker
+        self._stopping = threading.Event()
+        self._kafka_based_log: KafkaBasedLog | None = None
+        self._thread = threading.Thread(target=self._run, name=f"exporter-{spec.topic_type.value}", daemon=True)
+
+    @property
+    def is_up(self) -> bool:
+        """Return whether the topic was read to its end, and the brokers answer."""
+        return self.lag is not None
+
+    def start(self) -> None:
+        """Begin to read."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread and close the clients."""
+        self._stopping.set()
+        log = self._kafka_based_log
+        if log is not None:
+            log.stop(0.1)
+        self._thread.join(_AGAIN_S)
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self._follow()
+            except ConnectShareError as error:
+                if not self._stopping.is_set():
+                    _log.warning("Reading topic %s begins anew: %s", self.spec.topic, error)
+            self.lag = None
+            self._stopping.wait(_AGAIN_S)
+
+    def _follow(self) -> None:
+        """Follow the topic until its log fails.
+
+        Raises:
+            ConnectShareError: it has failed, or did not start.
+        """
+        topic = self.spec.topic
+        facts = gather_facts(self._admin, [topic])
+        if topic not in facts:
+            raise TopicMissingError(f"topic {topic} does not exist", topic=topic)
+        states = TopicStates(self.spec.topic_type, self._worker)
+        log = self._kafka_based_log = KafkaBasedLog(
+            self.spec,
+            sink=states,
+            admin=self._admin,
+            consumer_settings=self._settings,
+            isolation=self._isolation,
+            client_id=CLIENT_ID,
+            context=StartContext(facts=facts),
+        )
+        try:
+            log.start()
+            self.states = states
+            while not self._stopping.is_set():
+                self.lag = self._lag_of(log)
+                self._stopping.wait(_LOOK_S)
+        finally:
+            log.stop(0.1)
+
+    def _lag_of(self, log: KafkaBasedLog) -> int | None:
+        """Return how many offsets are not read yet; ``None`` while the brokers do not answer.
+
+        Raises:
+            ConnectShareError: the log has failed.
+        """
+        log.check_topic()
+        positions = log.positions()
+        try:
+            ends = self._admin.end_offsets([(self.spec.topic, partition) for partition in positions], self._isolation)
+        except ConnectShareError as error:
+            _log.warning("The end of topic %s is not known: %s", self.spec.topic, error)
+            return None
+        return sum(max(0, end - positions[partition]) for (_, partition), end in ends.items())

@@ -1,0 +1,235 @@
+"""The metrics: Strimzi's names with a label for the group, and ``connect_share_*`` for what only shared topics have.
+
+With :mod:`connect_share.exporter.storage_metrics` and :mod:`connect_share.exporter.server` the only modules that import
+``prometheus_client``. Source of the names: Strimzi's ``examples/metrics/kafka-connect-metrics.yaml``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from connect_share.console import PLAIN, Group
+from connect_share.exporter.followed_topic import FollowedTopic
+from connect_share.exporter.topic_states import GroupState
+from connect_share.records import TopicType
+from connect_share.state import ClusterConfigState, State, StatusSnapshot, TargetState
+
+MOST_CONNECTORS: Final = 20_000
+"""Of all groups together; each becomes a dozen series."""
+_LONGEST_LABEL: Final = 200
+_TASK_STATES: Final = (State.RUNNING, State.FAILED, State.PAUSED, State.UNASSIGNED, State.DESTROYED, State.RESTARTING)
+
+Members = Callable[[], Mapping[str, int] | None]
+"""Returns the live members of each Connect group that has some; ``None``: that is not known."""
+
+
+def label(value: str) -> str:
+    """Return a text as a label's value: what a co-tenant wrote must not break the whole answer, or fill memory."""
+    text = value.encode("utf-8", "backslashreplace").decode()
+    if len(text) <= _LONGEST_LABEL:
+        return text
+    return f"{text[:_LONGEST_LABEL]}~{hashlib.blake2b(text.encode(), digest_size=4).hexdigest()}"
+
+
+def group_label(group: Group) -> str:
+    """Return the label of a group."""
+    return PLAIN if group is None else label(group)
+
+
+class _Families:
+    """Metric families by name, each made with its first sample or before it."""
+
+    def __init__(self) -> None:
+        self._families: dict[str, Metric] = {}
+
+    def gauge(self, name: str, text: str, labels: Mapping[str, str], value: float) -> None:
+        self._family(GaugeMetricFamily, name, text, labels).add_metric(list(labels.values()), value)
+
+    def counter(self, name: str, text: str, labels: Mapping[str, str], value: float) -> None:
+        self._family(CounterMetricFamily, name, text, labels).add_metric(list(labels.values()), value)
+
+    def _family(self, kind: Any, name: str, text: str, labels: Mapping[str, str]) -> Any:
+        if name not in self._families:
+            self._families[name] = kind(name, text, labels=list(labels))
+        return self._families[name]
+
+    def all(self) -> Iterable[Metric]:
+        return self._families.values()
+
+
+class TopicMetrics(Collector):
+    """What the followed topics say, anew for each scrape.
+
+    Args:
+        topics: those that are followed.
+        members: live members of the Connect groups.
+    """
+
+    def __init__(self, topics: Sequence[FollowedTopic], members: Members) -> None:
+        self._topics = {topic.spec.topic_type: topic for topic in topics}
+        self._members = members
+
+    def describe(self) -> Iterable[Metric]:
+        """Return nothing: the names depend on what there is."""
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield all metrics."""
+        families = _Families()
+        groups: dict[Group, dict[TopicType, GroupState]] = {}
+        up = [topic.is_up for topic in self._topics.values()]
+        families.gauge(
+            "kafka_connect_up", "1: all topics are read to their end, and the brokers answer", {}, float(all(up))
+        )
+        for topic_type, topic in self._topics.items():
+            _topic(families, topic)
+            for state in topic.states.groups():
+                groups.setdefault(state.group, {})[topic_type] = state
+                _group_on_topic(families, topic.spec.topic, state)
+        members = self._members()
+        room = MOST_CONNECTORS
+        for group, states in groups.items():
+            room = _group(families, group, states, room)
+            if group is not None and members is not None:
+                families.gauge(
+                    "connect_share_group_live_members",
+                    "Workers that are members of the group",
+                    {"group": group_label(group)},
+                    members.get(group, 0),
+                )
+        families.gauge(
+            "connect_share_connectors_left_out", f"Connectors beyond {MOST_CONNECTORS}, not shown", {}, max(0, -room)
+        )
+        yield from families.all()
+
+
+def _topic(families: _Families, topic: FollowedTopic) -> None:
+    labels = {"topic": topic.spec.topic, "type": topic.spec.topic_type.value}
+    families.gauge("connect_share_topic_up", "1: read to its end, and the brokers answer", labels, topic.is_up)
+    if topic.lag is not None:
+        families.gauge(
+            "connect_share_topic_lag_records", "Offsets that the exporter has not read yet", labels, topic.lag
+        )
+    families.counter(
+        "connect_share_topic_left_out_records",
+        "Records of groups and keys beyond the exporter's limits",
+        labels,
+        topic.states.left_out,
+    )
+    families.counter(
+        "connect_share_topic_unrecognized_records",
+        "Records whose key is none of Connect's",
+        labels,
+        topic.states.unrecognized,
+    )
+
+
+def _group_on_topic(families: _Families, topic: str, state: GroupState) -> None:
+    labels = {"group": group_label(state.group), "topic": topic}
+    families.counter("connect_share_group_records", "Records of the group that were read", labels, state.records)
+    families.counter("connect_share_group_bytes", "Keys and values of those records, bytes", labels, state.bytes)
+    if state.last_written_ms is not None:
+        families.gauge(
+            "connect_share_group_last_written_timestamp_seconds",
+            "Newest time stamp of the group's records",
+            labels,
+            state.last_written_ms / 1000,
+        )
+    families.gauge(
+        "connect_share_group_sealed", "1: it has sealed values that cannot be opened here", labels, state.is_sealed
+    )
+    for kind, count in state.skipped.items():
+        families.counter(
+            "connect_share_group_skipped_records",
+            "Records of the group that changed nothing, by reason",
+            {**labels, "reason": kind.value},
+            count,
+        )
+
+
+def _group(families: _Families, group: Group, states: Mapping[TopicType, GroupState], room: int) -> int:
+    """Add what one group's connectors do; return how many connectors may follow, below zero for those left out."""
+    config: ClusterConfigState | None = _snapshot(states, TopicType.CONFIG)
+    status: StatusSnapshot | None = _snapshot(states, TopicType.STATUS)
+    if config is None and status is None:
+        return room
+    if config is not None:
+        names = sorted(config.connectors())
+    else:
+        assert status is not None  # noqa: S101 - one of them is there
+        names = sorted(status.connectors() | status.connectors_with_tasks())
+    labels = {"group": group_label(group)}
+    families.gauge("kafka_connect_connectors_count", "Connectors of the group", labels, len(names))
+    families.gauge("kafka_connect_worker_connector_count", "Connectors of the group", labels, len(names))
+    tasks = 0
+    for place, name in enumerate(names):
+        count = _Connector(group, name, config, status)
+        tasks += count.tasks
+        if place < room:
+            count.add_to(families)
+    families.gauge("kafka_connect_worker_task_count", "Tasks of the group", labels, tasks)
+    return room - len(names)
+
+
+def _snapshot(states: Mapping[TopicType, GroupState], topic_type: TopicType) -> Any:
+    return states[topic_type].snapshot if topic_type in states else None
+
+
+class _Connector:
+    """One connector: its own state, and its tasks by state."""
+
+    def __init__(
+        self, group: Group, name: str, config: ClusterConfigState | None, status: StatusSnapshot | None
+    ) -> None:
+        self._labels = {"group": group_label(group), "connector": label(name)}
+        self._status = None if status is None else status.connector_status(name)
+        self._target = None if config is None else config.target_state(name) or TargetState.STARTED
+        statuses = [] if status is None else status.task_statuses(name)
+        known = None if config is None else {task.task for task in config.tasks(name)}
+        # A task that was taken away leaves its status behind for a moment.
+        self._tasks = [each for each in statuses if known is None or each.task_id.task in known]
+        self._silent = 0 if known is None or status is None else len(known) - len(self._tasks)
+        self.tasks = len(self._tasks) + self._silent if known is None or status is not None else len(known)
+
+    def add_to(self, families: _Families) -> None:
+        """Add its metrics."""
+        if self._status is not None:
+            families.gauge(
+                "kafka_connect_connector_status",
+                "1 for the state of the connector",
+                {**self._labels, "status": self._status.state.value.lower()},
+                1,
+            )
+        if self._target is not None:
+            families.gauge(
+                "connect_share_connector_target_state",
+                "1 for the state that was asked for",
+                {**self._labels, "state": self._target.value.lower()},
+                1,
+            )
+        for task in self._tasks:
+            families.gauge(
+                "kafka_connect_connector_task_status",
+                "1 for the state of the task",
+                {**self._labels, "task": str(task.task_id.task), "status": task.state.value.lower()},
+                1,
+            )
+        by_state = Counter(task.state for task in self._tasks)
+        # Java counts a task that no worker has reported yet as unassigned.
+        by_state[State.UNASSIGNED] += self._silent
+        families.gauge(
+            "kafka_connect_worker_connector_total_task_count", "Tasks of the connector", self._labels, self.tasks
+        )
+        for state in _TASK_STATES:
+            families.gauge(
+                f"kafka_connect_worker_connector_{state.value.lower()}_task_count",
+                f"Tasks of the connector that are {state.value}",
+                self._labels,
+                by_state[state],
+            )

@@ -1,0 +1,172 @@
+"""``exporter`` on a real broker: what it says is what the workers said, and Prometheus can ask it."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connect_share.admin import Admin
+from connect_share.client import producer
+from connect_share.embedded.broker import LocalBroker
+from connect_share.embedded.ports import free_ports
+from connect_share.keys import prefix_key
+from connect_share.worker_config import ClientSettings
+from tests.support.captures import FOLDER
+from tests.support.exporter import Exporter, exporter, fill, labelled
+from tests.support.kafka import TestBroker
+from tests.support.topics import pairs_of, send
+from tests.support.waiting import await_that
+
+MONITORING = Path(__file__).parents[2] / "docs" / "monitoring"
+GROUPS = {"com.acme.orders": "4.3.1", "billing": "3.9.2"}
+FAILED = b'{"state":"FAILED","trace":"hunter2","worker_id":"w:1","generation":1}'
+# What Strimzi's dashboard and alert rules ask of Connect's own metrics; those of clients, JVM and pods are the workers'.
+STRIMZI = [
+    "sum(kafka_connect_worker_connector_count)",
+    "sum(kafka_connect_worker_task_count)",
+    "sum(kafka_connect_worker_connector_running_task_count) by (connector)",
+    "sum(kafka_connect_worker_connector_failed_task_count) by (connector)",
+    'sum(kafka_connect_connector_status{status="failed"}) by (namespace, pod) > 0',
+    "sum(kafka_connect_worker_connector_failed_task_count) by (namespace, pod) > 0",
+]
+
+
+def rest_of(version: str) -> dict[str, Any]:
+    """What the captured worker said through REST."""
+    with gzip.open(FOLDER / version / "state.json.gz", "rt", encoding="utf-8") as file:
+        expanded: dict[str, Any] = json.load(file)["rest"]["connectors_expanded"]
+    return expanded
+
+
+@pytest.mark.kills_broker
+def test_it_says_what_the_workers_said_and_outlasts_an_outage(own_broker: LocalBroker) -> None:
+    settings = ClientSettings({"bootstrap.servers": own_broker.bootstrap_servers})
+    with Admin(settings, client_id="tests") as admin:
+        flags = fill(settings, admin, "exporter", GROUPS)
+    with exporter(own_broker.bootstrap_servers, flags) as running:
+        await_that(running.is_up, what="read to the end")
+        samples = running.samples()
+        for group, version in GROUPS.items():
+            said = rest_of(version)
+            assert running.value("kafka_connect_connectors_count", group=group) == len(said)
+            statuses = labelled(samples, "kafka_connect_connector_status", group=group)
+            assert {each["connector"]: each["status"] for each in statuses} == {
+                name: one["status"]["connector"]["state"].lower() for name, one in said.items()
+            }
+            tasks = labelled(samples, "kafka_connect_connector_task_status", group=group)
+            assert {(each["connector"], each["task"], each["status"]) for each in tasks} == {
+                (name, str(task["id"]), task["state"].lower())
+                for name, one in said.items()
+                for task in one["status"]["tasks"]
+            }
+        assert "hunter2" not in running.get("/metrics")[1]
+        own_broker.kill()
+        await_that(running.is_up, lambda up: not up, what="it says that the brokers are away")
+        assert running.value("kafka_connect_up") == 0
+        assert running.samples().keys() >= {key for key in samples if key[0] == "kafka_connect_connector_status"}
+        own_broker.start()
+        await_that(running.is_up, what="up again", timeout_s=120)
+        name = next(iter(rest_of("4.3.1")))
+        key = prefix_key("com.acme.orders", f"status-connector-{name}".encode())
+        send(producer(settings, client_id="tests"), pairs_of("exporter-status", [(key, FAILED)]))
+        failed = {"group": "com.acme.orders", "connector": name, "status": "failed"}
+        await_that(lambda: running.value("kafka_connect_connector_status", **failed), what="the failure is shown")
+        running.process.send_signal(signal.SIGTERM)
+        assert running.process.wait(30) == 0
+
+
+def test_a_missing_topic_and_a_taken_port_are_said_at_once(broker: TestBroker, unique: str) -> None:
+    missing = ["--status-storage-topic", f"{unique}-none"]
+    command = ["python", "-m", "connect_share", "exporter", "-B", broker.bootstrap_servers, *missing]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert ran.returncode == 1
+    assert f"topic {unique}-none does not exist; check status.storage.topic" in ran.stderr
+    with broker.admin() as admin:
+        flags = fill(broker.client_settings, admin, unique, {})
+    with exporter(broker.bootstrap_servers, flags) as running:
+        again = [*command[:6], *flags, "--listen", running.address]
+        ran = subprocess.run(again, capture_output=True, text=True, check=False, timeout=60)
+        assert ran.returncode == 2
+        assert f"--listen: {running.address} cannot be listened on" in ran.stderr
+        assert running.get("/elsewhere")[0] == 404
+
+
+@contextmanager
+def prometheus(scraped: Exporter, folder: Path) -> Iterator[str]:
+    """A real Prometheus with our rules that scrapes the exporter; yields its address."""
+    address = f"127.0.0.1:{free_ports(1)[0]}"
+    (folder / "prometheus.yml").write_text(
+        f"global: {{scrape_interval: 1s, evaluation_interval: 1s}}\n"
+        f"rule_files: ['{MONITORING}/connect-share-rules.yaml']\n"
+        f"scrape_configs: [{{job_name: connect, static_configs: [{{targets: ['{scraped.address}']}}]}}]\n"
+    )
+    command = [
+        "prometheus",
+        f"--web.listen-address={address}",
+        "--config.file=prometheus.yml",
+        "--storage.tsdb.path=data",
+    ]
+    with subprocess.Popen(command, cwd=folder, stderr=subprocess.DEVNULL) as process:
+        try:
+            yield address
+        finally:
+            process.terminate()
+
+
+def ask(address: str, query: str) -> str:
+    command = ["promtool", "query", "instant", f"http://{address}", query]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60).stdout.strip()
+
+
+def expressions() -> list[str]:
+    """All queries of the dashboard, and those of the alert rules without their thresholds."""
+    dashboard = json.loads((MONITORING / "connect-share-dashboard.json").read_text(encoding="utf-8"))
+    asked = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    return [each.replace("$__rate_interval", "1m").replace("$group", ".*") for each in asked]
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="no promtool: apt-get install prometheus")
+def test_the_rules_are_accepted() -> None:
+    ran = subprocess.run(
+        ["promtool", "check", "rules", str(MONITORING / "connect-share-rules.yaml")],
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+@pytest.mark.skipif(shutil.which("prometheus") is None, reason="no prometheus: apt-get install prometheus")
+def test_prometheus_answers_every_query_of_the_dashboard_and_of_strimzi(
+    broker: TestBroker, unique: str, tmp_path: Path
+) -> None:
+    with broker.admin() as admin:
+        flags = fill(broker.client_settings, admin, unique, GROUPS)
+    bad = [(prefix_key("billing", b"status-connector-broken"), FAILED)]
+    bad += [(prefix_key("billing", b"status-task-broken-0"), FAILED), (prefix_key("billing", b"status-x"), b"?")]
+    config = (prefix_key("billing", b"connector-broken"), b'{"properties":{"name":"broken"}}')
+    tasks = [
+        (prefix_key("billing", b"task-broken-0"), b'{"properties":{}}'),
+        (prefix_key("billing", b"commit-broken"), b'{"tasks":1}'),
+    ]
+    client = producer(broker.client_settings, client_id="tests")
+    send(client, [*pairs_of(f"{unique}-configs", [config, *tasks]), *pairs_of(f"{unique}-status", bad)])
+    with exporter(broker.bootstrap_servers, flags) as running, prometheus(running, tmp_path) as address:
+        scraped = "kafka_connect_up == 1 and count_over_time(kafka_connect_up[1m]) > 2"
+        await_that(lambda: ask(address, scraped), what="scraped")
+        unanswered = [query for query in (*expressions(), *STRIMZI) if not ask(address, query)]
+        assert unanswered == []
+        alerts = await_that(
+            lambda: set(re.findall(r'alertname="(\w+)"', ask(address, "ALERTS"))),
+            lambda found: {"ConnectorFailed", "ConnectorTasksFailed", "GroupWithoutWorkers"} <= found,
+            what="alerts are pending",
+        )
+        assert "ConnectShareExporterDown" not in alerts

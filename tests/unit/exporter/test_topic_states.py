@@ -1,0 +1,113 @@
+"""The states that the exporter shows: bounded whatever is written, and never an answer that cannot be read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from connect_share.exporter import topic_states
+from connect_share.exporter.metrics import TopicMetrics, label
+from connect_share.exporter.topic_states import TopicStates
+from connect_share.records import Record, TopicType
+from connect_share.topics import TopicSpec
+from tests.support.hostile_records import HostileRecords
+
+
+@dataclass
+class Followed:
+    """A topic that was read, as far as the metrics look at it."""
+
+    spec: TopicSpec
+    states: TopicStates
+    lag: int | None = 0
+    is_up: bool = True
+
+
+def followed(*topics: tuple[TopicType, list[Record]]) -> list[Any]:
+    found = []
+    for topic_type, records in topics:
+        states = TopicStates(topic_type)
+        states.apply(records)
+        found.append(Followed(TopicSpec(topic_type.value, topic_type, 1), states))
+    return found
+
+
+def answer(topics: list[Any], members: dict[str, int] | None = None) -> str:
+    registry = CollectorRegistry()
+    registry.register(TopicMetrics(topics, lambda: members))
+    return generate_latest(registry).decode()
+
+
+def record(key: str, value: bytes | None, *, at_ms: int = 5, offset: int = 0) -> Record:
+    return Record("t", 0, offset, at_ms, key.encode(), value)
+
+
+def test_what_a_cotenant_writes_breaks_no_answer() -> None:
+    hostile = HostileRecords(1)
+    for topic_type in TopicType:
+        records = list(hostile.records(topic_type, 3_000))
+        assert list(text_string_to_metric_families(answer(followed((topic_type, records)))))
+
+
+@given(st.text())
+def test_a_label_can_be_written_and_is_short(value: str) -> None:
+    text = label(value)
+    text.encode()
+    assert len(text) <= 250
+    assert label(value + "x" * 300) != label(value + "y" * 300)
+
+
+def test_groups_and_keys_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topic_states, "MOST_GROUPS", 2)
+    monkeypatch.setattr(topic_states, "MOST_KEYS", 3)
+    states = TopicStates(TopicType.CONFIG)
+    value = b'{"properties":{}}'
+    states.apply([record(f"{group}.connector-{name}", value) for name in ("one", "two") for group in ("a", "b", "c")])
+    states.apply([record("a.connector-one", value), record("no key", value)])
+    assert [(state.group, state.records) for state in states.groups()] == [("a", 3), ("b", 1)]
+    assert (states.left_out, states.unrecognized) == (3, 1)
+
+
+def test_a_sealed_group_has_counts_and_no_state() -> None:
+    sealed = bytes([1]) + bytes(60)
+    text = answer(followed((TopicType.CONFIG, [record("g.connector-a", sealed)])), {})
+    assert 'connect_share_group_sealed{group="g",topic="config"} 1.0' in text
+    assert 'connect_share_group_live_members{group="g"} 0.0' in text
+    assert "kafka_connect_connectors_count{" not in text
+
+
+def test_a_time_in_the_future_is_now_and_none_is_none() -> None:
+    states = TopicStates(TopicType.OFFSET)
+    states.apply([record('g.["a",{}]', b"{}", at_ms=-1)])
+    assert [state.last_written_ms for state in states.groups()] == [None]
+    states.apply([record('g.["a",{}]', b"{}", at_ms=2**62)])
+    assert [(state.last_written_ms or 0) < 2**50 for state in states.groups()] == [True]
+    assert [(state.last_written_ms or 0) > 0 for state in states.groups()] == [True]
+
+
+def tasks_of(text: str) -> Iterator[tuple[str, float]]:
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            if sample.name.endswith("_task_count"):
+                yield sample.name.removeprefix("kafka_connect_worker_"), sample.value
+
+
+def test_a_task_that_no_worker_has_reported_is_unassigned() -> None:
+    config = [
+        record("g.connector-a", b'{"properties":{}}'),
+        record("g.task-a-0", b'{"properties":{}}', offset=1),
+        record("g.task-a-1", b'{"properties":{}}', offset=2),
+        record("g.commit-a", b'{"tasks":2}', offset=3),
+    ]
+    running = b'{"state":"RUNNING","worker_id":"w","generation":1}'
+    status = [record("g.status-task-a-0", running), record("g.status-task-a-7", running)]
+    counts = dict(tasks_of(answer(followed((TopicType.CONFIG, config), (TopicType.STATUS, status)))))
+    assert counts["task_count"] == counts["connector_total_task_count"] == 2
+    assert (counts["connector_running_task_count"], counts["connector_unassigned_task_count"]) == (1, 1)
