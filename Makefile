@@ -55,6 +55,7 @@ bench: $(STAMP)
 	$(BIN)/python -m tests.lab.benchmarks.migration --result build/bench/migration.json
 	$(BIN)/python -m tests.lab.benchmarks.sealing --result build/bench/sealing.json
 	$(BIN)/python -m tests.lab.benchmarks.console --result build/bench/console.json
+	$(BIN)/python -m tests.lab.benchmarks.backup --result build/bench/backup.json
 
 soak: $(STAMP)
 	CONNECT_SHARE_SOAK_MINUTES=$(MINUTES) $(BIN)/python -m pytest -s tests/worker/test_shared_groups.py tests/broker/hazards/test_three_brokers.py \

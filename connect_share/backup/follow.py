@@ -31,11 +31,12 @@ from connect_share.backup.segments import (
     file_name,
     half_written_in,
     not_needed,
+    point_at,
     segment_files,
     segment_of,
 )
 from connect_share.errors import RecordFileError
-from connect_share.migration_errors import AlreadyAppliedError
+from connect_share.migration_errors import AlreadyAppliedError, RestoreRejectedError
 from connect_share.private_file import sync_folder
 from connect_share.progress import Silent
 from connect_share.record_file import RecordFile
@@ -147,6 +148,15 @@ class Follower:
             last = self._files[-1]
             self._last = read_contents(RecordFile(last.path))
             self._require_same(segment_of(self._last, last.path))
+            self._base_due = self._is_broken()
+
+    def _is_broken(self) -> bool:
+        """Return whether files are missing, so that an increment would be of no use."""
+        try:
+            point_at(self._files, None)
+        except RestoreRejectedError:
+            return True
+        return False
 
     @property
     def _scope(self) -> tuple[tuple[str | None, ...] | None, tuple[str, ...] | None]:
@@ -268,7 +278,11 @@ class Follower:
         self._files[-1] = replace(last, path=path, is_point=True)
 
     def _remove_old(self) -> int:
-        old = not_needed(self._files, self._files[-1].at_ms - self._limits.keep_ms)
+        try:
+            old = not_needed(self._files, self._files[-1].at_ms - self._limits.keep_ms)
+        except RestoreRejectedError as error:  # somebody has removed files: what is left of that time is kept
+            self._note(f"{error}; nothing old is deleted")
+            return 0
         for each in old:
             each.path.unlink(missing_ok=True)
         self._files = self._files[len(old) :]

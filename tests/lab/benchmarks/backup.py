@@ -1,0 +1,124 @@
+"""Export and restore of one group with many source offsets: seconds, CPU seconds and memory of the commands.
+
+The offsets are exported to a file, restored to new topics, and followed: a base, and an increment of a tenth of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Final
+
+from connect_share import client
+from connect_share.cache import run_folder
+from connect_share.console import ProgressLine
+from connect_share.embedded.broker import LocalBroker
+from connect_share.embedded.machine import describe_machine
+from connect_share.embedded.worker import worker_properties, write_properties
+from connect_share.records import TopicType
+from connect_share.topic_io.facts import admin_of
+from connect_share.topics import ensure_topic, topic_spec
+from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
+from spark_jobs import command_line
+from tests.lab.benchmarks.output import hand_out
+from tests.lab.benchmarks.process_cost import Cost, measured
+
+_GROUP: Final = "bench.orders"
+_PRODUCER: Final = {"linger.ms": "50", "queue.buffering.max.kbytes": "65536"}
+
+
+def _write(worker: WorkerConfig, first: int, count: int, progress: ProgressLine) -> None:
+    producer = client.producer(worker.producer_settings(), client_id="benchmark", overrides=_PRODUCER)
+    topic = worker.topic(TopicType.OFFSET)
+    progress.phase("writing offsets", count)
+    for number in range(first, first + count):
+        key = f'{_GROUP}.["connector-{number % 100}",{{"table":"public.t{number}"}}]'.encode()
+        value = f'{{"lsn":{number * 7919},"ts_usec":{number * 104_729}}}'.encode()
+        while True:
+            try:
+                producer.produce(topic, key=key, value=value)
+                break
+            except BufferError:
+                producer.poll(0.1)
+        if number % 1_000 == 0:
+            producer.poll(0)
+            progress.advance(1_000)
+    producer.flush()
+
+
+def _worker(servers: str, folder: Path, name: str) -> Path:
+    prefix = f"connect-share-benchmark-{int(time.time())}-{name}"
+    properties = {**worker_properties(servers, _GROUP, prefix), SHARING_PROPERTY: "enabled"}
+    return write_properties(folder / f"{name}.properties", properties)
+
+
+def _measure(servers: str, folder: Path, records: int, progress: ProgressLine) -> dict[str, Cost]:
+    source, target = (_worker(servers, folder, name) for name in ("source", "target"))
+    worker = WorkerConfig.from_file(source)
+    with admin_of(worker) as admin:
+        for topic_type in TopicType:
+            ensure_topic(admin, topic_spec(worker, topic_type))
+    _write(worker, 0, records, progress)
+    program = [sys.executable, "-m", "connect_share"]
+    file, continuous = folder / "export.avro", folder / "continuous"
+    follow = [*program, "export", "-w", str(source), "--follow", str(continuous), "--once"]
+    steps: dict[str, list[str]] = {
+        "export": [*program, "export", "-w", str(source), "-o", str(file)],
+        "restore": [*program, "restore", str(file), "-w", str(target), "--yes"],
+        "first base": follow,
+    }
+    found = {}
+    for what, command in steps.items():
+        progress.phase(what, 1)
+        found[what] = measured(command)[0]
+    _write(worker, 0, records // 10, progress)
+    found["increment of a tenth"] = measured(follow)[0]
+    found["restore of both"] = measured([*program, "restore", str(continuous), "-w", str(target), "--yes"])[0]
+    return found
+
+
+def _table(report: dict[str, Any]) -> list[str]:
+    lines = [f"{report['records']:,} source offsets, file of {report['file_bytes']:,} bytes"]
+    lines.append(f"{'':<24}{'seconds':>10}{'CPU s':>10}{'MB':>10}")
+    for what, cost in report["steps"].items():
+        lines.append(f"{what:<24}{cost['seconds']:>10.1f}{cost['cpu_seconds']:>10.1f}{cost['peak_mb']:>10,.0f}")
+    return lines
+
+
+def _body(options: argparse.Namespace) -> int:
+    with ExitStack() as stack:
+        progress = stack.enter_context(ProgressLine(sys.stderr))
+        folder = run_folder("benchmark")
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        servers = stack.enter_context(LocalBroker("bench")).bootstrap_servers
+        found = _measure(servers, folder, options.records, progress)
+        file_bytes = (folder / "export.avro").stat().st_size
+    steps = {
+        what: {
+            "seconds": round(cost.wall_s, 1),
+            "cpu_seconds": round(cost.cpu_s, 1),
+            "peak_mb": round(cost.peak_bytes / 1_000_000),
+        }
+        for what, cost in found.items()
+    }
+    report = {"records": options.records, "file_bytes": file_bytes, "steps": steps, "machine": describe_machine()}
+    hand_out(options, "benchmark_backup", report, _table(report))
+    return 0
+
+
+def main(argv: Sequence[str]) -> int:
+    """Measure export, restore and a continuous backup. 0 done (whatever the figures), 1 failed, 2 usage."""
+    arguments = argparse.ArgumentParser(prog="python -m tests.lab.benchmarks.backup", description=__doc__)
+    arguments.add_argument("--records", type=int, default=1_000_000, help="source offsets; default 1,000,000")
+    arguments.add_argument("--result", type=Path, help="file for the whole report as JSON")
+    arguments.add_argument("--output", choices=("text", "json"), default="text")
+    return command_line.run(arguments.parse_args(argv), _body)
+
+
+if __name__ == "__main__":
+    command_line.exit_with(main)
