@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from connect_share.backup.contents import BACKUP, BackedUpTopic, BackupContents, BackupFile, Origin, Segment, What
+from connect_share.backup.encryption import FileCipher
 from connect_share.client import Message, headers_of, to_record
 from connect_share.errors import RecordFileError
 from connect_share.keys import ClusterGroupId, own_key
@@ -80,12 +81,14 @@ class BackupLayout:
     Attributes:
         what: what the file is.
         segment: its place in a continuous backup.
+        cipher: encrypts the values.
         sections: by number, how it is read.
     """
 
     def __init__(self, what: What = BACKUP) -> None:
         self.what: What = what
         self.segment: Segment | None = None
+        self.cipher: FileCipher | None = None
         self.sections: list[Reader] = []
         self.topics: list[SectionTopic] = []
         self.origins: list[Origin] = []
@@ -172,6 +175,7 @@ def write_backup(path: Path, layout: BackupLayout, run_id: str, progress: Progre
         ),
         origins=tuple(layout.origins),
         segment=layout.segment,
+        encrypted_with=None if layout.cipher is None else layout.cipher.key_id,
     )
     total = sum(part.end - part.start for each in layout.topics for part in each.ranges.values())
     progress.phase(f"backing up to {path.name}", total)
@@ -193,7 +197,7 @@ def write_backup(path: Path, layout: BackupLayout, run_id: str, progress: Progre
                 ):
                     progress.advance(len(batch))
                     for message in batch:
-                        _write(writer, topics[message.topic() or ""], message, written, left_out)
+                        _write(writer, topics[message.topic() or ""], layout.cipher, message, (written, left_out))
     file = writer.result
     if file is None:
         raise RecordFileError(f"{path} was not written", path=str(path))
@@ -209,16 +213,22 @@ def write_backup(path: Path, layout: BackupLayout, run_id: str, progress: Progre
 
 
 def _write(
-    writer: RecordFileWriter, topic: SectionTopic, message: Message, written: Counter[str], left_out: Counter[str]
+    writer: RecordFileWriter,
+    topic: SectionTopic,
+    cipher: FileCipher | None,
+    message: Message,
+    counts: tuple[Counter[str], Counter[str]],
 ) -> None:
-    """Write what the client gave, without a :class:`Record` for it, and count it by topic."""
-    key = message.key()
+    """Write what the client gave, without a :class:`Record` for it, and count it by topic: as written, or left out."""
+    key, value = message.key(), message.value()
     if not any(test(key) for test in topic.kept):
         return
-    headers = headers_of(message)
+    headers, (written, left_out) = headers_of(message), counts
     if headers is not None:
         place = (topic.topic, message.partition() or 0, message.offset() or 0)
-        writer.write_fields(*place, message.timestamp()[1], key, message.value(), headers)
+        if cipher is not None:
+            value = cipher.seal(topic.topic_type, place, key, value)
+        writer.write_fields(*place, message.timestamp()[1], key, value, headers)
         written[topic.topic] += 1
     elif any(test(key) for test in topic.required):
         to_record(message, headers).whole_headers()  # raises

@@ -79,7 +79,11 @@ class Segment(BaseModel):
 
 
 class BackupContents(BaseModel):
-    """The header of a backup; holds no record and no secret."""
+    """The header of a backup; holds no record and no secret.
+
+    Attributes:
+        encrypted_with: id of the key that the values are encrypted with; ``None``: they are as on the topics.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -90,6 +94,7 @@ class BackupContents(BaseModel):
     topics: tuple[BackedUpTopic, ...]
     origins: tuple[Origin, ...]
     segment: Segment | None = None
+    encrypted_with: int | None = None
 
 
 class BackupFile(BaseModel):

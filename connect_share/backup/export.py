@@ -15,11 +15,13 @@ from typing import Final
 from connect_share.admin import Admin
 from connect_share.backup.backup_file import BackupLayout, KeyTest, Reader, write_backup
 from connect_share.backup.contents import EXPORT, BackupFile, Origin
+from connect_share.backup.encryption import FileCipher
 from connect_share.errors import ConnectShareError
 from connect_share.keys import ClusterGroupId, connector_of, split_key
 from connect_share.log.ranges import read_batches
 from connect_share.progress import Progress
 from connect_share.records import OffsetRange, TopicType
+from connect_share.sealing import KeyRing
 from connect_share.topic_io.facts import IDLE_TIMEOUT_S
 from connect_share.topic_ranges import CLIENT_ID, topic_ranges
 from connect_share.worker_config import Isolation, TopicSet
@@ -54,11 +56,13 @@ class Export:
     Attributes:
         groups: ``None`` in it is the cluster with plain keys; no groups at all: every one that is there.
         connectors: exact names; ``None``: all, and what belongs to no connector.
+        keys: the first encrypts the values in the file; ``None``: they are as on the topics.
     """
 
     topic_set: TopicSet
     groups: frozenset[ClusterGroupId | None] | None = None
     connectors: frozenset[str] | None = None
+    keys: KeyRing | None = field(default=None, repr=False)
 
     def look(self, admin: Admin) -> tuple[dict[TopicType, list[OffsetRange]], list[str]]:
         """Return what there is to read now, and notes for people.
@@ -111,6 +115,7 @@ class Export:
     def layout(self, cluster: str, ranges: Ranges, groups: set[ClusterGroupId | None]) -> BackupLayout:
         """Return what the file of these groups holds."""
         layout, numbers = BackupLayout(EXPORT), dict[TopicType, int]()
+        layout.cipher = None if self.keys is None else FileCipher(self.keys)
         for topic_type, parts in ranges.items():
             topic = self.topic_set.topics[topic_type]
             number = layout.number_of_topic("source", cluster, topic, topic_type, self._reader(topic_type))

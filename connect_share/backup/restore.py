@@ -13,16 +13,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from connect_share.backup.contents import BackupContents, Origin, read_contents
+from connect_share.backup.contents import BackupContents, Origin
 from connect_share.backup.restore_diff import ConnectorChanges, NewestValues, changes
 from connect_share.backup.restored_values import BackedUpValues, RestoreSealing, ValueCounts, require_none_newer
-from connect_share.backup.segments import BackupChain
+from connect_share.backup.segments import BackupFiles
 from connect_share.connect_json import JSON_NULL
-from connect_share.errors import UsageError
 from connect_share.keys import ClusterGroupId
 from connect_share.migration_errors import CopyError, RestoreRejectedError
 from connect_share.progress import Progress, Silent, counted
-from connect_share.record_file import RecordFile
 from connect_share.records import OffsetRange, Record, TopicType
 from connect_share.sealing.cipher import SEALED_BYTES, is_sealed
 from connect_share.topic_io.checked_writer import write_records
@@ -156,7 +154,7 @@ class Restore:
         wanted: the connectors that were asked for by name.
     """
 
-    file: RecordFile | BackupChain
+    file: BackupFiles
     contents: BackupContents
     origin: Origin
     worker: WorkerConfig
@@ -310,7 +308,7 @@ class Restore:
 
 
 def _records(
-    file: RecordFile | BackupChain, contents: BackupContents, origin: Origin, progress: Progress
+    file: BackupFiles, contents: BackupContents, origin: Origin, progress: Progress
 ) -> Iterator[tuple[TopicType, Record]]:
     """Yield the records of an origin's topics, those of others included, in the order of the file."""
     topics = {topic_type: contents.topics[number] for topic_type, number in origin.topics.items()}
@@ -333,18 +331,12 @@ def prepare_restore(
         RestoreRejectedError: it is not clear whose records are meant.
     """
     request = request or RestoreRequest()
-    file: RecordFile | BackupChain
-    if path.is_dir():
-        file = BackupChain(path, request.at_ms)
-        contents = file.contents
-    else:
-        if request.at_ms is not None:
-            raise UsageError(f"--at chooses a moment of a continuous backup, and {path} is one file")
-        file = RecordFile(path)
-        contents = read_contents(file)
+    file = BackupFiles.at(path, request.at_ms)
+    contents = file.contents
     (progress or Silent()).phase(f"checking {file.path.name}", 0)
     file.check()
     worker = WorkerConfig.from_file(worker_file)
+    file.keys = worker.sealing_keys
     group = ClusterGroupId(worker.group_id) if worker.sharing_enabled else None
     filled = frozenset(number for number, count in enumerate(file.sections) if count)
     origin = choose_origin(contents, filled, worker, request)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from connect_share.backup.restore import Restore, RestorePreview, RestoreRequest, describe_origin, prepare_restore
-from connect_share.backup.segments import BackupChain, shown_time
+from connect_share.backup.segments import shown_time
 from connect_share.console import Output, Parser, ProgressLine, show_preview
 from connect_share.records import TopicType
 from connect_share.transform.rules import PLAIN_KEYS
@@ -106,7 +106,7 @@ def _members(restore: Restore, preview: RestorePreview) -> dict[str, object]:
     origin, becomes = restore.origin, restore.worker.cluster_group_id
     return {
         "file": str(restore.file.path),
-        "at": shown_time(restore.contents.made_at_ms),
+        "at": None if restore.contents.segment is None else shown_time(restore.contents.segment.at_ms),
         "run_id": restore.contents.run_id,
         "from": {"group": origin.group_id, "plain": origin.plain, "side": origin.side},
         "to": {"group": becomes, "plain": becomes is None},
@@ -129,8 +129,9 @@ def _lines(restore: Restore, preview: RestorePreview) -> list[str]:
     group = restore.worker.cluster_group_id
     becomes = PLAIN_KEYS if group is None else f"keys under the prefix {group}."
     head = f"made {made:%Y-%m-%d %H:%M:%S} UTC by run {restore.contents.run_id}"
-    if isinstance(restore.file, BackupChain):
-        head = f"state of {shown_time(restore.contents.made_at_ms)}, {' to '.join(dict.fromkeys(restore.file.names))}"
+    if restore.contents.segment is not None:
+        names = " to ".join(dict.fromkeys(restore.file.names))
+        head = f"state of {shown_time(restore.contents.segment.at_ms)}, {names}"
     lines = [
         f"{restore.file.path}: {head}",
         f"{describe_origin(restore.origin)}, become {becomes}",

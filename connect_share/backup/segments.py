@@ -16,11 +16,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from connect_share.backup.contents import BackupContents, Origin, Segment, read_contents
-from connect_share.errors import RecordFileError
+from connect_share.backup.contents import BackupContents, Segment, read_contents
+from connect_share.backup.encryption import FileCipher, missing_key
+from connect_share.errors import RecordFileError, UsageError
 from connect_share.migration_errors import RestoreRejectedError
 from connect_share.record_file import RecordFile
 from connect_share.records import Record
+from connect_share.sealing import KeyRing
 
 _NAME: Final = re.compile(r"([0-9]{10})-(base|increment)(\.part)?\.avro")
 _HALF_WRITTEN: Final = re.compile(r"\.[0-9]{10}-(?:base|increment)\.part\.avro\.[a-z0-9_]{8}")
@@ -146,44 +148,54 @@ def require_connected(before: BackupContents, behind: BackupContents, path: Path
         raise RecordFileError(f"{path} does not begin where the file before it ends", path=str(path))
 
 
-class BackupChain:
-    """A base and its increments as one file of records; see :class:`connect_share.record_file.RecordFile`.
+class BackupFiles:
+    """One backup file, or a base and its increments, read as one.
 
     Attributes:
-        path: the folder.
+        path: the file, or the folder.
         names: of the first and the last file.
         contents: of the last file, with the groups of all.
+        keys: open the values of encrypted files; to be set before :meth:`read_sections`.
 
     Raises:
-        RestoreRejectedError: the moment is not there.
         RecordFileError: a file cannot be read, or does not follow the one before it.
     """
 
-    def __init__(self, folder: Path, at_ms: int | None) -> None:
-        self.path = folder
-        chain = point_at(segment_files(folder), at_ms)
-        self.names = chain[0].path.name, chain[-1].path.name
-        self._files = [RecordFile(each.path) for each in chain]
-        origins: dict[str, Origin] = {}
-        before: BackupContents | None = None
-        for file in self._files:
-            contents = read_contents(file)
-            if before is not None:
-                require_connected(before, contents, file.path)
-            origins |= {repr(origin): origin for origin in contents.origins}
-            before = contents
-        assert before is not None  # noqa: S101 - a chain has a base
-        self.contents = before.model_copy(update={"origins": tuple(origins.values()), "made_at_ms": chain[-1].at_ms})
+    def __init__(self, path: Path, paths: Sequence[Path]) -> None:
+        self.path = path
+        self.names = paths[0].name, paths[-1].name
+        self.keys: KeyRing | None = None
+        files = [RecordFile(each) for each in paths]
+        self._files = [(file, read_contents(file)) for file in files]
+        for (_, before), (file, behind) in pairwise(self._files):
+            require_connected(before, behind, file.path)
+        origins = {repr(origin): origin for _, contents in self._files for origin in contents.origins}
+        self.contents = self._files[-1][1].model_copy(update={"origins": tuple(origins.values())})
+
+    @classmethod
+    def at(cls, path: Path, at_ms: int | None) -> BackupFiles:
+        """Return a file, or what makes up a moment of a folder: the newest that is not later, ``None``: the last.
+
+        Raises:
+            UsageError: a file is no folder of moments.
+            RestoreRejectedError: the moment is not there.
+            RecordFileError: as the class says.
+        """
+        if path.is_dir():
+            return cls(path, [each.path for each in point_at(segment_files(path), at_ms)])
+        if at_ms is not None:
+            raise UsageError(f"--at chooses a moment of a continuous backup, and {path} is one file")
+        return cls(path, [path])
 
     @property
     def sections(self) -> tuple[int, ...]:
         """How many records each section has, all files together."""
-        return tuple(map(sum, zip(*(file.sections for file in self._files), strict=True)))
+        return tuple(map(sum, zip(*(file.sections for file, _ in self._files), strict=True)))
 
     @property
     def records(self) -> int:
         """Number of records in all files."""
-        return sum(file.records for file in self._files)
+        return sum(file.records for file, _ in self._files)
 
     def check(self) -> None:
         """Check that every file is what was written.
@@ -191,10 +203,25 @@ class BackupChain:
         Raises:
             RecordFileError: bytes are missing, added or changed.
         """
-        for file in self._files:
+        for file, _ in self._files:
             file.check()
 
     def read_sections(self) -> Iterator[tuple[int, Record]]:
-        """Yield all records with the number of their section, file after file."""
-        for file in self._files:
-            yield from file.read_sections()
+        """Yield all records with the number of their section, file after file, with values as they were on the topics.
+
+        Raises:
+            RecordFileError: a file is damaged, or a value is not what was encrypted.
+            ConfigError: a file is encrypted, and its key is missing.
+        """
+        cipher = None if self.keys is None else FileCipher(self.keys)
+        for file, contents in self._files:
+            if contents.encrypted_with is None:
+                yield from file.read_sections()
+                continue
+            if cipher is None:
+                raise missing_key(contents.encrypted_with)
+            types = {(topic.section, topic.topic): topic.topic_type for topic in contents.topics}
+            for section, record in file.read_sections():
+                topic_type = types.get((section, record.topic))
+                if topic_type is not None:
+                    yield section, cipher.opened(topic_type, record)

@@ -26,7 +26,8 @@ from connect_share.console import (
     seconds,
     shown_group,
 )
-from connect_share.errors import ConnectShareError
+from connect_share.errors import ConfigError, ConnectShareError
+from connect_share.sealing import KEYS_PROPERTY
 from connect_share.topic_ranges import CLIENT_ID
 
 _EXAMPLES: Final = """\
@@ -69,6 +70,11 @@ def add_to(verbs: Nouns) -> None:
         metavar="NAME",
         action="append",
         help="only this connector, may be repeated; names are exact",
+    )
+    what.add_argument(
+        "--encrypt",
+        action="store_true",
+        help="encrypt the values with the first key of the worker file; names stay readable",
     )
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("-o", "--file", dest="file", metavar="FILE", type=Path, help="the file to write")
@@ -119,7 +125,7 @@ def export(arguments: argparse.Namespace, out: Output) -> int:
         out.note(note)
     with ProgressLine(sys.stderr) as progress:
         done = asked.write(arguments.file, cluster, ranges, progress)
-    _show(out, arguments.file, done)
+    _show(out, arguments.file, done, encrypted=arguments.encrypt)
     return 0
 
 
@@ -173,14 +179,24 @@ def _asked(arguments: argparse.Namespace) -> Export:
     groups = groups_of(arguments.groups)
     if groups is None and not arguments.all_groups:
         groups = topic_set.worker_group
+    worker, keys = topic_set.worker, None
+    if arguments.encrypt:
+        keys = None if worker is None else worker.sealing_keys
+        if keys is None:
+            raise ConfigError(
+                f"--encrypt needs a worker file with keys in {KEYS_PROPERTY}; connect-share keys new makes one. For a group "
+                "that is not to be sealed, encryption=off stays beside it",
+                property_name=KEYS_PROPERTY,
+            )
     return Export(
         topic_set,
         None if groups is None else frozenset(groups),
         None if arguments.connectors is None else frozenset(arguments.connectors),
+        keys,
     )
 
 
-def _show(out: Output, path: Path, done: Exported) -> None:
+def _show(out: Output, path: Path, done: Exported, *, encrypted: bool) -> None:
     file = done.file
     if out.is_json:
         out.json({**file.model_dump(mode="json"), "file": str(path), "groups": list(done.groups)})
@@ -193,5 +209,7 @@ def _show(out: Output, path: Path, done: Exported) -> None:
             f"  {topic}: {plural(count, 'record')} left out, not readable whole"
             for topic, count in file.left_out.items()
         ),
-        "it holds secrets: keep it where worker files may be kept",
+        "the values are encrypted: keep the key as long as the file"
+        if encrypted
+        else "it holds secrets: keep it where worker files may be kept",
     )

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from connect_share.backup.follow import locked_folder
-from connect_share.backup.segments import BackupChain, segment_files, shown_time
+from connect_share.backup.segments import BackupFiles, segment_files, shown_time
 from connect_share.records import Record, TopicType
 from connect_share.state import TargetState
 from connect_share.storage import ConnectStorage
@@ -53,6 +53,7 @@ class Following:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
+        self.folder.mkdir(exist_ok=True)
         self._process = subprocess.Popen([*self._words, "--every", "0.1", "--base-every", "0.02"])
 
     def kill(self) -> None:
@@ -145,7 +146,7 @@ def test_old_files_go_and_new_topics_begin_anew(site: Site, call: Any) -> None:
     assert write("a") == ["0000000001-base.avro", "0000000002-increment.avro"]
     assert once() == ["0000000001-base.avro", "0000000002-increment.avro"]
     before = shown_time(int(time.time() * 1000))
-    assert [record.offset for _, record in BackupChain(folder, None).read_sections()] == [0]
+    assert [record.offset for _, record in BackupFiles.at(folder, None).read_sections()] == [0]
     (folder / ".0000000003-base.part.avro.abcdefgh").write_bytes(b"of a run that was killed")
     wipe(site)
     site.create("shared", SHARED_PARTITIONS)

@@ -10,8 +10,13 @@ import pytest
 from connect_share.client import producer
 from connect_share.record_file import RecordFile
 from connect_share.records import Record, TopicType
+from connect_share.sealing import KEYS_PROPERTY
+from connect_share.sealing.cipher import is_sealed
 from tests.support.console import console
 from tests.support.migration_site import SMALL, Site, pair
+from tests.support.sealed import key_text
+from tests.support.sealed_sites import life, worker
+from tests.support.sealed_stores import MODE
 
 LEFT_OUT = (b"session-key", b"restart-connector-a.b")
 
@@ -131,3 +136,33 @@ def test_what_is_not_committed_is_not_exported(shared: Site, call: Any, unique: 
 
     assert records_of(first) == records_of(second)
     assert all(b"aborted" not in (record.key or b"") for record in records_of(first))
+
+
+def test_an_encrypted_file_tells_no_value_and_opens_with_its_key_only(shared: Site, call: Any) -> None:
+    """Of a group that is not sealed, and of one that is."""
+    off = {MODE: "off", KEYS_PROPERTY: key_text(7)}
+    plain = shared.worker_file("shared", "one", sharing=True)
+    refused = call("export", "-w", plain, "-o", shared.folder / "no.avro", "--encrypt")
+    assert (refused.code, "needs a worker file with keys" in refused.err) == (2, True)
+    keyed = shared.worker_file("shared", "one", sharing=True, **off)
+    file, group = shared.folder / "one.avro", shared.worker_file("elsewhere", "one", sharing=True)
+    assert call("export", "-w", keyed, "-o", file, "--encrypt").code == 0
+    assert all(is_sealed(record.value) for record in RecordFile(file).read())
+    without = call("restore", file, "-w", group, "--yes")
+    assert (without.code, "is encrypted with key 7: give the worker file that key" in without.err) == (2, True)
+    other = shared.worker_file("elsewhere", "one", sharing=True, **{**off, KEYS_PROPERTY: key_text(8)})
+    assert "is encrypted with key 7" in call("restore", file, "-w", other, "--yes").err
+    right = shared.worker_file("elsewhere", "one", sharing=True, **{**off, KEYS_PROPERTY: key_text(8, 7)})
+    assert call("restore", file, "-w", right, "--yes").code == 0
+    for topic_type in TopicType:
+        assert of_group(shared, "elsewhere", topic_type, "one") == of_group(shared, "shared", topic_type, "one")
+
+
+def test_an_encrypted_file_of_a_sealed_group_comes_back(shared: Site, call: Any) -> None:
+    path = worker(shared, "shared", "a", 7)
+    life(path, "c")
+    file = shared.folder / "a.avro"
+    assert call("export", "-w", path, "-o", file, "--encrypt").code == 0
+    elsewhere = worker(shared, "elsewhere", "a", 7)
+    assert call("restore", file, "-w", elsewhere, "--yes").code == 0
+    assert set(life(elsewhere)[0].connectors()) == {"c"}

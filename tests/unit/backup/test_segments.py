@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from connect_share.backup.contents import BackedUpTopic, BackupContents, Segment
 from connect_share.backup.segments import (
-    BackupChain,
+    BackupFiles,
     SegmentFile,
     file_name,
     half_written_in,
@@ -112,11 +112,11 @@ def test_a_chain_reads_as_one_file(tmp_path: Path) -> None:
     for made in (contents(1, 0, 3, base=True), contents(2, 3, 3), contents(3, 3, 5)):
         write(tmp_path, made)
     (tmp_path / "notes.txt").write_text("of somebody else")
-    chain = BackupChain(tmp_path, None)
+    chain = BackupFiles.at(tmp_path, None)
     chain.check()
     assert [record.offset for _, record in chain.read_sections()] == [0, 1, 2, 3, 4]
-    assert (chain.records, chain.sections, chain.contents.made_at_ms) == (5, (5,), 30)
-    assert BackupChain(tmp_path, 29).records == 3
+    assert (chain.records, chain.sections, chain.names[1]) == (5, (5,), "0000000003-increment.avro")
+    assert BackupFiles.at(tmp_path, 29).records == 3
 
 
 @pytest.mark.parametrize("second", [contents(2, 4, 5), contents(2, 2, 5), contents(2, 3, 5, topic_id="other")])
@@ -124,8 +124,8 @@ def test_files_that_do_not_follow_each_other_are_refused(tmp_path: Path, second:
     write(tmp_path, contents(1, 0, 3, base=True))
     write(tmp_path, second)
     with pytest.raises(RecordFileError, match="does not begin where the file before it ends"):
-        BackupChain(tmp_path, None)
-    assert BackupChain(tmp_path, 10).records == 3
+        BackupFiles.at(tmp_path, None)
+    assert BackupFiles.at(tmp_path, 10).records == 3
 
 
 def test_a_file_under_another_name_is_refused(tmp_path: Path) -> None:
