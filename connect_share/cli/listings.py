@@ -32,6 +32,9 @@ STATES: Final = (*(state.name for state in State), UNKNOWN)
 _NAMED: Final = 5
 _FIRST: Final = (State.FAILED.name, State.UNASSIGNED.name)
 
+_SPARE: Final = ("VERSION", "GENERATION", "WORKER", "LAST WRITTEN", "TARGET")
+"""Columns that a narrow terminal does without, the first of them first."""
+
 Row = dict[str, Any]
 Columns = Mapping[str, str | Callable[[Row], object]]
 """For each header the member of a row, or what makes a cell of the row."""
@@ -60,7 +63,7 @@ class Listing:
         if out.is_json:
             out.json(self.members, bare=self.bare)
         else:
-            out.table(list(self.columns), self.cells())
+            out.table(list(self.columns), self.cells(), self._spare())
             if self.title is not None:
                 out.note(self.title)
         for note in self.notes:
@@ -71,9 +74,12 @@ class Listing:
         if out.is_json:
             out.json(self.members, bare=self.bare, on_one_line=True)
         else:
-            out.redraw(self.title or "", list(self.columns), self.cells())
+            out.redraw(self.title or "", list(self.columns), self.cells(), self._spare())
         for note in self.notes:
             out.note(note)
+
+    def _spare(self) -> list[str]:
+        return [title for title in _SPARE if title in self.columns]
 
     def cells(self) -> list[list[object]]:
         """Return the cells of the table."""

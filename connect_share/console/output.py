@@ -51,17 +51,19 @@ class Output:
             text = json_text(self.command, members, on_one_line=on_one_line)
         self._print(text, self._stdout)
 
-    def table(self, headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-        """Print a result as a table."""
-        self._print(table(headers, rows, self.width), self._stdout)
+    def table(self, headers: Sequence[str], rows: Sequence[Sequence[object]], spare: Sequence[str] = ()) -> None:
+        """Print a result as a table; a narrow terminal may do without ``spare`` columns."""
+        self._print(table(headers, rows, self.width, spare), self._stdout)
 
-    def redraw(self, title: str, headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    def redraw(
+        self, title: str, headers: Sequence[str], rows: Sequence[Sequence[object]], spare: Sequence[str] = ()
+    ) -> None:
         """Print a table in place of the one before, as much of it as a terminal holds; behind it if stdout is none."""
         if not self._stdout.isatty():
             self._print(f"{printable(title)}\n{table(headers, rows)}\n", self._stdout)
             return
         width, height = shutil.get_terminal_size()
-        lines = [truncated(printable(title), width), *table(headers, rows[:height], width).split("\n")]
+        lines = [truncated(printable(title), width), *table(headers, rows[:height], width, spare).split("\n")]
         if len(lines) >= height or len(rows) > height:
             lines = [*lines[: max(1, height - 2)], ELLIPSIS]
         self._print("\x1b[H\x1b[2J" + "\n".join(lines), self._stdout)

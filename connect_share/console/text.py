@@ -64,10 +64,13 @@ def truncated(text: str, width: int) -> str:
     return "".join(taken) + ELLIPSIS
 
 
-def table(headers: Sequence[str], rows: Sequence[Sequence[object]], width: int | None = None) -> str:
+def table(
+    headers: Sequence[str], rows: Sequence[Sequence[object]], width: int | None = None, spare: Sequence[str] = ()
+) -> str:
     """Lay out rows under headers; cells are escaped here.
 
-    If columns would become too narrow to read, each row becomes a block of lines, one line for each column.
+    If columns would become too narrow to read, ``spare`` ones are left out, the first of them first, until nothing has to be
+    cut; if that is not enough, each row becomes a block of lines, one line for each column.
 
     ``None`` shows as a dash. The widest cells are cut to fit ``width`` columns; ``None``: nothing is cut.
     """
@@ -75,16 +78,31 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[object]], width: int |
     widths = [
         max([text_width(title), *(text_width(row[column]) for row in cells)]) for column, title in enumerate(headers)
     ]
-    if width is not None and not _narrow(widths, width):
-        return _as_list(headers, cells)
+    if width is not None and not _narrow(rooms := list(widths), width):
+        kept = _kept(headers, widths, width, spare)
+        if kept is None:
+            return _as_list(headers, cells)
+    else:
+        kept = range(len(headers))
+        widths = widths if width is None else rooms
     lines = []
     for row in [list(headers), *cells]:
         parts = []
-        for cell, room in zip(row, widths, strict=True):
-            shown = truncated(cell, room)
-            parts.append(shown + " " * (room - text_width(shown)))
+        for column in kept:
+            shown = truncated(row[column], widths[column])
+            parts.append(shown + " " * (widths[column] - text_width(shown)))
         lines.append(_GAP.join(parts).rstrip())
     return "\n".join(lines)
+
+
+def _kept(headers: Sequence[str], widths: Sequence[int], width: int, spare: Sequence[str]) -> Sequence[int] | None:
+    """Return the columns that fit uncut, without some of the spare ones; ``None``: without all of them it is too wide."""
+    kept = list(range(len(headers)))
+    for title in spare:
+        kept.remove(headers.index(title))
+        if sum(widths[column] + len(_GAP) for column in kept) - len(_GAP) <= width:
+            return kept
+    return None
 
 
 def _narrow(widths: list[int], width: int) -> bool:

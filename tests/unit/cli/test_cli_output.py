@@ -119,6 +119,26 @@ def test_a_narrow_terminal_gets_a_list_with_nothing_cut() -> None:
     assert table(headers, [], 10) == "GROUP  CONNECTOR  TARGET  STATE  TASKS  WORKER"
 
 
+def test_a_narrow_terminal_does_without_spare_columns_if_the_rest_fits() -> None:
+    headers = ("GROUP", "CONNECTOR", "TARGET", "STATE", "TASKS", "WORKER")
+    rows = [("team.orders", "orders.source.1", "STARTED", "RUNNING", "3 (1 FAILED)", "worker-1.example.org:8083")]
+    lines = table(headers, rows, 60, ("WORKER", "TARGET")).split("\n")
+    assert [line.split() for line in lines] == [
+        ["GROUP", "CONNECTOR", "TARGET", "STATE", "TASKS"],
+        ["team.orders", "orders.source.1", "STARTED", "RUNNING", "3", "(1", "FAILED)"],
+    ]
+    assert table(headers, rows, 55, ("WORKER", "TARGET")).startswith("GROUP        CONNECTOR        STATE    TASKS\n")
+    assert table(headers, rows, 40, ("WORKER", "TARGET")).startswith("GROUP      team.orders\n")
+
+
+@given(st.lists(st.lists(any_text, min_size=3, max_size=3), max_size=5), st.integers(1, 60))
+def test_what_is_left_of_a_narrow_table_fits(rows: list[list[object]], width: int) -> None:
+    lines = table(("GROUP", "NAME", "STATE"), rows, width, ("STATE", "NAME")).split("\n")
+    if rows and len(lines) != len(rows) * 4 - 1:  # no list
+        assert len(lines) == len(rows) + 1
+        assert all(text_width(line) <= width for line in lines)
+
+
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
