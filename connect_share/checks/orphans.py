@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -154,4 +155,5 @@ def find(topics: Mapping[TopicType, str], state: GroupState, members: int | None
             + ("" if members is None else ", and no worker of it is alive"),
             "every start of every group on these topics reads them",
             "if the cluster is gone for good, remove what is left of it",
+            None if state.group is None else f"connect-share delete group {shlex.quote(state.group)} -w FILE --dry-run",
         )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
 from connect_share.checks.finding import Finding, limited, place
-from connect_share.console import group_order
+from connect_share.console import Group, group_order
 from connect_share.records import TopicType
 from connect_share.startup.advice import MIB
 from connect_share.startup.compaction import CleanerSettings
@@ -26,7 +26,7 @@ _OUTGROWN_TIMES: Final = 4
 def find(topics: Mapping[TopicType, ProfiledTopic], request_size: int) -> Iterator[Finding]:
     """Yield what is found; ``request_size`` is the ``max.request.size`` of the producers that write the topics."""
     for topic in topics.values():
-        yield from limited(_large(topic, request_size))
+        yield from limited(large(topic, request_size))
         yield from _outgrown(topic)
 
 
@@ -57,22 +57,25 @@ def _at(count: Count) -> str | None:
     return None if count.largest_record_at is None else "{}@{}".format(*count.largest_record_at)
 
 
-def _large(topic: ProfiledTopic, request_size: int) -> Iterator[Finding]:
+def large(
+    topic: ProfiledTopic, request_size: int, *, groups: Collection[Group] | None = None, added: int = 0
+) -> Iterator[Finding]:
+    """Yield the kinds of records that are nearly too large, with ``added`` bytes more than they have now."""
     accepted = None if topic.configs is None else CleanerSettings.of(topic.configs).max_message_bytes
     limit, name = request_size, "max.request.size of the producer"
     if accepted is not None and accepted < request_size:
         limit, name = accepted, "max.message.bytes of the topic"
     counts = sorted(topic.profile.counts().items(), key=lambda each: (group_order(each[0][0]), each[0][1]))
     for (group, kind), count in counts:
-        size = count.largest_record_bytes + _OVERHEAD
-        if size < _NEAR * limit:
+        size = count.largest_record_bytes + added + _OVERHEAD
+        if size < _NEAR * limit or (groups is not None and group not in groups):
             continue
         over = size > limit
         yield Finding(
             "sizes-too-large" if over else "sizes-near-limit",
             Severity.ERROR if over else Severity.WARNING,
             f"{place(topic.profile.topic, group)}, {_at(count)}",
-            f"a record of kind {kind} has {count.largest_record_bytes:,} bytes; the {name} is {limit:,}",
+            f"a record of kind {kind} has {count.largest_record_bytes + added:,} bytes; the {name} is {limit:,}",
             "it cannot be written once more: a connector cannot be changed, and a restore or a move stops there"
             if over
             else "if it grows, it cannot be written: the workers then fail to change the connector, or to store its offsets",

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from connect_share.cli import (
+    admit,
     check_all,
     check_contents,
     check_rights,
@@ -51,6 +52,7 @@ examples:
   connect-share worker-jar --to /opt/kafka/libs
   connect-share keys new
   connect-share check all -w worker.properties
+  connect-share admit -w new-group.properties
   connect-share check worker-config worker.properties --libs /opt/kafka/libs
   connect-share create topics -w worker.properties --dry-run
   connect-share check topics -w worker.properties --reassignment new-replicas.json
@@ -109,6 +111,7 @@ def build_parser() -> argparse.ArgumentParser:
         for add_to in add_nouns:
             add_to(nouns)
     discover.add_to(verbs)
+    admit.add_to(verbs)
     export.add_to(verbs)
     restore.add_to(verbs)
     exporter.add_to(verbs)

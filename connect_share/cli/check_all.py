@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Final
 
 from connect_share.checks.finding import Finding
-from connect_share.cli import check_sealing, check_startup, check_topics, check_worker_config
+from connect_share.cli import check_rights, check_sealing, check_startup, check_topics, check_worker_config
 from connect_share.cli.check_contents import CHECKS, Check, add_check_options, missing_topics
 from connect_share.cli.check_sources import CheckSources
 from connect_share.cli.findings import exit_code, show_findings, wanted
@@ -73,6 +73,7 @@ def _checks(sources: CheckSources) -> Mapping[str, _Run | str]:
     without = [TOPIC_FLAGS[each] for each in TopicType if each not in sources.topic_set.topics]
     found["topics"] = _topics
     found["sealing"] = _sealing
+    found["rights"] = _rights
     found["startup"] = f"needs {' and '.join(without)}" if without else _startup
     found["worker-config"] = _NO_FILE if sources.arguments.worker_config is None else _worker_config
     found["topic-ids"] = _SCANS
@@ -89,6 +90,11 @@ def _topics(sources: CheckSources, _: Output) -> Iterator[Finding]:
     sources.note(inspection.notes)
     # Partitions that differ in nothing else are one finding here; check topics names each.
     yield from {(each.topic, each.kind): check_topics.finding_of(each) for each in inspection.findings}.values()
+
+
+def _rights(sources: CheckSources, _: Output) -> list[Finding]:
+    uses = ("console",) if sources.topic_set.worker is None else ("worker", "console")
+    return check_rights.findings_of(sources.topic_set, uses, sources.timeout_s)[0]
 
 
 def _sealing(sources: CheckSources, _: Output) -> list[Finding]:

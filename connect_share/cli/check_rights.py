@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from connect_share.admin import HeldRights, RightsAdmin
 from connect_share.checks.rights import NEEDS, Missing, On, Resource, find, missing, resources
-from connect_share.cli.findings import exit_code, show_findings
+from connect_share.cli.findings import Finding, exit_code, show_findings, wanted
 from connect_share.cli.options import Nouns, add_topics, topic_set_of
 from connect_share.console import DEFAULT_TIMEOUT_S, HelpFormatter, Output, add_output
 from connect_share.topic_ranges import CLIENT_ID
+from connect_share.worker_config import TopicSet
 
 _DEFAULT: Final = ("worker", "stores", "console")
 
@@ -44,21 +45,10 @@ def add_to(nouns: Nouns) -> None:
 def check_rights(arguments: argparse.Namespace, out: Output) -> int:
     """Check rights; 1 if one is missing for what is asked for."""
     topic_set = topic_set_of(arguments)
-    worker, topics = topic_set.worker, list(topic_set.topics.values())
-    group_id = None if worker is None else worker.group_id
-    with RightsAdmin(topic_set.settings, client_id=CLIENT_ID, timeout_s=arguments.timeout) as admin:
-        held = _held(admin, topics, group_id)
-    if group_id is None:
+    if topic_set.worker is None:
         out.note("without -w FILE no group is known: only rights on the topics were checked")
-    exactly_once = worker is not None and worker.uses_transactional_leader
-    lacking = {use: list(missing(use, held, topics, group_id, exactly_once=exactly_once)) for use in NEEDS}
-    secure = topic_set.settings.properties.get("security.protocol", "plaintext").lower() != "plaintext"
-    tool = ["kafka-acls", "--bootstrap-server", topic_set.settings.bootstrap_servers]
-    tool += ["--command-config", "admin.properties"] if secure else []
-    uses = list(dict.fromkeys(arguments.uses or _DEFAULT))
-    findings = sorted(
-        find([each for use in uses for each in lacking[use]], held, tool), key=lambda each: each.severity.rank
-    )
+    uses, topics = list(dict.fromkeys(arguments.uses or _DEFAULT)), topic_set.topics.values()
+    findings, lacking = findings_of(topic_set, uses, arguments.timeout)
     if out.is_json:
         members = {use: _members(found) for use, found in lacking.items()}
         out.json({"findings": [finding.to_dict() for finding in findings], "uses": members, "checked": uses})
@@ -67,6 +57,22 @@ def check_rights(arguments: argparse.Namespace, out: Output) -> int:
         out.table(("USE", "CHECKED", "MISSING"), [_row(use, found, uses) for use, found in lacking.items()])
         out.lines(f"{', '.join(topics)}: {count or 'nothing found'}")
     return exit_code(findings)
+
+
+def findings_of(
+    topic_set: TopicSet, uses: Sequence[str], timeout_s: float
+) -> tuple[list[Finding], dict[str, list[Missing]]]:
+    """Return what is found for these uses, errors first, and what is missing for each use there is."""
+    worker, topics = topic_set.worker, list(topic_set.topics.values())
+    group_id = None if worker is None else worker.group_id
+    with RightsAdmin(topic_set.settings, client_id=CLIENT_ID, timeout_s=timeout_s) as admin:
+        held = _held(admin, topics, group_id)
+    exactly_once = worker is not None and worker.uses_transactional_leader
+    lacking = {use: list(missing(use, held, topics, group_id, exactly_once=exactly_once)) for use in NEEDS}
+    secure = topic_set.settings.properties.get("security.protocol", "plaintext").lower() != "plaintext"
+    tool = ["kafka-acls", "--bootstrap-server", topic_set.settings.bootstrap_servers]
+    tool += ["--command-config", "admin.properties"] if secure else []
+    return wanted(list(find([each for use in uses for each in lacking[use]], held, tool)), ()), lacking
 
 
 def _held(admin: RightsAdmin, topics: list[str], group_id: str | None) -> Mapping[Resource, HeldRights]:

@@ -72,7 +72,7 @@ def find(
     findings += _plain_beside_sealed(contents, [each for each in contents.groups() if group is None or each != group])
     if all_groups_sealed:
         findings += _plain_groups(contents)
-    if _sealed_groups(contents) and (at_most := _values_at_most(contents)) >= _MANY_VALUES:
+    if sealed_groups(contents) and (at_most := _values_at_most(contents)) >= _MANY_VALUES:
         findings.append(_many_values(contents, at_most))
     return sorted(findings, key=lambda finding: finding.severity.rank)
 
@@ -82,7 +82,8 @@ def _values_at_most(contents: Contents) -> int:
     return sum(topic.end for topic in contents.topics.values())
 
 
-def _sealed_groups(contents: Contents) -> set[Group]:
+def sealed_groups(contents: Contents) -> set[Group]:
+    """Return the groups that have sealed values."""
     return {group for topic in contents.topics.values() for group, count in topic.seals.items() if count.any_sealed}
 
 
@@ -181,7 +182,7 @@ def _unknown_keys(topic: TopicContents, count: SealCount, worker: WorkerConfig, 
 
 
 def _plain_beside_sealed(contents: Contents, groups: Sequence[Group]) -> Iterator[Finding]:
-    sealed = _sealed_groups(contents)
+    sealed = sealed_groups(contents)
     for topic in contents.topics.values():
         mixed = [
             group for group in groups if group in sealed and group in topic.seals and _is_plain(topic.seals[group])
@@ -205,7 +206,7 @@ def _is_plain(count: SealCount) -> bool:
 
 
 def _plain_groups(contents: Contents) -> Iterator[Finding]:
-    sealed = _sealed_groups(contents)
+    sealed = sealed_groups(contents)
     plain = [group for group in contents.groups() if group not in sealed]
     beyond = max((topic.others for topic in contents.topics.values()), default=0)
     if plain or beyond:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from connect_share.admin.descriptions import worker_id_of
 from connect_share.checks import transactions
+from connect_share.checks.admission import StartupEffect, find_slow
 from connect_share.checks.liveness import LONG_MS, LiveWorkers, find, live_workers
 from connect_share.log.open_transactions import OpenTransaction
 from connect_share.worker_plugin.worker_file_check import Severity
@@ -144,3 +145,11 @@ def test_transactions(since_ms: int | None, kind: str, severity: Severity, told:
     assert told in one.what
     assert one.command is not None
     assert one.command.endswith("b:9092 abort --topic configs --partition 0 --start-offset 7")
+
+
+@pytest.mark.parametrize(("limit_s", "severity"), [(None, Severity.NOTE), (2.5, Severity.NOTE), (1.5, Severity.ERROR)])
+def test_starts_that_a_new_group_makes_too_long(limit_s: float | None, severity: Severity) -> None:
+    (one,) = find_slow(StartupEffect(1.0, 2.0, 0.5), limit_s, "topics")
+    assert (one.id, one.severity) == ("admit-startup", severity)
+    assert "takes 2.00 s, 1.00 s of that for the new group, whose own start takes 0.50 s" in one.what
+    assert (one.command is None) == (severity is Severity.NOTE)

@@ -26,6 +26,7 @@ HELP = Path(__file__).parents[2] / "vectors" / "help"
         ("get", "statuses"),
         ("describe", "group"),
         ("describe", "connector"),
+        ("admit",),
         ("check",),
         ("check", "all"),
         ("check", "order"),
@@ -69,7 +70,7 @@ def test_help_lists_only_what_there_is() -> None:
     assert "not available" not in text
     listed = re.findall(r"^    ([a-z-]+)", text, re.MULTILINE)
     verbs = ["get", "describe", "check", "delete", "create", "repair", "alter", "reset", "copy", "keys", "discover"]
-    assert listed == [*verbs, "export", "restore", "exporter", "worker-jar"]
+    assert listed == [*verbs, "admit", "export", "restore", "exporter", "worker-jar"]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,193 @@
+"""Whether a new group may join shared topics: its settings beside what is on the topics, before its first worker starts."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from connect_share.checks import collisions
+from connect_share.checks.finding import Finding, named
+from connect_share.checks.state import GroupState, TopicsState
+from connect_share.console import Group, plural, shown_group
+from connect_share.keys import ClusterGroupId
+from connect_share.startup.cost_model import StartSize
+from connect_share.startup.report import StartupProfile
+from connect_share.worker_plugin.worker_file_check import Severity
+
+
+@dataclass(frozen=True)
+class NewGroup:
+    """The group that is to be admitted.
+
+    Attributes:
+        members: live workers of that Connect group now.
+        exactly_once: its workers write transactions.
+        sealed: its workers seal values.
+        moves: the group that it is now, elsewhere, if that is known.
+    """
+
+    group: ClusterGroupId
+    members: int
+    exactly_once: bool
+    sealed: bool
+    moves: GroupState | None = None
+
+
+@dataclass(frozen=True)
+class StartupEffect:
+    """The predicted effect on starts, in seconds.
+
+    Attributes:
+        longest_before, longest_after: of the group whose start takes longest, of those that are there.
+        own: of the new group.
+    """
+
+    longest_before: float
+    longest_after: float
+    own: float
+
+
+def find(new: NewGroup, state: TopicsState, sealed: Collection[Group]) -> Iterator[Finding]:
+    """Yield what stands in the way; ``sealed`` are the groups there that have sealed values."""
+    where = ", ".join(state.topics.values())
+    others = [each for each in state.groups if each.group != new.group]
+    yield from _identity(new, state, where)
+    yield from _plain_cluster(others, where)
+    yield from _exactly_once(new, others, where)
+    yield from _sealing(new, others, sealed, where)
+    before = {(each.id, each.what) for each in collisions.find(state)}
+    if new.moves is not None:
+        joined = replace(state, groups=[*others, replace(new.moves, group=new.group)])
+        yield from (each for each in collisions.find(joined) if (each.id, each.what) not in before)
+
+
+def _identity(new: NewGroup, state: TopicsState, where: str) -> Iterator[Finding]:
+    own = next((each for each in state.groups if each.group == new.group), None)
+    if own is not None:
+        yield Finding(
+            "admit-id-in-use",
+            Severity.ERROR,
+            where,
+            f"there are {plural(sum(own.records.values()), 'record')} of a group {new.group} already",
+            "the new group would take over its connectors, its offsets and its statuses",
+            "choose another group.id; if that group is gone for good, delete it first",
+            f"connect-share delete group {shlex.quote(new.group)} -w FILE --dry-run",
+        )
+    if new.members:
+        yield Finding(
+            "admit-live-members",
+            Severity.WARNING,
+            f"group {new.group}",
+            f"{plural(new.members, 'worker')} of a Connect group with this id on this cluster live already",
+            "if they belong to another Connect cluster, the new workers join that one",
+            "choose another group.id, unless it is this cluster that moves; then stop its workers first",
+        )
+    ids = [str(each.group) for each in state.groups if each.group not in (None, new.group)]
+    nested = [each for each in ids if each.startswith(f"{new.group}.") or new.group.startswith(f"{each}.")]
+    if nested:
+        yield Finding(
+            "collision-nested-ids",
+            Severity.NOTE,
+            where,
+            f"the id {new.group} is the beginning of, or begins with, {named(nested)}",
+            "workers and this program tell their keys apart; a script that looks for a prefix alone takes both",
+            "choose an id of which none is the beginning of another",
+        )
+    dashed = [each for each in ids if each.startswith(f"{new.group}-") or new.group.startswith(f"{each}-")]
+    if dashed:
+        yield Finding(
+            "admit-id-dashes",
+            Severity.WARNING if new.exactly_once else Severity.NOTE,
+            where,
+            f"the id {new.group} is the beginning of, or begins with, {named(dashed)}, up to a dash",
+            "with exactly-once, a right on transactional ids that begin with <id>- holds for both groups, and connectors "
+            "of both can have the same transactional ids",
+            "choose another group.id",
+        )
+    alike = [each for each in ids if each.lower() == new.group.lower()]
+    if alike:
+        yield Finding(
+            "admit-id-similar",
+            Severity.WARNING,
+            where,
+            f"the id {new.group} differs from {named(alike)} in case only",
+            "people, and metrics systems that know no case, take one for the other",
+            "choose another group.id",
+        )
+
+
+def _plain_cluster(others: Sequence[GroupState], where: str) -> Iterator[Finding]:
+    if any(each.group is None for each in others):
+        alone = len(others) == 1
+        yield Finding(
+            "admit-plain-cluster",
+            Severity.WARNING,
+            where,
+            f"{'only ' if alone else ''}a cluster with plain keys has records there",
+            "its workers, without sharing, log an error for each record of the new group, and count them in their position"
+            + ("; Python stores with sharing refuse to start on such topics" if alone else ""),
+            "move it to keys with a prefix first",
+            "connect-share-migrate plan --source-worker-config FILE --destination-worker-config FILE -o PLAN",
+        )
+
+
+def _exactly_once(new: NewGroup, others: Sequence[GroupState], where: str) -> Iterator[Finding]:
+    fencing = [shown_group(each.group) for each in others if each.config.task_count_records()]
+    if new.exactly_once and fencing:
+        yield Finding(
+            "admit-exactly-once",
+            Severity.NOTE,
+            where,
+            f"exactly-once is on, as in {named(fencing)}",
+            "each of these groups waits for the open transactions of the others when it starts or reads to the end",
+            "keep transaction.timeout.ms short, a minute or less, and watch check transactions",
+        )
+
+
+def _sealing(new: NewGroup, others: Sequence[GroupState], sealed: Collection[Group], where: str) -> Iterator[Finding]:
+    there = [shown_group(each.group) for each in others if each.group in sealed]
+    if there and not new.sealed:
+        every = len(there) == len(others)
+        yield Finding(
+            "admit-sealing",
+            Severity.ERROR if every else Severity.WARNING,
+            where,
+            f"{'all' if every else 'some'} groups there are sealed ({named(there)}), and the new one has no keys",
+            "whoever may read the topics sees its configurations, and whoever may write there controls it",
+            "give its workers keys",
+            "connect-share keys new",
+        )
+
+
+def startup_effect(found: StartupProfile, records: int, size: int) -> StartupEffect:
+    """Predict starts with so many more records of keys and values of this size."""
+    model = found.fitted.model
+    counts = [topic.profile.total() for topic in found.topics.values()]
+    there = StartSize(
+        records=sum(each.records for each in counts), bytes=sum(each.bytes for each in counts), own_records=0
+    )
+    joined = there.model_copy(update={"records": there.records + records, "bytes": there.bytes + size})
+
+    def seconds(at: StartSize, own: int) -> float:
+        return model.seconds(at.model_copy(update={"own_records": own}))
+
+    most = max((start.count.records for start in found.groups), default=0)
+    return StartupEffect(seconds(there, most), seconds(joined, most), seconds(joined, records))
+
+
+def find_slow(effect: StartupEffect, limit_s: float | None, where: str) -> Iterator[Finding]:
+    """Yield what starts take, an error if that is longer than the limit."""
+    longest = max(effect.longest_after, effect.own)
+    slow = limit_s is not None and longest > limit_s
+    longer = effect.longest_after - effect.longest_before
+    yield Finding(
+        "admit-startup",
+        Severity.ERROR if slow else Severity.NOTE,
+        where,
+        f"predicted: the longest start of a group there takes {effect.longest_after:.2f} s, {longer:.2f} s of that for the "
+        f"new group, whose own start takes {effect.own:.2f} s" + (f"; the limit is {limit_s:g} s" if slow else ""),
+        "every start of every group reads all three topics to their end",
+        "see which settings make starts shorter, or use a second set of topics" if slow else "nothing to do",
+        "connect-share check startup -w FILE" if slow else None,
+    )

@@ -1,0 +1,200 @@
+"""``admit``: may a new group join these topics? A gate for a pipeline, before the group's first worker starts."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, Final
+
+from connect_share.checks import admission, secrets, sizes, transactions
+from connect_share.checks.admission import NewGroup, StartupEffect
+from connect_share.checks.finding import Finding
+from connect_share.checks.state import GroupState
+from connect_share.cli import check_rights, check_worker_config
+from connect_share.cli.check_sealing import sealed_groups
+from connect_share.cli.check_sources import CheckSources
+from connect_share.cli.findings import exit_code, show_findings, wanted
+from connect_share.cli.options import TOPIC_FLAGS, Nouns
+from connect_share.console import DEFAULT_TIMEOUT_S, HelpFormatter, Output, add_output, plural, seconds
+from connect_share.errors import AuthorizationError, InvalidClusterGroupIdError
+from connect_share.records import TopicType
+from connect_share.sealing.cipher import SEALED_BYTES
+from connect_share.startup.report import ProfiledTopic
+from connect_share.worker_config import SHARING_PROPERTY
+from connect_share.worker_config.client_settings import Isolation
+from connect_share.worker_plugin.worker_file_check import Severity
+
+_NO_TOPIC_FLAGS: Final = {flag.removeprefix("--").replace("-", "_"): None for flag in TOPIC_FLAGS.values()}
+_EXAMPLES: Final = """\
+examples:
+  connect-share admit -w new-group.properties
+  connect-share admit -w new-group.properties --from old-cluster.properties --limit 10 --output json
+"""
+
+
+def add_to(verbs: Nouns) -> None:
+    """Add ``admit``, which is a verb without nouns."""
+    parser = verbs.add_parser(
+        "admit",
+        help="may a new group join these topics? a gate for a pipeline",
+        description="Check the worker file of a new group against the shared topics it names, before its first worker "
+        "starts: its id beside those that are there, the file itself, exactly-once, sealing, rights, sizes, and what it does "
+        "to the starts of all groups. Reads only; exit code 1 if a finding is an error.",
+        epilog=_EXAMPLES,
+        formatter_class=HelpFormatter,
+    )
+    parser.add_argument(
+        "-w", "--worker-config", metavar="FILE", type=Path, required=True, help="worker file of the new group"
+    )
+    parser.add_argument(
+        "--from",
+        dest="source",
+        metavar="FILE",
+        type=Path,
+        help="worker file of the cluster as it is now, on other topics: its secrets, sizes and records are checked, too",
+    )
+    parser.add_argument("--limit", metavar="SECONDS", type=seconds, help="longest start that is fine; none by default")
+    parser.add_argument(
+        "--ignore",
+        metavar="FINDING",
+        action="append",
+        default=[],
+        help="leave out findings with this id, may be repeated",
+    )
+    add_output(parser, DEFAULT_TIMEOUT_S)
+    parser.set_defaults(noun="", run=admit)
+
+
+def admit(arguments: argparse.Namespace, out: Output) -> int:
+    """Check a new group; 1 if a finding is an error."""
+    try:
+        sources = _sources(arguments, arguments.worker_config, out)
+    except InvalidClusterGroupIdError as error:
+        return _show(arguments, out, [_illegal(arguments.worker_config, error)], {})
+    worker = sources.topic_set.worker
+    if worker is None or worker.cluster_group_id is None:
+        return _show(arguments, out, [_not_shared(arguments.worker_config)], {})
+    source = None if arguments.source is None else _sources(arguments, arguments.source, out)
+    moves = None if source is None else _own_state(source)
+    new = NewGroup(
+        group=worker.cluster_group_id,
+        members=len(sources.members.get(worker.group_id, ())),
+        exactly_once=worker.uses_transactional_leader,
+        sealed=worker.keys_in_use is not None,
+        moves=moves,
+    )
+    where = ", ".join(sources.topic_set.topics.values())
+    added = len(new.group.prefix) + (SEALED_BYTES if new.sealed else 0)
+    effect = _effect(sources, source, added)
+    findings = [
+        *admission.find(new, sources.state, sealed_groups(sources.contents)),
+        *map(_as_warning, check_worker_config.findings_of(arguments, out)),
+        *_open_transactions(sources),
+        *_rights(sources, out),
+        *(_brought(sources, source, moves, added) if source is not None else ()),
+        *admission.find_slow(effect, arguments.limit, where),
+    ]
+    members = {
+        "group": new.group,
+        "topics": {topic_type.value: topic for topic_type, topic in sources.topic_set.topics.items()},
+        "groups_there": len(sources.state.groups),
+        "startup": asdict(effect),
+    }
+    return _show(arguments, out, findings, members)
+
+
+def _sources(arguments: argparse.Namespace, file: Path, out: Output) -> CheckSources:
+    asked = argparse.Namespace(
+        worker_config=file,
+        bootstrap_servers=None,
+        client_settings=[],
+        groups=None,
+        timeout=arguments.timeout,
+        **_NO_TOPIC_FLAGS,
+    )
+    return CheckSources(asked, out)
+
+
+def _own_state(source: CheckSources) -> GroupState | None:
+    """Return the state of the group of a worker file, ``None`` if it has no records yet."""
+    (group,) = source.topic_set.worker_group or (None,)
+    return next((each for each in source.state.groups if each.group == group), None)
+
+
+def _effect(sources: CheckSources, source: CheckSources | None, added: int) -> StartupEffect:
+    (group,) = (None,) if source is None else source.topic_set.worker_group or (None,)
+    topics = {} if source is None else source.profile.topics
+    counts = [
+        count for topic in topics.values() for (owner, _), count in topic.profile.counts().items() if owner == group
+    ]
+    records = sum(count.records for count in counts)
+    return admission.startup_effect(sources.profile, records, sum(count.bytes for count in counts) + added * records)
+
+
+def _open_transactions(sources: CheckSources) -> Iterator[Finding]:
+    committed = any(sources.topic_set.isolation[each] is Isolation.READ_COMMITTED for each in TopicType)
+    if committed:  # else its workers wait for none
+        servers = sources.topic_set.settings.bootstrap_servers
+        yield from transactions.find(sources.open_transactions(), servers, sources.now_ms)
+
+
+def _rights(sources: CheckSources, out: Output) -> list[Finding]:
+    try:
+        return check_rights.findings_of(sources.topic_set, ("worker",), sources.timeout_s)[0]
+    except AuthorizationError as error:
+        out.note(f"rights were not checked: {error}")
+        return []
+
+
+def _brought(sources: CheckSources, source: CheckSources, moves: GroupState | None, added: int) -> Iterator[Finding]:
+    """Check what the group brings from other topics."""
+    if moves is None:
+        return
+    yield from secrets.find(source.topic_set.topics[TopicType.CONFIG], moves)
+    for topic_type, topic in source.profile.topics.items():
+        at_destination = ProfiledTopic(topic.profile, sources.profile.topics[topic_type].configs)
+        yield from sizes.large(at_destination, sources.request_size, groups=(moves.group,), added=added)
+
+
+def _as_warning(finding: Finding) -> Finding:
+    """Return a finding of ``check worker-config`` as it counts here: another runtime than Java's may use the file."""
+    return replace(finding, severity=Severity.WARNING) if finding.severity is Severity.ERROR else finding
+
+
+def _illegal(file: Path, error: InvalidClusterGroupIdError) -> Finding:
+    return Finding(
+        "admit-id-illegal",
+        Severity.ERROR,
+        str(file),
+        str(error),
+        "its keys could be read in two ways: as its own, and as those of another group or of a plain cluster",
+        "choose another group.id",
+    )
+
+
+def _not_shared(file: Path) -> Finding:
+    return Finding(
+        "admit-not-shared",
+        Severity.ERROR,
+        str(file),
+        f"{SHARING_PROPERTY} is not enabled",
+        "its workers would write keys without a prefix, as a second cluster with plain keys would",
+        f"add {SHARING_PROPERTY}=enabled, and what check worker-config says",
+        "connect-share check worker-config FILE",
+    )
+
+
+def _show(arguments: argparse.Namespace, out: Output, findings: list[Finding], members: dict[str, Any]) -> int:
+    found = wanted(findings, arguments.ignore)
+    code = exit_code(found)
+    if out.is_json:
+        out.json({**members, "admitted": code == 0, "findings": [finding.to_dict() for finding in found]})
+    else:
+        count = show_findings(found, out)
+        there = f" beside {plural(members['groups_there'], 'group')}" if "groups_there" in members else ""
+        out.lines(
+            f"{arguments.worker_config}: {'may join' if code == 0 else 'may not join'}{there}: {count or 'nothing found'}"
+        )
+    return code
