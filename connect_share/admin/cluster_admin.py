@@ -97,6 +97,12 @@ class Admin(AdminBase):
         found = self._offsets(partitions, earliest, Isolation.READ_UNCOMMITTED, "start")
         return {at: start.offset for at, start in found.items()}
 
+    def offsets_at(self, partitions: Iterable[tuple[str, int]], since_ms: int) -> dict[tuple[str, int], int]:
+        """Return the first offset of each partition whose record is not older; partitions without one are absent."""
+        spec = OffsetSpec.for_timestamp(since_ms)
+        found = self._offsets(partitions, spec, Isolation.READ_UNCOMMITTED, "first recent")
+        return {at: start.offset for at, start in found.items() if start.offset >= 0}
+
     def _offsets(
         self,
         partitions: Iterable[tuple[str, int]],

@@ -30,6 +30,7 @@ from connect_share.cli import (
     offsets,
     repair_topics,
     restore,
+    usage,
     worker_jar,
 )
 from connect_share.cli.options import Nouns
@@ -48,6 +49,7 @@ examples:
   connect-share export -w worker.properties --all-groups -o groups.avro
   connect-share restore groups.avro -w worker.properties --dry-run
   connect-share alter offsets files -w worker.properties --file offsets.json --dry-run
+  connect-share usage -w worker.properties
   connect-share exporter -w worker.properties --listen 127.0.0.1:9404
   connect-share worker-jar --to /opt/kafka/libs
   connect-share keys new
@@ -114,6 +116,7 @@ def build_parser() -> argparse.ArgumentParser:
     admit.add_to(verbs)
     export.add_to(verbs)
     restore.add_to(verbs)
+    usage.add_to(verbs)
     exporter.add_to(verbs)
     worker_jar.add_to(verbs)
     return parser

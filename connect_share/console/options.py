@@ -42,9 +42,11 @@ def add_version(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--version", action="version", version=shown, help="show the version and exit")
 
 
-def add_output(parser: argparse.ArgumentParser, timeout_s: float | None = None) -> None:
+def add_output(
+    parser: argparse.ArgumentParser, timeout_s: float | None = None, forms: Sequence[str] = ("text", "json")
+) -> None:
     """Add the options that every command has; a timeout only where a cluster is asked."""
-    parser.add_argument("--output", choices=("text", "json"), default="text", help="form of the result")
+    parser.add_argument("--output", choices=forms, default="text", help="form of the result")
     if timeout_s is not None:
         parser.add_argument(
             "--timeout",

@@ -70,7 +70,7 @@ def test_help_lists_only_what_there_is() -> None:
     assert "not available" not in text
     listed = re.findall(r"^    ([a-z-]+)", text, re.MULTILINE)
     verbs = ["get", "describe", "check", "delete", "create", "repair", "alter", "reset", "copy", "keys", "discover"]
-    assert listed == [*verbs, "admit", "export", "restore", "exporter", "worker-jar"]
+    assert listed == [*verbs, "admit", "export", "restore", "usage", "exporter", "worker-jar"]
 
 
 @pytest.mark.parametrize(

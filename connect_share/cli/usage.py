@@ -1,0 +1,200 @@
+"""``usage``: what each group takes of the topics, what it costs the others, and how many groups fit on one set."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import time
+from collections import Counter
+from typing import Final
+
+from connect_share.admin import Admin
+from connect_share.cli.check_startup import count_topics
+from connect_share.cli.options import Nouns, add_topics, topic_set_of
+from connect_share.console import DEFAULT_TIMEOUT_S, Group, Output, add_output, seconds, shown_group
+from connect_share.errors import BrokerError
+from connect_share.keys import split_key
+from connect_share.log import read_batches
+from connect_share.records import TopicType
+from connect_share.startup.cost_model import load_model
+from connect_share.startup.topic_count import CountPlan
+from connect_share.startup.usage import (
+    DEFAULT_EGRESS_BYTES,
+    DEFAULT_START_S,
+    GroupUsage,
+    Limits,
+    Recent,
+    Usage,
+    usage_members,
+    usage_of,
+)
+from connect_share.topic_ranges import CLIENT_ID
+
+_WINDOW_S: Final = 3_600.0
+_MOST_WINDOW_S: Final = 30 * 86_400
+_EXAMPLES: Final = """\
+examples:
+  connect-share usage -w worker.properties
+  connect-share usage -w worker.properties --window 86400 --output csv > usage.csv
+  connect-share usage -w worker.properties --start-limit 5 --egress-limit 20
+"""
+
+
+def add_to(verbs: Nouns) -> None:
+    """Add ``usage``."""
+    parser = verbs.add_parser(
+        "usage",
+        help="what each group takes and costs, and how many groups fit on one set",
+        description="Read the three topics once: records, bytes and writes of each group, what they cost all others at a "
+        "start and while they run, and how many such groups fit on one set of topics. Reads only.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_topics(parser)
+    parser.add_argument(
+        "--window",
+        metavar="SECONDS",
+        type=lambda text: seconds(text, _MOST_WINDOW_S),
+        default=_WINDOW_S,
+        help=f"writes are counted over the last so many seconds, {_WINDOW_S:g} by default",
+    )
+    parser.add_argument(
+        "--start-limit",
+        metavar="SECONDS",
+        type=seconds,
+        default=DEFAULT_START_S,
+        help=f"longest start that is fine, {DEFAULT_START_S:g} by default",
+    )
+    parser.add_argument(
+        "--egress-limit",
+        metavar="MB",
+        type=lambda text: seconds(text, 1_000_000),
+        default=DEFAULT_EGRESS_BYTES / 1e6,
+        help=f"megabytes a second that brokers may send for these topics, {DEFAULT_EGRESS_BYTES / 1e6:g} by default",
+    )
+    add_output(parser, DEFAULT_TIMEOUT_S, forms=("text", "json", "csv"))
+    parser.set_defaults(run=show_usage, noun="")
+
+
+def show_usage(arguments: argparse.Namespace, out: Output) -> int:
+    """Show the usage of all groups.
+
+    Raises:
+        TopicMissingError: names the topic and the property.
+        BrokerError: not reachable, or not allowed.
+    """
+    topic_set = topic_set_of(arguments, tuple(TopicType))
+    plan = CountPlan.of(topic_set, timeout_s=arguments.timeout)
+    for note in plan.notes:
+        out.note(note)
+    profiled = count_topics(plan, out)
+    since_ms = time.time_ns() // 1_000_000 - round(arguments.window * 1000)
+    with Admin(topic_set.settings, client_id=CLIENT_ID, timeout_s=arguments.timeout) as admin:
+        recent = {topic_type: _recent(admin, plan, topic_type, since_ms) for topic_type in TopicType}
+        try:
+            members = admin.connect_groups()
+        except BrokerError as error:
+            members = None
+            out.note(f"how many workers are alive is not known: {error}")
+    found = usage_of(
+        {topic_type: topic.profile for topic_type, topic in profiled.items()},
+        recent,
+        members,
+        load_model().model,
+        window_s=arguments.window,
+        limits=Limits(arguments.start_limit, arguments.egress_limit * 1e6),
+    )
+    if out.is_json:
+        out.json({"window_seconds": arguments.window, **usage_members(found)})
+    elif arguments.output == "csv":
+        _show_csv(found, out)
+    else:
+        _show_text(found, out)
+    return 0
+
+
+def _recent(admin: Admin, plan: CountPlan, topic_type: TopicType, since_ms: int) -> Recent:
+    """Read what was written since a time, once more: it is a small part of the topic."""
+    ranges, topic_set = plan.ranges[topic_type], plan.topic_set
+    begins = admin.offsets_at([(each.topic, each.partition) for each in ranges], since_ms)
+    late = [each._replace(start=max(each.start, begins.get(each[:2], each.end))) for each in ranges]
+    records: Counter[Group] = Counter()
+    size: Counter[Group] = Counter()
+    for batch in read_batches(
+        topic_set.settings,
+        late,
+        isolation=topic_set.isolation[topic_type],
+        client_id=CLIENT_ID,
+        idle_timeout_s=plan.timeout_s,
+    ):
+        for message in batch:
+            key, value = message.key(), message.value()
+            owner = None if key is None else split_key(topic_type, key)
+            if owner is not None:
+                records[owner[0]] += 1
+                size[owner[0]] += len(key or b"") + len(value or b"")
+    return Recent(sum(max(0, each.end - each.start) for each in late), records, size)
+
+
+def _show_csv(found: Usage, out: Output) -> None:
+    rows = [each.members_of_row() for each in found.groups]
+    text = io.StringIO()
+    names = list(GroupUsage.NAMES)
+    writer = csv.DictWriter(text, names, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({**row, "group": shown_group(row["group"])} for row in rows)
+    out.lines(*text.getvalue().splitlines())
+
+
+def _show_text(found: Usage, out: Output) -> None:
+    out.table(
+        ["GROUP", "RECORDS", "MB", "SHARE", "SUPERSEDED", "WRITES/S", "WORKERS", "SENT TO OTHERS", "OTHERS' START"],
+        [
+            [
+                shown_group(each.group),
+                f"{each.count.records:,}",
+                f"{each.count.bytes / 1e6:.2f}",
+                f"{each.share:.1%}",
+                f"{each.count.superseded_records:,}",
+                f"{each.records_per_s:.3g}",
+                "?" if each.members is None else each.members,
+                _rate(each.sent_to_others_per_s),
+                f"+{each.start_s_of_others * 1000:.1f} ms",
+            ]
+            for each in found.groups
+        ],
+    )
+    if not found.projections:
+        out.lines("no group has records on these topics")
+        return
+    out.lines("", "with more groups like these:")
+    out.table(
+        ["GROUPS", "START", "RECEIVED BY EACH WORKER", "SENT BY BROKERS"],
+        [
+            [
+                each.groups,
+                f"{each.start_s:.2f} s",
+                f"{each.received_per_s:.3g} records/s",
+                _rate(each.egress_bytes_per_s),
+            ]
+            for each in found.projections
+        ],
+    )
+    out.lines("", _verdict(found))
+
+
+def _verdict(found: Usage) -> str:
+    limits = found.limits
+    fine = f"a start of {limits.start_s:g} s and {limits.egress_bytes_per_s / 1e6:g} MB/s sent by brokers are fine"
+    if not found.limited_by:
+        return f"no limit is near: {fine}, and these groups write next to nothing"
+    what = "the start gets" if found.limited_by == "start" else "what brokers send gets"
+    text = f"up to {found.most_groups:,} such groups fit on one set ({fine}); beyond that {what} too much: use a second set"
+    return text if found.workers else f"{text}. No worker is alive, so what brokers send is not counted"
+
+
+def _rate(bytes_per_s: float | None) -> str:
+    if bytes_per_s is None:
+        return "?"
+    return f"{bytes_per_s / 1e6:.2f} MB/s" if bytes_per_s >= 1e5 else f"{bytes_per_s / 1e3:.2f} kB/s"
