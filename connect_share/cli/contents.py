@@ -204,6 +204,7 @@ class TopicReading:
             )
             for topic_type in wanted
         }
+        self._ids: dict[str, str | None] = {}
         self._ends: dict[tuple[str, int], int] = {}
         self._notes: dict[TopicType, list[str]] = {}
 
@@ -211,9 +212,10 @@ class TopicReading:
         """Read what was not read before; return whether there was anything.
 
         Raises:
-            TopicRecreatedError: a topic is shorter than what was read of it.
+            TopicRecreatedError: a topic is no longer the one that was read.
             TopicMissingError, BrokerError, ReadToEndTimeoutError: as of :func:`read_topics`.
         """
+        self._note_ids(admin)
         ranges = topic_ranges(admin, self._topic_set, self._wanted)
         self._notes = {topic_type: notes for topic_type, (_, notes) in ranges.items()}
         new = {topic_type: [self._rest_of(each) for each in found] for topic_type, (found, _) in ranges.items()}
@@ -232,18 +234,16 @@ class TopicReading:
             for topic_type, reader in readers.items():
                 batches = reader.batches(self._timeout_s)
                 self._folds[topic_type].take(to_record(message) for batch in batches for message in batch)
-                self._ends |= {(each.topic, each.partition): each.end for each in new[topic_type]}
+                self._ends |= {(each.topic, each.partition): max(each.start, each.end) for each in new[topic_type]}
         return any(each.end > each.start for found in new.values() for each in found)
 
+    def _note_ids(self, admin: Admin) -> None:
+        for name, topic in admin.describe_topics([self._topic_set.topics[kind] for kind in self._wanted]).items():
+            if self._ids.setdefault(name, topic.topic_id) != topic.topic_id:
+                raise TopicRecreatedError(f"{name} was deleted and created again", topic=name)
+
     def _rest_of(self, whole: OffsetRange) -> OffsetRange:
-        read_to = self._ends.get((whole.topic, whole.partition), whole.start)
-        if read_to > whole.end:
-            raise TopicRecreatedError(
-                f"{whole.topic}[{whole.partition}] ends at offset {whole.end}, but was read up to {read_to} before: it "
-                "was deleted and created again, or has lost records",
-                topic=whole.topic,
-            )
-        return whole._replace(start=max(whole.start, read_to))
+        return whole._replace(start=max(whole.start, self._ends.get((whole.topic, whole.partition), 0)))
 
     def contents(self) -> Contents:
         """Return what is believed of all that was read; later reads do not change it."""

@@ -16,12 +16,18 @@ from typing import IO, Any
 
 import pytest
 
+from connect_share.admin import NewTopicRequest
+from connect_share.cli.contents import TopicReading
 from connect_share.client import producer
+from connect_share.errors import TopicRecreatedError
 from connect_share.keys import ClusterGroupId, ConfigKey, StatusKey, prefix_key
+from connect_share.records import TopicType
 from connect_share.state import ConnectorStatus, State, connector_config_record, connector_status_record, offset_key
+from connect_share.worker_config import TopicSet
 from tests.broker.test_console import Filled, believed, filled, run, vector, worker_file  # noqa: F401 - fixtures
 from tests.support.kafka import TestBroker
-from tests.support.topics import pairs_of, send
+from tests.support.topics import create_known, pairs_of, send
+from tests.support.waiting import await_that
 
 # ruff: noqa: F811 - fixtures
 
@@ -196,10 +202,6 @@ def test_a_group_that_is_not_there_is_not_watched(filled: Filled) -> None:
 
 
 def test_only_what_is_new_is_read_on(filled: Filled, broker: TestBroker) -> None:
-    from connect_share.cli.contents import TopicReading
-    from connect_share.records import TopicType
-    from connect_share.worker_config import TopicSet
-
     write_connector(broker, filled, "read-on", State.RUNNING)
     looks: list[bytes] = []
     topics = {TopicType.CONFIG: filled.topic("configs"), TopicType.STATUS: filled.topic("status")}
@@ -222,3 +224,22 @@ def test_only_what_is_new_is_read_on(filled: Filled, broker: TestBroker) -> None
         contents.status_of(ClusterGroupId("read-on")).connector_status("c") for contents in (before, reading.contents())
     ]
     assert [status and status.state for status in states] == [State.RUNNING, State.FAILED]
+
+
+def test_a_topic_that_was_created_again_is_read_from_its_beginning(broker: TestBroker, unique: str) -> None:
+    topic = f"{unique}-configs"
+    reading = TopicReading(
+        TopicSet.from_flags(broker.bootstrap_servers, {TopicType.CONFIG: topic}, {}),
+        [TopicType.CONFIG],
+        groups=None,
+        timeout_s=30,
+    )
+    with broker.admin() as admin:
+        create_known(admin, NewTopicRequest(topic, 1, 1, {"cleanup.policy": "compact"}))
+        reading.read_on(admin)
+        admin.delete_topics([topic])
+        await_that(lambda: admin.describe_topics([topic]), lambda found: not found, what="deleted")
+        create_known(admin, NewTopicRequest(topic, 1, 1, {"cleanup.policy": "compact"}))
+        with pytest.raises(TopicRecreatedError, match=f"{topic} was deleted and created again"):
+            reading.read_on(admin)
+        admin.delete_topics([topic])

@@ -107,6 +107,14 @@ def test_what_would_open_a_sealed_group_is_named(sealed: Filled, run: Any) -> No
     assert [row["offset"] for row in described["offsets"]] == ["[sealed]"]
     assert {row["kind"] for row in described["newest_records"]} >= {"connector", "task", "commit", "status-connector"}
     assert all(row["size"] and row["timestamp_ms"] for row in described["newest_records"])
+    # Times are known without keys, in the words of who wrote: those of a stranger for the configuration.
+    newest = [
+        line["timestamp_ms"] for line in vector("4.3.1", "offsets") if b'"my.conn"' in base64.b64decode(line["key_b64"])
+    ]
+    assert [row["written_ms"] for row in described["offsets"]] == [newest[-1]]
+    assert described["config_written_ms"] == max(
+        row["timestamp_ms"] for row in described["newest_records"] if row["kind"] == "connector"
+    )
     shown = run(*words).out
     assert f"{property_name} in the worker file of the group; give it with -w FILE" in shown
     assert "configuration: [sealed]" in shown
