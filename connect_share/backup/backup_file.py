@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -73,6 +73,21 @@ class Reader(NamedTuple):
     settings: ClientSettings
     client_id: str
     isolation: Isolation
+
+    def batches(self, ranges: Sequence[OffsetRange]) -> Iterator[list[Message]]:
+        """Yield the messages of ranges.
+
+        Raises:
+            BrokerError: reading was refused.
+            ReadToEndTimeoutError: the end of a range was not reached.
+        """
+        return read_batches(
+            self.settings,
+            ranges,
+            isolation=self.isolation,
+            client_id=self.client_id,
+            idle_timeout_s=IDLE_TIMEOUT_S,
+        )
 
 
 class BackupLayout:
@@ -188,13 +203,7 @@ def write_backup(path: Path, layout: BackupLayout, run_id: str, progress: Progre
             topics = {each.topic: each for each in layout.topics if each.section == number}
             ranges = sorted(part for each in topics.values() for part in each.ranges.values())
             for first in range(0, len(ranges), PARTITIONS_AT_ONCE):
-                for batch in read_batches(
-                    reader.settings,
-                    ranges[first : first + PARTITIONS_AT_ONCE],
-                    isolation=reader.isolation,
-                    client_id=reader.client_id,
-                    idle_timeout_s=IDLE_TIMEOUT_S,
-                ):
+                for batch in reader.batches(ranges[first : first + PARTITIONS_AT_ONCE]):
                     progress.advance(len(batch))
                     for message in batch:
                         _write(writer, topics[message.topic() or ""], layout.cipher, message, (written, left_out))

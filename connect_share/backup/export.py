@@ -17,12 +17,10 @@ from connect_share.backup.backup_file import BackupLayout, KeyTest, Reader, writ
 from connect_share.backup.contents import EXPORT, BackupFile, Origin
 from connect_share.backup.encryption import FileCipher
 from connect_share.errors import ConnectShareError
-from connect_share.keys import ClusterGroupId, connector_of, split_key
-from connect_share.log.ranges import read_batches
+from connect_share.keys import ClusterGroupId, connector_of, own_key, split_key
 from connect_share.progress import Progress
 from connect_share.records import OffsetRange, TopicType
 from connect_share.sealing import KeyRing
-from connect_share.topic_io.facts import IDLE_TIMEOUT_S
 from connect_share.topic_ranges import CLIENT_ID, topic_ranges
 from connect_share.worker_config import Isolation, TopicSet
 
@@ -46,7 +44,7 @@ class Present:
     """The groups and connectors that were found."""
 
     groups: set[ClusterGroupId | None] = field(default_factory=set)
-    connectors: set[str] = field(default_factory=set)
+    connectors: set[str | None] = field(default_factory=set)
 
 
 @dataclass(frozen=True)
@@ -86,15 +84,20 @@ class Export:
 
     def takes(self, topic_type: TopicType) -> KeyTest:
         """Return the test for the keys that are exported."""
-        groups, connectors = self.groups, self.connectors
+        if self.connectors is None and self.groups is not None and len(self.groups) == 1:
+            (group,) = self.groups
+            return lambda key: key is not None and own_key(topic_type, key, group) is not None
+        return lambda key: self._owner(topic_type, key) is not None
 
-        def test(key: bytes | None) -> bool:
-            parts = None if key is None else split_key(topic_type, key)
-            if parts is None or (groups is not None and parts[0] not in groups):
-                return False
-            return connectors is None or connector_of(topic_type, parts[1]) in connectors
-
-        return test
+    def _owner(self, topic_type: TopicType, key: bytes | None) -> tuple[ClusterGroupId | None, str | None] | None:
+        """Return the group of a key and, if connectors were named, its connector; ``None``: it is not exported."""
+        parts = None if key is None else split_key(topic_type, key)
+        if parts is None or (self.groups is not None and parts[0] not in self.groups):
+            return None
+        if self.connectors is None:
+            return parts[0], None
+        name = connector_of(topic_type, parts[1])
+        return (parts[0], name) if name in self.connectors else None
 
     def write(self, path: Path, cluster: str, ranges: Ranges, progress: Progress) -> Exported:
         """Write what lies in the ranges to a file, with bounded memory.
@@ -138,28 +141,24 @@ class Export:
         return layout
 
     def present(self, ranges: Ranges, progress: Progress) -> Present:
-        """Read the keys alone: the file begins with what is in it."""
-        found = Present()
+        """Read the keys alone, until all that was named is found: the file begins with what is in it.
+
+        Raises:
+            ConnectShareError: there are too many groups.
+            BrokerError, ReadToEndTimeoutError: as :meth:`write`.
+        """
+        found, connectors = Present(), self.connectors or frozenset()
         progress.phase("looking for groups", sum(part.end - part.start for parts in ranges.values() for part in parts))
         for topic_type, parts in ranges.items():
-            reader, takes = self._reader(topic_type), self.takes(topic_type)
-            batches = read_batches(
-                reader.settings,
-                parts,
-                isolation=reader.isolation,
-                client_id=reader.client_id,
-                idle_timeout_s=IDLE_TIMEOUT_S,
-            )
-            for batch in batches:
+            for batch in self._reader(topic_type).batches(parts):
                 progress.advance(len(batch))
                 for message in batch:
-                    key = message.key()
-                    split = split_key(topic_type, key) if key is not None and takes(key) else None
-                    if split is None:
-                        continue
-                    found.groups.add(split[0])
-                    if self.connectors is not None:
-                        found.connectors.add(connector_of(topic_type, split[1]) or "")
+                    owner = self._owner(topic_type, message.key())
+                    if owner is not None:
+                        found.groups.add(owner[0])
+                        found.connectors.add(owner[1])
+                if self.groups is not None and found.groups >= self.groups and found.connectors >= connectors:
+                    return found
                 if len(found.groups) > MOST_GROUPS:
                     raise ConnectShareError(
                         f"there are more than {MOST_GROUPS:,} groups on these topics: name those that are wanted with --group"
