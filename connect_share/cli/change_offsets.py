@@ -17,7 +17,14 @@ from typing import Any, Final
 from connect_share.admin import Admin
 from connect_share.cli.rows import json_text_of
 from connect_share.console import Group, Output, Parser, add_output, confirmed, plural, shown_group
-from connect_share.errors import ConfigError, ConnectShareError, LiveMembersError, TopicMissingError, UsageError
+from connect_share.errors import (
+    ConfigError,
+    ConnectShareError,
+    LiveMembersError,
+    PlainTopicsError,
+    TopicMissingError,
+    UsageError,
+)
 from connect_share.private_file import write_private_file
 from connect_share.records import TopicType
 from connect_share.sealing import KEYS_PROPERTY
@@ -48,7 +55,13 @@ class Worker:
         self.config = config
         self._admin = stack.enter_context(Admin(config.admin_settings(), client_id=config.client_id("console")))
         _require_topics(self._admin, {config.topic(each): TOPIC_PROPERTIES[each] for each in TopicType})
-        self.storage = stack.enter_context(ConnectStorage(config))
+        try:
+            self.storage = stack.enter_context(ConnectStorage(config))
+        except PlainTopicsError as error:
+            raise PlainTopicsError(
+                f"group {shown_group(self.group)} shares topics by {path}, but they hold only plain records: move these "
+                "first (connect-share-migrate plan, apply), or use the worker file of the group that wrote them"
+            ) from error
         if config.keys_in_use is None and any(
             SkipKind.REFUSED in store.skipped() for store in (self.storage.config, self.storage.offsets)
         ):

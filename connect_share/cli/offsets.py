@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import textwrap
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
@@ -19,7 +18,7 @@ from connect_share.cli.change_offsets import (
     connectors_of,
 )
 from connect_share.cli.options import Nouns
-from connect_share.console import Output, Parser, shown_group
+from connect_share.console import HelpFormatter, Output, Parser, shown_group
 from connect_share.errors import ConnectShareError, UsageError
 from connect_share.state.names import shown
 from connect_share.stores.offset_changes import MOST_BYTES, parse_offsets, parse_partition, readable_pairs
@@ -28,7 +27,6 @@ _RULES: Final = (
     "No worker of the group that is changed may be alive, and its connectors must be STOPPED. The changes are shown first, "
     "and the old offsets go to a file from which alter offsets puts them back. With exactly-once all tasks are fenced first."
 )
-_WIDTH: Final = 78
 
 
 def add_alter_to(nouns: Nouns) -> None:
@@ -156,9 +154,9 @@ def _parser(nouns: Nouns, text: str, description: str, examples: str) -> Parser:
     parser = nouns.add_parser(
         "offsets",
         help=text,
-        description=textwrap.fill(f"{description} {_RULES}", _WIDTH),
+        description=f"{description} {_RULES}",
         epilog=f"examples:\n{examples}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
     )
     add_change_options(parser)
     return parser

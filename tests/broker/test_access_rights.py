@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,7 @@ def acls(row: Row, topics: str, source_topics: str) -> list[Acl]:
         "the topics": [(ResourceType.TOPIC, f"{topics}-{kind.value}", literal) for kind in TopicType],
         "the destination's topics": [(ResourceType.TOPIC, f"{topics}-{kind.value}", literal) for kind in TopicType],
         "the source's topics": [(ResourceType.TOPIC, f"{source_topics}-{kind.value}", literal) for kind in TopicType],
+        "the offset topic": [(ResourceType.TOPIC, f"{topics}-offset", literal)],
         "group `<group.id>`": [(ResourceType.GROUP, GROUP, literal)],
         "transactional id `connect-cluster-<group.id>`": [
             (ResourceType.TRANSACTIONAL_ID, f"connect-cluster-{GROUP}", literal)
@@ -143,6 +145,11 @@ def get(scene: Scene) -> None:
     run(console, "get", "connectors", "-w", scene.shared_file())
 
 
+def change_offsets(scene: Scene) -> None:
+    words = ["-w", scene.shared_file(**{"exactly.once.source.support": "enabled"}), "--backup-dir", scene.folder]
+    run(console, "reset", "offsets", "c", "--force", "--yes", *words)
+
+
 def check_startup(scene: Scene) -> None:
     run(console, "check", "startup", "-w", scene.shared_file())
 
@@ -220,8 +227,9 @@ def prepare(scene: Scene, action: Callable[[Scene], object], page_rows: Sequence
         scene.write_source()
     if exists:
         scene.create(scene.shared)
-    if action in {get, check_startup}:
-        with ConnectStorage(WorkerConfig.from_file(scene.file(scene.shared, user="owner"))) as storage:
+    if action in {get, change_offsets, check_startup}:
+        owner = scene.shared_file if action is change_offsets else partial(scene.file, scene.shared)
+        with ConnectStorage(WorkerConfig.from_file(owner(user="owner"))) as storage:
             storage.config.put_connector_config("c", {"name": "c", "connector.class": "X"})
             storage.status.put(ConnectorStatus("c", State.RUNNING, "w:1", 1))
             flush(storage)
@@ -235,12 +243,14 @@ STORES = rows("Python stores")
 STORES_EXACTLY_ONCE = STORES + rows("Python stores", 1)
 MISSING = rows("Topics that do not exist yet")
 WORKER = rows("Java worker")
+CHANGE = "Console: alter, reset, copy offsets"
 SITUATIONS: list[tuple[Callable[[Scene], object], list[Row], bool]] = [
     (use_stores, STORES, True),
     (use_stores_exactly_once, STORES_EXACTLY_ONCE, True),
     (use_stores, MISSING, False),
     (get, rows("Console: get, describe, check sealing, check startup"), True),
     (check_startup, rows("Console: get, describe, check sealing, check startup"), True),
+    (change_offsets, rows(CHANGE) + rows(CHANGE, 1), True),
     (create_topics, rows("Console: create topics"), False),
     (move, rows("Migrator: survey, plan, apply, verify"), True),
     (move_and_cut_over, rows("Migrator: cutover, seal, rollback"), True),
