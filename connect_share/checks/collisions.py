@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from connect_share.checks.finding import Finding, limited, named, place
 from connect_share.checks.state import GroupState, TopicsState
@@ -93,7 +93,7 @@ def _sinks(state: TopicsState, where: str) -> Iterator[Finding]:
     for each in state.groups:
         for connector in each.config.connectors():
             config = each.config.connector_config(connector) or {}
-            if any(config.get(name) for name in _SINK_TOPICS) and not config.get(_SINK_GROUP):
+            if _is_sink(config) and not config.get(_SINK_GROUP):
                 found[connector].append((each.group, connector))
     for connector, places in sorted(found.items()):
         if len(places) > 1:
@@ -106,6 +106,13 @@ def _sinks(state: TopicsState, where: str) -> Iterator[Finding]:
                 "each gets a part of the records",
                 f"give them different names, or one of them {_SINK_GROUP}",
             )
+
+
+def _is_sink(config: Mapping[str, object]) -> bool:
+    # MirrorMaker's sources have topics, too.
+    name = str(config.get("connector.class", "")).rpartition(".")[2]
+    is_source = "Source" in name or name.startswith("Mirror")
+    return not is_source and any(config.get(each) for each in _SINK_TOPICS)
 
 
 def _same_sources(state: TopicsState, where: str) -> Iterator[Finding]:

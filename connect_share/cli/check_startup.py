@@ -118,7 +118,7 @@ def findings_of(found: StartupProfile) -> list[Finding]:
     problems = [
         Finding(
             "startup-problem",
-            Severity.ERROR,
+            Severity.WARNING,
             problem.topic,
             problem.what,
             "workers read it as they start: they do not start, or do not agree on what they have read",

@@ -182,7 +182,8 @@ def test_secrets_are_named_and_never_shown() -> None:
 
 def test_collisions() -> None:
     fence = ("tasks-fencing-{}", '{"task-count":1}')
-    sink = '{"properties":{"topics":"t"}}'
+    sink = '{"properties":{"connector.class":"org.acme.FileSink","topics":"t"}}'
+    mirror = '{"properties":{"connector.class":"org.apache.kafka.connect.mirror.MirrorSourceConnector","topics":"t"}}'
     offset = ('["src",{"p":1}]', '{"o":1}')
 
     def group(name: str | None, source: str) -> list[Record]:
@@ -190,6 +191,7 @@ def test_collisions() -> None:
             CONFIG,
             ("connector-src", CONNECTOR),
             ("connector-sink", sink),
+            ("connector-mirror", mirror),
             (f"connector-{source}", CONNECTOR),
             (fence[0].format(source), fence[1]),
             group=name,
@@ -215,6 +217,7 @@ def test_collisions() -> None:
         "collision-sink-group": "warning",
         "collision-same-source": "note",
     }
+    assert "sink of com.acme, sink of com.acme-orders" in found["collision-sink-group"].what
     assert "connector-b.connector-c" in found["collision-ambiguous-key"].what
     assert found["collision-nested-ids"].where == "config, status, offset, group com.acme.orders"
     assert "orders-eu of com.acme, eu of com.acme-orders" in found["collision-transactional-ids"].what
