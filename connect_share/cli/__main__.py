@@ -3,39 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import logging
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 
-from connect_share.cli import (
-    admit,
-    check_all,
-    check_contents,
-    check_rights,
-    check_sealing,
-    check_startup,
-    check_topics,
-    check_worker_config,
-    create_topics,
-    delete_group,
-    describe_connector,
-    describe_group,
-    discover,
-    export,
-    exporter,
-    get,
-    keys_new,
-    offsets,
-    repair_topics,
-    restore,
-    usage,
-    worker_jar,
-)
-from connect_share.cli.options import Nouns
 from connect_share.console import EXIT_CODES, Output, Parser, add_version, printable, run_program
-from connect_share.topic_ids.cli import add_check_to, add_repair_to
 
 _EXAMPLES: Final = """\
 examples:
@@ -69,35 +44,46 @@ precedence, highest first:
 """
 
 # Each verb with its help and the functions that add its nouns, in the order of --help. Each noun's parser names the
-# function that runs with set_defaults(run=...).
-_VERBS: Final[dict[str, tuple[str, tuple[Callable[[Nouns], None], ...]]]] = {
-    "get": ("list groups, connectors, tasks, offsets or statuses", (get.add_to,)),
-    "describe": ("show one group or connector", (describe_group.add_to, describe_connector.add_to)),
+# function that runs with set_defaults(run=...). They are named as texts: only what a command line needs is imported, for all
+# together would take as long as reading the topics of a small cluster.
+_VERBS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
+    "get": ("list groups, connectors, tasks, offsets or statuses", ("cli.get.add_to",)),
+    "describe": ("show one group or connector", ("cli.describe_group.add_to", "cli.describe_connector.add_to")),
     "check": (
         "check what is on the topics, the topics, worker files, what is sealed, rights, start-up, topic ids, or all of it",
         (
-            check_all.add_to,
-            check_contents.add_to,
-            check_worker_config.add_to,
-            check_topics.add_to,
-            check_sealing.add_to,
-            check_rights.add_to,
-            check_startup.add_to,
-            add_check_to,
+            "cli.check_all.add_to",
+            "cli.check_contents.add_to",
+            "cli.check_worker_config.add_to",
+            "cli.check_topics.add_to",
+            "cli.check_sealing.add_to",
+            "cli.check_rights.add_to",
+            "cli.check_startup.add_to",
+            "topic_ids.cli.add_check_to",
         ),
     ),
-    "delete": ("retire a group that is shut down", (delete_group.add_to,)),
-    "create": ("create the topics of a worker", (create_topics.add_to,)),
-    "repair": ("mend what checks have found", (repair_topics.add_to, add_repair_to)),
-    "alter": ("set source offsets", (offsets.add_alter_to,)),
-    "reset": ("forget source offsets", (offsets.add_reset_to,)),
-    "copy": ("copy source offsets to another connector, group or cluster", (offsets.add_copy_to,)),
-    "keys": ("make a key of a sealed group", (keys_new.add_to,)),
+    "delete": ("retire a group that is shut down", ("cli.delete_group.add_to",)),
+    "create": ("create the topics of a worker", ("cli.create_topics.add_to",)),
+    "repair": ("mend what checks have found", ("cli.repair_topics.add_to", "topic_ids.cli.add_repair_to")),
+    "alter": ("set source offsets", ("cli.offsets.add_alter_to",)),
+    "reset": ("forget source offsets", ("cli.offsets.add_reset_to",)),
+    "copy": ("copy source offsets to another connector, group or cluster", ("cli.offsets.add_copy_to",)),
+    "keys": ("make a key of a sealed group", ("cli.keys_new.add_to",)),
+}
+# The verbs without nouns, and the functions that add them.
+_ALONE: Final = {
+    "discover": "cli.discover.add_to",
+    "admit": "cli.admit.add_to",
+    "export": "cli.export.add_to",
+    "restore": "cli.restore.add_to",
+    "usage": "cli.usage.add_to",
+    "exporter": "cli.exporter.add_to",
+    "worker-jar": "cli.worker_jar.add_to",
 }
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """Return the parser of the whole command line."""
+def build_parser(verb: str | None = None) -> argparse.ArgumentParser:
+    """Return the parser of one verb's command lines; of all verbs, if it is none of them."""
     parser = Parser(
         prog="connect-share",
         description="Show what Kafka Connect clusters keep in their internal topics, shared or dedicated.",
@@ -106,25 +92,30 @@ def build_parser() -> argparse.ArgumentParser:
     )
     add_version(parser)
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=Parser)
-    for verb, (text, add_nouns) in _VERBS.items():
-        nouns = verbs.add_parser(verb, help=text).add_subparsers(
-            dest="noun", metavar="NOUN", required=True, parser_class=Parser
-        )
-        for add_to in add_nouns:
-            add_to(nouns)
-    discover.add_to(verbs)
-    admit.add_to(verbs)
-    export.add_to(verbs)
-    restore.add_to(verbs)
-    usage.add_to(verbs)
-    exporter.add_to(verbs)
-    worker_jar.add_to(verbs)
+    known = verb in _VERBS or verb in _ALONE
+    for name, (text, add_nouns) in _VERBS.items():
+        if name == verb or not known:
+            nouns = verbs.add_parser(name, help=text).add_subparsers(
+                dest="noun", metavar="NOUN", required=True, parser_class=Parser
+            )
+            for add_to in add_nouns:
+                _function(add_to)(nouns)
+    for name, add_to in _ALONE.items():
+        if name == verb or not known:
+            _function(add_to)(verbs)
     return parser
+
+
+def _function(name: str) -> Callable[[Any], None]:
+    module, _, function = name.rpartition(".")
+    found: Callable[[Any], None] = getattr(importlib.import_module(f"connect_share.{module}"), function)
+    return found
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return the exit code, see ``--help``."""
-    return run_program(build_parser(), argv, _run, command=_command, after_interruption=_after_interruption)
+    verb = next(iter(sys.argv[1:] if argv is None else argv), None)
+    return run_program(build_parser(verb), argv, _run, command=_command, after_interruption=_after_interruption)
 
 
 def _command(arguments: argparse.Namespace) -> str:
