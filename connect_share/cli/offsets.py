@@ -10,18 +10,18 @@ from typing import Final
 
 from connect_share.cli.change_offsets import (
     ConnectorPlan,
-    Worker,
     add_change_options,
     add_connectors,
     carry_out,
     check_usage,
     connectors_of,
 )
+from connect_share.cli.group_worker import Worker
 from connect_share.cli.options import Nouns
-from connect_share.console import HelpFormatter, Output, Parser, shown_group
+from connect_share.console import HelpFormatter, Output, Parser, plural, shown_group
 from connect_share.errors import ConnectShareError, UsageError
 from connect_share.state.names import shown
-from connect_share.stores.offset_changes import MOST_BYTES, parse_offsets, parse_partition, readable_pairs
+from connect_share.stores.offset_changes import MOST_BYTES, parse_offsets, parse_partition, usable_pairs
 
 _RULES: Final = (
     "No worker of the group that is changed may be alive, and its connectors must be STOPPED. The changes are shown first, "
@@ -142,7 +142,12 @@ def copy(arguments: argparse.Namespace, out: Output) -> int:
                 raise ConnectShareError(
                     f"connector {shown(name)} of group {shown_group(source.group)} has no source offsets to copy"
                 )
-            plans.append(ConnectorPlan(destination, to, readable_pairs(stored)))
+            pairs = usable_pairs(stored)
+            if len(pairs) < len(stored):
+                out.note(
+                    f"{plural(len(stored) - len(pairs), 'offset')} of {name} not copied: no connector can use them"
+                )
+            plans.append(ConnectorPlan(destination, to, pairs))
             if not source.is_stopped(name):
                 out.note(
                     f"{name} ({shown_group(source.group)}) is not stopped: what it commits from now on is not copied"

@@ -96,7 +96,7 @@ def parse_partition(text: str) -> dict[str, Any]:
     if not isinstance(parsed, dict):
         raise UsageError('the partition is not a JSON object such as {"filename": "/data/in.txt"}')
     try:
-        validate_offset_map(parsed, "partition")
+        _check_flat(parsed, "partition")
     except ValueFormatError as error:
         raise UsageError(str(error)) from None
     return parsed
@@ -108,21 +108,23 @@ def offsets_document(pairs: Iterable[OffsetPair]) -> bytes:
     return json.dumps({"offsets": entries}, indent=2, allow_nan=False).encode("ascii") + b"\n"
 
 
-def readable_pairs(stored: Sequence[StoredOffset]) -> list[OffsetPair]:
+def usable_pairs(stored: Sequence[StoredOffset]) -> list[OffsetPair]:
     """Return what is stored as pairs to be written elsewhere; each key of a partition gets the value of its last one.
 
-    Raises:
-        ValueFormatError: a value is not an offset.
+    What no connector can use is left out: anybody may have written it.
     """
     values = {partition_identity(partition): _parsed(value) for partition, value in stored}
     pairs = [(partition, values[partition_identity(partition)]) for partition, _ in stored]
-    for partition, offset in pairs:
-        if offset is UNREADABLE:
-            raise ValueFormatError(
-                f"the offset of 1 of {len(pairs)} source partitions is not an object of strings, numbers and booleans: no "
-                f"connector can use it ({'the null partition' if partition is None else 'get offsets shows it'})"
-            )
-    return pairs
+    return [pair for pair in pairs if pair[1] is not UNREADABLE and is_usable(pair[0])]
+
+
+def is_usable(partition: _Map | None) -> bool:
+    """Return whether a source connector can have offsets for this partition."""
+    try:
+        _check_flat(partition, "partition")
+    except ValueFormatError:
+        return False
+    return not _is_of_sink(partition)
 
 
 def compare(stored: Sequence[StoredOffset], wanted: Iterable[OffsetPair]) -> list[OffsetChange]:
@@ -143,7 +145,7 @@ def compare(stored: Sequence[StoredOffset], wanted: Iterable[OffsetPair]) -> lis
             old,
             new,
             is_change=any(each is UNREADABLE or not _equal(each, new) for each in found),
-            can_be_undone=old is not UNREADABLE and all(_equal(each, old) for each in found),
+            can_be_undone=old is not UNREADABLE and all(_equal(each, old) for each in found) and is_usable(partition),
         )
     return list(changes.values())
 
@@ -156,10 +158,26 @@ def _equal(one: Any, other: Any) -> bool:
 def _parsed(value: bytes) -> Any:
     try:
         parsed = loads(value)
-        validate_offset_map(parsed)
+        _check_flat(parsed, "offset")
     except ValueFormatError:
         return UNREADABLE
     return UNREADABLE if parsed is None else parsed
+
+
+def _check_flat(value: object, what: str) -> None:
+    """Check what Connect can write, and read back as the same.
+
+    Raises:
+        ValueFormatError: names the field, never its value.
+    """
+    validate_offset_map(value, what)
+    for name, item in value.items() if isinstance(value, Mapping) else ():
+        if isinstance(item, float) and not math.isfinite(item):
+            raise ValueFormatError(f"field {name!r} of a source {what} is too large for a double")
+
+
+def _is_of_sink(partition: _Map | None) -> bool:
+    return partition is not None and partition.keys() == _SINK_PARTITION
 
 
 def _pair(index: int, entry: object) -> OffsetPair:
@@ -173,12 +191,12 @@ def _pair(index: int, entry: object) -> OffsetPair:
         if value is not None and not isinstance(value, dict):
             raise UsageError(f"offsets[{index}]: {member} is neither an object nor null")
         try:
-            validate_offset_map(value, member)
+            _check_flat(value, member)
         except ValueFormatError as error:
             raise UsageError(f"offsets[{index}]: {error}") from None
         pair.append(value)
     partition, offset = pair
-    if partition is not None and partition.keys() == _SINK_PARTITION:
+    if _is_of_sink(partition):
         raise UsageError(
             f"offsets[{index}] is of a sink connector: those are committed offsets of its consumer group, which "
             "kafka-consumer-groups --reset-offsets or Connect's REST API changes"
@@ -223,7 +241,7 @@ def _double(text: str) -> float:
     number = float(text)
     if math.isinf(number):
         raise ValueError("a number is too large for a double, which Connect cannot keep")
-    return number
+    return number or 0.0  # Connect has no negative zero
 
 
 def _constant(_: str) -> Any:

@@ -117,6 +117,14 @@ def test_offsets_are_altered_shown_and_undone(shared: Any, run: Any, tmp_path: P
         assert side.change("alter", "foo", "--file", backup).code == 0
         assert side.offsets("foo") == left
 
+    # What no connector can use is forgotten as well, and the backup is still one that can be read.
+    odd = [(b'["foo",{"a":[1]}]', b"{}"), (b'["foo",{"a":1}]', b'{"n":1e999}'), (b'["foo",{"b":1}]', b'{"n":2}')]
+    shared.write("offset", odd, group=side.group)
+    ran = side.change("reset", "foo")
+    assert (ran.code, "2 old values of foo cannot be put back" in ran.err) == (0, True)
+    assert side.change("alter", "foo", "--file", side.backed_up()[-1]).code == 0
+    assert side.offsets("foo") == [at({"b": 1}, {"n": 2})]
+
 
 def test_what_may_not_be_changed_is_refused(shared: Any, run: Any, tmp_path: Path) -> None:
     side = Side(shared, run, tmp_path, "a")
