@@ -127,7 +127,7 @@ class Contents:
     def written_ms(self, topic_type: TopicType, group: Group, originals: Iterable[bytes]) -> int | None:
         """Return when the newest record of these original keys was written, in the words of who wrote it."""
         times = self._times_of(topic_type, group)
-        return newest(times[original] for original in originals if original in times)
+        return newest([times[original] for original in originals if original in times])
 
     def last_written_ms(self, topic_type: TopicType, group: Group) -> int | None:
         """Return when the newest record of a group was written, in the words of who wrote it."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Final
@@ -93,12 +92,16 @@ def _task_states(contents: Contents, group: Group, connector: str, state: Cluste
     if TopicType.STATUS not in contents.topics or contents.is_sealed(TopicType.STATUS, group):
         return None
     statuses = contents.status_of(group).task_statuses(connector)
-    if contents.is_sealed(TopicType.CONFIG, group) or connector in state.inconsistent_connectors():
-        return dict(Counter(status.state.name for status in statuses))
-    numbers = range(state.task_count(connector))
-    found = Counter(status.state.name for status in statuses if status.task_id.task in numbers)
-    without = len(numbers) - found.total()
-    return {**found, UNKNOWN: without} if without else dict(found)
+    if not contents.is_sealed(TopicType.CONFIG, group) and connector not in state.inconsistent_connectors():
+        numbers = range(state.task_count(connector))
+        statuses = [status for status in statuses if status.task_id.task in numbers]
+        without = len(numbers) - len(statuses)
+    else:
+        without = 0
+    found = {UNKNOWN: without} if without else {}
+    for status in statuses:
+        found[status.state.name] = found.get(status.state.name, 0) + 1
+    return found
 
 
 def uses_topic(contents: Contents, group: Group, connector: str, state: ClusterConfigState, topic: str) -> bool:

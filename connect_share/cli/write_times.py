@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 from connect_share.console import Group
@@ -12,13 +13,13 @@ class WriteTimes:
     """When what is believed was written, by the timestamps of its records: any writer may choose them."""
 
     def __init__(self) -> None:
-        self._by_group: dict[tuple[TopicType, Group], dict[bytes, int]] = {}
+        self._by_group: defaultdict[tuple[TopicType, Group], dict[bytes, int]] = defaultdict(dict)
 
     def look(self, topic_type: TopicType, group: Group, original: bytes, believed: Record | None) -> None:
         """Take note of a record."""
         # What stands in the place of a replay has another key.
         if believed is not None and (believed.key or b"").endswith(original):
-            self._by_group.setdefault((topic_type, group), {})[original] = believed.timestamp_ms
+            self._by_group[topic_type, group][original] = believed.timestamp_ms
 
     def of(self, topic_type: TopicType, group: Group) -> Mapping[bytes, int]:
         """Return the times in milliseconds by original key."""
@@ -27,4 +28,5 @@ class WriteTimes:
 
 def newest(times_ms: Iterable[int]) -> int | None:
     """Return the last of times, ``None`` if none is known."""
-    return max((at_ms for at_ms in times_ms if at_ms >= 0), default=None)
+    known = [at_ms for at_ms in times_ms if at_ms >= 0]
+    return max(known) if known else None
