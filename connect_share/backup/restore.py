@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -161,6 +161,8 @@ class Restore:
     transforms: Mapping[TopicType, KeyTransform]
     sealing: RestoreSealing
     wanted: frozenset[str] | None = None
+    _backed_up: dict[TopicType, NewestValues] = field(default_factory=dict, init=False, repr=False)
+    _values: BackedUpValues | None = field(default=None, init=False, repr=False)
 
     def _records(self, progress: Progress) -> Iterator[tuple[TopicType, Record]]:
         return _records(self.file, self.contents, self.origin, progress)
@@ -197,6 +199,7 @@ class Restore:
                 backed_up[topic_type].add(original, record.value)
         counts = {topic_type: each.counts() for topic_type, each in counting.items()}
         self._require_found(backed_up.values())
+        self._backed_up, self._values = backed_up, values
         found: list[ConnectorChanges] = []
         for topic_type, topic in topics.items():
             ranges = facts[topic].ranges() if topic in facts else []
@@ -230,8 +233,17 @@ class Restore:
             CopyError: it is not.
             ConnectShareError: as :meth:`preview`.
         """
-        found = self.preview(progress).changes
-        wrong = sum(each.added + each.changed + each.removed for each in found)
+        progress = progress or Silent()
+        if self._values is None:
+            self.preview(progress)
+        assert self._values is not None  # noqa: S101 - of the preview
+        with admin_of(self.worker) as admin:
+            facts = read_facts(admin, {self.worker.topic(topic_type) for topic_type in TopicType})
+        wrong = 0
+        for topic_type, backed_up in self._backed_up.items():
+            ranges = facts[self.worker.topic(topic_type)].ranges()
+            found = changes(backed_up, self._newest_at_destination(topic_type, ranges, self._values, progress))
+            wrong += sum(each.added + each.changed + each.removed for each in found)
         if wrong:
             raise CopyError(
                 f"{wrong:,} key(s) do not have the value that was put back: another writer has written meanwhile, or a key "
