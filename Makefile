@@ -65,7 +65,8 @@ soak: $(STAMP)
 	  tests/worker/test_sealed_keys.py tests/worker/test_sealed_canary.py \
 	  tests/worker/test_both_languages.py tests/worker/test_coexistence.py tests/worker/test_config_position.py \
 	  tests/worker/test_exactly_once_sharing.py tests/broker/test_access_rights.py tests/broker/stores/test_reads_in_an_outage.py \
-	  tests/worker_plugin/test_folds_beside_java.py tests/broker/test_discover.py
+	  tests/worker_plugin/test_folds_beside_java.py tests/broker/test_discover.py tests/worker/test_change_offsets.py \
+	  tests/broker/stores/test_change_offsets.py
 
 drill-topic-ids: $(STAMP)
 	$(BIN)/python -m tests.lab.topic_id_drill $(DRILL_ARGS)

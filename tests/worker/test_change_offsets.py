@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,11 +17,12 @@ from tests.lab.worker import LabWorker
 from tests.support.console import console
 from tests.support.java_groups import EXACTLY_ONCE, JAR, SharedTopics, put
 from tests.support.kafka import TestBroker
+from tests.support.long_forms import LONG
 from tests.support.waiting import await_that
 
 NAME = "files.1"
 LINES = [f"line-{number}" for number in range(6)]
-_FORMS = [True, *([False] if "CONNECT_SHARE_LONG" in os.environ else [])]
+_FORMS = [True, *([False] if LONG else [])]
 
 
 def size(lines: int) -> int:

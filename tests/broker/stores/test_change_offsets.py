@@ -6,12 +6,14 @@ import json
 import signal
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from connect_share.client import KafkaException, producer
+from connect_share.embedded.broker import LocalBroker
 from connect_share.records import TopicType
 from connect_share.sealing import KEYS_PROPERTY
 from connect_share.sealing.key_ring import new_key
@@ -20,6 +22,7 @@ from connect_share.storage import ConnectStorage
 from connect_share.worker_config import SHARING_PROPERTY, Isolation, WorkerConfig
 from tests.support.connect_member import ConnectMember
 from tests.support.console import Ran, console
+from tests.support.long_forms import LONG
 from tests.support.waiting import await_that
 
 CANARY = 918273645546
@@ -190,6 +193,20 @@ def test_offsets_are_copied_between_groups_by_pattern(shared: Any, run: Any, tmp
     assert (ran.code, ran.out.splitlines()[-1]) == (0, "nothing to do")
     assert here.change("copy", "y", "--to", "y").code == 2
     assert "no source offsets" in here.change("copy", "z", "--to", "x-1").err
+
+
+@pytest.mark.skipif(not LONG, reason="starts a second broker: a part of make soak")
+def test_offsets_are_copied_between_clusters(shared: Any, run: Any, tmp_path: Path, own_broker: LocalBroker) -> None:
+    with ExitStack() as stack:
+        elsewhere = type(shared)(own_broker.bootstrap_servers, shared.unique, stack)
+        here = Side(shared, run, tmp_path, "a")
+        there = Side(elsewhere, run, tmp_path, "b", group_id=here.group, exactly_once_source_support="enabled")
+        here.put({"foo": {}})
+        there.put({"foo": {}})
+        assert here.alter("foo", [(FILE, {"position": 7})]).code == 0
+        assert here.change("copy", "foo", "--to-worker-config", there.file).code == 0
+        assert here.change("reset", "foo").code == 0
+        assert there.offsets("foo") == [at(FILE, {"position": 7})]
 
 
 @pytest.mark.parametrize("mode", ["disabled", "enabled"])
