@@ -29,6 +29,7 @@ class Check:
         about: for its help.
         needs: topics without which it cannot be run.
         run: returns what it finds.
+        reads: topics whose contents it looks at, if they are given.
         members: more members of its JSON, by name.
     """
 
@@ -36,6 +37,7 @@ class Check:
     about: str
     needs: Sequence[TopicType]
     run: Callable[[CheckSources], Iterable[Finding]]
+    reads: Sequence[TopicType] = tuple(TopicType)
     members: Mapping[str, Callable[[CheckSources], Any]] | None = field(default=None, repr=False)
 
 
@@ -76,6 +78,7 @@ CHECKS: Final[Mapping[str, Check]] = {
         "reconfiguration.",
         (_CONFIG,),
         partial(_of_groups, order.find, _CONFIG),
+        reads=(_CONFIG,),
     ),
     "orphans": Check(
         "what is left of connectors and groups that are gone?",
@@ -97,6 +100,7 @@ CHECKS: Final[Mapping[str, Check]] = {
         "the form of the value; a reference such as ${file:...} is fine. Values are never shown.",
         (_CONFIG,),
         partial(_of_groups, secrets.find, _CONFIG),
+        reads=(_CONFIG,),
     ),
     "sizes": Check(
         "are records nearly too large, or topics larger than they should be?",
@@ -104,7 +108,7 @@ CHECKS: Final[Mapping[str, Check]] = {
         "topics that are not compacted as they should be.",
         tuple(TopicType),
         lambda sources: sizes.find(sources.profile.topics, sources.request_size),
-        {"largest": lambda sources: sizes.largest(sources.profile.topics)},
+        members={"largest": lambda sources: sizes.largest(sources.profile.topics)},
     ),
     "transactions": Check(
         "is a transaction open that holds up readers?",
@@ -119,6 +123,7 @@ CHECKS: Final[Mapping[str, Check]] = {
         "UNASSIGNED for more than ten minutes, and connectors that nobody ever said to run.",
         (_STATUS,),
         _liveness,
+        reads=(_CONFIG, _STATUS),
     ),
 }
 
@@ -165,7 +170,8 @@ def missing_topics(check: Check, sources: CheckSources) -> list[str]:
 
 
 def _run(noun: str, arguments: argparse.Namespace, out: Output) -> int:
-    check, sources = CHECKS[noun], CheckSources(arguments, out)
+    check = CHECKS[noun]
+    sources = CheckSources(arguments, out, check.reads)
     if missing := missing_topics(check, sources):
         raise ConfigError(f"no worker file is given, so this needs {' and '.join(missing)}")
     findings = wanted(list(check.run(sources)), arguments.ignore)

@@ -30,12 +30,16 @@ _REQUEST_SIZE = "max.request.size"
 class CheckSources:
     """What one run of checks has read so far; notes go to stderr once."""
 
-    def __init__(self, arguments: argparse.Namespace, out: Output) -> None:
+    def __init__(
+        self, arguments: argparse.Namespace, out: Output, reads: Collection[TopicType] = tuple(TopicType)
+    ) -> None:
+        """Read nothing yet, and later of the contents only these topics."""
         self.arguments = arguments
         self.timeout_s: float = arguments.timeout
         self.now_ms = time.time_ns() // 1_000_000
         self.topic_set: TopicSet = topic_set_of(arguments)
         self._out = out
+        self._reads = reads
         self._noted: set[str] = set()
 
     def note(self, texts: Collection[str]) -> None:
@@ -58,7 +62,7 @@ class CheckSources:
                 kept[group] = GroupRecords(group)
             kept[group].add(topic_type, original, taken)
 
-        wanted = list(self.topic_set.topics)
+        wanted = [topic_type for topic_type in self.topic_set.topics if topic_type in self._reads]
         contents = read_topics(self.topic_set, wanted, timeout_s=self.timeout_s, look=look)
         for topic in contents.topics.values():
             self.note(topic.notes)
