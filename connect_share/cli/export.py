@@ -19,6 +19,7 @@ from connect_share.console import (
     DEFAULT_TIMEOUT_S,
     PLAIN,
     Output,
+    Parser,
     ProgressLine,
     add_output,
     groups_of,
@@ -84,6 +85,12 @@ def add_to(verbs: Nouns) -> None:
         type=Path,
         help="write what is new to this folder until Ctrl-C: restore DIR --at TIME",
     )
+    _add_follow(parser)
+    add_output(parser, DEFAULT_TIMEOUT_S)
+    parser.set_defaults(noun="", run=export)
+
+
+def _add_follow(parser: Parser) -> None:
     follow = parser.add_argument_group("with --follow")
     follow.add_argument(
         "--every",
@@ -107,8 +114,6 @@ def add_to(verbs: Nouns) -> None:
         help="how long back every state can be restored, 7 by default; older files are deleted",
     )
     follow.add_argument("--once", action="store_true", help="write what is new now, and end")
-    add_output(parser, DEFAULT_TIMEOUT_S)
-    parser.set_defaults(noun="", run=export)
 
 
 def export(arguments: argparse.Namespace, out: Output) -> int:
