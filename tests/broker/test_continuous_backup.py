@@ -161,7 +161,9 @@ def test_old_files_go_and_new_topics_begin_anew(site: Site, call: Any) -> None:
         "a": (1, 0),
         "b": (0, 1),
     }
-    assert write("c", "--keep", "0", "--base-every", "0.0167")[:1] == ["0000000003-base.avro"]
+    assert write("c", "--keep", "0") == ["0000000003-base.avro", "0000000004-increment.avro"]
+    (folder / "0000000003-base.avro").unlink()  # an increment is of no use then
+    assert write("d") == ["0000000004-increment.avro", "0000000005-base.avro"]
     with locked_folder(folder):
         locked = call("export", "-w", path, "--follow", folder, "--once")
     assert (locked.code, "another process writes to" in locked.err) == (1, True)
