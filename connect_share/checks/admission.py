@@ -84,6 +84,10 @@ def _identity(new: NewGroup, state: TopicsState, where: str) -> Iterator[Finding
             "choose another group.id, unless it is this cluster that moves; then stop its workers first",
         )
     ids = [str(each.group) for each in state.groups if each.group not in (None, new.group)]
+    yield from _similar_ids(new, ids, where)
+
+
+def _similar_ids(new: NewGroup, ids: Sequence[str], where: str) -> Iterator[Finding]:
     nested = [each for each in ids if each.startswith(f"{new.group}.") or new.group.startswith(f"{each}.")]
     if nested:
         yield Finding(
