@@ -90,6 +90,8 @@ def test_a_sealed_group_without_its_keys(sealed: Filled, run: Any) -> None:
     assert {(row["state"], row["target_state"], row["worker_id"]) for row in connectors} == {
         ("[sealed]", "[sealed]", None)
     }
+    users = run("get", "connectors", *flags, *group, "--topic", "server1.inventory.customers").json["connectors"]
+    assert {row["connector"] for row in users} == {"a.b-c-1", "my.conn"}  # active ones are named by keys
     assert {row["state"] for row in run("get", "tasks", *flags, *group).json["tasks"]} == {"[sealed]"}
     assert {row["state"] for row in run("get", "statuses", *flags, *group).json["statuses"]} == {"[sealed]"}
     ran = run("get", "offsets", *flags, *group)
