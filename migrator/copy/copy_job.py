@@ -19,13 +19,12 @@ from typing import Any, Final
 from connect_share import client
 from connect_share.admin import Admin
 from connect_share.client import headers_of, to_record, to_whole_record
-from connect_share.keys import MARKER, StatusKey
+from connect_share.keys import MARKER
 from connect_share.log.ranges import RangeReader, read_ranges
 from connect_share.migration_errors import UnacknowledgedError
 from connect_share.progress import Progress, Silent
 from connect_share.records import Record, TopicType
 from connect_share.sealing.cipher import is_sealed
-from connect_share.state import offset_key
 from connect_share.topic_io.checked_writer import (
     PROCESS_PRODUCERS,
     PRODUCER_OVERRIDES,
@@ -39,7 +38,7 @@ from connect_share.transform.rules import KeyTransform, Skipped, SkipReason
 from connect_share.transform.sealed import NO_SEALING, Opening, Passage, Sealing, Times
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
 from migrator.copy.evidence import SliceEvidence, Tally
-from migrator.copy.existing_records import ExistingRecords, ResumePoint, ranges_since
+from migrator.copy.existing_records import BARRIER_RECORDS, ExistingRecords, ResumePoint, ranges_since
 from migrator.plan.plan import CopySlice
 
 _logger = logging.getLogger(__name__)
@@ -51,13 +50,6 @@ _MAX_ATTEMPTS_IN_VAIN: Final = 3
 """Attempts to continue without anything new at the destination."""
 _BROKER_HANDLES_S: Final = 1.0
 """Time in which a broker has handled what it had received when a connection broke."""
-
-BARRIER_RECORDS: Final[Mapping[TopicType, tuple[bytes, bytes | None]]] = {
-    TopicType.CONFIG: MARKER,  # the marker that closes a config topic anyway
-    # Removals for a connector " ", a name that Connect refuses: no worker has anything to remove.
-    TopicType.STATUS: (StatusKey.CONNECTOR.key(" "), None),
-    TopicType.OFFSET: (offset_key(" ", {}), None),
-}
 """By topic type, original key and value of the record that :meth:`CopyJob.write_barrier` writes."""
 
 

@@ -15,11 +15,22 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
+from connect_share.keys import MARKER, StatusKey
 from connect_share.murmur2 import partition_for
-from connect_share.records import OffsetRange, Record
+from connect_share.records import OffsetRange, Record, TopicType
+from connect_share.state import offset_key
 from connect_share.transform.rules import KeyTransform
 from connect_share.transform.sealed import Opening
+
+BARRIER_RECORDS: Final[Mapping[TopicType, tuple[bytes, bytes | None]]] = {
+    TopicType.CONFIG: MARKER,  # the marker that closes a config topic anyway
+    # Removals for a connector " ", a name that Connect refuses: no worker has anything to remove.
+    TopicType.STATUS: (StatusKey.CONNECTOR.key(" "), None),
+    TopicType.OFFSET: (offset_key(" ", {}), None),
+}
+"""What is written before the destination is read: behind it lies nothing that an earlier producer has sent."""
 
 
 def identity(record: Record) -> bytes:

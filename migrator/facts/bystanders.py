@@ -23,7 +23,7 @@ from connect_share.topic_io.facts import ExistingTopic, admin_of, read_messages
 from connect_share.transform.rules import PLAIN_KEYS
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import Isolation
-from migrator.copy.copy_job import BARRIER_RECORDS
+from migrator.copy.existing_records import BARRIER_RECORDS
 from migrator.facts.inspection import Wanted
 
 ILLEGAL_KEYS: Final = "illegal keys"
