@@ -102,7 +102,7 @@ def choose_origin(
         if not matching:
             raise RestoreRejectedError(
                 f"the worker file is that of group {worker.group_id}, the backup holds: {listed}; choose with "
-                "--from-group GROUP whose records are restored under this group"
+                "--from-group GROUP whose records are restored under this group, or with --from-plain"
             )
     # First what was at the source, then what has the form of the worker file's own keys.
     for preferred in (
