@@ -5,7 +5,6 @@ Everything here is bounded: a topic that anybody fills cannot fill this memory.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -14,6 +13,7 @@ from connect_share.console import Group, plural
 from connect_share.discover.values import Fit, Members, fit_of
 from connect_share.keys import ConfigKey, Key, OffsetKey, StatusKey, Subject, parse, split_key
 from connect_share.records import Record, TopicType
+from connect_share.state import parse_offset_key
 from connect_share.state.plain_clusters import PlainClusterWatch, TwoClusters
 
 MOST_GROUPS: Final = 10_000
@@ -22,6 +22,7 @@ MOST_ITEMS: Final = 100_000
 _MOST_WORKERS: Final = 1_000
 _MOST_NAMED_TOPICS: Final = 1_000
 _LONGEST_NAME: Final = 300
+_LONGEST_VALUE: Final = 3_000
 _TAKEN_APART: Final = 1_000
 """Values of each type that are always taken apart; of later ones only those that say more than whose they are."""
 _ENOUGH: Final = 0.5
@@ -34,12 +35,14 @@ class GroupEvidence:
     """What one group has in one topic.
 
     Attributes:
-        connectors: hashes of those that have a record now, of a config topic those that are not removed.
+        is_real: a value has the form of Connect's; whoever may write here can invent keys.
+        connectors: hashes of those that are configured now, of a config topic.
         workers: ids of plain statuses; those of other groups say nothing that their keys do not say.
     """
 
     records: int = 0
     size_bytes: int = 0
+    is_real: bool = False
     connectors: set[int] = field(default_factory=set, repr=False)
     workers: set[str] = field(default_factory=set)
 
@@ -49,14 +52,17 @@ class TypeEvidence:
     """What a topic has of one type.
 
     Attributes:
-        items: hashes of groups, of connectors with their group, and of tasks; equal ones are equal in all topics.
+        items: hashes of groups, of connectors with their group, and of tasks, with the time of their newest record; equal
+            ones are equal in all topics.
+        texts: hashes of values of a connector's properties, and of its source partitions, which often are the same.
         named_topics: offsets topics of their own that connectors name.
     """
 
     topic_type: TopicType
     fits: dict[Fit, int] = field(default_factory=lambda: dict.fromkeys(Fit, 0))
     groups: dict[Group, GroupEvidence] = field(default_factory=dict)
-    items: set[int] = field(default_factory=set, repr=False)
+    items: dict[int, int] = field(default_factory=dict, repr=False)
+    texts: set[int] = field(default_factory=set, repr=False)
     named_topics: set[str] = field(default_factory=set)
     beyond_groups: int = 0
     watch: PlainClusterWatch = field(default_factory=PlainClusterWatch, repr=False)
@@ -95,15 +101,16 @@ class TypeEvidence:
                 return
             self.groups[group] = GroupEvidence()
             if group is not None:
-                self._remember(hash(group))
+                self._remember(hash(group), record)
         own = self.groups[group]
         own.records += 1
         own.size_bytes += len(record.key or b"") + len(record.value or b"")
         members: Members = {}
         says_more = original.kind is ConfigKey.CONNECTOR or (self.topic_type is TopicType.STATUS and group is None)
-        if says_more or self.judged < _TAKEN_APART:
+        if says_more or not own.is_real or self.judged < _TAKEN_APART:
             fit, members = fit_of(original, record.value, of_group=group is not None)
             self.fits[fit] += 1
+            own.is_real = own.is_real or fit in (Fit.FITS, Fit.PROVES)
         else:
             self.fits[Fit.SILENT] += 1
         subject = original.subject
@@ -112,24 +119,24 @@ class TypeEvidence:
         if original.kind in (StatusKey.CONNECTOR, StatusKey.TASK):
             self._note_worker(own, record, group, members)
         elif original.kind is ConfigKey.CONNECTOR:
-            self._note_own_topic(members)
+            self._note_properties(members.get("properties"), group, original.rest)
+        elif isinstance(original.kind, OffsetKey) and members:
+            self._note_partition(group, original)
 
-    def _remember(self, item: int) -> None:
-        if len(self.items) < MOST_ITEMS:
-            self.items.add(item)
+    def _remember(self, item: int, record: Record) -> None:
+        if item in self.items or len(self.items) < MOST_ITEMS:
+            self.items[item] = record.timestamp_ms
 
     def _note_subject(self, own: GroupEvidence, record: Record, group: Group, subject: Subject) -> None:
         connector = hash((group, subject.connector))
-        self._remember(connector)
+        self._remember(connector, record)
         if isinstance(subject.part, int):
-            self._remember(hash((group, subject.connector, subject.part)))
-        if subject.kind not in (ConfigKey.CONNECTOR, StatusKey.CONNECTOR, OffsetKey.OFFSET):
-            return
-        if record.value is not None and (subject.kind is not ConfigKey.CONNECTOR or record.value != JSON_NULL):
-            if len(own.connectors) < MOST_ITEMS // 2:
+            self._remember(hash((group, subject.connector, subject.part)), record)
+        if subject.kind is ConfigKey.CONNECTOR:
+            if record.value is None or record.value == JSON_NULL:
+                own.connectors.discard(connector)
+            elif len(own.connectors) < MOST_ITEMS:
                 own.connectors.add(connector)
-        elif subject.kind is not OffsetKey.OFFSET:  # of a connector whose one partition is forgotten others may be left
-            own.connectors.discard(connector)
 
     def _note_worker(self, own: GroupEvidence, record: Record, group: Group, members: Members) -> None:
         worker, generation = members.get("worker_id"), members.get("generation")
@@ -139,11 +146,25 @@ class TypeEvidence:
         if len(own.workers) < _MOST_WORKERS:
             own.workers.add(worker[:_LONGEST_NAME])
 
-    def _note_own_topic(self, members: Members) -> None:
-        properties = members.get("properties")
-        topic = properties.get(_OWN_TOPIC) if isinstance(properties, Mapping) else None
-        if isinstance(topic, str) and len(topic) <= _LONGEST_NAME and len(self.named_topics) < _MOST_NAMED_TOPICS:
+    def _note_properties(self, properties: object, group: Group, connector: str) -> None:
+        if not isinstance(properties, dict):
+            return
+        for value in properties.values():
+            for text in (value or "")[:_LONGEST_VALUE].split(","):
+                self._note_text(group, connector, text.strip())
+        topic = properties.get(_OWN_TOPIC)
+        if topic and len(topic) <= _LONGEST_NAME and len(self.named_topics) < _MOST_NAMED_TOPICS:
             self.named_topics.add(topic)
+
+    def _note_partition(self, group: Group, original: Key) -> None:
+        connector, partition = parse_offset_key(original.original)
+        for value in (partition or {}).values():
+            if isinstance(value, str):
+                self._note_text(group, connector, value[:_LONGEST_VALUE])
+
+    def _note_text(self, group: Group, connector: str, text: str) -> None:
+        if text and len(self.texts) < MOST_ITEMS:
+            self.texts.add(hash((group, connector, text)))
 
 
 @dataclass

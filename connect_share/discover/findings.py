@@ -60,7 +60,7 @@ def problems_of(cluster: Cluster, around: Surroundings) -> list[Finding]:
         *_one_replica(cluster, around),
         *_of_two_clusters(cluster),
         *_missing(cluster, around),
-        *_joined_by_name(cluster),
+        *_guessed(cluster),
     ]
     return sorted(found, key=lambda finding: finding.severity.rank)
 
@@ -146,13 +146,14 @@ def _missing(cluster: Cluster, around: Surroundings) -> Iterator[Finding]:
         )
 
 
-def _joined_by_name(cluster: Cluster) -> Iterator[Finding]:
-    for topic_type, equal in cluster.by_name.items():
+def _guessed(cluster: Cluster) -> Iterator[Finding]:
+    for topic_type, equal in cluster.guessed.items():
         yield Finding(
-            "discover-joined-by-name",
+            "discover-guessed-topic",
             _NOTE,
             cluster.name,
-            f"{len(equal)} {topic_type.value} topics fit equally well, and the one with the most similar name was taken: "
+            f"{len(equal)} {topic_type.value} topics fit equally well; "
+            f"{cluster.topics[topic_type].topic} was taken by times and names: "
             f"{named(equal)}",
             "several clusters have connectors of the same names, so their topics may be taken for each other's",
             f"compare it with {topic_type.value}.storage.topic in the worker file",

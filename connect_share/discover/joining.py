@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
+from typing import Final
 
 from connect_share.console import Group, group_order
 from connect_share.discover.evidence import GroupEvidence, TopicEvidence, TypeEvidence
 from connect_share.records import TopicType
 
-_SAME = 1e-6
-_MOST_PART = 0.5
+_SAME: Final = 1e-6
+_LEAST_OFFSETS: Final = 0.1
+_MOST_PART: Final = 0.5
 
 
 @dataclass(frozen=True)
@@ -22,8 +24,8 @@ class Role:
     evidence: TypeEvidence = field(repr=False)
 
     @property
-    def items(self) -> set[int]:
-        """Return what it has of groups, connectors and tasks, comparable between topics."""
+    def items(self) -> Mapping[int, int]:
+        """Return what it has of groups, connectors and tasks, comparable between topics, with times."""
         return self.evidence.items
 
 
@@ -33,12 +35,12 @@ class Cluster:
 
     Attributes:
         own_offsets: offsets topics that connectors of it have for themselves.
-        by_name: types whose topic was chosen by its name among several that fit equally well: all of those.
+        guessed: types whose topic was chosen by times and names among several that fit equally well: all of those.
     """
 
     topics: dict[TopicType, Role]
     own_offsets: list[str] = field(default_factory=list)
-    by_name: dict[TopicType, list[str]] = field(default_factory=dict)
+    guessed: dict[TopicType, list[str]] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -47,14 +49,14 @@ class Cluster:
 
     @property
     def groups(self) -> list[Group]:
-        """Return all groups, the plain cluster first."""
-        found = {group for role in self.topics.values() for group in role.evidence.groups}
+        """Return all groups of which a value is real, the plain cluster first."""
+        found = {group for role in self.topics.values() for group, each in role.evidence.groups.items() if each.is_real}
         return sorted(found, key=group_order)
 
     @property
     def is_shared(self) -> bool:
         """Return whether a group has its id in keys."""
-        return self.groups[-1] is not None
+        return any(group is not None for group in self.groups)
 
     def of_group(self, group: Group) -> dict[TopicType, GroupEvidence]:
         """Return what a group has in each topic where it has something."""
@@ -96,17 +98,33 @@ def join(topics: Iterable[TopicEvidence]) -> Joined:
     return Joined(sorted(clusters, key=lambda each: each.name), sorted(role.topic for role in unclaimed))
 
 
-def _likeness(one: Role, other: Role) -> float:
-    """Return how much of what two topics have is in both, 0 to 1; of an offset topic only its own part counts.
+def _likeness(items: set[int], groups: set[Group], role: Role) -> float:
+    """Return how much of what two topics have is in both; of an offset topic only its own part counts.
 
     Sinks have no source offsets, and connectors that are gone leave theirs behind.
     """
-    both = len(one.items & other.items)
-    if not both:
+    is_offset = role.evidence.topic_type is TopicType.OFFSET
+    both = len(items & role.items.keys())
+    alike = both / max(1, len(role.items) if is_offset else len(items | role.items.keys()))
+    if alike < (_LEAST_OFFSETS if is_offset else _SAME):
         return 0.0
-    if other.evidence.topic_type is TopicType.OFFSET:
-        return both / len(other.items)
-    return both / len(one.items | other.items)
+    return alike + len(groups & role.evidence.groups.keys()) / len(groups | role.evidence.groups.keys())
+
+
+def _text_likeness(cluster: Cluster, role: Role) -> float:
+    """Return how many values in source partitions are those of properties of their connectors: tables, files, names."""
+    texts = role.evidence.texts
+    return max(len(each.evidence.texts & texts) / max(1, len(texts)) for each in cluster.topics.values())
+
+
+def _time_likeness(cluster: Cluster, role: Role) -> float:
+    """Return whether the same things were written at the same time, in tenths: a worker writes to all its topics."""
+    best = 0.0
+    for each in cluster.topics.values():
+        both = each.items.keys() & role.items.keys()
+        near = sum(1_000 / (1_000 + abs(each.items[item] - role.items[item])) for item in both)
+        best = max(best, near / len(both) if both else 0.0)
+    return round(best, 1)
 
 
 def _name_likeness(cluster: Cluster, role: Role) -> float:
@@ -115,22 +133,25 @@ def _name_likeness(cluster: Cluster, role: Role) -> float:
 
 def _attach(clusters: Sequence[Cluster], topic_type: TopicType, roles: Sequence[Role]) -> list[Role]:
     """Give each cluster the topic that has most in common with it, best pairs first; return the topics left over."""
-    pairs: list[tuple[float, float, Cluster, Role]] = []
+    pairs: list[tuple[tuple[float, ...], Cluster, Role]] = []
     for cluster in clusters:
+        items = {item for each in cluster.topics.values() for item in each.items}
+        groups = {group for each in cluster.topics.values() for group in each.evidence.groups}
         for role in roles:
-            likeness = max(_likeness(each, role) for each in cluster.topics.values())
+            likeness = _likeness(items, groups, role)
             if likeness:
-                pairs.append((likeness, _name_likeness(cluster, role), cluster, role))
-    pairs.sort(key=lambda pair: (-pair[0], -pair[1], pair[2].name, pair[3].topic))
+                content = (round(likeness, 6), round(_text_likeness(cluster, role), 6))
+                pairs.append(((*content, _time_likeness(cluster, role), _name_likeness(cluster, role)), cluster, role))
+    pairs.sort(key=lambda pair: ([-each for each in pair[0]], pair[1].name, pair[2].topic))
     taken: set[str] = set()
-    for likeness, _, cluster, role in pairs:
+    for rank, cluster, role in pairs:
         if topic_type in cluster.topics or role.topic in taken:
             continue
         cluster.topics[topic_type] = role
         taken.add(role.topic)
-        equal = [each for other, _, of, each in pairs if of is cluster and abs(other - likeness) < _SAME]
+        equal = [each.topic for other, of, each in pairs if of is cluster and other[:2] == rank[:2]]
         if len(equal) > 1:
-            cluster.by_name[topic_type] = sorted(each.topic for each in equal)
+            cluster.guessed[topic_type] = sorted(equal)
     return [role for role in roles if role.topic not in taken]
 
 
@@ -140,7 +161,7 @@ def _attach_to_more(clusters: Sequence[Cluster], topic_type: TopicType, role: Ro
     known = {
         item for owner in owners for kind, each in owner.topics.items() if kind is not topic_type for item in each.items
     }
-    rest = role.items - known
+    rest = role.items.keys() - known
     for cluster in clusters:
         if topic_type not in cluster.topics:
             own = {item for each in cluster.topics.values() for item in each.items}

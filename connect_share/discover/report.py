@@ -63,7 +63,7 @@ def _names(cluster: Cluster) -> list[str]:
 
 def _confidence(cluster: Cluster, discovered: Discovered) -> str:
     found = {discovered.found[topic].confidence for topic in _names(cluster)}
-    return "certain" if found == {"certain"} and not cluster.by_name else "likely"
+    return "certain" if found == {"certain"} and not cluster.guessed else "likely"
 
 
 def _group_ids(cluster: Cluster, clusters: Sequence[Cluster], around: Surroundings) -> dict[Group, str | None]:

@@ -37,7 +37,7 @@ class Fit(enum.Enum):
 
 
 def fit_of(key: Key, value: bytes | None, *, of_group: bool) -> tuple[Fit, Members]:
-    """Return whether Connect writes this value under this key, and the members of the value. Never raises.
+    """Return whether Connect writes this value under this key, and the members of a value that fits. Never raises.
 
     ``of_group``: the key had a cluster group id before it; only there a value may be sealed.
     """
@@ -52,7 +52,8 @@ def fit_of(key: Key, value: bytes | None, *, of_group: bool) -> tuple[Fit, Membe
         found = loads(value)
     if not isinstance(found, dict):
         return Fit.OTHER, {}
-    return _of_members(key.kind, found), found
+    fit = _of_members(key.kind, found)
+    return fit, {} if fit is Fit.OTHER else found
 
 
 def _is_offset_key(key: Key) -> bool:

@@ -45,7 +45,7 @@ def test_plain_topics_are_joined_by_connectors_whatever_they_are_called() -> Non
     ]
     joined = join(topics)
     assert names(joined) == [["x", "y", "z"], ["y-config", "x-status", "x-offset"]]
-    assert [cluster.by_name for cluster in joined.clusters] == [{}, {}]
+    assert [cluster.guessed for cluster in joined.clusters] == [{}, {}]
 
 
 def test_shared_topics_are_joined_by_groups() -> None:
@@ -75,7 +75,7 @@ def test_equal_connectors_are_told_apart_by_the_names_of_topics_and_that_is_said
     ]
     joined = join(topics)
     assert names(joined) == [["dev.config", "dev.status"], ["prod.config", "prod.status"]]
-    assert [len(found) for cluster in joined.clusters for found in cluster.by_name.values()] == [2, 2]
+    assert [len(found) for cluster in joined.clusters for found in cluster.guessed.values()] == [2, 2]
 
 
 def test_the_own_offsets_topic_of_a_connector_is_not_the_clusters() -> None:
