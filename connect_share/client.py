@@ -325,12 +325,16 @@ def to_record(message: Message, headers: Headers | None = ()) -> Record:
 
 
 def translate(
-    error: KafkaError | KafkaException | BaseException, doing: str, needs: TopicRight | None = None
+    error: KafkaError | KafkaException | BaseException,
+    doing: str,
+    needs: TopicRight | None = None,
+    *,
+    remedy: str | None = None,
 ) -> BrokerError:
     """Return an error of the client library as one of ours, to be raised ``from`` it; it has no record contents.
 
     ``doing`` is the operation with the topic, such as ``"reading topic configs"``; ``needs`` the right on the topic that it
-    needs, named if that is missing.
+    needs, named if that is missing; ``remedy`` is said instead of the usual one.
     """
     if isinstance(error, KafkaException):
         error = error.args[0] if error.args else error
@@ -338,23 +342,23 @@ def translate(
         return BrokerError(f"{doing} failed: {type(error).__name__}: {error}")
     code, name = int(error.code()), str(error.name())
     kind: type[BrokerError] = BrokerError
-    remedy = ""
+    usual = ""
     if code in _AUTHORIZATION:
         kind = AuthorizationError
-        remedy = _RIGHTS.get(code, "check user, password and sasl.mechanism")
+        usual = _RIGHTS.get(code, "check user, password and sasl.mechanism")
         # Brokers give no producer id to who may write to no topic at all, and call it a right on the cluster.
         may_not_write = code == KafkaError.CLUSTER_AUTHORIZATION_FAILED and needs is TopicRight.WRITE
         if needs is not None and (code == KafkaError.TOPIC_AUTHORIZATION_FAILED or may_not_write):
-            remedy = f"the principal needs the right {needs.name} on the topic"
+            usual = f"the principal needs the right {needs.name} on the topic"
     elif code in _FENCED:
-        kind, remedy = FencedError, "another producer with the same transactional id has taken over"
+        kind, usual = FencedError, "another producer with the same transactional id has taken over"
     elif code in _TIMEOUT:
-        kind, remedy = BrokerTimeoutError, "check that the brokers are up and reachable from here"
+        kind, usual = BrokerTimeoutError, "check that the brokers are up and reachable from here"
     elif code in _UNAVAILABLE:
-        kind, remedy = BrokerUnavailableError, "check bootstrap.servers, security.protocol and the network"
+        kind, usual = BrokerUnavailableError, "check bootstrap.servers, security.protocol and the network"
     text = f"{doing} failed: {name} ({error.str()})"
     return kind(
-        f"{text}; {remedy}" if remedy else text,
+        f"{text}; {remedy or usual}" if remedy or usual else text,
         code=code,
         name=name,
         retriable=code in _RETRIABLE or bool(error.retriable()),

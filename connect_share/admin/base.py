@@ -10,7 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Final, Self, TypeVar
 
-from connect_share.admin.listener import wrong_protocol
+from connect_share.admin.listener import NO_ANSWER, advice, wrong_protocol
 from connect_share.client import (
     AdminClient,
     KafkaError,
@@ -26,6 +26,7 @@ from connect_share.worker_config.client_settings import ClientSettings
 T = TypeVar("T")
 
 FIRST_TRY_S: Final = 3.0
+_FIRST_OF_ALL_S: Final = 1.5
 _LONGEST_TRY_S: Final = 10.0
 _RETRY_S: Final = 0.1
 _GRACE_S: Final = 0.5
@@ -71,18 +72,22 @@ class AdminBase:
 
     def _no_answer(self, error: BrokerError) -> BrokerError:
         """Return why there was no answer: the operation only knows that time is up, the connections know the reason."""
-        self._troubles.clear()
+        if [error.name() for error in self._troubles] != ["_RESOLVE"]:  # that one is reported once
+            self._troubles.clear()
         self._client.poll(0)
         troubles = tuple(self._troubles)  # another thread may begin to ask for the reason at any moment
         if not troubles:
+            hint = "" if self._answered else f"; {NO_ANSWER}"
             return type(error)(
-                f"no answer from {self.bootstrap_servers}: {error}", code=error.code, name=error.name, retriable=True
+                f"no answer from {self.bootstrap_servers}: {error}{hint}",
+                code=error.code,
+                name=error.name,
+                retriable=True,
             )
-        reason = translate(troubles[-1], "connecting")
+        reason = translate(troubles[-1], "connecting", remedy=advice(troubles[-1], self.bootstrap_servers))
         refused = isinstance(reason, AuthorizationError)
-        hint = "; what listens there is no Kafka broker, or wants TLS" if reason.name == "_BAD_MSG" else ""
         return (AuthorizationError if refused else BrokerUnavailableError)(
-            f"no answer from {self.bootstrap_servers}: {reason}{hint}",
+            f"no answer from {self.bootstrap_servers}: {reason}",
             code=reason.code,
             name=reason.name,
             retriable=not refused,
@@ -109,15 +114,17 @@ class AdminBase:
         """Repeat a call until its deadline while it fails with an error that passes: brokers restart, leaders move.
 
         ``timeout_s`` is a caller's deadline. Without one, brokers of which none ever answered are given up earlier: the
-        address may be wrong. So is, with or without, who is refused twice, or speaks another protocol than the listener.
+        address may be wrong. So is, with or without, who is refused twice, trusts no certificate of theirs, or speaks another
+        protocol than the listener.
 
         A first try is short, because it may wait for a broker that has died: see :meth:`_look_around`. It leaves time for a
-        second one, however short the limit is: without a look around, every call would wait for the dead one again.
+        second one, however short the limit is: without a look around, every call would wait for the dead one again. The very
+        first is shorter: the connections know what is wrong long before it ends.
         """
         limit_s = self._timeout_s if timeout_s is None else timeout_s
         deadline_s = time.monotonic() + limit_s
-        try_s = min(FIRST_TRY_S, limit_s / 2)
-        cut_off = refused = 0
+        try_s = min(FIRST_TRY_S if self._answered else _FIRST_OF_ALL_S, limit_s / 2)
+        cut_off = refused = unknown = 0
         while True:
             try:
                 answer = ask(max(0.1, min(try_s, deadline_s - time.monotonic())))
@@ -125,16 +132,19 @@ class AdminBase:
                 if self._open is None:
                     raise
                 error = self._no_answer(exc)
-                refused = refused + 1 if isinstance(error, AuthorizationError) else 0
+                untrusted = error.name == "_SSL" and "certificate" in str(error)
+                refused = refused + 1 if untrusted or isinstance(error, AuthorizationError) else 0
                 cut_off = cut_off + 1 if isinstance(exc, BrokerUnavailableError) else 0
-                hopeless = timeout_s is None and not self._answered and cut_off > 1
-                if not self._answered and (mistake := self._wrong_protocol((deadline_s - time.monotonic()) / 2)):
+                unknown = unknown + 1 if error.name == "_RESOLVE" else 0
+                hopeless = timeout_s is None and not self._answered and max(cut_off, unknown) > 1
+                explained = self._answered or refused or unknown
+                if not explained and (mistake := self._wrong_protocol((deadline_s - time.monotonic()) / 2)):
                     raise BrokerUnavailableError(f"no answer from {self.bootstrap_servers}: {mistake}") from exc
                 if refused > 1 or hopeless or time.monotonic() + _RETRY_S > deadline_s:
                     raise error from exc
                 time.sleep(_RETRY_S)
                 self._look_around((deadline_s - time.monotonic()) / 2)
-                try_s = min(2 * try_s, _LONGEST_TRY_S)
+                try_s = try_s if refused or unknown else min(2 * try_s, _LONGEST_TRY_S)
             except BrokerError as exc:
                 if not exc.retriable or time.monotonic() + _RETRY_S > deadline_s:
                     raise

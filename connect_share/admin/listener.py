@@ -3,16 +3,50 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import socket
 import ssl
 import time
 from typing import Final
 
+from connect_share.client import KafkaError
 from connect_share.worker_config.client_settings import ClientSettings
 
 _TIMEOUT_S: Final = 1.0
 _KAFKA_PORT: Final = "9092"
 _AGAIN_S: Final = 0.3
+_BROKER: Final = re.compile(r"(?:\A|//)([^\s/]+)/\d+: ")
+"""How the library names a broker that has told its address; one of bootstrap.servers is ``.../bootstrap``."""
+NO_ANSWER: Final = (
+    "if they are, this may be no Kafka listener (Connect's REST API?), or one that wants a login: security.protocol SASL_SSL "
+    "or SASL_PLAINTEXT"
+)
+
+
+def advice(error: KafkaError, bootstrap_servers: str) -> str | None:
+    """Return what to do about an error of a connection; ``None``: nothing special is known."""
+    name, text = str(error.name()), str(error.str())
+    told = _BROKER.search(text)
+    address = told[1] if told is not None else ""
+    if address and name in ("_RESOLVE", "_TRANSPORT") and address not in bootstrap_servers.split(","):
+        return (
+            f"a broker answered, and {address}, the address that it tells its clients (advertised.listeners), cannot be "
+            "reached from here: run this where it can, or use a listener that is made for clients outside"
+        )
+    if name == "_RESOLVE":
+        return "no such host is known here: correct it in bootstrap.servers"
+    if name == "_TRANSPORT" and "refused" in text:
+        return "nothing listens there: correct the port in bootstrap.servers, or start the brokers"
+    if name == "_SSL" and "certificate" in text:
+        return (
+            "let ssl.truststore.location name a store with the certificate of the brokers' CA, and name the host as their "
+            "certificates do"
+        )
+    if name == "_AUTHENTICATION" and "not valid in current SASL state" in text:
+        return "this listener takes no login: set security.protocol to PLAINTEXT or SSL"
+    if name == "_BAD_MSG":
+        return "what listens there is no Kafka broker, or wants TLS"
+    return None
 
 
 def wrong_protocol(settings: ClientSettings) -> str | None:

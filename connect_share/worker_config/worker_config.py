@@ -77,6 +77,19 @@ class _Properties:
         return value
 
 
+def _remedy(properties: Mapping[str, str]) -> str:
+    """Return what to do where a property is missing that every distributed worker has: it may be another file."""
+    if not properties:
+        return "the file is empty; give the properties file of a distributed worker"
+    if "connector.class" in properties:
+        return "this is the configuration of a connector; give the properties file of its distributed worker"
+    if "offset.storage.file.filename" in properties:
+        return (
+            "this is the file of a standalone worker, which has no topics to share; give that of a distributed worker"
+        )
+    return "a distributed worker's file has it"
+
+
 def _field(property_name: str) -> str:
     return property_name.replace(".", "_")
 
@@ -182,7 +195,7 @@ class WorkerConfig(BaseModel):
         """
         resolved = resolve_variables({str(name): str(value) for name, value in mapping.items()})
         given = _Properties(resolved)
-        remedy = "a distributed worker's file has it"
+        remedy = _remedy(resolved)
         values: dict[str, Any] = {
             **{_field(name): given.required(name, remedy) for name in (*TOPIC_PROPERTIES.values(), "group.id")},
             "bootstrap_servers": given.required("bootstrap.servers", "give host:port of the brokers"),

@@ -9,8 +9,10 @@ from typing import Final, Literal
 
 from connect_share.embedded.broker import LocalBroker
 from connect_share.embedded.errors import EmbeddedError
+from connect_share.embedded.ports import free_ports
 from connect_share.java_runtime import java_command
 
+LOST: Final = "kafka-0.kafka.invalid:9092"
 STORE_PASSWORD: Final = "store-password"
 _MODULES: Final = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
@@ -47,8 +49,12 @@ class SecureBroker(LocalBroker):
         self._make_certificates()
         logins = " ".join(f'user_{name}="{password}"' for name, password in self._users.items())
         listener = "listener.name.sasl_ssl."
+        given = super().broker_properties()
         return {
-            **super().broker_properties(),
+            **given,
+            "listeners": f"{given['listeners']},LOST://127.0.0.1:{self._lost_port}",
+            "advertised.listeners": f"{given['advertised.listeners']},LOST://{LOST}",
+            "listener.security.protocol.map": f"{given['listener.security.protocol.map']},LOST:PLAINTEXT",
             "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
             "super.users": "User:ANONYMOUS",  # the internal listener, which nobody else knows
             "allow.everyone.if.no.acl.found": "false",
@@ -60,6 +66,15 @@ class SecureBroker(LocalBroker):
             f"{listener}ssl.keystore.password": STORE_PASSWORD,
             f"{listener}ssl.key.password": STORE_PASSWORD,
         }
+
+    @property
+    def lost_servers(self) -> str:
+        """``host:port`` of a plaintext listener that advertises a host which nobody can find."""
+        return f"127.0.0.1:{self._lost_port}"
+
+    def _choose_ports(self) -> list[int]:
+        *ports, self._lost_port = free_ports(4)
+        return ports
 
     @property
     def key_store(self) -> Path:

@@ -301,3 +301,19 @@ def test_flags_win_over_a_worker_file(tmp_path: Path) -> None:
         TopicType.STATUS: "other",
     }
     assert found.worker_group == ("orders",)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "the file is empty; give the properties file of a distributed worker"),
+        ("name=c\nconnector.class=X\n", "this is the configuration of a connector"),
+        ("offset.storage.file.filename=/tmp/offsets\n", "this is the file of a standalone worker"),
+        ("group.id=x\n", "a distributed worker's file has it"),
+    ],
+)
+def test_another_file_is_named_as_what_it_is(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "other.properties"
+    path.write_text(text, "ascii")
+    with pytest.raises(ConfigError, match=f"storage.topic is missing; {said}"):
+        WorkerConfig.from_file(path)
