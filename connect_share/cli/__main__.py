@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
-from connect_share.console import EXIT_CODES, Output, Parser, add_version, printable, run_program
+from connect_share.console import EXIT_CODES, Output, Parser, add_completion, add_version, printable, run_program
 
 _EXAMPLES: Final = """\
 examples:
@@ -91,6 +91,7 @@ def build_parser(verb: str | None = None) -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_version(parser)
+    add_completion(parser)
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=Parser)
     known = verb in _VERBS or verb in _ALONE
     for name, (text, add_nouns) in _VERBS.items():

@@ -1,5 +1,6 @@
 """The common parts of command-line programs: options, printing, progress, questions, and running a command."""
 
+from connect_share.console.completion import add_completion
 from connect_share.console.interruption import InterruptionError
 from connect_share.console.options import (
     DEFAULT_TIMEOUT_S,

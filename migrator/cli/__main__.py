@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from connect_share.backup.restore_command import add_restore_to, restore_command
-from connect_share.console import EXIT_CODES, Output, Parser, add_version, run_program, seconds
+from connect_share.console import EXIT_CODES, Output, Parser, add_completion, add_version, run_program, seconds
 from connect_share.errors import ConnectShareError
 from migrator.cli.apply import apply_command, resume_command
 from migrator.cli.cutover import cutover_command, rollback_command
@@ -99,6 +99,7 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_version(parser)
+    add_completion(parser)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     survey = commands.add_parser("survey", help="facts before a plan: topics, groups, what a move would meet")
     _add_files(survey, destination_required=False)
