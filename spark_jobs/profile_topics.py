@@ -11,11 +11,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from connect_share.checks.startup import startup_members
 from connect_share.console import DEFAULT_TIMEOUT_S, Output, ProgressLine, groups_of, json_text
 from connect_share.records import TopicType
 from connect_share.startup.cost_model import load_model
-from connect_share.startup.report import SHIPPED_NAME, members, startup_profile
-from connect_share.startup.tables import show
+from connect_share.startup.report import SHIPPED_NAME, startup_profile
+from connect_share.startup.tables import show_text
 from connect_share.startup.topic_count import CountJob, CountPlan
 from connect_share.worker_config import TopicSet
 from spark_jobs import command_line
@@ -53,8 +54,11 @@ def _body(options: argparse.Namespace) -> int:
     )
     if options.result is not None:
         options.result.parent.mkdir(parents=True, exist_ok=True)
-        options.result.write_text(json_text(JOB, members(found)) + "\n", encoding="utf-8")
-    show(found, out)
+        options.result.write_text(json_text(JOB, startup_members(found)) + "\n", encoding="utf-8")
+    if out.is_json:
+        out.json(startup_members(found))
+    else:
+        show_text(found, out)
     return 0
 
 

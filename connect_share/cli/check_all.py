@@ -8,7 +8,8 @@ from functools import partial
 from typing import Any, Final
 
 from connect_share.checks.finding import Finding
-from connect_share.cli import check_rights, check_sealing, check_startup, check_topics, check_worker_config
+from connect_share.checks.startup import findings_of as startup_findings_of
+from connect_share.cli import check_rights, check_sealing, check_topics, check_worker_config
 from connect_share.cli.check_contents import CHECKS, Check, add_check_options, missing_topics
 from connect_share.cli.check_sources import CheckSources
 from connect_share.cli.findings import exit_code, show_findings, wanted
@@ -103,7 +104,7 @@ def _sealing(sources: CheckSources, _: Output) -> list[Finding]:
 
 
 def _startup(sources: CheckSources, _: Output) -> list[Finding]:
-    return check_startup.findings_of(sources.profile)
+    return startup_findings_of(sources.profile)
 
 
 def _worker_config(sources: CheckSources, out: Output) -> list[Finding]:

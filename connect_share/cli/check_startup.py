@@ -7,10 +7,10 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from connect_share.admin import Admin
-from connect_share.cli.findings import Finding
+from connect_share.checks.startup import startup_members
 from connect_share.cli.options import Nouns, add_topics, topic_set_of
 from connect_share.console import (
     DEFAULT_TIMEOUT_S,
@@ -21,13 +21,12 @@ from connect_share.console import (
     groups_of,
     plural,
     seconds,
-    shown_group,
 )
 from connect_share.errors import ConnectShareError, UsageError
 from connect_share.records import TopicType
 from connect_share.startup.advice import SettingChange
 from connect_share.startup.cost_model import load_model
-from connect_share.startup.report import SHIPPED_NAME, ProfiledTopic, StartupProfile, members, startup_profile
+from connect_share.startup.report import SHIPPED_NAME, ProfiledTopic, StartupProfile, startup_profile
 from connect_share.startup.tables import change_line, show_text
 from connect_share.startup.topic_count import CountPlan
 from connect_share.topic_ranges import CLIENT_ID
@@ -35,7 +34,6 @@ from connect_share.topics import topic_specs
 from connect_share.topics.shared_set import setting_differences
 from connect_share.topics.spec import alter_command
 from connect_share.worker_config import TopicSet
-from connect_share.worker_plugin.worker_file_check import Severity
 
 _PROGRESS_S: Final = 2.0
 _UNASKED: Final = "nothing was changed: give --yes to go on without a prompt"
@@ -94,54 +92,11 @@ def check_startup(arguments: argparse.Namespace, out: Output) -> int:
         with Admin(topic_set.settings, client_id=CLIENT_ID, timeout_s=arguments.timeout) as admin:
             return _apply(arguments, found, admin, out)
     if out.is_json:
-        out.json(_members(found))
+        out.json(startup_members(found))
     else:
         show_text(found, out)
     _note_differences(topic_set, plan, out)
     return 1 if found.findings else 0
-
-
-def findings_of(found: StartupProfile) -> list[Finding]:
-    """Return advice, problems and starts that are too slow in the form of all checks."""
-    changes = [
-        Finding(
-            "startup-setting",
-            Severity.WARNING,
-            change.topic,
-            f"{change.setting} is {change.old}; {change.new} would save up to {change.gain_seconds:.2f} s of each start",
-            change.reason,
-            "change the setting",
-            "connect-share check startup -w FILE --apply",
-        )
-        for change in found.advice.changes
-    ]
-    problems = [
-        Finding(
-            "startup-problem",
-            Severity.WARNING,
-            problem.topic,
-            problem.what,
-            "workers read it as they start: they do not start, or do not agree on what they have read",
-            "see the text of the finding",
-        )
-        for problem in found.advice.problems
-    ]
-    slow = [
-        Finding(
-            "startup-slow",
-            Severity.ERROR,
-            shown_group(group),
-            f"its start is predicted to take longer than {found.limit_s:g} s",
-            "that is the limit that was given",
-            "make the topics smaller, or move groups to a second set of topics",
-        )
-        for group in found.too_slow
-    ]
-    return [*problems, *slow, *changes]
-
-
-def _members(found: StartupProfile) -> dict[str, Any]:
-    return {**members(found), "findings": [finding.to_dict() for finding in findings_of(found)]}
 
 
 def _note_differences(topic_set: TopicSet, plan: CountPlan, out: Output) -> None:
@@ -208,7 +163,7 @@ def _apply(arguments: argparse.Namespace, found: StartupProfile, admin: Admin, o
             for setting, value in settings.items()
         ]
         result = {"applied": not dry_run, "dry_run": dry_run, "undo": undo, "undo_commands": undo_commands}
-        out.json({**_members(found), **result})
+        out.json({**startup_members(found), **result})
     elif dry_run:
         out.lines("", "dry run: nothing was changed")
     else:

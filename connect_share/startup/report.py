@@ -144,7 +144,6 @@ def members(found: StartupProfile) -> dict[str, Any]:
         "problems": [asdict(problem) for problem in found.advice.problems],
         "limit_seconds": found.limit_s,
         "above_limit": list(found.too_slow),
-        "findings": found.findings,
     }
 
 

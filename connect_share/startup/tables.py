@@ -10,20 +10,12 @@ from connect_share.console import Output, shown_group
 from connect_share.records import TopicType
 from connect_share.startup.advice import SettingChange
 from connect_share.startup.profile import Count, total
-from connect_share.startup.report import SHIPPED_NAME, PredictedStart, StartupProfile, members
+from connect_share.startup.report import SHIPPED_NAME, PredictedStart, StartupProfile
 
 MOST_GROUPS: Final = 20
 """Groups in a table; those with the most bytes. All are in the JSON form."""
 
 _UNITS: Final = ("B", "kB", "MB", "GB", "TB")
-
-
-def show(found: StartupProfile, out: Output) -> None:
-    """Print the profile in the form asked for."""
-    if out.is_json:
-        out.json(members(found))
-    else:
-        show_text(found, out)
 
 
 def show_text(found: StartupProfile, out: Output) -> None:

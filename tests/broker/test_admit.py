@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -58,7 +59,7 @@ class Site:
 @pytest.fixture(scope="module")
 def site(broker: TestBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("admit")
-    made = Site(broker, f"{TOPIC_PREFIX}-{folder.name}", folder)
+    made = Site(broker, f"{TOPIC_PREFIX}-admit-{uuid.uuid4().hex[:6]}", folder)
     every = [*made.topics.items(), *made.dedicated.items()]
     with broker.admin() as admin:
         for _, topic in every:

@@ -8,6 +8,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -87,7 +88,7 @@ def test_it_says_what_the_workers_said_and_outlasts_an_outage(own_broker: LocalB
 
 def test_a_missing_topic_and_a_taken_port_are_said_at_once(broker: TestBroker, unique: str) -> None:
     missing = ["--status-storage-topic", f"{unique}-none"]
-    command = ["python", "-m", "connect_share", "exporter", "-B", broker.bootstrap_servers, *missing]
+    command = [sys.executable, "-m", "connect_share", "exporter", "-B", broker.bootstrap_servers, *missing]
     ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert ran.returncode == 1
     assert f"topic {unique}-none does not exist; check status.storage.topic" in ran.stderr
