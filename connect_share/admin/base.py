@@ -72,7 +72,9 @@ class AdminBase:
 
     def _no_answer(self, error: BrokerError) -> BrokerError:
         """Return why there was no answer: the operation only knows that time is up, the connections know the reason."""
-        if [error.name() for error in self._troubles] != ["_RESOLVE"]:  # that one is reported once
+        # The library reports some only once, and not again with each try.
+        said_once = {"_RESOLVE"} if self._answered else {"_RESOLVE", "_TRANSPORT"}
+        if not {error.name() for error in self._troubles} <= said_once:
             self._troubles.clear()
         self._client.poll(0)
         troubles = tuple(self._troubles)  # another thread may begin to ask for the reason at any moment
