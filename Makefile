@@ -58,15 +58,7 @@ bench: $(STAMP)
 	$(BIN)/python -m tests.lab.benchmarks.backup --result build/bench/backup.json
 
 soak: $(STAMP)
-	CONNECT_SHARE_SOAK_MINUTES=$(MINUTES) $(BIN)/python -m pytest -s tests/worker/test_shared_groups.py tests/broker/hazards/test_three_brokers.py \
-	  tests/broker/stores/test_broker_restart.py \
-	  tests/unit/test_standing_fuzz.py tests/broker/hazards/test_standing_fuzz.py \
-	  tests/broker/hazards/test_sealed_soak.py tests/worker/test_sealed_attacks.py tests/worker/test_sealed_worker.py \
-	  tests/worker/test_sealed_keys.py tests/worker/test_sealed_canary.py \
-	  tests/worker/test_both_languages.py tests/worker/test_coexistence.py tests/worker/test_config_position.py \
-	  tests/worker/test_exactly_once_sharing.py tests/broker/test_access_rights.py tests/broker/stores/test_reads_in_an_outage.py \
-	  tests/worker_plugin/test_folds_beside_java.py tests/broker/test_discover.py tests/worker/test_change_offsets.py \
-	  tests/broker/stores/test_change_offsets.py
+	CONNECT_SHARE_SOAK_MINUTES=$(MINUTES) $(BIN)/python -m pytest -s $$(grep -rl --include='test_*.py' -e long_forms -e hostile_records tests)
 
 drill-topic-ids: $(STAMP)
 	$(BIN)/python -m tests.lab.topic_id_drill $(DRILL_ARGS)

@@ -42,6 +42,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 _shared = pytest.StashKey[tuple[ExitStack, TestBroker]]()
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         path = str(item.path)
@@ -52,6 +53,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if "/tests/spark/" in path:
             # One Spark session costs ten seconds and a gigabyte: all its tests in one process.
             item.add_marker(pytest.mark.xdist_group("spark"))
+    # What takes long begins first; short tests fill the gaps at the end.
+    items.sort(key=lambda item: "/tests/unit/" in str(item.path))
 
 
 def _start_shared_broker(config: pytest.Config) -> TestBroker:

@@ -34,6 +34,9 @@ from tests.support.long_forms import LONG
 from tests.support.rights import Acl, Row, allow, rows
 from tests.support.waiting import await_that
 
+# One broker with TLS and rights, not one for each process.
+pytestmark = pytest.mark.xdist_group("access-rights")
+
 GROUP = "orders"
 EVERYTHING = [
     (kind, "*", ResourcePatternType.LITERAL, AclOperation.ALL)

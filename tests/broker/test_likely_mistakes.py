@@ -21,6 +21,9 @@ from migrator.cli.__main__ import main as migrate
 from tests.lab.secure_broker import LOST, SecureBroker
 from tests.support.rights import allow
 
+# One broker with TLS and rights, not one for each process.
+pytestmark = pytest.mark.xdist_group("likely-mistakes")
+
 LIMIT_S = 30  # on a machine with other work; alone most take less than 8
 NO_LOGIN = ("sasl.mechanism", "sasl.jaas.config")
 NO_TRUST = ("ssl.truststore.location", "ssl.truststore.type", "ssl.truststore.password")

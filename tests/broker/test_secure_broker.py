@@ -45,6 +45,9 @@ from tests.support.rights import Acl, allow
 from tests.support.topics import create_known
 from tests.support.waiting import await_that
 
+# One broker with TLS and rights, not one for each process.
+pytestmark = pytest.mark.xdist_group("secure-broker")
+
 KINDS = ("config", "offset", "status")
 USERS = {"owner": "s3cr;t='$#:", "reader": "reader-pw", "mute": "mute-pw", "nobody": "nobody-pw"}
 # What a worker needs, by resource; all topics and groups of a test begin with the user's name.

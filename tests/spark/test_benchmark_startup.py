@@ -13,9 +13,11 @@ from spark_jobs.startup import latency
 from spark_jobs.startup.result import PHASES, StartupResult
 from spark_jobs.startup.scenarios import COLD_STARTS
 from tests.support.kafka import TestBroker
+from tests.support.long_forms import LONG
 from tests.support.waiting import await_that
 
 
+@pytest.mark.skipif(not LONG, reason="two runs of the benchmark: make soak")
 @pytest.mark.usefixtures("spark")
 def test_a_run_that_was_stopped_goes_on(
     broker: TestBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

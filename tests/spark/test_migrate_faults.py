@@ -30,6 +30,7 @@ from migrator.facts.manifest import Manifest, MigrationStatus, manifest_path
 from spark_jobs import apply_plan as job
 from spark_jobs.tasks import copy_in_task, run_as_tasks
 from tests.support.kafka import TOPIC_PREFIX, skip_where_brokers_stay
+from tests.support.long_forms import LONG
 from tests.support.migration_faults import CONFIG_RECORDS, At, Busy, TooLate, full_disk, recreate
 from tests.support.migration_runs import apply_plan, resume_plan, verify_plan
 from tests.support.migration_site import Site
@@ -96,6 +97,7 @@ def test_the_driver_is_killed_and_the_local_engine_goes_on(busy: Busy) -> None:
     busy.check(cell)
 
 
+@pytest.mark.skipif(not LONG, reason="the local engine meets it in every run: make soak")
 def test_the_disk_is_full_when_the_manifest_is_written(busy: Busy, spark: SparkSession, capsys: Any) -> None:
     plan = busy.plan("full")
     with (
@@ -115,6 +117,7 @@ def test_the_disk_is_full_when_the_manifest_is_written(busy: Busy, spark: SparkS
     assert "deleted and created again" in capsys.readouterr().err
 
 
+@pytest.mark.skipif(not LONG, reason="the local engine meets it in every run: make soak")
 @pytest.mark.kills_broker
 def test_the_broker_is_killed_and_comes_back(own_broker: LocalBroker, tmp_path: Path, spark: SparkSession) -> None:
     busy = Busy(Site(own_broker.bootstrap_servers, "faults", tmp_path))
@@ -143,6 +146,7 @@ def busy_pair(pair: tuple[LocalBroker, LocalBroker], tmp_path_factory: pytest.Te
     return Busy(Site(pair[0].bootstrap_servers, "faults", tmp_path_factory.mktemp("pair")), replicas=2)
 
 
+@pytest.mark.skipif(not LONG, reason="a broker starts three times: make soak")
 @pytest.mark.kills_broker
 def test_the_destination_is_out_of_replicas(
     busy_pair: Busy, pair: tuple[LocalBroker, LocalBroker], monkeypatch: pytest.MonkeyPatch

@@ -106,9 +106,8 @@ def own(topics: SharedTopics, name: str) -> bytes:
 @pytest.mark.parametrize(
     ("version", "protocol"),
     [
-        ("2.8.2", "compatible"),
         ("4.3.1", "sessioned"),
-        *([("3.9.2", "sessioned"), ("4.3.1", "compatible")] if LONG else []),
+        *([("2.8.2", "compatible"), ("3.9.2", "sessioned"), ("4.3.1", "compatible")] if LONG else []),
     ],
 )
 def test_a_late_worker_and_a_killed_leader_after_compaction(

@@ -25,6 +25,7 @@ from spark_jobs.demo.steps import make_plan, start_stores
 from spark_jobs.demo.workers import Captured, await_no_members, run_clusters
 from tests.support.java_groups import write
 from tests.support.kafka import given_broker
+from tests.support.long_forms import LONG
 from tests.support.waiting import await_that
 
 _INTERRUPT_S = 180.0
@@ -124,7 +125,7 @@ def _processes_with(mark: str) -> list[str]:
 
 
 @pytest.mark.skipif(not _SEES_PROCESSES, reason="looks for processes in /proc")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("number", [signal.SIGINT, *([signal.SIGKILL] if LONG else [])])
 def test_an_interrupted_demo_stops_everything(tmp_path: Path, unique: str, number: signal.Signals) -> None:
     if given_broker() is not None:
         pytest.skip("CONNECT_SHARE_BOOTSTRAP is set: the demo starts a broker of its own")

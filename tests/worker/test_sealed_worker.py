@@ -33,7 +33,7 @@ FORMS: dict[str, tuple[str, Mapping[str, str]]] = {
     "4.3.1 exactly once": ("4.3.1", EXACTLY_ONCE),
 }
 # The topic with a record whose key is missing.
-MISSING = [("2.8.2", TopicType.CONFIG), ("4.3.1", TopicType.OFFSET)]
+MISSING = [("4.3.1", TopicType.CONFIG)]
 if LONG:
     FORMS |= {"3.9.2": ("3.9.2", {}), "4.3.1": ("4.3.1", {}), "3.9.2 exactly once": ("3.9.2", EXACTLY_ONCE)}
     MISSING = [(version, topic_type) for version in ("2.8.2", "3.9.2", "4.3.1") for topic_type in TopicType]

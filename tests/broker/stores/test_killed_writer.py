@@ -14,6 +14,7 @@ import pytest
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig
 from tests.broker.stores.conftest import SHARING
+from tests.support.long_forms import LONG
 
 # It ends by the kill alone. Acknowledgements are printed only after the put has returned; the pipe survives the process.
 WRITER = """
@@ -40,7 +41,7 @@ with ConnectStorage(WorkerConfig.from_properties(json.loads(sys.argv[1]))) as st
 """
 
 
-@pytest.mark.parametrize("kill_after", [7, 400, 2_995])
+@pytest.mark.parametrize("kill_after", [400, *([7, 2_995] if LONG else [])])
 def test_acknowledged_puts_survive_kill_9(shared: Any, kill_after: Any) -> None:
     properties = shared.properties() | SHARING
     process = subprocess.Popen([sys.executable, "-c", WRITER, json.dumps(properties)], stdout=subprocess.PIPE)
