@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
+from connect_share.cli.options import choose_worker_files
 from connect_share.console import EXIT_CODES, Output, Parser, add_completion, add_version, printable, run_program
+from connect_share.worker_config.profiles import profile_in_use
 
 _EXAMPLES: Final = """\
 examples:
@@ -40,7 +42,7 @@ examples:
 """
 _PRECEDENCE: Final = """\
 precedence, highest first:
-  flag, -X, worker file, default
+  flag, -X, profile (but for the brokers), worker file, default
 """
 
 # Each verb with its help and the functions that add its nouns, in the order of --help. Each noun's parser names the
@@ -124,7 +126,8 @@ def _command(arguments: argparse.Namespace) -> str:
 
 
 def _run(arguments: argparse.Namespace, out: Output) -> int:
-    with _logging(arguments.verbose):
+    with _logging(arguments.verbose), profile_in_use(getattr(arguments, "profile", None)):
+        choose_worker_files(arguments)
         return int(arguments.run(arguments, out))
 
 

@@ -22,7 +22,7 @@ from connect_share.startup.cost_model import load_model
 from connect_share.startup.report import StartupProfile, startup_profile
 from connect_share.startup.topic_count import CountPlan
 from connect_share.topic_ranges import CLIENT_ID, topic_ranges
-from connect_share.worker_config import TopicSet, load_properties
+from connect_share.worker_config import TopicSet, load_worker_file
 
 _REQUEST_SIZE = "max.request.size"
 
@@ -110,7 +110,7 @@ class CheckSources:
     def request_size(self) -> int:
         """The largest request of the worker's producers; Kafka's default without a worker file."""
         file = self.arguments.worker_config
-        text = "" if file is None else load_properties(file).get(_REQUEST_SIZE, "").strip()
+        text = "" if file is None else load_worker_file(file).get(_REQUEST_SIZE, "").strip()
         return int(text) if text.isascii() and text.isdecimal() else REQUEST_SIZE
 
     def members_of(self, group: Group) -> int | None:

@@ -18,7 +18,7 @@ from connect_share.errors import BrokerError, ConfigError, StoreError, TopicErro
 from connect_share.keys import ClusterGroupId
 from connect_share.records import TopicType
 from connect_share.state import ClusterConfigState
-from connect_share.worker_config import TOPIC_PROPERTIES, TopicSet, WorkerConfig, load_properties
+from connect_share.worker_config import TOPIC_PROPERTIES, TopicSet, WorkerConfig, load_worker_file
 from connect_share.worker_plugin.connector_check import check_connectors
 from connect_share.worker_plugin.jar_check import PLUGIN_PATH, JarSearch, check_jars
 from connect_share.worker_plugin.jar_file import class_path_files, find_jars, folder_jars, own_jar, plugin_path_jars
@@ -159,7 +159,7 @@ def _ordered(findings: Iterable[WorkerFinding]) -> list[WorkerFinding]:
 
 def _properties(path: Path) -> dict[str, str] | WorkerFinding:
     try:
-        return load_properties(path)
+        return load_worker_file(path)
     except ConfigError as exc:
         if isinstance(exc.__cause__, OSError):
             raise  # there is no worker file to check

@@ -23,6 +23,7 @@ from connect_share.discover.survey import Discovered, survey
 from connect_share.errors import BrokerError, ConfigError
 from connect_share.topic_ranges import CLIENT_ID
 from connect_share.worker_config import ClientSettings, TopicSet
+from connect_share.worker_config.worker_file import connection_settings
 from connect_share.worker_plugin.worker_file_check import Severity
 
 _MOST_RECORDS: Final = 1_000_000
@@ -112,7 +113,7 @@ def _settings_of(arguments: argparse.Namespace) -> ClientSettings:
         return TopicSet.from_worker_file(
             arguments.worker_config, bootstrap_servers=arguments.bootstrap_servers, client=client
         ).settings
-    if arguments.bootstrap_servers is None and "bootstrap.servers" not in client:
+    if arguments.bootstrap_servers is None and "bootstrap.servers" not in {*client, *connection_settings()}:
         raise ConfigError(
             "neither brokers nor a worker file are given; use -B HOST:PORT or -w FILE",
             property_name="bootstrap.servers",

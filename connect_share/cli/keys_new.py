@@ -18,7 +18,7 @@ def add_to(nouns: Nouns) -> None:
         "connect.management.topic.sharing.encryption.keys. It is shown once and kept nowhere: send it to the place "
         "from which a config provider of the workers reads it.",
     )
-    add_output(parser)
+    add_output(parser, asks_cluster=False)
     parser.set_defaults(run=keys_new)
 
 

@@ -11,6 +11,7 @@ from connect_share.console import Parser, add_client_settings, client_settings_o
 from connect_share.errors import ConfigError
 from connect_share.records import TopicType
 from connect_share.worker_config import TopicSet
+from connect_share.worker_config.worker_file import choose_worker_file, connection_settings, worker_files_in
 
 Nouns: TypeAlias = "argparse._SubParsersAction[Parser]"  # noqa: SLF001 - argparse has no public name for it
 """The action of argparse to which the nouns of a verb are added."""
@@ -20,13 +21,14 @@ TOPIC_FLAGS: Final = {
     TopicType.OFFSET: "--offset-storage-topic",
     TopicType.STATUS: "--status-storage-topic",
 }
+WORKER_FILE: Final = "a worker's properties file, a Strimzi KafkaConnect resource (.yaml), or a folder of them"
 _MOST_REPLICAS: Final = 32_767
 
 
 def add_topics(parser: Parser) -> None:
     """Add where the topics are; :func:`topic_set_of` reads it."""
     where = parser.add_argument_group("where the topics are")
-    where.add_argument("-w", "--worker-config", metavar="FILE", type=Path, help="properties file of a Java worker")
+    where.add_argument("-w", "--worker-config", metavar="FILE", type=Path, help=WORKER_FILE)
     where.add_argument("-B", "--bootstrap-servers", metavar="HOST:PORT,...", help="brokers of the cluster")
     for topic_type, flag in TOPIC_FLAGS.items():
         where.add_argument(flag, metavar="TOPIC", help=f"name of the {topic_type.value} topic")
@@ -58,6 +60,27 @@ def _replicas(text: str) -> int:
     return value
 
 
+def choose_worker_files(arguments: argparse.Namespace) -> None:
+    """Put a worker file in the place of a folder of them, where it is clear which one is meant.
+
+    Raises:
+        ConfigError: it is not; the message lists what there is.
+    """
+    given: str | Sequence[str] | None = getattr(arguments, "group", None)
+    group = given if given is None or isinstance(given, str) else given[0] if len(given) == 1 else None
+    # What shows all groups, or none in particular, needs the topics only.
+    any_of_one_set = getattr(arguments, "all_groups", False) or (
+        group is None and hasattr(arguments, "bootstrap_servers")
+    )
+    for name in ("worker_config", "to_worker_config"):
+        path: Path | None = getattr(arguments, name, None)
+        if path is not None and path.is_dir():
+            setattr(arguments, name, choose_worker_file(path, group, any_of_one_set=any_of_one_set))
+    files: Sequence[Path] = getattr(arguments, "files", ())
+    if any(path.is_dir() for path in files):
+        arguments.files = [each for path in files for each in (worker_files_in(path) if path.is_dir() else [path])]
+
+
 def topic_set_of(arguments: argparse.Namespace, needed: Sequence[TopicType] = ()) -> TopicSet:
     """Return where the topics are.
 
@@ -76,9 +99,9 @@ def topic_set_of(arguments: argparse.Namespace, needed: Sequence[TopicType] = ()
         return TopicSet.from_worker_file(
             arguments.worker_config, bootstrap_servers=arguments.bootstrap_servers, topics=topics, client=client
         )
-    if arguments.bootstrap_servers is None and "bootstrap.servers" not in client:
+    if arguments.bootstrap_servers is None and "bootstrap.servers" not in {*client, *connection_settings()}:
         raise ConfigError(
-            "neither a worker file nor brokers are given; use -w FILE or -B HOST:PORT",
+            "neither a worker file nor brokers are given; use -w FILE or -B HOST:PORT, or a profile with bootstrap.servers",
             property_name="bootstrap.servers",
         )
     missing = [TOPIC_FLAGS[topic_type] for topic_type in needed if topic_type not in topics]

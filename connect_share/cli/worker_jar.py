@@ -22,7 +22,7 @@ def add_to(verbs: Nouns) -> None:
         description="Print where the jar for unmodified Java workers (2.8 to 4.3) is, or copy it to where they find it.",
     )
     parser.add_argument("--to", metavar="DIR", type=Path, help="copy the jar into this folder, such as Kafka's libs")
-    add_output(parser)
+    add_output(parser, asks_cluster=False)
     parser.set_defaults(noun="", run=worker_jar)
 
 

@@ -11,6 +11,7 @@ from connect_share.console.options import (
     Parser,
     add_client_settings,
     add_output,
+    add_profile,
     add_version,
     client_settings_of,
     group_order,

@@ -43,9 +43,13 @@ def add_version(parser: argparse.ArgumentParser) -> None:
 
 
 def add_output(
-    parser: argparse.ArgumentParser, timeout_s: float | None = None, forms: Sequence[str] = ("text", "json")
+    parser: argparse.ArgumentParser,
+    timeout_s: float | None = None,
+    forms: Sequence[str] = ("text", "json"),
+    *,
+    asks_cluster: bool = True,
 ) -> None:
-    """Add the options that every command has; a timeout only where a cluster is asked."""
+    """Add the options that every command has; ``--timeout`` with a default, ``--profile`` where a cluster is asked."""
     parser.add_argument("--output", choices=forms, default="text", help="form of the result")
     if timeout_s is not None:
         parser.add_argument(
@@ -55,7 +59,19 @@ def add_output(
             default=timeout_s,
             help=f"longest wait for the cluster, {timeout_s:g} by default",
         )
+    if asks_cluster:
+        add_profile(parser)
     parser.add_argument("-v", "--verbose", action="store_true", help="show what the libraries log")
+
+
+def add_profile(parser: argparse.ArgumentParser) -> None:
+    """Add ``--profile``, which every command that asks a cluster has."""
+    parser.add_argument(
+        "--profile",
+        metavar="NAME",
+        help="connection settings of this name in ~/.config/connect-share/profiles.toml; they win over those of worker "
+        "files, but for bootstrap.servers; $CONNECT_SHARE_PROFILE by default",
+    )
 
 
 def add_client_settings(group: argparse._ArgumentGroup, text: str) -> None:

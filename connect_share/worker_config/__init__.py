@@ -5,3 +5,4 @@ from connect_share.worker_config.client_translation import common_settings
 from connect_share.worker_config.properties import load_properties, parse_properties
 from connect_share.worker_config.topic_set import TopicSet
 from connect_share.worker_config.worker_config import SHARING_PROPERTY, TOPIC_PROPERTIES, WorkerConfig
+from connect_share.worker_config.worker_file import load_worker_file

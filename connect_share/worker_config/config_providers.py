@@ -103,6 +103,14 @@ _PROVIDERS: Final[Mapping[str, _Lookup]] = {
     COMMAND_PROVIDER_CLASS: from_command,
 }
 
+DECLARED_PROVIDERS: Final[Mapping[str, str]] = {
+    "config.providers": "file,directory,env",
+    "config.providers.file.class": _PACKAGE + "FileConfigProvider",
+    "config.providers.directory.class": _PACKAGE + "DirectoryConfigProvider",
+    "config.providers.env.class": _PACKAGE + "EnvVarConfigProvider",
+}
+"""The lines of a worker file that declare Kafka's providers under their usual names."""
+
 
 def resolve_variables(properties: Mapping[str, str]) -> dict[str, str]:
     """Replace ``${provider:path:key}`` by what the provider declared in ``config.providers`` has.

@@ -11,8 +11,8 @@ from connect_share.keys import ClusterGroupId
 from connect_share.records import TopicType
 from connect_share.worker_config.client_settings import ClientSettings, Isolation, refusal
 from connect_share.worker_config.client_translation import common_settings, is_java_client_property
-from connect_share.worker_config.properties import load_properties
 from connect_share.worker_config.worker_config import TOPIC_PROPERTIES, WorkerConfig, check_topic_name
+from connect_share.worker_config.worker_file import connection_settings, load_worker_file
 
 _ISOLATION_PROPERTY: Final = "isolation.level"
 
@@ -59,6 +59,7 @@ class TopicSet:
         for topic_type, topic in topics.items():
             check_topic_name(TOPIC_PROPERTIES[topic_type], topic)
         java, own = split_client_settings(client)
+        java = connection_settings() | java
         if bootstrap_servers is not None:
             java["bootstrap.servers"] = bootstrap_servers
         level = java.pop(_ISOLATION_PROPERTY, Isolation.READ_UNCOMMITTED.value).strip().lower()
@@ -89,7 +90,7 @@ class TopicSet:
             InvalidClusterGroupIdError: sharing is on and ``group.id`` cannot be a cluster group id.
         """
         java, own = split_client_settings(client or {})
-        properties = {**load_properties(path), **java}
+        properties = {**load_worker_file(path), **java}
         if bootstrap_servers is not None:
             properties["bootstrap.servers"] = bootstrap_servers
         for topic_type, topic in (topics or {}).items():

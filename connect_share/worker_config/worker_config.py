@@ -16,7 +16,7 @@ from connect_share.sealing import KEYS_PROPERTY, KeyRing, SealingMode, TopicSeal
 from connect_share.worker_config import client_translation
 from connect_share.worker_config.client_settings import ClientSettings, Isolation, refusal
 from connect_share.worker_config.config_providers import has_reference, resolve_variables
-from connect_share.worker_config.properties import load_properties
+from connect_share.worker_config.worker_file import load_worker_file
 
 SHARING_PROPERTY: Final = "connect.management.topic.sharing.support"
 SEALING_PROPERTY: Final = "connect.management.topic.sharing.encryption"
@@ -163,13 +163,13 @@ class WorkerConfig(BaseModel):
 
     @classmethod
     def from_file(cls, path: str | Path) -> WorkerConfig:
-        """Read a Java worker's properties file.
+        """Read a Java worker's properties file, or a Strimzi ``KafkaConnect`` resource (``.yaml``, ``.yml``).
 
         Raises:
             ConfigError: the file or a property cannot be read, is missing or is wrong; names the property.
             InvalidClusterGroupIdError: sharing is on and ``group.id`` cannot be a cluster group id.
         """
-        return cls.from_file_properties(path, load_properties(path))
+        return cls.from_file_properties(path, load_worker_file(path))
 
     @classmethod
     def from_file_properties(cls, path: str | Path, properties: Mapping[str, str]) -> WorkerConfig:

@@ -11,8 +11,19 @@ from pathlib import Path
 from typing import Final
 
 from connect_share.backup.restore_command import add_restore_to, restore_command
-from connect_share.console import EXIT_CODES, Output, Parser, add_completion, add_version, run_program, seconds
+from connect_share.console import (
+    EXIT_CODES,
+    Output,
+    Parser,
+    add_completion,
+    add_profile,
+    add_version,
+    run_program,
+    seconds,
+)
 from connect_share.errors import ConnectShareError
+from connect_share.worker_config.profiles import profile_in_use
+from connect_share.worker_config.worker_file import files_in_folders
 from migrator.cli.apply import apply_command, resume_command
 from migrator.cli.cutover import cutover_command, rollback_command
 from migrator.cli.plan import plan_command
@@ -64,9 +75,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: argparse.Namespace, out: Output) -> int:
-    return (
-        restore_command(arguments, out) if arguments.command == "restore" else _COMMANDS[arguments.command](arguments)
-    )
+    with profile_in_use(arguments.profile):
+        if arguments.command == "restore":
+            return restore_command(arguments, out)
+        if "sources" in arguments:
+            arguments.sources, arguments.destinations = files_in_folders(arguments.sources, arguments.destinations)
+        return _COMMANDS[arguments.command](arguments)
 
 
 def _after_interruption(arguments: argparse.Namespace) -> str:
@@ -147,6 +161,7 @@ def _add_output(parser: argparse.ArgumentParser, *, evidence: bool = False) -> N
             help="folder for the evidence; default: <plan>.evidence beside the plan",
         )
     parser.add_argument("--output", choices=("text", "json"), default="text", help="form of the result")
+    add_profile(parser)
 
 
 def _add_yes(parser: argparse.ArgumentParser, *, dry_run: str) -> None:
@@ -163,7 +178,7 @@ def _add_files(parser: argparse.ArgumentParser, *, destination_required: bool = 
         nargs="+",
         action="extend",
         required=True,
-        help="worker file of a cluster that is moved; may be repeated",
+        help="worker file of a cluster that is moved, or a folder of them; may be repeated",
     )
     parser.add_argument(
         "--destination-worker-config",
@@ -174,7 +189,8 @@ def _add_files(parser: argparse.ArgumentParser, *, destination_required: bool = 
         action="extend",
         default=None if destination_required else [],
         required=destination_required,
-        help="worker file of where it goes: one for all sources, or one for each in the same order",
+        help="worker file of where it goes: one for all sources, one for each in the same order, or a folder with one for "
+        "each group.id",
     )
 
 

@@ -10,7 +10,7 @@ from connect_share.keys import split_key
 from connect_share.migration_errors import PlanRejectedError
 from connect_share.records import TopicType
 from connect_share.topic_io.facts import ExistingTopic, read_records
-from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig, load_properties
+from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig, load_worker_file
 from connect_share.worker_config.client_settings import Isolation
 from connect_share.worker_plugin import INTERCEPTOR_CLASS
 from connect_share.worker_plugin.worker_file_check import (
@@ -33,7 +33,7 @@ def check_sharing_lines(files: Iterable[Path]) -> list[str]:
     """
     warnings = []
     for path in dict.fromkeys(files):
-        properties = load_properties(path)
+        properties = load_worker_file(path)
         checked = check_properties(properties)
         errors = [finding for finding in checked.findings if finding.severity is Severity.ERROR]
         if checked.sharing_enabled:
@@ -64,7 +64,7 @@ def warn_about_shared_topics(path: Path, worker: WorkerConfig, config_topic: Exi
     if not groups:
         return []
     names = [*list(groups)[:_SHOWN_GROUPS], *(["others"] if len(groups) > _SHOWN_GROUPS else [])]
-    findings = _about_sharing(check_properties(load_properties(path)).findings)
+    findings = _about_sharing(check_properties(load_worker_file(path)).findings)
     return [
         f"{path}: {_with_remedy(finding)}, unless this is to be the one cluster with plain keys in {config_topic.topic}, "
         f"where {', '.join(names)} share under their prefixes"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import logging
 import select
 import socket
@@ -128,6 +129,34 @@ def test_a_worker_file_is_enough(
     captured = capsys.readouterr()
     assert captured.out.splitlines()[1].split()[:2] == ["shared-owner", "c.1"]
     assert USERS["owner"] not in captured.out + captured.err
+
+
+@pytest.mark.usefixtures("topics")
+def test_a_strimzi_resource_and_a_profile_are_enough(
+    secure: SecureBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The resource says where the topics are, the profile what Kubernetes keeps in secrets."""
+    properties = secure.worker_properties("reader")
+    profiles = tmp_path / "profiles.toml"
+    security = {name: properties[name] for name in properties if name.startswith(("security.", "sasl.", "ssl."))}
+    profiles.write_text("[reader]\n" + "".join(f"{name} = {json.dumps(value)}\n" for name, value in security.items()))
+    profiles.chmod(0o600)
+    monkeypatch.setenv("CONNECT_SHARE_PROFILES", str(profiles))
+    topics = "".join(f"  {kind}StorageTopic: shared-{kind}\n" for kind in KINDS)
+    (tmp_path / "connect.yaml").write_text(
+        "apiVersion: kafka.strimzi.io/v1\nkind: KafkaConnect\nmetadata: {name: c}\nspec:\n  groupId: shared-reader\n"
+        f"  bootstrapServers: {properties['bootstrap.servers']}\n{topics}  tls: {{}}\n"
+        "  authentication: {type: scram-sha-512, username: reader}\n"
+    )
+    assert main(["get", "connectors", "-w", str(tmp_path), "--profile", "reader"]) == 0
+    shown = capsys.readouterr()
+    assert "no connector" in shown.out + shown.err
+    brokers = f'"bootstrap.servers" = "{properties["bootstrap.servers"]}"\n'
+    profiles.write_text(profiles.read_text() + brokers)
+    monkeypatch.setenv("CONNECT_SHARE_PROFILE", "reader")
+    assert main(["get", "groups", *(f"--{kind}-storage-topic=shared-{kind}" for kind in KINDS)]) == 0
+    shown = capsys.readouterr()
+    assert USERS["reader"] not in shown.out + shown.err
 
 
 CANARY = "hunter2-canary"

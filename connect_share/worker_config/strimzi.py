@@ -1,0 +1,137 @@
+"""The worker's properties in a Strimzi ``KafkaConnect`` resource; the only place that reads YAML."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from connect_share.errors import ConfigError
+from connect_share.worker_config.client_settings import refusal
+from connect_share.worker_config.properties import read_whole
+
+if TYPE_CHECKING:
+    import yaml
+
+_MOST_BYTES: Final = 2 << 20  # etcd takes resources of 1.5 MiB
+_DEEPEST: Final = 40
+_API: Final = "kafka.strimzi.io/"
+# Fields of spec in v1, and what v1beta2 says under config, with the operator's defaults.
+_FIELDS: Final = {
+    "groupId": ("group.id", "connect-cluster"),
+    "configStorageTopic": ("config.storage.topic", "connect-cluster-configs"),
+    "offsetStorageTopic": ("offset.storage.topic", "connect-cluster-offsets"),
+    "statusStorageTopic": ("status.storage.topic", "connect-cluster-status"),
+}
+_SASL: Final = {"scram-sha-256": "SCRAM-SHA-256", "scram-sha-512": "SCRAM-SHA-512", "plain": "PLAIN"}
+
+
+def load_kafka_connect(path: str | Path) -> dict[str, str]:
+    """Read the ``KafkaConnect`` resource of a YAML file, and return the properties that its workers get.
+
+    ``tls`` and ``authentication`` give ``security.protocol`` and ``sasl.mechanism``. Certificates and passwords are in
+    Kubernetes secrets, not in the resource; a profile gives them.
+
+    Raises:
+        ConfigError: the file cannot be read, has no or several such resources, or says what only Kubernetes can resolve.
+
+    Source: Strimzi's ``KafkaConnect``, API ``kafka.strimzi.io/v1`` and ``v1beta2``.
+    """
+    data = read_whole(path, "; give a worker's properties file or a KafkaConnect resource")
+    if len(data) > _MOST_BYTES:
+        raise ConfigError(f"cannot read {path}: it is longer than {_MOST_BYTES >> 20} MiB")
+    try:
+        found = [each for document in _documents(data) for each in _resources(document)]
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
+    if len(found) != 1:
+        names = ", ".join(sorted({str(_mapping(each.get("metadata")).get("name", "?")) for each in found})[:20])
+        raise ConfigError(
+            f"{path}: has {len(found) or 'no'} KafkaConnect resources{': ' + names if names else ''}; "
+            "give a file with the one that is meant"
+        )
+    try:
+        return _properties(found[0])
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}", property_name=error.property_name) from None
+
+
+def _documents(data: bytes) -> Iterator[Any]:
+    """Yield the documents of a YAML text, all scalars as they are written."""
+    try:
+        import yaml
+    except ImportError:
+        raise ConfigError("YAML is read with PyYAML; install it with: pip install 'connect-share[strimzi]'") from None
+
+    # Every scalar is text, as in a properties file; nothing of a document makes objects.
+    class Loader(yaml.BaseLoader):
+        depth = 0
+
+        def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+            if self.check_event(yaml.AliasEvent):  # a few of them can stand for any number of nodes
+                raise ConfigError("has an alias (*name); write the text out")
+            self.depth += 1
+            if self.depth > _DEEPEST:
+                raise ConfigError(f"is nested deeper than {_DEEPEST}; no KafkaConnect resource is")
+            try:
+                return super().compose_node(parent, index)
+            finally:
+                self.depth -= 1
+
+    try:
+        yield from yaml.load_all(data, Loader=Loader)
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark is not None else "?"
+        raise ConfigError(f"line {line} is not YAML: {error.problem}") from None
+    except (yaml.YAMLError, ValueError) as error:
+        raise ConfigError(f"is not YAML ({type(error).__name__})") from None
+
+
+def _resources(document: Any) -> Iterator[Mapping[str, Any]]:
+    """Yield the KafkaConnect resources of a document, those of a list that kubectl has written too."""
+    document = _mapping(document)
+    if document.get("kind") == "KafkaConnect" and str(document.get("apiVersion", "")).startswith(_API):
+        yield document
+    elif document.get("kind") in ("List", "KafkaConnectList"):
+        items = document.get("items")
+        for item in items if isinstance(items, list) else []:
+            yield from _resources(item)
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return {str(key): each for key, each in value.items()} if isinstance(value, dict) else {}
+
+
+def _properties(resource: Mapping[str, Any]) -> dict[str, str]:
+    spec = _mapping(resource.get("spec"))
+    properties: dict[str, str] = {}
+    for name, value in _mapping(spec.get("config")).items():
+        if not isinstance(value, str):
+            raise refusal(name, "has to be a text under spec.config")
+        properties[name] = value
+    is_v1 = resource["apiVersion"] == f"{_API}v1"
+    for field, (name, default) in _FIELDS.items():
+        value = spec.get(field, "" if is_v1 else properties.get(name, default))
+        if not isinstance(value, str) or not value.strip():
+            raise refusal(name, f"is missing; spec.{field} gives it")
+        properties[name] = value
+    servers = spec.get("bootstrapServers")
+    if isinstance(servers, str):
+        properties["bootstrap.servers"] = servers
+    return properties | _security(spec)
+
+
+def _security(spec: Mapping[str, Any]) -> dict[str, str]:
+    """Return what ``tls`` and ``authentication`` say without Kubernetes."""
+    is_tls = "tls" in spec
+    authentication = _mapping(spec.get("authentication"))
+    kind = authentication.get("type")
+    if kind in _SASL:
+        return {"security.protocol": "SASL_SSL" if is_tls else "SASL_PLAINTEXT", "sasl.mechanism": _SASL[kind]}
+    if kind in (None, "tls"):
+        return {"security.protocol": "SSL"} if is_tls else {}
+    custom = {str(name): each for name, each in _mapping(authentication.get("config")).items() if isinstance(each, str)}
+    sasl = authentication.get("sasl") == "true" or kind == "oauth"
+    names = {(True, True): "SASL_SSL", (True, False): "SASL_PLAINTEXT", (False, True): "SSL"}
+    protocol = names.get((sasl, is_tls))
+    return ({} if protocol is None else {"security.protocol": protocol}) | custom

@@ -1,0 +1,115 @@
+"""Profiles of connection settings."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from connect_share.errors import ConfigError
+from connect_share.worker_config import TopicSet, load_worker_file
+from connect_share.worker_config.profiles import load_profile, profile_in_use, profiles_file
+
+SECRET = "s3cret-word"
+PROFILES = f"""
+[production]
+bootstrap.servers = "kafka:9094"
+security.protocol = "SASL_SSL"
+"sasl.mechanism" = "PLAIN"
+sasl.jaas.config = '''org.apache.kafka.common.security.plain.PlainLoginModule required username="me" password="{SECRET}";'''
+request.timeout.ms = 1000
+
+[referring]
+security.protocol = "SSL"
+ssl.truststore.type = "PEM"
+ssl.truststore.location = "${{env:CONNECT_SHARE_TEST_TRUST}}"
+"""
+WORKER = "group.id=g\nconfig.storage.topic=c\noffset.storage.topic=o\nstatus.storage.topic=s\nbootstrap.servers=own:1\n"
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "profiles.toml"
+    path.write_text(PROFILES)
+    path.chmod(0o600)
+    monkeypatch.setenv("CONNECT_SHARE_PROFILES", str(path))
+    monkeypatch.delenv("CONNECT_SHARE_PROFILE", raising=False)
+    return path
+
+
+def test_settings_have_their_whole_names_and_are_texts(file: Path) -> None:
+    found = load_profile("production", file)
+    assert found["bootstrap.servers"] == "kafka:9094"
+    assert found["request.timeout.ms"] == "1000"
+    assert set(found) >= {"security.protocol", "sasl.mechanism", "sasl.jaas.config"}
+
+
+def test_references_are_resolved(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CONNECT_SHARE_TEST_TRUST", "/etc/ca.pem")
+    assert load_profile("referring", file) == {
+        "security.protocol": "SSL",
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": "/etc/ca.pem",
+    }
+
+
+def test_a_profile_wins_over_a_worker_file_but_for_the_brokers(file: Path, tmp_path: Path) -> None:
+    worker = tmp_path / "w.properties"
+    worker.write_text(WORKER + "security.protocol=PLAINTEXT\n")
+    with profile_in_use("production"):
+        found = load_worker_file(worker)
+        brokers = TopicSet.from_flags(None, {}, {}).settings.properties["bootstrap.servers"]
+    assert (found["bootstrap.servers"], found["security.protocol"]) == ("own:1", "SASL_SSL")
+    assert brokers == "kafka:9094"
+    assert load_worker_file(worker)["security.protocol"] == "PLAINTEXT"
+    assert file.exists()
+
+
+def test_the_environment_names_one(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CONNECT_SHARE_PROFILE", "nobody")
+    with pytest.raises(ConfigError, match=rf"{file} has no profile 'nobody'; it has: production, referring"):
+        profile_in_use(None).__enter__()
+
+
+def test_where_profiles_are() -> None:
+    assert profiles_file({"HOME": "/h"}) == Path("/h/.config/connect-share/profiles.toml")
+    assert profiles_file({"HOME": "/h", "XDG_CONFIG_HOME": "/x"}) == Path("/x/connect-share/profiles.toml")
+
+
+def test_a_secret_that_others_can_read_is_refused(file: Path) -> None:
+    file.chmod(0o640)
+    with pytest.raises(ConfigError, match=r"sasl\.jaas\.config.*chmod 600") as caught:
+        load_profile("production", file)
+    assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[p]\nsasl.jaas.config = s3cret-word", "is not TOML (at line 2"),
+        ("[p]\ngroup.id = 'g'", "group.id is no connection setting"),
+        ("[p]\nsecurty.protocol = 'SSL'", "securty.protocol is no connection setting"),
+        ("[p]\nsecurity.protocol = ['SSL']", "security.protocol has to be a text"),
+        ("p = 1", "has no profile 'p'"),
+        ("[p]\n" + ".".join("a" * 30) + " = 1", "nested too deeply"),
+    ],
+)
+def test_what_is_wrong_is_said(tmp_path: Path, text: str, words: str) -> None:
+    path = tmp_path / "p.toml"
+    path.write_text(text)
+    path.chmod(0o600)
+    with pytest.raises(ConfigError, match=re.escape(words)) as caught:
+        load_profile("p", path)
+    assert SECRET not in str(caught.value)
+
+
+@given(st.binary(max_size=200) | st.text(alphabet="[]{}.=\"'#\n ap1", max_size=200).map(str.encode))
+def test_any_bytes_are_a_profile_or_an_error(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "any.toml"
+    path.write_bytes(data)
+    path.chmod(0o600)
+    with pytest.raises(ConfigError):
+        load_profile("no such profile", path)

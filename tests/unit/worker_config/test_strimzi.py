@@ -1,0 +1,121 @@
+"""Strimzi's ``KafkaConnect`` resources as worker files."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from connect_share.errors import ConfigError
+from connect_share.worker_config import WorkerConfig, load_worker_file
+
+DOCS = Path(__file__).parents[3] / "docs" / "strimzi.md"
+SPEC = """
+  bootstrapServers: kafka:9092
+  groupId: com.acme.orders
+  configStorageTopic: configs
+  offsetStorageTopic: offsets
+  statusStorageTopic: status
+"""
+
+
+def resource(spec: str = SPEC, *, api: str = "v1", more: str = "") -> str:
+    return (
+        f"apiVersion: kafka.strimzi.io/{api}\nkind: KafkaConnect\nmetadata: {{name: orders}}\nspec:\n  replicas: 3\n{spec}"
+        f"{more}"
+    )
+
+
+def written(tmp_path: Path, text: str | bytes, name: str = "connect.yaml") -> Path:
+    path = tmp_path / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def test_the_documented_resource_is_a_worker_file(tmp_path: Path) -> None:
+    (text,) = re.findall(r"## The resource\n\n```yaml\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL)
+    worker = WorkerConfig.from_file(written(tmp_path, text))
+    assert worker.cluster_group_id == "com.acme.orders"
+    assert worker.bootstrap_servers == "kafka-kafka-bootstrap:9092"
+    assert worker.config_storage_topic == "shared-configs"
+
+
+def test_values_are_what_is_written(tmp_path: Path) -> None:
+    more = "  config:\n    offset.storage.partitions: 25\n    a: 1e3\n    b: on\n    c: 007\n    d: '${env:X}'\n    e: true\n"
+    found = load_worker_file(written(tmp_path, resource(more=more)))
+    assert [found[name] for name in "abcde"] == ["1e3", "on", "007", "${env:X}", "true"]
+    assert found["offset.storage.partitions"] == "25"
+
+
+def test_the_older_version_has_names_under_config_and_defaults(tmp_path: Path) -> None:
+    spec = "  bootstrapServers: kafka:9092\n  config:\n    group.id: orders\n    config.storage.topic: c\n"
+    found = load_worker_file(written(tmp_path, resource(spec, api="v1beta2"), "connect.yml"))
+    assert (found["group.id"], found["config.storage.topic"]) == ("orders", "c")
+    assert found["offset.storage.topic"] == "connect-cluster-offsets"
+
+
+@pytest.mark.parametrize(
+    ("more", "protocol", "mechanism"),
+    [
+        ("", None, None),
+        ("  tls: {trustedCertificates: [{secretName: ca, pattern: '*.crt'}]}\n", "SSL", None),
+        ("  tls: {}\n  authentication: {type: tls}\n", "SSL", None),
+        ("  authentication: {type: scram-sha-512, username: me}\n", "SASL_PLAINTEXT", "SCRAM-SHA-512"),
+        ("  tls: {}\n  authentication: {type: plain, username: me}\n", "SASL_SSL", "PLAIN"),
+        (
+            "  tls: {}\n  authentication: {type: custom, sasl: true, config: {sasl.mechanism: OAUTHBEARER}}\n",
+            "SASL_SSL",
+            "OAUTHBEARER",
+        ),
+    ],
+)
+def test_the_protocol_follows_tls_and_authentication(
+    tmp_path: Path, more: str, protocol: str | None, mechanism: str | None
+) -> None:
+    found = load_worker_file(written(tmp_path, resource(more=more)))
+    assert (found.get("security.protocol"), found.get("sasl.mechanism")) == (protocol, mechanism)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"kind: Deployment\n---\n{resource()}\n---\nkind: ConfigMap\n",
+        "kind: List\nitems:\n- " + resource().replace("\n", "\n  "),
+    ],
+    ids=["several documents", "a list of kubectl"],
+)
+def test_other_resources_are_passed_over(tmp_path: Path, text: str) -> None:
+    assert load_worker_file(written(tmp_path, text))["group.id"] == "com.acme.orders"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "has no KafkaConnect resources"),
+        ("a: [1, 2", "line 1 is not YAML"),
+        (f"{resource()}\n---\n{resource()}", "has 2 KafkaConnect resources: orders; give a file with the one"),
+        (
+            resource(SPEC.replace("  groupId: com.acme.orders\n", "")),
+            "group.id is missing; spec.groupId gives it",
+        ),
+        (resource(more="  config:\n    a: [1]\n"), "a has to be a text under spec.config"),
+        ("a: &x 1\nb: *x\n", "has an alias"),
+        ("[" * 5_000, "nested deeper than 40"),
+        (b"\xff\xfe\xfa", "is not YAML"),
+        ("#" * (2 << 20) + "\n#", "longer than 2 MiB"),
+    ],
+)
+def test_what_is_wrong_is_said(tmp_path: Path, text: str | bytes, words: str) -> None:
+    path = written(tmp_path, text)
+    with pytest.raises(ConfigError, match=re.escape(words)) as caught:
+        WorkerConfig.from_file(path)
+    assert str(path) in str(caught.value)
+
+
+@given(st.binary(max_size=300) | st.text(alphabet="{}[]:-&*!|>%@`'\" \n\tax0", max_size=300).map(str.encode))
+def test_any_bytes_are_a_worker_file_or_an_error(tmp_path: Path, data: bytes) -> None:
+    with pytest.raises(ConfigError):
+        load_worker_file(written(tmp_path, data))
