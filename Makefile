@@ -10,7 +10,7 @@ MINUTES ?= 10
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -e
 EXTRAS := spark,zookeeper,dev
 
-.PHONY: setup check docs jar format test demo bench compat soak drill-topic-ids clean
+.PHONY: setup check docs man jar format test demo bench compat soak drill-topic-ids clean
 
 setup: $(STAMP)
 
@@ -32,6 +32,13 @@ check: $(STAMP)
 
 docs: $(STAMP)
 	$(BIN)/sphinx-build --fail-on-warning --keep-going --nitpicky --quiet --builder html docs build/docs
+
+man: $(STAMP)
+	mkdir -p build/man
+	$(BIN)/argparse-manpage --module connect_share.cli.__main__ --function build_parser --prog connect-share --project-name connect-share \
+	  --output build/man/connect-share.1
+	$(BIN)/argparse-manpage --module migrator.cli.__main__ --function build_parser --prog connect-share-migrate --project-name connect-share \
+	  --output build/man/connect-share-migrate.1
 
 jar: $(STAMP)
 	$(BIN)/python -m tests.lab.plugin_jar

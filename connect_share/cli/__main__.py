@@ -6,12 +6,19 @@ import argparse
 import importlib
 import logging
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from connect_share.cli.options import choose_worker_files
-from connect_share.console import EXIT_CODES, Output, Parser, add_completion, add_version, printable, run_program
+from connect_share.console import (
+    EXIT_CODES,
+    Output,
+    Parser,
+    add_completion,
+    add_version,
+    logs_on_stderr,
+    run_program,
+)
 from connect_share.worker_config.profiles import profile_in_use
 
 _EXAMPLES: Final = """\
@@ -126,7 +133,9 @@ def _command(arguments: argparse.Namespace) -> str:
 
 
 def _run(arguments: argparse.Namespace, out: Output) -> int:
-    with _logging(arguments.verbose), profile_in_use(getattr(arguments, "profile", None)):
+    # Without --verbose the command's own errors say enough.
+    level = logging.INFO if arguments.verbose else logging.CRITICAL
+    with logs_on_stderr("connect-share", ["connect_share"], level), profile_in_use(getattr(arguments, "profile", None)):
         choose_worker_files(arguments)
         return int(arguments.run(arguments, out))
 
@@ -137,26 +146,6 @@ def _after_interruption(arguments: argparse.Namespace) -> str:
     if changes:
         return "what was done by then stays; run the same command again to continue"
     return "nothing was changed; run the same command again"
-
-
-class _EscapingFormatter(logging.Formatter):
-    def format(self, record: logging.LogRecord) -> str:
-        return printable(super().format(record))
-
-
-@contextmanager
-def _logging(verbose: bool) -> Iterator[None]:
-    """Send log lines to stderr, escaped; without ``--verbose`` the command's own errors say enough."""
-    handler = logging.StreamHandler()
-    handler.setFormatter(_EscapingFormatter("connect-share: %(levelname)s %(name)s: %(message)s"))
-    logger = logging.getLogger("connect_share")
-    before = logger.handlers, logger.propagate, logger.level
-    logger.handlers, logger.propagate = [handler], False
-    logger.setLevel(logging.INFO if verbose else logging.CRITICAL)
-    try:
-        yield
-    finally:
-        logger.handlers, logger.propagate, logger.level = before
 
 
 if __name__ == "__main__":

@@ -12,7 +12,16 @@ from connect_share.cli.contents import Contents, TopicContents, read_topics
 from connect_share.cli.findings import Finding, exit_code, show_findings
 from connect_share.cli.options import Nouns, add_topics, topic_set_of
 from connect_share.cli.seal_counts import How, Newest, SealCount, ids_text
-from connect_share.console import DEFAULT_TIMEOUT_S, Group, Output, add_output, group_order, plural, shown_group
+from connect_share.console import (
+    DEFAULT_TIMEOUT_S,
+    Group,
+    Output,
+    add_examples,
+    add_output,
+    group_order,
+    plural,
+    shown_group,
+)
 from connect_share.records import TopicType
 from connect_share.sealing import KEYS_PROPERTY, Refusal, SealingMode
 from connect_share.worker_config import WorkerConfig
@@ -32,6 +41,11 @@ def add_to(nouns: Nouns) -> None:
         help="is all sealed that should be, and with which keys?",
         description="Check the values of sealed groups: with a worker file those of its group, which are opened; without one "
         "those of all groups, as far as that is possible without keys. Reads only; exit code 1 if a finding is an error.",
+    )
+    add_examples(
+        parser,
+        "connect-share check sealing -w worker.properties",
+        "connect-share check sealing -w worker.properties --all-groups-sealed --output json",
     )
     add_topics(parser)
     parser.add_argument(

@@ -16,6 +16,7 @@ from connect_share.console import (
     DEFAULT_TIMEOUT_S,
     PLAIN,
     Output,
+    add_examples,
     add_output,
     confirmed,
     groups_of,
@@ -47,6 +48,12 @@ def add_to(nouns: Nouns) -> None:
         description="Read the three topics once and tell what is in them by group and kind of record, how long a start of "
         "each group is predicted to take, and which topic settings would make it shorter. "
         "Exit code 1 if a setting is worth changing, something is wrong in a topic, or a start takes longer than --limit.",
+    )
+    add_examples(
+        parser,
+        "connect-share check startup -w worker.properties",
+        "connect-share check startup -w worker.properties --limit 5",
+        "connect-share check startup -w worker.properties --apply --dry-run",
     )
     add_topics(parser)
     parser.add_argument(

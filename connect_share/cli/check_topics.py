@@ -13,7 +13,7 @@ from typing import Any, Final
 from connect_share.admin import Admin
 from connect_share.cli.findings import Finding
 from connect_share.cli.options import Nouns, add_replication_factor, add_topics, topic_set_of
-from connect_share.console import DEFAULT_TIMEOUT_S, Output, add_output, plural
+from connect_share.console import DEFAULT_TIMEOUT_S, Output, add_examples, add_output, plural
 from connect_share.errors import UsageError
 from connect_share.topic_ranges import CLIENT_ID
 from connect_share.topics import topic_specs
@@ -57,6 +57,11 @@ def add_to(nouns: Nouns) -> None:
         help="do the topics have their replicas, and do writes continue if a broker fails?",
         description="Check the topics of a worker, __consumer_offsets and __transaction_state: replicas, racks, "
         "min.insync.replicas, leaders, cleanup.policy. Reads only. Exit code 1 if something is found.",
+    )
+    add_examples(
+        parser,
+        "connect-share check topics -w worker.properties",
+        "connect-share check topics -w worker.properties --reassignment new-replicas.json",
     )
     add_topics(parser)
     add_replication_factor(parser)

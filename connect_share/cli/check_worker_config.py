@@ -13,7 +13,7 @@ from typing import Any, Final
 from connect_share.cli.contents import TopicContents, read_topics
 from connect_share.cli.findings import Finding
 from connect_share.cli.options import Nouns
-from connect_share.console import Group, Output, add_output, plural
+from connect_share.console import Group, Output, add_examples, add_output, plural
 from connect_share.errors import BrokerError, ConfigError, StoreError, TopicError, TopicMissingError, UsageError
 from connect_share.keys import ClusterGroupId
 from connect_share.records import TopicType
@@ -80,6 +80,12 @@ def add_to(nouns: Nouns) -> None:
         help="is a Java worker's file right for topic sharing?",
         description="Check a Java worker's file for topic sharing, and say what to add. Several files of one group are "
         "compared with each other, too. Reads only; exit code 1 if something is wrong, warnings allowed.",
+    )
+    add_examples(
+        parser,
+        "connect-share check worker-config worker.properties",
+        "connect-share check worker-config worker-1.properties worker-2.properties --libs /opt/kafka/libs",
+        "connect-share check worker-config connect.yaml --offline",
     )
     parser.add_argument("files", metavar="FILE", type=Path, nargs="+", help="properties file of a Java worker")
     parser.add_argument(

@@ -8,7 +8,7 @@ from typing import Final
 
 from connect_share.admin import Admin
 from connect_share.cli.options import Nouns, add_replication_factor, add_topics, topic_set_of
-from connect_share.console import Output, add_output, confirmed
+from connect_share.console import Output, add_examples, add_output, confirmed
 from connect_share.records import TopicType
 from connect_share.topic_ranges import CLIENT_ID
 from connect_share.topics import topic_specs
@@ -34,6 +34,11 @@ def add_to(nouns: Nouns) -> None:
         description="Show the three topics with their settings and why each is so, then create those that do not exist, "
         "with all replicas in sync or not at all. What exists is compared and not changed. "
         "Exit code 1 if nothing could be created, or an existing topic differs in what matters.",
+    )
+    add_examples(
+        parser,
+        "connect-share create topics -w worker.properties --dry-run",
+        "connect-share create topics -w worker.properties --yes",
     )
     add_topics(parser)
     add_replication_factor(parser)

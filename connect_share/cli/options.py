@@ -72,7 +72,7 @@ def choose_worker_files(arguments: argparse.Namespace) -> None:
     any_of_one_set = getattr(arguments, "all_groups", False) or (
         group is None and hasattr(arguments, "bootstrap_servers")
     )
-    for name in ("worker_config", "to_worker_config"):
+    for name in ("worker_config", "to_worker_config", "destination"):
         path: Path | None = getattr(arguments, name, None)
         if path is not None and path.is_dir():
             setattr(arguments, name, choose_worker_file(path, group, any_of_one_set=any_of_one_set))

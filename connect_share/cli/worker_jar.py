@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from connect_share.cli.options import Nouns
-from connect_share.console import Output, add_output
+from connect_share.console import Output, add_examples, add_output
 from connect_share.worker_plugin import INTERCEPTOR_CLASS
 from connect_share.worker_plugin.jar_check import compared
 from connect_share.worker_plugin.jar_file import HandedOut, JarFile, find_jars, folder_jars, hand_out, own_jar
@@ -20,6 +20,11 @@ def add_to(verbs: Nouns) -> None:
         "worker-jar",
         help="show or copy the jar that gives topic sharing to Java workers",
         description="Print where the jar for unmodified Java workers (2.8 to 4.3) is, or copy it to where they find it.",
+    )
+    add_examples(
+        parser,
+        "connect-share worker-jar",
+        "connect-share worker-jar --to /opt/kafka/libs",
     )
     parser.add_argument("--to", metavar="DIR", type=Path, help="copy the jar into this folder, such as Kafka's libs")
     add_output(parser, asks_cluster=False)

@@ -2,6 +2,7 @@
 
 from connect_share.console.completion import add_completion
 from connect_share.console.interruption import InterruptionError
+from connect_share.console.logs import logs_on_stderr
 from connect_share.console.options import (
     DEFAULT_TIMEOUT_S,
     EXIT_CODES,
@@ -10,8 +11,8 @@ from connect_share.console.options import (
     HelpFormatter,
     Parser,
     add_client_settings,
+    add_examples,
     add_output,
-    add_profile,
     add_version,
     client_settings_of,
     group_order,

@@ -36,6 +36,12 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"{message}; {self.prog} --help shows what there is")
 
 
+def add_examples(parser: argparse.ArgumentParser, *lines: str) -> None:
+    """Show command lines at the end of ``--help``, as they are written."""
+    parser.epilog = "\n".join(("examples:", *(f"  {line}" for line in lines)))
+    parser.formatter_class = HelpFormatter
+
+
 def add_version(parser: argparse.ArgumentParser) -> None:
     """Add ``--version``."""
     shown = f"{parser.prog} {version('connect-share')}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import shlex
 import sys
 from collections.abc import Callable, Sequence
@@ -16,8 +17,10 @@ from connect_share.console import (
     Output,
     Parser,
     add_completion,
-    add_profile,
+    add_examples,
+    add_output,
     add_version,
+    logs_on_stderr,
     run_program,
     seconds,
 )
@@ -47,12 +50,11 @@ _COMMANDS: Final[dict[str, Callable[..., int]]] = {
     "reseal": reseal_command,
 }
 _READ_ONLY: Final = ("survey", "plan", "verify")
+_SURVEY_TIMEOUT_S: Final = 30.0
 _EXAMPLES: Final = """examples:
-  connect-share-migrate survey --source-worker-config orders.properties billing.properties
-  connect-share-migrate survey --source-worker-config orders.properties \\
-      --destination-worker-config orders-shared.properties
-  connect-share-migrate plan --source-worker-config orders.properties \\
-      --destination-worker-config orders-shared.properties -o move.json
+  connect-share-migrate survey -w orders.properties billing.properties
+  connect-share-migrate survey -w orders.properties --to-worker-config orders-shared.properties
+  connect-share-migrate plan -w orders.properties --to-worker-config orders-shared.properties -o move.json
   connect-share-migrate apply move.json          # resume move.json goes on after a kill
   connect-share-migrate verify move.json --output json
   connect-share-migrate cutover move.json        # then start the new workers
@@ -66,7 +68,7 @@ disabled means plain keys.
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; gives the exit code, see ``--help``."""
     return run_program(
-        _parser(),
+        build_parser(),
         argv,
         _run,
         command=lambda arguments: str(arguments.command),
@@ -75,7 +77,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: argparse.Namespace, out: Output) -> int:
-    with profile_in_use(arguments.profile):
+    level = logging.INFO if arguments.verbose else logging.WARNING
+    with (
+        logs_on_stderr("connect-share-migrate", ["connect_share", "migrator"], level),
+        profile_in_use(arguments.profile),
+    ):
         if arguments.command == "restore":
             return restore_command(arguments, out)
         if "sources" in arguments:
@@ -104,7 +110,7 @@ def _after_interruption(arguments: argparse.Namespace) -> str:
     return f"what was copied so far stays; next: connect-share-migrate {verb} {shlex.quote(str(arguments.plan))}"
 
 
-def _parser() -> argparse.ArgumentParser:
+def build_parser() -> argparse.ArgumentParser:
     """Return the parser of the whole command line."""
     parser = Parser(
         prog="connect-share-migrate",
@@ -117,19 +123,27 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     survey = commands.add_parser("survey", help="facts before a plan: topics, groups, what a move would meet")
     _add_files(survey, destination_required=False)
-    survey.add_argument(
-        "--timeout", type=seconds, default=30.0, metavar="SECONDS", help="longest wait for each answer of a cluster"
+    _add_output(survey, timeout_s=_SURVEY_TIMEOUT_S)
+    add_examples(
+        survey,
+        "connect-share-migrate survey -w orders.properties billing.properties",
+        "connect-share-migrate survey -w orders.properties --to-worker-config orders-shared.properties --output json",
     )
-    _add_output(survey)
     _add_plan(commands.add_parser("plan", help="check and write down what is to be done; writes nothing to Kafka"))
     _add_apply(commands.add_parser("apply", help="carry out a plan"))
     resume = commands.add_parser("resume", help="continue an apply that was interrupted")
     _add_plan_file(resume, engine=True)
     resume.add_argument("--yes", action="store_true", help="as for apply, which has asked: resume asks nothing")
     _add_output(resume, evidence=True)
+    add_examples(
+        resume, "connect-share-migrate resume move.json", "connect-share-migrate resume move.json --engine spark"
+    )
     _add_cutover(commands.add_parser("cutover", help="copy what is left, verify, fence and seal the old side"))
     rollback = commands.add_parser("rollback", help="remove what a plan has written")
     _add_undo(rollback, stays="that stays", shown="removed")
+    add_examples(
+        rollback, "connect-share-migrate rollback move.json --dry-run", "connect-share-migrate rollback move.json"
+    )
     verify = commands.add_parser("verify", help="compare the state on both sides; exit 1 on a difference")
     _add_plan_file(verify, engine=True)
     verify.add_argument(
@@ -138,9 +152,17 @@ def _parser() -> argparse.ArgumentParser:
         help="instead: prove that no key of another group was touched; needs apply --isolation-proof",
     )
     _add_output(verify, evidence=True)
+    add_examples(
+        verify,
+        "connect-share-migrate verify move.json",
+        "connect-share-migrate verify move.json --isolation --output json",
+    )
     _add_seal(commands.add_parser("seal", help="seal the old side only, for example after a forgotten cutover"))
     unseal = commands.add_parser("unseal", help="put the target states back at the old side; the copies stay")
     _add_undo(unseal, stays="the copies stay", shown="done")
+    add_examples(
+        unseal, "connect-share-migrate unseal move.json --dry-run", "connect-share-migrate unseal move.json --yes"
+    )
     _add_output(add_restore_to(commands))
     _add_reseal(commands.add_parser("reseal", help="seal all values of a stopped group with its first key"))
     return parser
@@ -152,7 +174,7 @@ def _add_plan_file(parser: argparse.ArgumentParser, *, engine: bool = False) -> 
         parser.add_argument("--engine", choices=("local", "spark"), default="local")
 
 
-def _add_output(parser: argparse.ArgumentParser, *, evidence: bool = False) -> None:
+def _add_output(parser: argparse.ArgumentParser, *, evidence: bool = False, timeout_s: float | None = None) -> None:
     if evidence:
         parser.add_argument(
             "--evidence",
@@ -160,8 +182,7 @@ def _add_output(parser: argparse.ArgumentParser, *, evidence: bool = False) -> N
             type=Path,
             help="folder for the evidence; default: <plan>.evidence beside the plan",
         )
-    parser.add_argument("--output", choices=("text", "json"), default="text", help="form of the result")
-    add_profile(parser)
+    add_output(parser, timeout_s)
 
 
 def _add_yes(parser: argparse.ArgumentParser, *, dry_run: str) -> None:
@@ -171,7 +192,9 @@ def _add_yes(parser: argparse.ArgumentParser, *, dry_run: str) -> None:
 
 def _add_files(parser: argparse.ArgumentParser, *, destination_required: bool = True) -> None:
     parser.add_argument(
+        "-w",
         "--source-worker-config",
+        "--worker-config",
         dest="sources",
         metavar="FILE",
         type=Path,
@@ -181,6 +204,7 @@ def _add_files(parser: argparse.ArgumentParser, *, destination_required: bool = 
         help="worker file of a cluster that is moved, or a folder of them; may be repeated",
     )
     parser.add_argument(
+        "--to-worker-config",
         "--destination-worker-config",
         dest="destinations",
         metavar="FILE",
@@ -214,6 +238,12 @@ def _add_plan(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--follow", action="store_true", help="the sources' workers may be alive until the cut-over")
     parser.add_argument("--dry-run", action="store_true", help="show the plan, write no file")
     _add_output(parser)
+    add_examples(
+        parser,
+        "connect-share-migrate plan -w orders.properties --to-worker-config orders-shared.properties -o move.json",
+        "connect-share-migrate plan -w orders.properties --to-worker-config shared.properties --job my.conn -o job.json",
+        "connect-share-migrate plan -w /etc/connect --to-worker-config /etc/connect-shared -o all.json --dry-run",
+    )
 
 
 def _add_apply(parser: argparse.ArgumentParser) -> None:
@@ -227,6 +257,12 @@ def _add_apply(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-backup", action="store_true", help="write no backup first: nothing can be restored then")
     _add_yes(parser, dry_run="check everything, write nothing")
     _add_output(parser, evidence=True)
+    add_examples(
+        parser,
+        "connect-share-migrate apply move.json --dry-run",
+        "connect-share-migrate apply move.json --engine spark --yes",
+        "connect-share-migrate apply move.json --follow",
+    )
 
 
 def _add_cutover(parser: argparse.ArgumentParser) -> None:
@@ -246,6 +282,11 @@ def _add_cutover(parser: argparse.ArgumentParser) -> None:
     )
     _add_yes(parser, dry_run="show what would be done, write nothing")
     _add_output(parser, evidence=True)
+    add_examples(
+        parser,
+        "connect-share-migrate cutover move.json --dry-run",
+        "connect-share-migrate cutover move.json --seal none",
+    )
 
 
 def _add_undo(parser: argparse.ArgumentParser, *, stays: str, shown: str) -> None:
@@ -267,11 +308,17 @@ def _add_seal(parser: argparse.ArgumentParser) -> None:
     )
     _add_yes(parser, dry_run="show what would be done, write nothing")
     _add_output(parser, evidence=True)
+    add_examples(parser, "connect-share-migrate seal move.json --dry-run", "connect-share-migrate seal move.json")
 
 
 def _add_reseal(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--worker-config", metavar="FILE", type=Path, required=True, help="worker file of the group, with its keys"
+        "-w",
+        "--worker-config",
+        metavar="FILE",
+        type=Path,
+        required=True,
+        help="worker file of the group, with its keys",
     )
     parser.add_argument(
         "--plain", action="store_true", help="make the values plain instead, to take the keys away afterwards"
@@ -281,6 +328,11 @@ def _add_reseal(parser: argparse.ArgumentParser) -> None:
     )
     _add_yes(parser, dry_run="show what would be written, write nothing")
     _add_output(parser)
+    add_examples(
+        parser,
+        "connect-share-migrate reseal -w orders.properties --dry-run",
+        "connect-share-migrate reseal -w orders.properties --plain",
+    )
 
 
 if __name__ == "__main__":

@@ -14,15 +14,18 @@ from migrator.survey.survey import survey
 
 
 def survey_command(arguments: argparse.Namespace) -> int:
-    """Ask, print; 1 only when something could not be asked."""
+    """Ask, print; 1 when something could not be asked, or a source's topic is not there."""
     with ProgressLine(sys.stderr) as progress:
         found = survey(arguments.sources, arguments.destinations, progress=progress, timeout_s=arguments.timeout)
+    sources = {str(path.resolve()) for path in arguments.sources}
+    missing = [topic for topic in found.topics if not topic.exists and not sources.isdisjoint(topic.named_by)]
     output = Output("survey", arguments.output)
     if output.is_json:
         output.json(found.model_dump(mode="json"))
     else:
         _show(output, found)
-    return 1 if found.unanswered else 0
+        output.lines(*(["", "NOT THERE"] if missing else []), *map(_not_there, missing))
+    return 1 if found.unanswered or missing else 0
 
 
 def _show(output: Output, found: Survey) -> None:
@@ -47,6 +50,13 @@ def _show(output: Output, found: Survey) -> None:
         output.lines("", "TO KNOW", *notes)
     if found.unanswered:
         output.lines("", "NOT ANSWERED", *found.unanswered)
+
+
+def _not_there(topic: TopicSurvey) -> str:
+    return (
+        f"{topic.topic}: {topic.topic_type.value}.storage.topic of {', '.join(topic.named_by)}; check the name, and "
+        "whether these are the brokers of that cluster"
+    )
 
 
 def _topic_row(topic: TopicSurvey) -> tuple[object, ...]:

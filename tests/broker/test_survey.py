@@ -152,6 +152,14 @@ def test_facts_of_a_rich_scene(site: Site) -> None:
     assert both.moves[0].records_at_destination == 1
 
 
+def test_a_source_whose_topic_is_not_there_is_a_failure(site: Site) -> None:
+    file = site.worker_file("nowhere", "g", sharing=False)
+    code, out, _ = run("survey", "-w", file)
+    assert code == 1
+    assert f"{site.topic('nowhere', CONFIG)}: config.storage.topic of {file}; check the name" in out
+    assert run("survey", "-w", file, "--output", "json")[0] == 1
+
+
 def test_json_and_the_way_out_and_a_record_that_does_not_fit(site: Site) -> None:
     site.create("shared", SHARED_PARTITIONS)
     with site.admin() as admin:

@@ -15,6 +15,7 @@ from connect_share.console import (
     Output,
     Parser,
     add_client_settings,
+    add_examples,
     add_output,
     client_settings_of,
     plural,
@@ -43,6 +44,12 @@ def add_check_to(nouns: Nouns) -> None:
         help="do all replicas on disk have the topic ids that the cluster has?",
         description="Compare the topic ids in the brokers' log dirs with those of ZooKeeper or KRaft, and show per topic "
         "what is wrong and why. Reads only. Any finding, directories that wait for their deletion included, is exit code 1.",
+    )
+    add_examples(
+        parser,
+        "connect-share check topic-ids --print-scanner > scanner.py   # run it on each broker",
+        "connect-share check topic-ids --scan broker-1.scan --scan broker-2.scan --zookeeper zk:2181",
+        "connect-share check topic-ids --scan broker-1.scan -B broker:9092",
     )
     add_sources(parser)
     parser.add_argument(

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from connect_share.console import DEFAULT_TIMEOUT_S, Output, add_output, plural
+from connect_share.console import DEFAULT_TIMEOUT_S, Output, add_examples, add_output, plural
 from connect_share.errors import UsageError
 from connect_share.topic_ids.authority.zookeeper import ZooKeeper
 from connect_share.topic_ids.cli.broker_steps import BrokerSteps, StepLog, agreed
@@ -37,6 +37,11 @@ def add_repair_to(nouns: Nouns) -> None:
         "step. With --zookeeper znodes are written after a prompt: everything is checked and kept in --backup before the "
         "first write. What has to be done to files is done on each broker's machine with --step. Exit code 1 if something "
         "cannot be repaired safely.",
+    )
+    add_examples(
+        parser,
+        "connect-share repair topic-ids --scan broker-1.scan --scan broker-2.scan --zookeeper zk:2181 --dry-run",
+        "connect-share repair topic-ids --scan broker-1.scan --scan broker-2.scan --zookeeper zk:2181",
     )
     add_sources(parser)
     parser.add_argument("--dry-run", action="store_true", help="show the plan, change nothing")

@@ -1,0 +1,93 @@
+"""Every command of both programs shows examples, and every example is a command line that its program takes."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from connect_share.cli.__main__ import build_parser as console_parser
+from migrator.cli.__main__ import build_parser as migrator_parser
+
+PARSERS = {"connect-share": console_parser(), "connect-share-migrate": migrator_parser()}
+
+
+def commands(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    """Yield the parsers of commands that run, not of verbs that only have nouns."""
+    inner = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+    if not inner:
+        yield parser
+    for action in inner:
+        for each in dict.fromkeys(action.choices.values()):
+            yield from commands(each)
+
+
+COMMANDS = {each.prog: each for parser in PARSERS.values() for each in commands(parser)}
+
+
+def examples(parser: argparse.ArgumentParser) -> list[list[str]]:
+    """Return the command lines of our programs that a help text shows."""
+    text = (parser.epilog or "").split("examples:\n")[-1].split("\n\n")[0].replace("\\\n", " ")
+    lines = [shlex.split(line, comments=True) for line in text.splitlines()]
+    return [words for words in lines if words and words[0] in PARSERS]
+
+
+@pytest.mark.parametrize("prog", [*PARSERS, *COMMANDS])
+def test_examples_are_command_lines(prog: str) -> None:
+    parser = PARSERS.get(prog) or COMMANDS[prog]
+    assert "examples:" in parser.format_help()
+    found = examples(parser)
+    assert any(" ".join(words).startswith(prog) for words in found)
+    for program, *words in found:
+        ends = [words.index(word) for word in (">", "|") if word in words]
+        arguments = words[: min(ends)] if ends else words
+        assert PARSERS[program].parse_args(arguments)
+
+
+def test_options_for_the_same_thing_have_the_same_names() -> None:
+    """``-w`` is the worker file everywhere, and every option has one form of help on its argument."""
+    kinds: dict[str, set[tuple[object, ...]]] = {}
+    for parser in COMMANDS.values():
+        for action in parser._actions:
+            for option in action.option_strings:
+                kinds.setdefault(option, set()).add((action.nargs == 0, str(action.metavar).rstrip("S")))
+    assert {option: found for option, found in kinds.items() if len(found) > 1 and option in COMMON} == {}
+    assert all(
+        "--worker-config" in parser._option_string_actions for parser in COMMANDS.values() if takes(parser, "-w")
+    )
+
+
+COMMON = {
+    "-w",
+    "--worker-config",
+    "--to-worker-config",
+    "-B",
+    "-X",
+    "--output",
+    "--profile",
+    "--timeout",
+    "--yes",
+    "-v",
+}
+
+
+def takes(parser: argparse.ArgumentParser, option: str) -> bool:
+    return option in parser._option_string_actions
+
+
+@pytest.mark.parametrize(
+    ("prog", "module"), [("connect-share", "connect_share"), ("connect-share-migrate", "migrator")]
+)
+def test_the_manual_has_every_command(prog: str, module: str, tmp_path: Path) -> None:
+    page = tmp_path / "page.1"
+    program = Path(sys.executable).with_name("argparse-manpage")
+    where = ["--module", f"{module}.cli.__main__", "--function", "build_parser", "--prog", prog]
+    subprocess.run([program, *where, "--output", page], check=True, timeout=60)
+    titles = {title.replace("\\-", "-") for title in re.findall(r"COMMAND \\fI\\,'(.*?)'", page.read_text("utf-8"))}
+    assert titles >= {name for name, parser in COMMANDS.items() if name.startswith(f"{prog} ")}
