@@ -10,14 +10,17 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from connect_share.checks.startup import startup_members
+from connect_share.checks.usage import DEFAULT_WINDOW_S, measured_usage
 from connect_share.console import DEFAULT_TIMEOUT_S, Output, ProgressLine, groups_of, json_text
 from connect_share.records import TopicType
 from connect_share.startup.cost_model import load_model
 from connect_share.startup.report import SHIPPED_NAME, startup_profile
 from connect_share.startup.tables import show_text
 from connect_share.startup.topic_count import CountJob, CountPlan
+from connect_share.startup.usage import usage_members
 from connect_share.worker_config import TopicSet
 from spark_jobs import command_line
 from spark_jobs.session import spark_session
@@ -45,21 +48,31 @@ def _body(options: argparse.Namespace) -> int:
         ]
         for topic_type in TopicType
     }
-    found = startup_profile(
-        {topic_type: plan.profiled(topic_type, profiles) for topic_type, profiles in partitions.items()},
+    profiled = {topic_type: plan.profiled(topic_type, profiles) for topic_type, profiles in partitions.items()}
+    if options.usage:
+        topics = {topic_type: topic.profile for topic_type, topic in profiled.items()}
+        found = measured_usage(plan, topics, fitted.model, note=out.note)
+        _hand_out(options, out, {"window_seconds": DEFAULT_WINDOW_S, **usage_members(found)})
+        return 0
+    start = startup_profile(
+        profiled,
         fitted,
         now_ms=plan.now_ms,
         model_name=SHIPPED_NAME if options.model is None else str(options.model),
         groups=groups,
     )
+    _hand_out(options, out, startup_members(start))
+    if not out.is_json:
+        show_text(start, out)
+    return 0
+
+
+def _hand_out(options: argparse.Namespace, out: Output, members: dict[str, Any]) -> None:
     if options.result is not None:
         options.result.parent.mkdir(parents=True, exist_ok=True)
-        options.result.write_text(json_text(JOB, startup_members(found)) + "\n", encoding="utf-8")
-    if out.is_json:
-        out.json(startup_members(found))
-    else:
-        show_text(found, out)
-    return 0
+        options.result.write_text(json_text(JOB, members) + "\n", encoding="utf-8")
+    if out.is_json or options.usage:
+        out.json(members)
 
 
 def main(argv: Sequence[str]) -> int:
@@ -71,6 +84,11 @@ def main(argv: Sequence[str]) -> int:
     arguments.add_argument("--group", dest="groups", metavar="ID", action="append", help="show only this cluster group")
     arguments.add_argument(
         "--model", metavar="FILE", type=Path, help="result of spark_jobs.benchmark_startup to predict by"
+    )
+    arguments.add_argument(
+        "--usage",
+        action="store_true",
+        help="instead: what each group takes and costs, as connect-share usage --output json",
     )
     arguments.add_argument("--result", metavar="FILE", type=Path, help="write the result as JSON to this file as well")
     arguments.add_argument("--output", choices=("text", "json"), default="text")

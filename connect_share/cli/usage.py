@@ -5,17 +5,12 @@ from __future__ import annotations
 import argparse
 import csv
 import io
-import time
-from collections import Counter
 from typing import Final
 
-from connect_share.admin import Admin
+from connect_share.checks.usage import DEFAULT_WINDOW_S, measured_usage
 from connect_share.cli.check_startup import count_topics
 from connect_share.cli.options import Nouns, add_topics, topic_set_of
-from connect_share.console import DEFAULT_TIMEOUT_S, Group, Output, add_output, seconds, shown_group
-from connect_share.errors import BrokerError
-from connect_share.keys import split_key
-from connect_share.log import read_batches
+from connect_share.console import DEFAULT_TIMEOUT_S, Output, add_output, seconds, shown_group
 from connect_share.records import TopicType
 from connect_share.startup.cost_model import load_model
 from connect_share.startup.topic_count import CountPlan
@@ -24,14 +19,10 @@ from connect_share.startup.usage import (
     DEFAULT_START_S,
     GroupUsage,
     Limits,
-    Recent,
     Usage,
     usage_members,
-    usage_of,
 )
-from connect_share.topic_ranges import CLIENT_ID
 
-_WINDOW_S: Final = 3_600.0
 _MOST_WINDOW_S: Final = 30 * 86_400
 _EXAMPLES: Final = """\
 examples:
@@ -56,8 +47,8 @@ def add_to(verbs: Nouns) -> None:
         "--window",
         metavar="SECONDS",
         type=lambda text: seconds(text, _MOST_WINDOW_S),
-        default=_WINDOW_S,
-        help=f"writes are counted over the last so many seconds, {_WINDOW_S:g} by default",
+        default=DEFAULT_WINDOW_S,
+        help=f"writes are counted over the last so many seconds, {DEFAULT_WINDOW_S:g} by default",
     )
     parser.add_argument(
         "--start-limit",
@@ -89,21 +80,13 @@ def show_usage(arguments: argparse.Namespace, out: Output) -> int:
     for note in plan.notes:
         out.note(note)
     profiled = count_topics(plan, out)
-    since_ms = time.time_ns() // 1_000_000 - round(arguments.window * 1000)
-    with Admin(topic_set.settings, client_id=CLIENT_ID, timeout_s=arguments.timeout) as admin:
-        recent = {topic_type: _recent(admin, plan, topic_type, since_ms) for topic_type in TopicType}
-        try:
-            members = admin.connect_groups()
-        except BrokerError as error:
-            members = None
-            out.note(f"how many workers are alive is not known: {error}")
-    found = usage_of(
+    found = measured_usage(
+        plan,
         {topic_type: topic.profile for topic_type, topic in profiled.items()},
-        recent,
-        members,
         load_model().model,
         window_s=arguments.window,
         limits=Limits(arguments.start_limit, arguments.egress_limit * 1e6),
+        note=out.note,
     )
     if out.is_json:
         out.json({"window_seconds": arguments.window, **usage_members(found)})
@@ -112,29 +95,6 @@ def show_usage(arguments: argparse.Namespace, out: Output) -> int:
     else:
         _show_text(found, out)
     return 0
-
-
-def _recent(admin: Admin, plan: CountPlan, topic_type: TopicType, since_ms: int) -> Recent:
-    """Read what was written since a time, once more: it is a small part of the topic."""
-    ranges, topic_set = plan.ranges[topic_type], plan.topic_set
-    begins = admin.offsets_at([(each.topic, each.partition) for each in ranges], since_ms)
-    late = [each._replace(start=max(each.start, begins.get(each[:2], each.end))) for each in ranges]
-    records: Counter[Group] = Counter()
-    size: Counter[Group] = Counter()
-    for batch in read_batches(
-        topic_set.settings,
-        late,
-        isolation=topic_set.isolation[topic_type],
-        client_id=CLIENT_ID,
-        idle_timeout_s=plan.timeout_s,
-    ):
-        for message in batch:
-            key, value = message.key(), message.value()
-            owner = None if key is None else split_key(topic_type, key)
-            if owner is not None:
-                records[owner[0]] += 1
-                size[owner[0]] += len(key or b"") + len(value or b"")
-    return Recent(sum(max(0, each.end - each.start) for each in late), records, size)
 
 
 def _show_csv(found: Usage, out: Output) -> None:

@@ -49,6 +49,30 @@ def test_spark_counts_what_the_console_counts(
         assert kinds[group][kind] == {"topic_type": "offset", "kind": kind, **count.members()}
 
 
+@pytest.mark.usefixtures("spark")
+def test_spark_gives_the_usage_that_the_console_gives(
+    broker: TestBroker, unique: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    topics = write_profiled_topics(broker, unique, tmp_path)
+    capsys.readouterr()
+    assert profile_topics.main(["-w", str(topics.worker_file), "--usage"]) == 0
+    spark = json.loads(capsys.readouterr().out)
+    assert connect_share(["usage", "-w", str(topics.worker_file), "--output", "json"]) == 0
+    console = json.loads(capsys.readouterr().out)
+    assert (spark.pop("_command"), console.pop("_command")) == ("profile_topics", "usage")
+    names = (
+        "group",
+        "records",
+        "bytes",
+        "share",
+        "superseded_records",
+        "live_keys",
+    )  # what is written a second changes
+    rows = [[{name: row[name] for name in names} for row in told["groups"]] for told in (spark, console)]
+    assert rows[0] == rows[1] != []
+    assert spark.keys() == console.keys()
+
+
 def test_what_is_not_there_is_said_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert profile_topics.main(["-w", str(tmp_path / "nowhere.properties")]) == 2
     captured = capsys.readouterr()
