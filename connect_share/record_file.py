@@ -17,14 +17,13 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, Final, Self
 
 import fastavro
 import fastavro.schema
 import fastavro.write
 
-from connect_share.avro_encoding import encode_bytes, encode_headers, encode_long, encode_place
+from connect_share.avro_encoding import RecordBlock, RecordEncoder, encode_long
 from connect_share.errors import RecordFileError
 from connect_share.private_file import sync_folder
 from connect_share.records import Record
@@ -64,9 +63,6 @@ SUMS_KEY: Final = "connect-share.sums"
 
 _PARSED: Final = fastavro.parse_schema(SCHEMA)
 _CANONICAL: Final = fastavro.schema.to_parsing_canonical_form(SCHEMA)
-_BLOCK_BYTES: Final = 1 << 18
-# Level 1 takes a third of the time of the default and a tenth more room.
-_DEFLATE_LEVEL: Final = 1
 _NUMBER_ROOM: Final = 10**19 - 1
 _RANDOM: Final = re.compile(r"[a-z0-9_]{8}")
 """The end that ``tempfile.mkstemp`` gives a name; the name of another file may begin with the same prefix."""
@@ -106,9 +102,7 @@ class RecordFileWriter:
         self.result: WrittenRecordFile | None = None
         self._counts = [0] * max(sections, 1)
         self._section = 0
-        self._places: dict[tuple[str, int], bytes] = {}
-        self._block: list[bytes] = []
-        self._block_bytes = 0
+        self._encoder = RecordEncoder(str(self.path))
         with self._explained():
             handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=f".{self.path.name}.")  # mode 0600
         self._temporary = Path(name)
@@ -122,8 +116,9 @@ class RecordFileWriter:
     def _begin(self, about: Mapping[str, Any]) -> None:
         # The sums are known at the end only: JSON may be followed by blanks, so room for them is left in the header.
         self._room = len(_sums([_NUMBER_ROOM] * len(self._counts), _NO_HASH))
+        self._sync_marker = os.urandom(16)
         with self._explained():
-            self._writer = fastavro.write.Writer(
+            fastavro.write.Writer(
                 self._file,
                 _PARSED,
                 codec="deflate",
@@ -132,7 +127,7 @@ class RecordFileWriter:
                     ABOUT_KEY: json.dumps(about, sort_keys=True),
                     SUMS_KEY: " " * self._room,
                 },
-                compression_level=_DEFLATE_LEVEL,
+                sync_marker=self._sync_marker,
             )
             self._file.flush()
             self._header_bytes = self._file.tell()
@@ -189,38 +184,31 @@ class RecordFileWriter:
         Raises:
             RecordFileError: as :meth:`write`.
         """
-        try:
-            place = self._places.get((topic, partition))
-            if place is None:
-                place = self._places[topic, partition] = encode_place(topic, partition)
-            encoded = b"".join(
-                (
-                    place,
-                    encode_long(offset),
-                    encode_long(timestamp_ms),
-                    encode_bytes(key),
-                    encode_bytes(value),
-                    encode_headers(headers) if headers else b"\x00",
-                )
-            )
-        except (AttributeError, TypeError, ValueError, OverflowError):
-            # Its text would show the record.
-            raise RecordFileError(
-                f"{self.path}: {topic!r}[{partition}]@{offset} does not fit into the file's schema", path=str(self.path)
-            ) from None
         self._counts[self._section] += 1
-        self._block.append(encoded)
-        self._block_bytes += len(encoded)
-        if self._block_bytes >= _BLOCK_BYTES:
-            self._end_block()
+        block = self._encoder.add(topic, partition, offset, timestamp_ms, key, value, headers)
+        if block is not None:
+            self._append(block)
+
+    def write_block(self, block: RecordBlock) -> None:
+        """Append records that were encoded elsewhere.
+
+        Raises:
+            RecordFileError: there is no room.
+        """
+        self._end_block()
+        self._counts[self._section] += block.records
+        self._append(block)
 
     def _end_block(self) -> None:
-        if not self._block:
-            return
-        block: Any = SimpleNamespace(num_records=len(self._block), bytes_=io.BytesIO(b"".join(self._block)))
-        self._block, self._block_bytes = [], 0
+        block = self._encoder.rest()
+        if block is not None:
+            self._append(block)
+
+    def _append(self, block: RecordBlock) -> None:
         with self._explained():
-            self._writer.write_block(block)
+            self._file.write(encode_long(block.records) + encode_long(len(block.data)))
+            self._file.write(block.data)
+            self._file.write(self._sync_marker)
 
     def _finish(self) -> None:
         self._end_block()

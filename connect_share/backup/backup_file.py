@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from connect_share.avro_encoding import RecordBlock, RecordEncoder
 from connect_share.backup.contents import BACKUP, BackedUpTopic, BackupContents, BackupFile, Origin, Segment, What
 from connect_share.backup.encryption import FileCipher
 from connect_share.client import Message, headers_of, to_record
@@ -24,6 +25,7 @@ from connect_share.migration_errors import AlreadyAppliedError
 from connect_share.progress import Progress
 from connect_share.record_file import RecordFile, RecordFileWriter
 from connect_share.records import OffsetRange, TopicType
+from connect_share.sealing import KeyRing
 from connect_share.topic_io.checked_writer import CLIENT_ID
 from connect_share.topic_io.facts import IDLE_TIMEOUT_S, ExistingTopic
 from connect_share.worker_config import ClientSettings, WorkerConfig
@@ -90,20 +92,80 @@ class Reader(NamedTuple):
         )
 
 
+class SectionPart(NamedTuple):
+    """Records that were read, encoded, and their number by topic."""
+
+    blocks: Sequence[RecordBlock]
+    written: Counter[str]
+    left_out: Counter[str]
+
+
+@dataclass(frozen=True)
+class SectionRead:
+    """A part of a section that is read by one consumer; secret: it holds client settings.
+
+    Attributes:
+        keys: the first encrypts the values; ``None``: they are as on the topics.
+        name: of the file, for errors.
+    """
+
+    reader: Reader
+    topics: Mapping[str, SectionTopic]
+    keys: KeyRing | None = field(repr=False)
+    ranges: Sequence[OffsetRange]
+    name: str
+
+    def parts(self, advance: Callable[[int], None]) -> Iterator[SectionPart]:
+        """Read, and yield what goes into the file; ``advance`` is called with the number of further records.
+
+        Raises:
+            ConnectShareError: as :func:`back_up_group`.
+        """
+        encoder, cipher = RecordEncoder(self.name), None if self.keys is None else FileCipher(self.keys)
+        for batch in self.reader.batches(self.ranges):
+            advance(len(batch))
+            blocks, written, left_out = list[RecordBlock](), Counter[str](), Counter[str]()
+            for message in batch:
+                topic = self.topics[message.topic() or ""]
+                key, value = message.key(), message.value()
+                if not any(test(key) for test in topic.kept):
+                    continue
+                headers = headers_of(message)
+                if headers is not None:
+                    place = (topic.topic, message.partition() or 0, message.offset() or 0)
+                    if cipher is not None:
+                        value = cipher.seal(topic.topic_type, place, key, value)
+                    block = encoder.add(*place, message.timestamp()[1], key, value, headers)
+                    if block is not None:
+                        blocks.append(block)
+                    written[topic.topic] += 1
+                elif any(test(key) for test in topic.required):
+                    to_record(message, headers).whole_headers()  # raises
+                else:
+                    left_out[topic.topic] += 1
+            yield SectionPart(blocks, written, left_out)
+        rest = encoder.rest()
+        yield SectionPart([] if rest is None else [rest], Counter(), Counter())
+
+
+ReadEngine = Callable[[Sequence[SectionRead], Progress], Iterable[SectionPart]]
+"""Yields what reads give, in their order."""
+
+
 class BackupLayout:
     """The sections of a backup. Each record is read once: sources may share topics, and one may be the destination.
 
     Attributes:
         what: what the file is.
         segment: its place in a continuous backup.
-        cipher: encrypts the values.
+        keys: the first encrypts the values.
         sections: by number, how it is read.
     """
 
     def __init__(self, what: What = BACKUP) -> None:
         self.what: What = what
         self.segment: Segment | None = None
-        self.cipher: FileCipher | None = None
+        self.keys: KeyRing | None = None
         self.sections: list[Reader] = []
         self.topics: list[SectionTopic] = []
         self.origins: list[Origin] = []
@@ -128,6 +190,19 @@ class BackupLayout:
             self._topic_numbers[key] = len(self.topics)
             self.topics.append(SectionTopic(section, cluster, topic, topic_type))
         return self._topic_numbers[key]
+
+    def ranges(self) -> Iterator[OffsetRange]:
+        """Yield everything that is read."""
+        return (part for each in self.topics for part in each.ranges.values())
+
+    def reads(self, number: int, path: Path) -> list[SectionRead]:
+        """Return the reads of a section, in the order in which their records go into the file."""
+        topics = {each.topic: each for each in self.topics if each.section == number}
+        ranges = sorted(part for each in topics.values() for part in each.ranges.values())
+        return [
+            SectionRead(self.sections[number], topics, self.keys, ranges[first : first + PARTITIONS_AT_ONCE], path.name)
+            for first in range(0, len(ranges), PARTITIONS_AT_ONCE)
+        ]
 
 
 def back_up_group(
@@ -162,7 +237,15 @@ def back_up_group(
     return write_backup(path, layout, run_id, progress)
 
 
-def write_backup(path: Path, layout: BackupLayout, run_id: str, progress: Progress) -> BackupFile:
+def read_here(reads: Sequence[SectionRead], progress: Progress) -> Iterator[SectionPart]:
+    """Yield what each read gives, one after the other: the engine of this process."""
+    for read in reads:
+        yield from read.parts(progress.advance)
+
+
+def write_backup(
+    path: Path, layout: BackupLayout, run_id: str, progress: Progress, engine: ReadEngine = read_here
+) -> BackupFile:
     """Read what a layout says, and write it to one file, with bounded memory.
 
     Raises:
@@ -190,23 +273,20 @@ def write_backup(path: Path, layout: BackupLayout, run_id: str, progress: Progre
         ),
         origins=tuple(layout.origins),
         segment=layout.segment,
-        encrypted_with=None if layout.cipher is None else layout.cipher.key_id,
+        encrypted_with=None if layout.keys is None else layout.keys.sealing_id,
     )
-    total = sum(part.end - part.start for each in layout.topics for part in each.ranges.values())
-    progress.phase(f"backing up to {path.name}", total)
+    progress.phase(f"backing up to {path.name}", sum(part.end - part.start for part in layout.ranges()))
     written: Counter[str] = Counter()
     left_out: Counter[str] = Counter()
     with RecordFileWriter(path, contents.model_dump(mode="json"), sections=len(layout.sections)) as writer:
-        for number, reader in enumerate(layout.sections):
+        for number in range(len(layout.sections)):
             if number:
                 writer.next_section()
-            topics = {each.topic: each for each in layout.topics if each.section == number}
-            ranges = sorted(part for each in topics.values() for part in each.ranges.values())
-            for first in range(0, len(ranges), PARTITIONS_AT_ONCE):
-                for batch in reader.batches(ranges[first : first + PARTITIONS_AT_ONCE]):
-                    progress.advance(len(batch))
-                    for message in batch:
-                        _write(writer, topics[message.topic() or ""], layout.cipher, message, (written, left_out))
+            for part in engine(layout.reads(number, path), progress):
+                for block in part.blocks:
+                    writer.write_block(block)
+                written += part.written
+                left_out += part.left_out
     file = writer.result
     if file is None:
         raise RecordFileError(f"{path} was not written", path=str(path))
@@ -219,27 +299,3 @@ def write_backup(path: Path, layout: BackupLayout, run_id: str, progress: Progre
         seconds=round(time.monotonic() - began_s, 3),
         left_out=dict(left_out),
     )
-
-
-def _write(
-    writer: RecordFileWriter,
-    topic: SectionTopic,
-    cipher: FileCipher | None,
-    message: Message,
-    counts: tuple[Counter[str], Counter[str]],
-) -> None:
-    """Write what the client gave, without a :class:`Record` for it, and count it by topic: as written, or left out."""
-    key, value = message.key(), message.value()
-    if not any(test(key) for test in topic.kept):
-        return
-    headers, (written, left_out) = headers_of(message), counts
-    if headers is not None:
-        place = (topic.topic, message.partition() or 0, message.offset() or 0)
-        if cipher is not None:
-            value = cipher.seal(topic.topic_type, place, key, value)
-        writer.write_fields(*place, message.timestamp()[1], key, value, headers)
-        written[topic.topic] += 1
-    elif any(test(key) for test in topic.required):
-        to_record(message, headers).whole_headers()  # raises
-    else:
-        left_out[topic.topic] += 1

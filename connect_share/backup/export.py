@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Final
 
 from connect_share.admin import Admin
-from connect_share.backup.backup_file import BackupLayout, KeyTest, Reader, write_backup
+from connect_share.backup.backup_file import BackupLayout, KeyTest, ReadEngine, Reader, read_here, write_backup
 from connect_share.backup.contents import EXPORT, BackupFile, Origin
-from connect_share.backup.encryption import FileCipher
 from connect_share.errors import ConnectShareError
 from connect_share.keys import ClusterGroupId, connector_of, own_key, split_key
 from connect_share.progress import Progress
@@ -99,7 +98,9 @@ class Export:
         name = connector_of(topic_type, parts[1])
         return (parts[0], name) if name in self.connectors else None
 
-    def write(self, path: Path, cluster: str, ranges: Ranges, progress: Progress) -> Exported:
+    def write(
+        self, path: Path, cluster: str, ranges: Ranges, progress: Progress, engine: ReadEngine = read_here
+    ) -> Exported:
         """Write what lies in the ranges to a file, with bounded memory.
 
         Raises:
@@ -112,13 +113,13 @@ class Export:
         present = self.present(ranges, progress)
         self._require(present)
         layout = self.layout(cluster, ranges, present.groups)
-        file = write_backup(path, layout, f"export-{uuid.uuid4()}", progress)
+        file = write_backup(path, layout, f"export-{uuid.uuid4()}", progress, engine)
         return Exported(file, tuple(sorted(present.groups, key=lambda group: group or "")))
 
     def layout(self, cluster: str, ranges: Ranges, groups: set[ClusterGroupId | None]) -> BackupLayout:
         """Return what the file of these groups holds."""
         layout, numbers = BackupLayout(EXPORT), dict[TopicType, int]()
-        layout.cipher = None if self.keys is None else FileCipher(self.keys)
+        layout.keys = self.keys
         for topic_type, parts in ranges.items():
             topic = self.topic_set.topics[topic_type]
             number = layout.number_of_topic("source", cluster, topic, topic_type, self._reader(topic_type))

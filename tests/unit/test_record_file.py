@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connect_share import record_file
+from connect_share import avro_encoding
 from connect_share.errors import RecordFileError
 from connect_share.record_file import SCHEMA, RecordFile, RecordFileWriter
 from connect_share.records import Record
@@ -179,7 +179,7 @@ def _complaint(path: Path) -> str:
 
 
 def test_a_cut_file_is_refused_wherever_it_was_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(record_file, "_BLOCK_BYTES", 100)
+    monkeypatch.setattr(avro_encoding, "_BLOCK_BYTES", 100)
     whole, cut = tmp_path / "x.avro", tmp_path / "cut.avro"
     write(whole, some(10), some(10))
     data = whole.read_bytes()
