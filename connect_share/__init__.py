@@ -59,6 +59,7 @@ from connect_share.state import (
     replay_config,
     replay_offsets,
     replay_status,
+    task_configs_changed,
 )
 from connect_share.storage import ConnectStorage, StorageStartup, StoreStartup
 from connect_share.stores.alter_offsets import alter_offsets, reset_offsets
@@ -71,7 +72,14 @@ from connect_share.stores.offset_writer import OffsetStorageWriter
 from connect_share.stores.offsets import KafkaOffsetBackingStore
 from connect_share.stores.status import KafkaStatusBackingStore
 from connect_share.stores.transactional_writer import TransactionalWriter
-from connect_share.worker_config import ClientSettings, Isolation, WorkerConfig
+from connect_share.worker_config import (
+    ClientSettings,
+    ConfigData,
+    ConfigProvider,
+    Isolation,
+    WorkerConfig,
+    WorkerConfigTransformer,
+)
 
 if TYPE_CHECKING:
     __version__: str
@@ -101,7 +109,9 @@ __all__ = [
     "ClientSettings",
     "ClusterConfigState",
     "ClusterGroupId",
+    "ConfigData",
     "ConfigError",
+    "ConfigProvider",
     "ConfigUpdateListener",
     "ConnectShareError",
     "ConnectStorage",
@@ -157,6 +167,7 @@ __all__ = [
     "UsageError",
     "ValueFormatError",
     "WorkerConfig",
+    "WorkerConfigTransformer",
     "WorkerPluginError",
     "WriteError",
     "__version__",
@@ -169,4 +180,5 @@ __all__ = [
     "replay_status",
     "reset_offsets",
     "split_key",
+    "task_configs_changed",
 ]

@@ -8,7 +8,13 @@ from connect_share.state.config_records import (
     task_config_record,
     task_count_record,
 )
-from connect_share.state.config_state import ClusterConfigState, RestartRequest, SessionKey, TargetState
+from connect_share.state.config_state import (
+    ClusterConfigState,
+    RestartRequest,
+    SessionKey,
+    TargetState,
+    task_configs_changed,
+)
 from connect_share.state.offset_fold import OffsetFold, OffsetSnapshot
 from connect_share.state.offset_records import (
     offset_key,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import base64
 import copy
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from connect_share.errors import TaskCountError
 from connect_share.records import ConnectorTaskId
@@ -20,6 +20,16 @@ hundreds. Any writer of the topic can write any number, and 2^31 transactional i
 
 Config = Mapping[str, Any]
 """A configuration as it was read; it is replaced, never changed."""
+
+
+class ConfigTransformer(Protocol):
+    """What replaces references to config providers in snapshots: a ``WorkerConfigTransformer``."""
+
+    def transform(self, properties: Config, *, connector: str | None = None) -> dict[str, Any]:
+        """Return properties of a connector with their references replaced."""
+
+    def transform_applied(self, connector: str, properties: Config) -> dict[str, Any]:
+        """Return what ``transform`` made of these very properties when it was asked first."""
 
 
 class TargetState(enum.Enum):
@@ -145,14 +155,23 @@ class ConfigTables:
 class ClusterConfigState:
     """Immutable snapshot of the config topic for one cluster group.
 
+    Configurations are as they were written, unless it came from a store with a config transformer, or of
+    :meth:`transformed_by`: then ``connector_config``, ``task_config`` and ``applied_connector_config`` have their references
+    to config providers replaced, and raise as ``WorkerConfigTransformer.transform``.
+
     Equality ignores fencing counts, generations, applied configs and pending fencing, as Java's does; ``repr`` shows
     names and counts only, configs may hold secrets. Source: ``ClusterConfigState``.
     """
 
-    __slots__ = ("_tables",)
+    __slots__ = ("_tables", "_transformer")
 
-    def __init__(self, tables: ConfigTables | None = None) -> None:
+    def __init__(self, tables: ConfigTables | None = None, transformer: ConfigTransformer | None = None) -> None:
         self._tables = ConfigTables() if tables is None else tables
+        self._transformer = transformer
+
+    def transformed_by(self, transformer: ConfigTransformer | None) -> ClusterConfigState:
+        """Return the same state, whose configurations a transformer resolves; with ``None`` all of it is raw."""
+        return ClusterConfigState(self._tables, transformer)
 
     @property
     def offset(self) -> int:
@@ -177,6 +196,10 @@ class ClusterConfigState:
 
         Values are text where Connect wrote them; a record of another writer may hold anything JSON has.
         """
+        return self._transformed(connector, self.raw_connector_config(connector))
+
+    def raw_connector_config(self, connector: str) -> dict[str, Any] | None:
+        """Configuration of a connector as it was written, with its references; ``None`` if there is no such connector."""
         config = self._tables.connectors.get(connector)
         return None if config is None else dict(config)
 
@@ -192,11 +215,15 @@ class ClusterConfigState:
 
     def task_config(self, task: ConnectorTaskId) -> dict[str, Any] | None:
         """Committed configuration of a task, ``None`` if unknown."""
+        return self._transformed(task.connector, self.raw_task_config(task))
+
+    def raw_task_config(self, task: ConnectorTaskId) -> dict[str, Any] | None:
+        """Committed configuration of a task as it was written, with its references; ``None`` if unknown."""
         config = self._tables.committed.get(task.connector, {}).get(task.task)
         return None if config is None else dict(config)
 
     def all_task_configs(self, connector: str) -> dict[ConnectorTaskId, dict[str, Any]]:
-        """Every committed task configuration, those above the current count included."""
+        """Every committed task configuration as it was written, those above the current count included."""
         configs = self._tables.committed.get(connector, {})
         return {ConnectorTaskId(connector, task): dict(configs[task]) for task in sorted(configs)}
 
@@ -242,7 +269,9 @@ class ClusterConfigState:
     def applied_connector_config(self, connector: str) -> dict[str, Any] | None:
         """Configuration for which the current tasks were made."""
         config = self._tables.applied.get(connector)
-        return None if config is None else dict(config)
+        if config is None or self._transformer is None:
+            return None if config is None else dict(config)
+        return self._transformer.transform_applied(connector, config)
 
     def pending_fencing(self, connector: str) -> bool:
         """Return whether tasks were committed since the last task count record."""
@@ -258,6 +287,11 @@ class ClusterConfigState:
         return self._compared() == other._compared()
 
     __hash__ = None  # type: ignore[assignment]
+
+    def _transformed(self, connector: str, config: dict[str, Any] | None) -> dict[str, Any] | None:
+        if config is None or self._transformer is None:
+            return config
+        return self._transformer.transform(config, connector=connector)
 
     def _compared(self) -> tuple[Any, ...]:
         tables = self._tables
@@ -278,3 +312,26 @@ class ClusterConfigState:
             f"tasks={sum(self._tables.task_counts.values())} "
             f"inconsistent={sorted(self._tables.inconsistent)} session_key={key}>"
         )
+
+
+def task_configs_changed(state: ClusterConfigState, connector: str, task_configs: Sequence[Config]) -> bool:
+    """Return whether the tasks of a connector have to be written anew.
+
+    They have if their number or a configuration is another, or if the connector's own configuration is not the one for
+    which the current tasks were made. In a state with a transformer that is also so after a secret has changed.
+
+    Args:
+        state: what the config topic says.
+        connector: its name.
+        task_configs: what the connector made now, after ``WorkerConfigTransformer.reverse``.
+
+    Source: ``AbstractHerder.taskConfigsChanged``.
+    """
+    if len(task_configs) != state.task_count(connector):
+        return True
+    if any(
+        state.raw_task_config(ConnectorTaskId(connector, number)) != dict(config)
+        for number, config in enumerate(task_configs)
+    ):
+        return True
+    return state.applied_connector_config(connector) != state.connector_config(connector)

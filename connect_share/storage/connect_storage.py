@@ -23,7 +23,7 @@ from connect_share.stores.offset_reader import OffsetStorageReader
 from connect_share.stores.offset_writer import OffsetStorageWriter
 from connect_share.stores.offsets import KafkaOffsetBackingStore
 from connect_share.stores.status import KafkaStatusBackingStore
-from connect_share.worker_config import WorkerConfig
+from connect_share.worker_config import WorkerConfig, WorkerConfigTransformer
 
 
 class ConnectStorage:
@@ -40,6 +40,8 @@ class ConnectStorage:
         allow_live_members: write although Java workers of the same Connect group are alive. By default that
             is refused: two writers would overwrite each other.
         update_listener: called with changes on the config topic after the start.
+        config_transformer: resolves references to config providers in the snapshots of :attr:`config`, and keeps what they
+            stand for out of the task configurations that are written. By default snapshots are raw.
         on_failed: called once with :attr:`failed`, on a thread of its own; it may close this storage.
         checkpoint: file to go on from, where that is provably as good as reading everything (see
             ``docs/start-up.md``), and to write while this runs and on leaving. Holds secrets, mode 0600.
@@ -59,6 +61,7 @@ class ConnectStorage:
         allow_empty: bool = False,
         allow_live_members: bool = False,
         update_listener: ConfigUpdateListener | None = None,
+        config_transformer: WorkerConfigTransformer | None = None,
         on_failed: OnFailed | None = None,
         checkpoint: Path | str | None = None,
         checkpoint_every_s: float = SAVE_EVERY_S,
@@ -70,6 +73,7 @@ class ConnectStorage:
             allow_empty,
             allow_live_members,
             update_listener,
+            config_transformer,
             None if checkpoint is None else Path(checkpoint),
             checkpoint_every_s,
         )

@@ -99,8 +99,8 @@ class ConnectorOffsetStores:
             ConfigError: the connector's configuration contradicts itself, or the worker's policy.
             StoreClosedError: the storage was closed.
         """
-        connector_config = self._config.snapshot().connector_config(connector) or {}
-        made_of = own_offsets_properties(self._worker_config, connector_config)
+        state = self._config.snapshot()
+        made_of = own_offsets_properties(self._worker_config, state.raw_connector_config(connector) or {})
         if not made_of:
             return self._offsets
         with self._lock:
@@ -110,7 +110,7 @@ class ConnectorOffsetStores:
                 own = self._own[connector] = _OwnStore(made_of)
         if is_new:
             try:
-                own.store.set_result(self._started(connector, connector_config))
+                own.store.set_result(self._started(connector, state.connector_config(connector) or {}))
             except BaseException as error:
                 with self._lock:
                     if self._own.get(connector) is own:
@@ -208,7 +208,7 @@ class ConnectorOffsetStores:
             return  # callers of the config store hear of it
         with self._lock:
             for connector, own in list(self._own.items()):
-                now = own_offsets_properties(self._worker_config, state.connector_config(connector) or {})
+                now = own_offsets_properties(self._worker_config, state.raw_connector_config(connector) or {})
                 if own.store.done() and now != own.made_of:
                     del self._own[connector]
 

@@ -30,7 +30,7 @@ from connect_share.stores.offsets import KafkaOffsetBackingStore
 from connect_share.stores.status import KafkaStatusBackingStore
 from connect_share.stores.topic_based import KafkaTopicBasedBackingStore, StoreOptions, kafka_based_log
 from connect_share.topics import check_known_policy, topic_spec
-from connect_share.worker_config import Isolation, WorkerConfig
+from connect_share.worker_config import Isolation, WorkerConfig, WorkerConfigTransformer
 
 _logger = logging.getLogger(__name__)
 
@@ -46,6 +46,7 @@ class StorageOptions:
     allow_empty: bool
     allow_live_members: bool
     update_listener: ConfigUpdateListener | None
+    config_transformer: WorkerConfigTransformer | None
     checkpoint: Path | None
     checkpoint_every_s: float
 
@@ -227,10 +228,14 @@ class StorageStart:
                 "write_guard": self._check_write,
             }
 
-        group, listener = self._worker.cluster_group_id, self._options.update_listener
+        group = self._worker.cluster_group_id
         return (
             KafkaConfigBackingStore(
-                self._worker, cluster_group_id=group, update_listener=listener, **options(TopicType.CONFIG)
+                self._worker,
+                cluster_group_id=group,
+                update_listener=self._options.update_listener,
+                config_transformer=self._options.config_transformer,
+                **options(TopicType.CONFIG),
             ),
             KafkaStatusBackingStore(self._worker, cluster_group_id=group, **options(TopicType.STATUS)),
             KafkaOffsetBackingStore(self._worker, cluster_group_id=group, **options(TopicType.OFFSET)),

@@ -42,7 +42,7 @@ from connect_share.stores.topic_based import (
     StoreOptions,
 )
 from connect_share.stores.transactional_writer import ABORT_TIMEOUT_S, TransactionalWriter
-from connect_share.worker_config import WorkerConfig
+from connect_share.worker_config import WorkerConfig, WorkerConfigTransformer
 
 _logger = logging.getLogger(__name__)
 
@@ -64,6 +64,7 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
     Args:
         worker_config: names the topic (``config.storage.topic``) and how to reach it.
         update_listener: called with changes after the start.
+        config_transformer: resolves the configurations in snapshots, and turns those of tasks back before they are written.
         clock: seconds, for the write budget.
         cluster_group_id: only keys with this prefix are read and written; ``None``: plain keys, as unmodified workers.
         options: see ``StoreOptions``.
@@ -80,11 +81,13 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
         *,
         cluster_group_id: str | None = None,
         update_listener: ConfigUpdateListener | None = None,
+        config_transformer: WorkerConfigTransformer | None = None,
         clock: Callable[[], float] = time.monotonic,
         **options: Unpack[StoreOptions],
     ) -> None:
         super().__init__(worker_config, TopicType.CONFIG, cluster_group_id=cluster_group_id, **options)
         self._listener = update_listener
+        self._transformer = config_transformer
         self.listener_failures = 0
         self._clock = clock
         self._state_lock = threading.Lock()
@@ -138,7 +141,7 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
         """Return what the cluster is configured to be, as read so far; never changes afterwards."""
         self._check_topic()
         with self._state_lock:
-            return self._fold.snapshot()
+            return self._fold.snapshot().transformed_by(self._transformer)
 
     def contains(self, connector: str) -> bool:
         """Return whether a connector of this name is configured."""
@@ -175,12 +178,20 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
 
         The commit is written only when the tasks were read back, so no reader of a complete log meets a
         commit whose tasks are missing. No configurations: only the commit.
+
+        With a config transformer they are written with the references of their connector, as if ``reverse`` had been called:
+        a resolved secret does not get into the topic.
         """
+        if isinstance(configs, Iterator):
+            configs = list(configs)
         tasks = wire.task_config_records(connector, configs)
         what = f"the task configurations of connector {connector!r}"
         budget = self._begin_write(what, reads_back=True)
         with _as_write_error(f"{what} was not written within {WRITE_BUDGET_S:g} s"):
             self._log.read_to_end(budget.remaining_s())
+        if self._transformer is not None:
+            raw = self.snapshot().raw_connector_config(connector) or {}
+            tasks = wire.task_config_records(connector, [self._transformer.reverse(raw, each) for each in configs])
         if tasks:
             self._read_back(what, self._write_privileged(what, tasks, budget), budget)
         commit = [task_commit_record(connector, len(tasks))]

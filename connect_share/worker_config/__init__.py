@@ -2,6 +2,8 @@
 
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
 from connect_share.worker_config.client_translation import common_settings
+from connect_share.worker_config.config_providers import ConfigData, ConfigProvider
+from connect_share.worker_config.config_transformer import WorkerConfigTransformer
 from connect_share.worker_config.properties import load_properties, parse_properties
 from connect_share.worker_config.topic_set import TopicSet
 from connect_share.worker_config.worker_config import SHARING_PROPERTY, TOPIC_PROPERTIES, WorkerConfig

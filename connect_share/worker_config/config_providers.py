@@ -1,21 +1,63 @@
-"""``${provider:path:key}`` in worker files (KIP-297)."""
+"""``${provider:path:key}`` in worker files and connector configurations (KIP-297), and who follows such references."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Set
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 from connect_share.errors import ConfigError
+from connect_share.state.names import is_integer, shown
 from connect_share.worker_config.client_settings import refusal
 from connect_share.worker_config.command_provider import COMMAND_PROVIDER_CLASS, from_command
 from connect_share.worker_config.properties import load_properties, read_whole
 
 _PACKAGE: Final = "org.apache.kafka.common.config.provider."
 
-_Lookup = Callable[[str, str, Mapping[str, str]], str | None]
+# Whoever writes to a config topic decides what is looked up, and how often it is put in.
+_MOST_PATHS: Final = 256
+_MOST_KEYS: Final = 10_000
+_MOST_CHARACTERS: Final = 16 << 20
+_LONGEST_SHOWN: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigData:
+    """What a provider has under one path.
+
+    Attributes:
+        data: texts by key; a key it does not have is left out. Never shown.
+        ttl_ms: after so many milliseconds it has to be asked again; ``None``: never.
+
+    Source: ``ConfigData``.
+    """
+
+    data: Mapping[str, str] = field(repr=False)
+    ttl_ms: int | None = None
+
+
+class ConfigProvider(Protocol):
+    """Knows what references stand for. Its methods may be called from any thread.
+
+    Source: ``org.apache.kafka.common.config.provider.ConfigProvider``.
+    """
+
+    def configure(self, configs: Mapping[str, str]) -> None:
+        """Take the parameters of the worker file: ``config.providers.<name>.param.*``, without that beginning."""
+
+    def get(self, path: str, keys: Set[str]) -> ConfigData:
+        """Return what is under a path (``""`` where the reference has none), for these keys.
+
+        What is raised ends the transformation; its text is shown only if it is a ``ConfigError``.
+        """
+
+    def close(self) -> None:
+        """Let go of what is open."""
 
 
 class Reference(NamedTuple):
@@ -55,52 +97,115 @@ def is_reference(text: str) -> bool:
     return first is not None and (first.start, first.end) == (0, len(text))
 
 
-def _from_file(path: str, key: str, parameters: Mapping[str, str]) -> str | None:
-    _check_allowed(path, parameters)
-    return load_properties(path, encoding="utf-8").get(key)
+class _PathNotAllowedError(ConfigError):
+    """A path is outside of ``allowed.paths``; Java leaves the reference as it is."""
 
 
-def _from_directory(path: str, key: str, parameters: Mapping[str, str]) -> str | None:
-    _check_allowed(path, parameters)
-    file = Path(path) / key
-    if file.name != key:  # Java lists the files of the directory: no key leads out of it
-        return None
-    try:
-        return read_whole(file).decode("utf-8") if file.is_file() else None
-    except OSError as exc:
-        raise ConfigError(f"cannot read {file}: {exc.strerror or exc}") from exc
-    except UnicodeDecodeError as exc:
-        raise ConfigError(f"{file} is not UTF-8 text at byte {exc.start}") from None
+class _Provider:
+    """A provider that keeps its parameters and nothing else."""
+
+    def __init__(self) -> None:
+        self._parameters: Mapping[str, str] = {}
+
+    def configure(self, configs: Mapping[str, str]) -> None:
+        """Take the parameters."""
+        self._parameters = dict(configs)
+
+    def get(self, path: str, keys: Set[str]) -> ConfigData:
+        """Return what it has of the keys; nothing it has ends by itself."""
+        return ConfigData(self._texts(path, keys))
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def _texts(self, _path: str, _keys: Set[str]) -> dict[str, str]:
+        return {}
+
+    def _check_allowed(self, path: str) -> None:
+        allowed = [part.strip() for part in self._parameters.get("allowed.paths", "").split(",") if part.strip()]
+        if allowed:
+            wanted = Path(os.path.normpath(Path(path).absolute()))
+            if not any(wanted.is_relative_to(os.path.normpath(root)) for root in allowed):
+                raise _PathNotAllowedError(f"{path} is outside the allowed.paths of the config provider")
 
 
-def _from_environment(_path: str, key: str, parameters: Mapping[str, str]) -> str | None:
-    pattern = parameters.get("allowlist.pattern", "").strip()
-    if pattern:
+class FileConfigProvider(_Provider):
+    """Properties in files. Source: ``FileConfigProvider``."""
+
+    def _texts(self, path: str, keys: Set[str]) -> dict[str, str]:
+        if not path:
+            return {}
+        self._check_allowed(path)
+        with suppress(OSError, ValueError):  # what is wrong with it is said below
+            if Path(path).is_fifo():  # nobody may ever write into it
+                raise ConfigError(f"{path} is not a file")
+        found = load_properties(path, encoding="utf-8")
+        return {key: found[key] for key in keys if key in found}
+
+
+class DirectoryConfigProvider(_Provider):
+    """Files of a directory: the key is the name, the text is the value. Source: ``DirectoryConfigProvider``."""
+
+    def _texts(self, path: str, keys: Set[str]) -> dict[str, str]:
+        if not path:
+            return {}
+        self._check_allowed(path)
+        texts = ((key, self._text(Path(path), key)) for key in keys)
+        return {key: text for key, text in texts if text is not None}
+
+    @staticmethod
+    def _text(directory: Path, key: str) -> str | None:
+        file = directory / key
+        if file.name != key:  # Java lists the files of the directory: no key leads out of it
+            return None
         try:
-            allowed = re.fullmatch(pattern, key) is not None
+            return read_whole(file).decode("utf-8") if file.is_file() else None
+        except OSError as exc:
+            raise ConfigError(f"cannot read {file}: {exc.strerror or exc}") from exc
+        except UnicodeDecodeError as exc:
+            raise ConfigError(f"{file} is not UTF-8 text at byte {exc.start}") from None
+
+
+class EnvVarConfigProvider(_Provider):
+    """Environment variables that ``allowlist.pattern`` allows. Source: ``EnvVarConfigProvider``."""
+
+    def _texts(self, path: str, keys: Set[str]) -> dict[str, str]:
+        if path:
+            raise ConfigError("environment variables have no path: write ${<provider>:<variable>}")
+        try:
+            allowed = re.compile(self._parameters.get("allowlist.pattern", "").strip() or ".*")
         except re.error as exc:
             raise ConfigError(f"allowlist.pattern is not a regular expression: {exc}") from exc
-        if not allowed:
-            return None
-    try:
-        return os.environ.get(key)
-    except UnicodeEncodeError:  # no variable can have such a name
-        return None
+        found = {}
+        for key in keys:
+            with suppress(UnicodeEncodeError):  # no variable can have such a name
+                text = os.environ.get(key)
+                if text is not None and allowed.fullmatch(key):
+                    found[key] = text
+        return found
 
 
-def _check_allowed(path: str, parameters: Mapping[str, str]) -> None:
-    allowed = [part.strip() for part in parameters.get("allowed.paths", "").split(",") if part.strip()]
-    if allowed:
-        wanted = Path(os.path.normpath(Path(path).absolute()))
-        if not any(wanted.is_relative_to(os.path.normpath(root)) for root in allowed):
-            raise ConfigError(f"{path} is outside the allowed.paths of the config provider")
+class CommandConfigProvider(_Provider):
+    """What commands print; the worker file names them. See :mod:`connect_share.worker_config.command_provider`."""
+
+    def _texts(self, path: str, keys: Set[str]) -> dict[str, str]:
+        texts = ((key, from_command(path, key, self._parameters)) for key in keys)
+        return {key: text for key, text in texts if text is not None}
 
 
-_PROVIDERS: Final[Mapping[str, _Lookup]] = {
-    _PACKAGE + "FileConfigProvider": _from_file,
-    _PACKAGE + "DirectoryConfigProvider": _from_directory,
-    _PACKAGE + "EnvVarConfigProvider": _from_environment,
-    COMMAND_PROVIDER_CLASS: from_command,
+class _UnknownProvider(_Provider):
+    """One whose class is Java's alone: refused where a reference needs it."""
+
+    def __init__(self, class_name: str) -> None:
+        super().__init__()
+        self.class_name = class_name
+
+
+_CLASSES: Final[Mapping[str, Callable[[], ConfigProvider]]] = {
+    _PACKAGE + "FileConfigProvider": FileConfigProvider,
+    _PACKAGE + "DirectoryConfigProvider": DirectoryConfigProvider,
+    _PACKAGE + "EnvVarConfigProvider": EnvVarConfigProvider,
+    COMMAND_PROVIDER_CLASS: CommandConfigProvider,
 }
 
 DECLARED_PROVIDERS: Final[Mapping[str, str]] = {
@@ -110,6 +215,124 @@ DECLARED_PROVIDERS: Final[Mapping[str, str]] = {
     "config.providers.env.class": _PACKAGE + "EnvVarConfigProvider",
 }
 """The lines of a worker file that declare Kafka's providers under their usual names."""
+
+_PREFIX: Final = "config.providers"
+
+
+def declared_providers(
+    properties: Mapping[str, str], own: Mapping[str, ConfigProvider] | None = None
+) -> dict[str, ConfigProvider]:
+    """Make and configure the providers that a worker file declares, by name.
+
+    Args:
+        properties: the worker's.
+        own: providers by name that take the place of what the file says of their class, or are further ones.
+    """
+    names = [name.strip() for name in properties.get(_PREFIX, "").split(",") if name.strip()]
+    providers: dict[str, ConfigProvider] = {}
+    for name in dict.fromkeys([*names, *(own or {})]):
+        class_name = properties.get(f"{_PREFIX}.{name}.class", "").strip()
+        if own is not None and name in own:
+            provider = own[name]
+        else:
+            provider = _CLASSES.get(class_name, lambda missing=class_name: _UnknownProvider(missing))()
+        start = f"{_PREFIX}.{name}.param."
+        provider.configure(
+            {each.removeprefix(start): text for each, text in properties.items() if each.startswith(start)}
+        )
+        providers[name] = provider
+    return providers
+
+
+def _legible(text: str) -> str:
+    """Return a text of whoever writes to a topic as messages show it."""
+    return text if text.isprintable() and len(text) <= _LONGEST_SHOWN else shown(text)
+
+
+def _refused(name: str, text: str) -> ConfigError:
+    return refusal(_legible(name), text)
+
+
+class Replacements:
+    """What the references in some properties stand for; each provider is asked once for each path.
+
+    Raises (on construction):
+        ConfigError: a provider cannot answer, or there are more references than anybody means; names a property.
+
+    Source: ``ConfigTransformer.transform``.
+    """
+
+    def __init__(self, properties: Mapping[str, Any], providers: Mapping[str, ConfigProvider], *, strict: bool) -> None:
+        self._strict = strict
+        self._left = _MOST_CHARACTERS
+        self.found: dict[tuple[str, str], ConfigData] = {}
+        wanted: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
+        count = 0
+        for name, text in properties.items():
+            for one in references(text) if isinstance(text, str) else ():
+                if one.provider in providers:
+                    keys = wanted[one.provider, one.path]
+                    count += one.key not in keys
+                    keys.setdefault(one.key, name)
+                    if count > _MOST_KEYS or len(wanted) > _MOST_PATHS:
+                        raise _refused(
+                            name,
+                            f": more than {_MOST_PATHS} paths or {_MOST_KEYS} keys of config providers are used",
+                        )
+        for (provider, path), keys in wanted.items():
+            name = next(iter(keys.values()))
+            self.found[provider, path] = self._asked(name, provider, providers[provider], path, keys.keys())
+
+    def _asked(self, name: str, provider_name: str, provider: ConfigProvider, path: str, keys: Set[str]) -> ConfigData:
+        who = f": config provider {shown(provider_name)}"
+        if isinstance(provider, _UnknownProvider):
+            raise _refused(
+                name,
+                f"{who} is of class {provider.class_name or '(none)'!r}, which cannot be run here; use the file, directory, "
+                "environment or command provider",
+            )
+        try:
+            found = provider.get(path, keys)
+            data = {key: found.data[key] for key in keys if key in found.data}
+            ttl_ms = found.ttl_ms
+        except ConfigError as exc:
+            if isinstance(exc, _PathNotAllowedError) and not self._strict:
+                return ConfigData({})
+            raise _refused(name, f"{who}: {_legible(str(exc))}") from exc
+        except Exception as exc:  # noqa: BLE001 - it may have any fault, and the secret in its text
+            raise _refused(name, f"{who} failed with {type(exc).__name__}") from None
+        if not all(isinstance(text, str) for text in data.values()) or not (ttl_ms is None or is_integer(ttl_ms)):
+            raise _refused(name, f"{who} has to answer with texts, and with an integer or None as ttl_ms")
+        return ConfigData(data, ttl_ms)
+
+    def applied(self, name: str, text: str) -> str:
+        """Return the text of a property with its references replaced, those without an answer left as they are.
+
+        Raises:
+            ConfigError: all texts together become longer than 16 MiB; or, if strict, a key is unknown.
+        """
+        parts, done = [], 0
+        for one in references(text):
+            data = self.found.get((one.provider, one.path))
+            value = None if data is None else data.data.get(one.key)
+            if value is not None:
+                parts += [text[done : one.start], value]
+                done = one.end
+                self._left -= len(value)
+                if self._left < 0:
+                    raise _refused(
+                        name, f": with its references replaced it is longer than {_MOST_CHARACTERS >> 20} MiB"
+                    )
+            elif data is not None and self._strict:
+                where = f" in {_legible(one.path)}" if one.path else ""
+                raise _refused(
+                    name, f": config provider {shown(one.provider)} has nothing under {shown(one.key)}{where}"
+                )
+        return "".join([*parts, text[done:]])
+
+    def values(self) -> set[str]:
+        """Return all that references were replaced by: secrets."""
+        return {value for data in self.found.values() for value in data.data.values()}
 
 
 def resolve_variables(properties: Mapping[str, str]) -> dict[str, str]:
@@ -123,40 +346,6 @@ def resolve_variables(properties: Mapping[str, str]) -> dict[str, str]:
 
     Source: ``AbstractConfig.resolveConfigVariables``, ``ConfigTransformer``.
     """
-    names = [name.strip() for name in properties.get("config.providers", "").split(",") if name.strip()]
-    classes = {name: properties.get(f"config.providers.{name}.class", "").strip() for name in names}
-
-    def resolve(property_name: str, provider: str, path: str, key: str) -> str:
-        lookup = _PROVIDERS.get(classes[provider])
-        if lookup is None:
-            raise refusal(
-                property_name,
-                f": config provider {provider!r} is of class {classes[provider] or '(none)'!r}, which "
-                f"cannot be run here; use the file, directory, environment or command provider",
-            )
-        prefix = f"config.providers.{provider}.param."
-        parameters = {name.removeprefix(prefix): text for name, text in properties.items() if name.startswith(prefix)}
-        try:
-            value = lookup(path, key, parameters)
-        except ConfigError as exc:
-            raise refusal(property_name, f": config provider {provider!r}: {exc}") from exc
-        if value is None:
-            raise ConfigError(
-                f"{property_name}: config provider {provider!r} has nothing under {key!r}"
-                + (f" in {path}" if path else ""),
-                property_name=property_name,
-            )
-        return value
-
-    def replaced(property_name: str, text: str) -> str:
-        parts, done = [], 0
-        for one in references(text):
-            if one.provider in classes:
-                parts += [text[done : one.start], resolve(property_name, one.provider, one.path, one.key)]
-                done = one.end
-        return "".join([*parts, text[done:]])
-
-    return {
-        name: value if name.startswith("config.providers") else replaced(name, value)
-        for name, value in properties.items()
-    }
+    given = {name: text for name, text in properties.items() if not name.startswith(_PREFIX)}
+    found = Replacements(given, declared_providers(properties), strict=True)
+    return {name: found.applied(name, text) if name in given else text for name, text in properties.items()}

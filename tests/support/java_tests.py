@@ -21,6 +21,7 @@ def run_java(
     folder: Path,
     given: str,
     options: tuple[str, ...] = (),
+    arguments: tuple[str, ...] = (),
 ) -> subprocess.CompletedProcess[str]:
     """Run a program on Kafka and our jar; it logs nothing.
 
@@ -30,11 +31,12 @@ def run_java(
         folder: for its log settings.
         given: on its standard input.
         options: for the JVM.
+        arguments: of the program.
     """
     command = java_arguments(
         ensure_artifacts(f"kafka-{DEFAULT_VERSION}"),
         main_class,
-        [],
+        list(arguments),
         options=(*QUICK, *options),
         log_settings=write_log_settings(folder, "off"),
         more_classes=(classes, jar_path()),

@@ -1,0 +1,26 @@
+"""The examples of docs/embedding.md, run as they are there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import connect_share
+from tests.support.examples import example
+
+
+def run(heading: str, **given: Any) -> dict[str, Any]:
+    """Run the example of a section with the public names and what is given; return all names afterwards."""
+    names = {name: getattr(connect_share, name) for name in connect_share.__all__} | given
+    exec(compile(example("embedding.md", heading), heading, "exec"), names)
+    return names
+
+
+def test_config_providers(shared: Any) -> None:
+    found = run("Config providers", worker=shared.sharing(), read_secret=lambda path, key: f"hunter2-{path}-{key}")
+    assert found["config"] == {"name": "c", "password": "hunter2-db-password"}
+    assert found["raw"]["password"] == "${vault:db:password}"
+    assert found["secret_in_clear"] == []
+    assert found["transformer"].next_reload_s() > 0
+    values = b"\n".join(value or b"" for _, value in shared.read("config"))
+    assert b'{"properties":{"name":"c","password":"${vault:db:password}","table":"items"}}' in values
+    assert b"hunter2" not in values
