@@ -42,6 +42,7 @@ from connect_share.errors import (
     WriteError,
 )
 from connect_share.keys import ClusterGroupId, prefix_key, split_key
+from connect_share.log.memory_log import MemoryTopic
 from connect_share.murmur2 import murmur2, partition_for
 from connect_share.records import ConnectorTaskId, OffsetRange, Record, TopicType
 from connect_share.sealing import KeyRing, SealingMode
@@ -63,9 +64,11 @@ from connect_share.state import (
 )
 from connect_share.storage import ConnectStorage, StorageStartup, StoreStartup
 from connect_share.stores.alter_offsets import alter_offsets, reset_offsets
+from connect_share.stores.backing_stores import ConfigBackingStore, StatusBackingStore
 from connect_share.stores.config import KafkaConfigBackingStore
 from connect_share.stores.config_listener import ConfigUpdateListener
 from connect_share.stores.connector_offsets import ConnectorOffsetBackingStore
+from connect_share.stores.memory import MemoryConfigBackingStore, MemoryOffsetBackingStore, MemoryStatusBackingStore
 from connect_share.stores.offset_backing_store import OffsetBackingStore
 from connect_share.stores.offset_reader import OffsetStorageReader
 from connect_share.stores.offset_writer import OffsetStorageWriter
@@ -109,6 +112,7 @@ __all__ = [
     "ClientSettings",
     "ClusterConfigState",
     "ClusterGroupId",
+    "ConfigBackingStore",
     "ConfigData",
     "ConfigError",
     "ConfigProvider",
@@ -129,6 +133,10 @@ __all__ = [
     "KeyRing",
     "LiveMembersError",
     "LogFailedError",
+    "MemoryConfigBackingStore",
+    "MemoryOffsetBackingStore",
+    "MemoryStatusBackingStore",
+    "MemoryTopic",
     "NotStartedError",
     "OffsetBackingStore",
     "OffsetRange",
@@ -148,6 +156,7 @@ __all__ = [
     "SealingMode",
     "SessionKey",
     "State",
+    "StatusBackingStore",
     "StatusSnapshot",
     "StorageStartup",
     "StoreClosedError",

@@ -1,12 +1,15 @@
-"""What a log gives its writers, and what it needs of a backing store."""
+"""What a log gives its store and its writers, and what it needs of a backing store."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 from connect_share.records import Record
+
+T = TypeVar("T")
 
 STOP_TIMEOUT_S: Final = 10.0
 """How long what is under way may take at a stop, unless the caller says so."""
@@ -34,3 +37,41 @@ class RecordSink(Protocol):
         Called from one thread at a time, in log order per partition. It must not raise for a bad record (it is counted
         instead); what it does raise ends the log with ``LogFailedError``.
         """
+
+
+class CompactedLog(Protocol):
+    """What a store needs of its log: a topic that is read to its end, followed, and written to. Errors: ``KafkaBasedLog``."""
+
+    @property
+    def foreign_records(self) -> int:
+        """Number of records read whose key does not have the sink's prefix."""
+
+    def positions(self) -> Mapping[int, int]:
+        """Return the next offset to be read of each partition."""
+
+    def start(self) -> None:
+        """Read everything, then follow."""
+
+    def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
+        """Send what is under way, and end; may be called twice."""
+
+    def check_topic(self) -> None:
+        """Raise if what was read must not be believed any more."""
+
+    def check_may_wait(self) -> None:
+        """Raise ``UsageError`` in a thread that a wait would wait for."""
+
+    def send(self, key: bytes, value: bytes | None) -> Future[RecordMetadata]:
+        """Write one record."""
+
+    def flush(self, timeout_s: float) -> None:
+        """Wait until what was sent is acknowledged or has failed."""
+
+    def read_to_end(self, timeout_s: float) -> None:
+        """Return once everything that is there now was applied."""
+
+    def read_past(self, written: RecordMetadata, timeout_s: float) -> None:
+        """Return once an acknowledged record was applied."""
+
+    def between_batches(self, look: Callable[[Mapping[int, int]], T], timeout_s: float) -> T:
+        """Read to the end, then return the result of ``look`` while nothing is being applied."""

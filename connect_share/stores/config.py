@@ -35,7 +35,7 @@ from connect_share.state import (
     task_commit_record,
 )
 from connect_share.state import writable as wire
-from connect_share.stores.config_listener import ConfigUpdateListener, notify
+from connect_share.stores.config_listener import ConfigUpdateListener, check_listener, notify
 from connect_share.stores.topic_based import (
     FENCE_GUARD_S,
     KafkaTopicBasedBackingStore,
@@ -86,8 +86,9 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
         **options: Unpack[StoreOptions],
     ) -> None:
         super().__init__(worker_config, TopicType.CONFIG, cluster_group_id=cluster_group_id, **options)
-        self._listener = update_listener
         self._transformer = config_transformer
+        self._listener: ConfigUpdateListener | None = None
+        self.set_update_listener(update_listener)
         self.listener_failures = 0
         self._clock = clock
         self._state_lock = threading.Lock()
@@ -136,6 +137,16 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
                 self._leader.close(min(remaining_s(deadline_s), ABORT_TIMEOUT_S))
         finally:
             super().stop(remaining_s(deadline_s))
+
+    def set_update_listener(self, listener: ConfigUpdateListener | None) -> None:
+        """Call a listener with changes from now on, in place of the one before; ``None``: call none.
+
+        Raises:
+            UsageError: it does not have all methods of :class:`ConfigUpdateListener`.
+        """
+        if listener is not None:
+            check_listener(listener)
+        self._listener = listener
 
     def snapshot(self) -> ClusterConfigState:
         """Return what the cluster is configured to be, as read so far; never changes afterwards."""
@@ -312,9 +323,10 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
         for record in records:
             with self._state_lock:
                 events = self._fold.apply(record, started=self._started)
-            if self._listener is not None:
+            listener = self._listener
+            if listener is not None:
                 for event in events:
-                    self.listener_failures += not notify(self._listener, event)
+                    self.listener_failures += not notify(listener, event)
 
 
 class _Budget:

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Final
 
+from connect_share.errors import UsageError
 from connect_share.records import ConnectorTaskId
 from connect_share.state import ConfigEvent, RestartRequest, SessionKey
 
 _logger = logging.getLogger(__name__)
 
 
-class ConfigUpdateListener(Protocol):
-    """The receiver of changes. Source: ``ConfigBackingStore.UpdateListener``.
+class ConfigUpdateListener:
+    """The receiver of changes: derive from it, and write the methods that are of interest; the others do nothing.
 
     Called on the thread that follows the topic, never before the store has started. A refresh of the store from here, or
     a write that is read back, raises at once: it would wait for the thread it blocks.
+
+    Source: ``ConfigBackingStore.UpdateListener``.
     """
 
     def on_connector_config_update(self, connector: str) -> None:
@@ -39,6 +42,23 @@ class ConfigUpdateListener(Protocol):
 
     def on_logging_level_update(self, namespace: str, level: str) -> None:
         """The level of a logger changes in the whole cluster."""
+
+
+_METHODS: Final = tuple(name for name in vars(ConfigUpdateListener) if name.startswith("on_"))
+
+
+def check_listener(listener: object) -> None:
+    """Refuse a listener of which an event could not be given to.
+
+    Raises:
+        UsageError: names the method that it does not have.
+    """
+    for name in _METHODS:
+        if not callable(getattr(listener, name, None)):
+            raise UsageError(
+                f"the update listener {type(listener).__name__} has no method {name}; derive it from "
+                "ConfigUpdateListener, whose methods do nothing"
+            )
 
 
 def notify(listener: ConfigUpdateListener, event: ConfigEvent) -> bool:

@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol, TypedDict, Unpack
 from connect_share.admin import Admin
 from connect_share.errors import ConnectShareError, NotStartedError, StoreClosedError
 from connect_share.keys import ClusterGroupId, prefix_of
-from connect_share.log import KafkaBasedLog, OnFailed, RecordMetadata, RecordSink, StartContext
+from connect_share.log import CompactedLog, KafkaBasedLog, OnFailed, RecordMetadata, RecordSink, StartContext
 from connect_share.log.protocol import STOP_TIMEOUT_S
 from connect_share.log.record_feed import KeyWatch
 from connect_share.log.writer import remaining_s
@@ -29,7 +29,7 @@ from connect_share.worker_config import ClientSettings, WorkerConfig
 
 _logger = logging.getLogger(__name__)
 
-LogFactory = Callable[[RecordSink], KafkaBasedLog]
+LogFactory = Callable[[RecordSink], CompactedLog]
 
 REFRESH_TIMEOUT_S: Final = 30.0
 FENCE_GUARD_S: Final = 30.0
@@ -157,7 +157,7 @@ class KafkaTopicBasedBackingStore(ABC):
         self._shared_admin = options.get("admin")
         self._own_admin: Admin | None = None
         self._write_guard = options.get("write_guard")
-        self._compacted_log: KafkaBasedLog | None = None
+        self._compacted_log: CompactedLog | None = None
         self._stopped = False
         self._lifecycle = threading.Lock()
 
@@ -259,7 +259,7 @@ class KafkaTopicBasedBackingStore(ABC):
             raise StoreClosedError(f"the {self._topic_type.value} store on {self.topic} was stopped; make a new one")
 
     @property
-    def _log(self) -> KafkaBasedLog:
+    def _log(self) -> CompactedLog:
         self._check_not_stopped()
         if self._compacted_log is None:
             raise NotStartedError(f"the {self._topic_type.value} store on {self.topic} was not started; call start()")
@@ -279,7 +279,7 @@ class KafkaTopicBasedBackingStore(ABC):
         """Open the next records, and apply those that are believed."""
         self._apply(records if self._seals is None else list(self._seals.take_all(records)))
 
-    def _start_log(self) -> KafkaBasedLog:
+    def _start_log(self) -> CompactedLog:
         with self._lifecycle:
             if self._stopped or self._compacted_log is not None:
                 raise StoreClosedError(

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from connect_share import ConnectStorage, WorkerConfig
+from connect_share import ConfigUpdateListener, ConnectStorage, WorkerConfig
 from connect_share.records import ConnectorTaskId
 from connect_share.state import ConnectorStatus, State, TargetState, TaskStatus, TopicStatus
 from connect_share.stores.alter_offsets import reset_offsets
@@ -21,7 +21,7 @@ _PARTITIONS = ({"filename": "/in/a.b.txt"}, {"v": 1.5}, {"server": 'a.["b",{}]',
 _WORKER_ID = "python:8083"
 
 
-class Names:
+class Names(ConfigUpdateListener):
     """An update listener that keeps the connectors of its events."""
 
     def __init__(self) -> None:
@@ -35,12 +35,6 @@ class Names:
 
     def on_task_config_update(self, tasks: Any) -> None:
         self.connectors.update(task.connector for task in tasks)
-
-    def on_session_key_update(self, session_key: Any) -> None: ...
-
-    def on_restart_request(self, request: Any) -> None: ...
-
-    def on_logging_level_update(self, namespace: str, level: str) -> None: ...
 
 
 def view(storage: ConnectStorage) -> dict[str, Any]:

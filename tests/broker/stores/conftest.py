@@ -15,6 +15,7 @@ from connect_share.admin import Admin, NewTopicRequest
 from connect_share.keys import prefix_key
 from connect_share.records import ConnectorTaskId
 from connect_share.stores.config import KafkaConfigBackingStore
+from connect_share.stores.config_listener import ConfigUpdateListener
 from connect_share.stores.offset_backing_store import OffsetBackingStore, SetCallback
 from connect_share.stores.offsets import KafkaOffsetBackingStore
 from connect_share.stores.status import KafkaStatusBackingStore
@@ -28,7 +29,7 @@ AnyStore = TypeVar("AnyStore", KafkaConfigBackingStore, KafkaOffsetBackingStore,
 
 
 @dataclass
-class Listener:
+class Listener(ConfigUpdateListener):
     """Keeps the events of a config store."""
 
     events: list[tuple[Any, ...]] = field(default_factory=list)

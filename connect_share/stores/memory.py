@@ -1,0 +1,70 @@
+"""The three stores in memory, for unit tests without a broker: the code of the Kafka stores over another log."""
+
+from __future__ import annotations
+
+from functools import cache, partial
+from typing import Final
+
+from connect_share.log import MemoryLog, MemoryTopic
+from connect_share.stores.config import KafkaConfigBackingStore
+from connect_share.stores.config_listener import ConfigUpdateListener
+from connect_share.stores.offsets import KafkaOffsetBackingStore
+from connect_share.stores.status import KafkaStatusBackingStore
+from connect_share.worker_config import WorkerConfig
+
+_TOPICS: Final = {f"{kind}.storage.topic": f"memory-{kind}s" for kind in ("config", "offset", "status")}
+
+
+@cache
+def _worker() -> WorkerConfig:
+    return WorkerConfig.from_properties({"group.id": "memory", "bootstrap.servers": "localhost:0", **_TOPICS})
+
+
+class MemoryConfigBackingStore(KafkaConfigBackingStore):
+    """A config store that keeps everything in memory; what is put is read back at once.
+
+    Args:
+        topic: shared with other stores; by default one of its own.
+        cluster_group_id: prefix of the keys, where stores of several groups share a topic.
+        update_listener: called with changes after the start.
+
+    Source: ``MemoryConfigBackingStore``.
+    """
+
+    def __init__(
+        self,
+        topic: MemoryTopic | None = None,
+        *,
+        cluster_group_id: str | None = None,
+        update_listener: ConfigUpdateListener | None = None,
+    ) -> None:
+        super().__init__(
+            _worker(),
+            cluster_group_id=cluster_group_id,
+            update_listener=update_listener,
+            log=partial(MemoryLog, topic or MemoryTopic("memory-configs")),
+        )
+
+
+class MemoryStatusBackingStore(KafkaStatusBackingStore):
+    """A status store that keeps everything in memory; arguments as of :class:`MemoryConfigBackingStore`.
+
+    Source: ``MemoryStatusBackingStore``.
+    """
+
+    def __init__(self, topic: MemoryTopic | None = None, *, cluster_group_id: str | None = None) -> None:
+        log = partial(MemoryLog, topic or MemoryTopic("memory-statuses"))
+        super().__init__(_worker(), cluster_group_id=cluster_group_id, log=log)
+
+
+class MemoryOffsetBackingStore(KafkaOffsetBackingStore):
+    """An offset store that keeps everything in memory; arguments as of :class:`MemoryConfigBackingStore`.
+
+    ``OffsetStorageReader`` and ``OffsetStorageWriter`` take it as they take the Kafka store.
+
+    Source: ``MemoryOffsetBackingStore``.
+    """
+
+    def __init__(self, topic: MemoryTopic | None = None, *, cluster_group_id: str | None = None) -> None:
+        log = partial(MemoryLog, topic or MemoryTopic("memory-offsets"))
+        super().__init__(_worker(), cluster_group_id=cluster_group_id, log=log)

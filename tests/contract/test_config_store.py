@@ -1,0 +1,150 @@
+"""What every config store does, whatever it keeps its records in."""
+
+from __future__ import annotations
+
+import pytest
+
+from connect_share import (
+    ConfigUpdateListener,
+    ConnectorTaskId,
+    NotStartedError,
+    RestartRequest,
+    SessionKey,
+    StoreClosedError,
+    TargetState,
+    UsageError,
+    ValueFormatError,
+)
+from tests.broker.stores.conftest import Listener
+from tests.contract.conftest import Stores
+from tests.support.waiting import await_that
+
+SOURCE = {"connector.class": "X", "tasks.max": "2"}
+RESTART = RestartRequest("c.1", only_failed=False, include_tasks=True)
+
+
+def test_a_connector_from_its_configuration_to_its_removal(stores: Stores) -> None:
+    listener = Listener()
+    leader = stores.config(listener)
+    leader.start()
+    assert leader.snapshot().connectors() == frozenset()
+    leader.put_connector_config("c.1", SOURCE, TargetState.PAUSED)
+    leader.put_task_configs("c.1", [{"task": "0"}, {"task": "1"}])
+    leader.put_task_count_record("c.1", 2)
+    state = leader.snapshot()
+    assert leader.contains("c.1")
+    assert state.connectors() == {"c.1"}
+    assert state.connector_config("c.1") == SOURCE
+    assert state.target_state("c.1") is TargetState.PAUSED
+    assert state.task_config(ConnectorTaskId("c.1", 1)) == {"task": "1"}
+    assert state.task_count("c.1") == 2
+    assert state.task_count_record("c.1") == 2
+
+    follower = stores.config()
+    follower.start()
+    assert follower.snapshot() == state
+
+    leader.put_target_state("c.1", TargetState.STARTED)
+    leader.refresh()
+    assert leader.snapshot().target_state("c.1") is TargetState.STARTED
+    assert state.target_state("c.1") is TargetState.PAUSED  # a snapshot never changes
+
+    leader.remove_connector_config("c.1")
+    follower.refresh()
+    assert leader.snapshot().connectors() == follower.snapshot().connectors() == frozenset()
+    assert not follower.contains("c.1")
+    kinds = [event[0] for event in listener.events]
+    assert kinds == ["updated", "tasks", "target", "removed"]
+
+
+def test_what_workers_tell_each_other(stores: Stores) -> None:
+    listener = Listener()
+    one, other = stores.config(), stores.config(listener)
+    one.start()
+    other.start()
+    key = SessionKey(b"k" * 32, "HmacSHA256", 1_700_000_000_000)
+    one.put_session_key(key)
+    one.put_restart_request(RESTART)
+    one.put_logger_level("org.apache", "DEBUG")
+    other.refresh()
+    await_that(lambda: len(listener.events), lambda count: count == 3, what="heard of all")
+    assert listener.events == [("session-key", key), ("restart", RESTART), ("level", "org.apache", "DEBUG")]
+    assert other.snapshot().session_key == key
+
+
+def test_a_listener_comes_later_and_another_in_its_place(stores: Stores) -> None:
+    store, first, second = stores.config(), Listener(), Listener()
+    store.start()
+    store.put_connector_config("early", SOURCE)
+    store.set_update_listener(first)
+    store.put_connector_config("c.1", SOURCE)
+    store.set_update_listener(second)
+    store.put_connector_config("c.2", SOURCE)
+    store.set_update_listener(None)
+    store.put_connector_config("c.3", SOURCE)
+    assert (first.events, second.events) == ([("updated", "c.1")], [("updated", "c.2")])
+
+
+def test_a_listener_needs_only_the_methods_it_wants(stores: Stores) -> None:
+    class Removals(ConfigUpdateListener):
+        removed: str | None = None
+
+        def on_connector_config_remove(self, connector: str) -> None:
+            self.removed = connector
+
+    listener = Removals()
+    store = stores.config(listener)
+    store.start()
+    store.put_connector_config("c.1", SOURCE)
+    store.remove_connector_config("c.1")
+    assert listener.removed == "c.1"
+    with pytest.raises(UsageError, match="object has no method on_connector_config_update"):
+        store.set_update_listener(object())  # type: ignore[arg-type]
+
+
+def test_a_listener_that_would_wait_for_itself_is_refused_and_goes_on(stores: Stores) -> None:
+    class Waiting(Listener):
+        def on_connector_config_update(self, connector: str) -> None:
+            for wait in (self.refresh, self.put):
+                with pytest.raises(UsageError, match="a listener or callback"):
+                    wait()
+                self.events.append(("refused",))
+
+        def refresh(self) -> None:
+            store.refresh()
+
+        def put(self) -> None:
+            store.put_connector_config("from the listener", SOURCE)
+
+    listener = Waiting()
+    store = stores.config(listener)
+    store.start()
+    store.put_connector_config("c.1", SOURCE)
+    assert listener.events == [("refused",), ("refused",)]
+    store.put_connector_config("c.2", SOURCE)
+    assert store.snapshot().connectors() == {"c.1", "c.2"}
+
+
+@pytest.mark.parametrize(
+    ("connector", "properties"), [("", SOURCE), ("c.1", {"password": 7}), ("c.1", {7: "x"}), ("c.1", None)]
+)
+def test_what_java_could_not_read_back_is_not_written(stores: Stores, connector: str, properties: object) -> None:
+    store = stores.config()
+    store.start()
+    with pytest.raises(ValueFormatError):
+        store.put_connector_config(connector, properties)  # type: ignore[arg-type]
+    store.refresh()
+    assert store.snapshot().connectors() == frozenset()
+
+
+def test_it_serves_from_its_start_to_its_stop(stores: Stores) -> None:
+    store = stores.config()
+    with pytest.raises(NotStartedError):
+        store.put_connector_config("c.1", SOURCE)
+    store.start()
+    with pytest.raises(StoreClosedError):
+        store.start()
+    store.stop()
+    store.stop()
+    with pytest.raises(StoreClosedError):
+        store.put_connector_config("c.1", SOURCE)

@@ -1,0 +1,102 @@
+"""What every offset store does, whatever it keeps its records in, with the reader and writer of a connector."""
+
+from __future__ import annotations
+
+import pytest
+
+from connect_share import (
+    KeyFormatError,
+    OffsetBackingStore,
+    OffsetStorageReader,
+    OffsetStorageWriter,
+    StoreClosedError,
+    ValueFormatError,
+    alter_offsets,
+    reset_offsets,
+)
+from tests.contract.conftest import Stores
+
+FILE, OTHER = {"file": "in.txt", "shard": 1}, {"file": "other.txt"}
+
+
+def writer_of(store: OffsetBackingStore) -> OffsetStorageWriter:
+    return OffsetStorageWriter(store, "c.1", cluster_group_id=store.cluster_group_id)
+
+
+def reader_of(store: OffsetBackingStore) -> OffsetStorageReader:
+    return OffsetStorageReader(store, "c.1", cluster_group_id=store.cluster_group_id)
+
+
+def test_what_a_task_flushes_is_what_the_next_one_reads(stores: Stores) -> None:
+    store = stores.offsets()
+    store.start()
+    writer, reader = writer_of(store), reader_of(store)
+    assert reader.offset(FILE) is None
+    assert not writer.begin_flush()
+    writer.offset(FILE, {"position": 1})
+    writer.offset(FILE, {"position": 2})
+    writer.offset(OTHER, None)
+    assert writer.begin_flush()
+    written = writer.do_flush()
+    assert written is not None
+    written.result(30)
+    assert reader.offset(FILE) == {"position": 2}
+    assert reader.offset(OTHER) is None
+
+    again = stores.offsets()
+    again.start()
+    assert reader_of(again).offset(FILE) == {"position": 2}
+    assert again.connector_partitions("c.1") == [FILE]
+    # The order of members does not matter to a connector.
+    assert reader_of(again).offset(dict(reversed(FILE.items()))) in ({"position": 2}, None)
+
+
+def test_a_flush_that_was_given_up_is_in_the_next_one(stores: Stores) -> None:
+    store = stores.offsets()
+    store.start()
+    writer = writer_of(store)
+    writer.offset(FILE, {"position": 1})
+    assert writer.begin_flush()
+    writer.cancel_flush()
+    writer.offset(OTHER, {"position": 7})
+    assert writer.begin_flush()
+    written = writer.do_flush()
+    assert written is not None
+    written.result(30)
+    assert reader_of(store).offset(FILE) == {"position": 1}
+    assert reader_of(store).offset(OTHER) == {"position": 7}
+
+
+def test_offsets_are_altered_and_reset(stores: Stores) -> None:
+    store = stores.offsets()
+    store.start()
+    alter_offsets(store, "c.1", [(FILE, {"position": 5}), (OTHER, {"position": 6})])
+    assert reader_of(store).offset(OTHER) == {"position": 6}
+    assert reset_offsets(store, "c.1") == 2
+    assert reader_of(store).offset(FILE) is None
+    assert store.connector_partitions("c.1") == []
+
+
+def test_what_java_could_not_read_back_is_not_written(stores: Stores) -> None:
+    store = stores.offsets()
+    store.start()
+    with pytest.raises(ValueFormatError):
+        alter_offsets(store, "c.1", [(FILE, {"position": object()})])
+    assert reader_of(store).offset(FILE) is None
+
+
+def test_a_key_of_another_group_is_refused(stores: Stores) -> None:
+    store = stores.offsets()
+    store.start()
+    key = b'["c.1",{}]' if store.cluster_group_id is not None else b"x"
+    with pytest.raises(KeyFormatError):
+        store.set({key: b"{}"}).result(30)
+
+
+def test_it_serves_until_its_stop(stores: Stores) -> None:
+    store = stores.offsets()
+    store.start()
+    store.stop()
+    store.stop()
+    with pytest.raises(StoreClosedError):
+        store.get([]).result(30)

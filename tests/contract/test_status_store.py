@@ -1,0 +1,91 @@
+"""What every status store does, whatever it keeps its records in."""
+
+from __future__ import annotations
+
+import pytest
+
+from connect_share import (
+    ConnectorStatus,
+    ConnectorTaskId,
+    NotStartedError,
+    State,
+    StoreClosedError,
+    TaskStatus,
+    TopicStatus,
+    ValueFormatError,
+)
+from tests.contract.conftest import Stores
+
+TASK = ConnectorTaskId("c.1", 0)
+
+
+def connector(state: State, worker: str = "a:1", generation: int = 1, trace: str | None = None) -> ConnectorStatus:
+    return ConnectorStatus("c.1", state, worker, generation, trace)
+
+
+def test_statuses_of_a_connector_its_tasks_and_topics(stores: Stores) -> None:
+    one, other = stores.status(), stores.status()
+    one.start()
+    one.put(connector(State.FAILED, trace="why"))
+    one.put(TaskStatus(TASK, State.RUNNING, "a:1", 1))
+    one.put(TopicStatus("t", "c.1", 0, 1_700_000_000_000))
+    one.flush()
+    one.refresh()
+    other.start()
+    for store in (one, other):
+        found = store.get("c.1")
+        assert found is not None
+        assert (found.state, found.trace, found.worker_id) == (State.FAILED, "why", "a:1")
+        assert [status.task_id for status in store.get_all("c.1")] == [TASK]
+        assert store.get(TASK) == store.get_all("c.1")[0]
+        topic = store.get_topic("c.1", "t")
+        assert topic is not None
+        assert store.get_all_topics("c.1") == [topic]
+        assert store.connectors() == {"c.1"}
+    one.delete_topic("c.1", "t")
+    one.put(connector(State.DESTROYED))
+    one.flush()
+    other.refresh()
+    assert other.get("c.1") is None
+    assert other.get_topic("c.1", "t") is None
+
+
+def test_an_older_worker_does_not_write_over_a_newer_one(stores: Stores) -> None:
+    new, old = stores.status(), stores.status()
+    new.start()
+    old.start()
+    new.put(connector(State.RUNNING, "new:1", generation=5))
+    new.flush()
+    old.refresh()
+    old.put_safe(connector(State.FAILED, "old:1", generation=4))
+    old.flush()
+    new.refresh()
+    found = new.get("c.1")
+    assert found is not None
+    assert found.worker_id == "new:1"
+    old.put_safe(connector(State.PAUSED, "old:1", generation=6))
+    old.flush()
+    new.refresh()
+    found = new.get("c.1")
+    assert found is not None
+    assert (found.state, found.generation) == (State.PAUSED, 6)
+
+
+def test_what_java_could_not_read_back_is_not_written(stores: Stores) -> None:
+    store = stores.status()
+    store.start()
+    with pytest.raises(ValueFormatError):
+        store.put(ConnectorStatus("c.1", State.RUNNING, "a:1", "one"))  # type: ignore[arg-type]
+    store.refresh()
+    assert store.connectors() == frozenset()
+
+
+def test_it_serves_from_its_start_to_its_stop(stores: Stores) -> None:
+    store = stores.status()
+    with pytest.raises(NotStartedError):
+        store.put(connector(State.RUNNING))
+    store.start()
+    store.stop()
+    store.stop()
+    with pytest.raises(StoreClosedError):
+        store.put(connector(State.RUNNING))
