@@ -79,19 +79,40 @@ class ConnectStorage:
         )
         self._stack: ExitStack | None = None
         self._parts: RunningStorage | None = None
+        self._on_failed = on_failed
         self._life = StorageLife(on_failed)
 
     def __enter__(self) -> Self:
-        with self._life.starting(), ExitStack() as stack:
-            parts = start_storage(self._options, self._life, stack)
-            self._life.check_not_closed()
-            self._stack, self._parts = stack.pop_all(), parts
-        return self
+        return self.start()
 
     def __exit__(self, *_: object) -> None:
-        self.close()
+        self.stop()
 
-    def close(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
+    def start(self) -> Self:
+        """Make sure of the topics, read them, and return this storage; a with statement does it, too.
+
+        After :meth:`stop`, also after a failure, it starts anew: with new clients and threads, from everything that is on the
+        topics then. Readers and writers of before do not work any more.
+
+        Raises:
+            NotStartedError: it runs, or is being started.
+            ConnectShareError: as the class says.
+        """
+        if self._life.ended:
+            self._life = StorageLife(self._on_failed)
+        life = self._life
+        with life.starting():
+            try:
+                with ExitStack() as stack:
+                    parts = start_storage(self._options, life, stack)
+                    life.check_not_closed()
+                    self._stack, self._parts = stack.pop_all(), parts
+            except BaseException:
+                life.ended = True
+                raise
+        return self
+
+    def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
         """Send what was put, stop the stores and close every client; may be called twice, and from any thread.
 
         A start that is under way ends with ``StoreClosedError``.
@@ -99,11 +120,17 @@ class ConnectStorage:
         Args:
             timeout_s: how long what was put may take to be acknowledged; without brokers that long is waited.
         """
-        if self._life.close(timeout_s):
+        life = self._life
+        if life.close(timeout_s):
             self._parts = None
             stack, self._stack = self._stack, None
             if stack is not None:
-                stack.close()
+                try:
+                    stack.close()
+                finally:
+                    life.ended = True
+
+    close = stop
 
     @property
     def failed(self) -> BaseException | None:
@@ -221,5 +248,5 @@ class ConnectStorage:
         self._life.check_process()
         parts = self._parts  # another thread may close at any moment
         if parts is None:
-            raise NotStartedError("ConnectStorage is not running; use it in a with statement")
+            raise NotStartedError("ConnectStorage is not running; call start(), or use it in a with statement")
         return parts

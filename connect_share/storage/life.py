@@ -20,6 +20,9 @@ class StorageLife:
     """What threads that start, use and close a storage have to know of each other.
 
     ``on_failed`` is called once, in a thread of its own, when the log of a store has failed.
+
+    Attributes:
+        ended: everything that ran was stopped: another start has a life of its own.
     """
 
     def __init__(self, on_failed: OnFailed | None) -> None:
@@ -31,6 +34,7 @@ class StorageLife:
         self._aborts: list[Callable[[], object]] = []
         self._close_by_s: float | None = None
         self._failure: ConnectShareError | None = None
+        self.ended = False
 
     @property
     def failure(self) -> ConnectShareError | None:
@@ -52,7 +56,7 @@ class StorageLife:
         self.check_process()
         with self._lock:
             if self._starter is not None:
-                raise NotStartedError("this ConnectStorage was entered before; make a new one")
+                raise NotStartedError("this ConnectStorage was started before, and not stopped since")
             self._starter = threading.get_ident()
         try:
             yield

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import queue
 import random
 import sys
 import threading
@@ -20,6 +21,7 @@ from connect_share.errors import (
     LogFailedError,
     NotStartedError,
     StoreClosedError,
+    TopicNotCompactedError,
     TopicRecreatedError,
     UsageError,
 )
@@ -353,3 +355,46 @@ def test_closed_at_random_moments(shared: Any) -> None:
             using.result(60)
             assert storage.failed is None
     await_that(threading.active_count, lambda now: now <= before, what="no thread left")
+
+
+def test_started_again_after_a_stop_a_failed_start_and_a_failure(shared: Any) -> None:
+    failures: queue.SimpleQueue[BaseException] = queue.SimpleQueue()
+    restarted = threading.Event()
+
+    def start_again(error: BaseException) -> None:
+        failures.put(error)
+        storage.stop()
+        storage.start()
+        restarted.set()
+
+    storage = ConnectStorage(shared.sharing(), on_failed=start_again)
+    storage.stop()
+    assert storage.start() is storage
+    fill(storage)
+    with pytest.raises(NotStartedError, match="not stopped since"):
+        storage.start()
+    before = storage.config
+    storage.stop()
+    with pytest.raises(NotStartedError, match=r"call start\(\)"):
+        _ = storage.config
+    storage.start()
+    assert storage.failed is None
+    assert storage.config.snapshot().connectors() != frozenset()
+    with pytest.raises(StoreClosedError):
+        before.refresh()
+
+    topic = shared.topics["config"]
+    shared.admin.delete_topics([topic])
+    assert isinstance(failures.get(timeout=60), ConnectShareError)
+    assert restarted.wait(60)
+    assert storage.failed is None
+    storage.stop()
+
+
+def test_a_start_that_failed_is_tried_again(shared: Any) -> None:
+    topic = f"{shared.unique}-deletes"
+    shared.create(topic, cleanup_policy="delete")
+    storage = ConnectStorage(shared.sharing(config_storage_topic=topic))
+    for _ in range(2):
+        with pytest.raises(TopicNotCompactedError):
+            storage.start()
