@@ -74,6 +74,7 @@ from connect_share.stores.offset_reader import OffsetStorageReader
 from connect_share.stores.offset_writer import OffsetStorageWriter
 from connect_share.stores.offsets import KafkaOffsetBackingStore
 from connect_share.stores.status import KafkaStatusBackingStore
+from connect_share.stores.task_offset_writer import TaskOffsetWriter
 from connect_share.stores.transactional_writer import TransactionalWriter
 from connect_share.worker_config import (
     ClientSettings,
@@ -164,6 +165,7 @@ __all__ = [
     "StoreStartup",
     "TargetState",
     "TaskCountError",
+    "TaskOffsetWriter",
     "TaskStatus",
     "TopicError",
     "TopicMissingError",

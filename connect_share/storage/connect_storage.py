@@ -23,6 +23,7 @@ from connect_share.stores.offset_reader import OffsetStorageReader
 from connect_share.stores.offset_writer import OffsetStorageWriter
 from connect_share.stores.offsets import KafkaOffsetBackingStore
 from connect_share.stores.status import KafkaStatusBackingStore
+from connect_share.stores.task_offset_writer import TaskOffsetWriter
 from connect_share.worker_config import WorkerConfig, WorkerConfigTransformer
 
 
@@ -194,11 +195,59 @@ class ConnectStorage:
         if self._worker_config.exactly_once_source_support == "enabled" and transactional is not False:
             raise UsageError(
                 f"exactly.once.source.support is enabled, but an offset writer of connector {connector!r} would write "
-                "outside of the transaction in which a task writes its records: write offsets with the task's own "
-                "transactional producer, or use transactional=False if at least once is enough"
+                "outside of the transaction in which a task writes its records: use task_offset_writer(), or "
+                " transactional=False if at least once is enough"
             )
         store = self._running.connector_offsets.store_of(connector)
         return OffsetStorageWriter(store, connector, cluster_group_id=self._group)
+
+    def task_offset_writer(self, connector: str, task: int) -> TaskOffsetWriter:
+        """Make what writes the records of a source task and their offsets in one transaction, with exactly-once.
+
+        Offsets go to the connector's own topic if it has one. The producer has the transactional id that Java's worker gives
+        to this task, and the connector's ``producer.override.*``.
+
+        Args:
+            connector: the connector's name.
+            task: its number, from 0.
+
+        Raises:
+            UsageError: ``exactly.once.source.support`` is not ``enabled``.
+            ConfigError: the connector's configuration contradicts itself, or the worker's policy.
+            ValueFormatError: that is no connector, or no task.
+        """
+        return self._running.source_tasks.offset_writer(connector, task)
+
+    def fence_tasks(self, connector: str, count: int) -> None:
+        """Fence the producers of tasks 0 to ``count - 1`` of a source connector, wherever they run.
+
+        They can write no more, and what they have open is aborted. Only the leader should do it, see
+        :meth:`fence_zombie_source_tasks`.
+
+        Raises:
+            UsageError: ``exactly.once.source.support`` is not ``enabled``.
+            TaskCountError: more tasks than anybody means; nothing was fenced.
+            LiveMembersError: Java workers of the group are alive; the same.
+            StoreError: not all of them were fenced; try again.
+
+        Source: ``Worker.fenceZombies``.
+        """
+        self._running.source_tasks.fence(connector, count)
+
+    def fence_zombie_source_tasks(self, connector: str) -> None:
+        """Fence the tasks of before and write the new task count record: the leader's work before a connector's tasks start.
+
+        Does nothing if that was done since the last task configurations. Needs ``config.claim_write_privileges()``.
+
+        Raises:
+            UsageError: exactly-once is not enabled, or there is no such connector.
+            PrivilegedWriteError: write privileges are not held.
+            StoreError: not all of them were fenced, or there are new task configurations meanwhile; try again.
+            TaskCountError, LiveMembersError: as :meth:`fence_tasks`.
+
+        Source: ``DistributedHerder.fenceZombieSourceTasks``.
+        """
+        self._running.source_tasks.fence_zombies(connector)
 
     def stored_offsets(self, connector: str) -> list[StoredOffset]:
         """Return a connector's source partitions and value bytes, wherever it keeps them; one entry for each key.
@@ -232,7 +281,7 @@ class ConnectStorage:
         stores = self._running.connector_offsets
         if not force:
             stores.check_stopped(connector)
-        writer = stores.tasks_writer(connector)
+        writer = self._running.source_tasks.first_task_writer(connector)
         return alter_offsets(stores.store_of(connector), connector, offsets, transactional_writer=writer)
 
     def reset_offsets(self, connector: str, *, force: bool = False) -> int:
@@ -240,7 +289,7 @@ class ConnectStorage:
         stores = self._running.connector_offsets
         if not force:
             stores.check_stopped(connector)
-        writer = stores.tasks_writer(connector)
+        writer = self._running.source_tasks.first_task_writer(connector)
         return reset_offsets(stores.store_of(connector), connector, transactional_writer=writer)
 
     @property

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from connect_share.errors import ConnectShareError, LogFailedError, StoreClosedError, UsageError
-from connect_share.records import ConnectorTaskId
 from connect_share.state import ClusterConfigState, TargetState
 from connect_share.state.names import shown
 from connect_share.stores.config import KafkaConfigBackingStore
@@ -21,7 +20,6 @@ from connect_share.stores.connector_offsets import ConnectorOffsetBackingStore
 from connect_share.stores.offsets import KafkaOffsetBackingStore
 from connect_share.stores.own_offsets_topic import own_offsets_properties, own_offsets_worker_config
 from connect_share.stores.topic_based import WriteGuard
-from connect_share.stores.transactional_writer import TransactionalWriter
 from connect_share.worker_config import WorkerConfig
 
 _logger = logging.getLogger(__name__)
@@ -135,28 +133,6 @@ class ConnectorOffsetStores:
                 f"{why_not}: its tasks would go on from what they know. Write target state STOPPED and an empty list of "
                 "task configurations first, or say force=True if nothing of it runs"
             )
-
-    def tasks_writer(self, connector: str) -> TransactionalWriter | None:
-        """Make what writes a connector's offsets as its first task does, and fences all; ``None`` without exactly-once.
-
-        Raises:
-            TaskCountError: more tasks would have to be fenced than a connector can have.
-
-        Source: ``Worker.modifyConnectorOffsets``, ``Worker.fenceZombies``, ``Worker.taskTransactionalId``.
-        """
-        if self._worker_config.exactly_once_source_support != "enabled":
-            return None
-        state = self._config.snapshot()
-        own = own_offsets_worker_config(self._worker_config, connector, state.connector_config(connector) or {})
-        worker = own or self._worker_config
-        first, *others = state.tasks_to_fence(connector) or [ConnectorTaskId(connector, 0)]
-        return TransactionalWriter(
-            worker.producer_settings(),
-            client_id=worker.client_id("offsets-leader"),
-            transactional_id=f"{worker.group_id}-{first}",
-            topic=worker.offset_storage_topic,
-            fences=[f"{worker.group_id}-{task}" for task in others],
-        )
 
     def _started(self, connector: str, connector_config: Mapping[str, Any]) -> ConnectorOffsetBackingStore:
         """Make and start a store, without the lock: an open transaction may hold it up for a quarter of an hour."""

@@ -23,6 +23,7 @@ from connect_share.storage.connector_offset_stores import ConnectorOffsetStores
 from connect_share.storage.life import StorageLife
 from connect_share.storage.live_members import LiveMembersGuard
 from connect_share.storage.plain_topics import PlainTopicsCheck
+from connect_share.storage.source_tasks import SourceTasks
 from connect_share.storage.startup import StorageStartup, StoreStartup
 from connect_share.stores.config import KafkaConfigBackingStore
 from connect_share.stores.config_listener import ConfigUpdateListener
@@ -59,6 +60,7 @@ class RunningStorage:
     status: KafkaStatusBackingStore
     offsets: KafkaOffsetBackingStore
     connector_offsets: ConnectorOffsetStores
+    source_tasks: SourceTasks
     checkpoint_writer: CheckpointWriter | None
     startup: StorageStartup
 
@@ -214,11 +216,14 @@ class StorageStart:
             stack=self._stack.enter_context(ExitStack()),
             left_s=self._life.left_s,
         )
+        source_tasks = SourceTasks(
+            self._worker, config=config, connector_offsets=connector_offsets, write_guard=self._check_write
+        )
         if reader is not None:
             reader.release()
         # Last: those who follow make their clients now, and each keeps this thread waiting for a millisecond or two.
         self._all_read.set()
-        return RunningStorage(config, status, offsets, connector_offsets, checkpoint_writer, startup)
+        return RunningStorage(config, status, offsets, connector_offsets, source_tasks, checkpoint_writer, startup)
 
     def _stores(self) -> tuple[KafkaConfigBackingStore, KafkaStatusBackingStore, KafkaOffsetBackingStore]:
         def options(topic_type: TopicType) -> StoreOptions:

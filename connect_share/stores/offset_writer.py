@@ -49,7 +49,7 @@ class OffsetStorageWriter:
 
     def offset(self, partition: Mapping[str, Any] | None, offset: Mapping[str, Any] | None) -> None:
         """Remember the newest offset of a source partition; ``None`` as offset forgets the partition."""
-        identity = _identity(partition)
+        identity = identity_of(partition)
         kept = (
             None if partition is None else dict(partition),
             None if offset is None else dict(offset),
@@ -110,7 +110,7 @@ class OffsetStorageWriter:
             flush_number = self._flush_number
             pairs = list(self._to_flush.values())
         try:
-            serialised = dict(self._serialise(partition, offset) for partition, offset in pairs)
+            serialised = dict(serialised_offset(self._namespace, self._cluster_group_id, *pair) for pair in pairs)
         except ConnectShareError as error:
             # No trace: it would show the offset.
             _logger.warning("Offsets of connector %r cannot be serialised: %s", self._namespace, error)
@@ -151,21 +151,29 @@ class OffsetStorageWriter:
                 self._cancel()
             return True
 
-    def _serialise(
-        self, partition: Mapping[str, Any] | None, offset: Mapping[str, Any] | None
-    ) -> tuple[bytes, bytes | None]:
-        validate_offset_map(partition, "partition")
-        validate_offset_map(offset)
-        key = wire_key(offset_key(self._namespace, partition), self._cluster_group_id)
-        return key, offset_value(offset)
+
+def serialised_offset(
+    connector: str,
+    cluster_group_id: ClusterGroupId | None,
+    partition: Mapping[str, Any] | None,
+    offset: Mapping[str, Any] | None,
+) -> tuple[bytes, bytes | None]:
+    """Return wire key and value of an offset.
+
+    Raises:
+        ValueFormatError: partition or offset is no map Connect can write.
+    """
+    validate_offset_map(partition, "partition")
+    validate_offset_map(offset)
+    return wire_key(offset_key(connector, partition), cluster_group_id), offset_value(offset)
 
 
-def _identity(value: object) -> object:
+def identity_of(value: object) -> object:
     """Return something hashable that is equal where Java's maps are, also for what cannot be serialised."""
     if isinstance(value, Mapping):
-        return ("map", frozenset((_identity(key), _identity(member)) for key, member in value.items()))
+        return ("map", frozenset((identity_of(key), identity_of(member)) for key, member in value.items()))
     if isinstance(value, list | tuple):
-        return ("list", tuple(_identity(member) for member in value))
+        return ("list", tuple(identity_of(member) for member in value))
     if isinstance(value, float):
         return ("float", repr(value))
     if value is None or isinstance(value, bool | int | str | bytes):

@@ -121,9 +121,11 @@ class KafkaOffsetBackingStore(KafkaTopicBasedBackingStore):
 
         Raises:
             KeyFormatError: a key is not of this store's group; nothing was written.
+            LiveMembersError: Java workers of the group are alive; the same.
             PrivilegedWriteError: the writer was not claimed, or the write failed.
         """
         self._check_keys(values)
+        self._check_write_allowed()
         writer.write([(key, self._sealed(key, value)) for key, value in values.items()])
 
     def connector_partitions(self, connector: str) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from connect_share import client
 from connect_share.errors import BrokerError, BrokerTimeoutError, PrivilegedWriteError, StoreError, WriteError
@@ -85,7 +85,7 @@ class TransactionalWriter:
             if self._producer is not None:
                 return
             self._given_up = False
-            self._fence_others()
+            fence_all(self._settings, self._fences, client_id=self._client_id)
             timeout_ms = self._settings.properties.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)
             self._producer = client.producer(
                 self._settings,
@@ -97,31 +97,13 @@ class TransactionalWriter:
                 },
             )
             failure = self._attempt(
-                lambda producer: producer.init_transactions(CLAIM_TIMEOUT_S), "claiming write privileges for"
+                lambda producer: producer.init_transactions(CLAIM_TIMEOUT_S),
+                f"claiming write privileges for {self._topic}",
             )
             if failure is not None:
                 raise StoreError(
                     f"{failure}; write privileges with transactional.id {self._transactional_id} are not held"
                 ) from failure
-
-    def _fence_others(self) -> None:
-        deadline_s = time.monotonic() + FENCE_TIMEOUT_S
-
-        def fence(transactional_id: str) -> None:
-            left_s = deadline_s - time.monotonic()
-            if left_s <= 0:
-                raise BrokerTimeoutError(f"no time was left for {transactional_id}", retriable=True)
-            client.fence(self._settings, transactional_id, client_id=self._client_id, timeout_s=left_s)
-
-        try:
-            with ThreadPoolExecutor(_FENCED_AT_ONCE, thread_name_prefix="fence") as pool:
-                for _ in pool.map(fence, self._fences):
-                    pass
-        except BrokerError as error:
-            raise StoreError(
-                f"not all of {len(self._fences) + 1} producers were fenced within {FENCE_TIMEOUT_S:g} s: {error}; nothing "
-                f"was written to {self._topic}, try again"
-            ) from error
 
     def write(
         self, records: Sequence[tuple[bytes, bytes | None]], *, timeout_s: float = WRITE_TIMEOUT_S
@@ -143,7 +125,9 @@ class TransactionalWriter:
                 )
             written: list[RecordMetadata] = []
             failure = self._attempt(
-                lambda producer: self._commit(producer, records, written, deadline_s), "writing to", deadline_s
+                lambda producer: self._commit(producer, records, written, deadline_s),
+                f"writing to {self._topic}",
+                deadline_s,
             )
             if failure is not None:
                 _logger.warning("Write privileges for %s are lost: %s", self._topic, failure)
@@ -177,7 +161,7 @@ class TransactionalWriter:
         try:
             action(cast("client.Producer", self._producer))
         except (client.KafkaException, BufferError) as error:
-            failure = client.translate(error, f"{doing} {self._topic}", client.TopicRight.WRITE)
+            failure = client.translate(error, doing, client.TopicRight.WRITE)
         except BaseException:
             self._abandon()
             raise
@@ -197,18 +181,29 @@ class TransactionalWriter:
             if error is None:
                 written.append(RecordMetadata(self._topic, message.partition() or 0, message.offset() or 0))
 
-        producer.begin_transaction()
+        self._begin(producer)
         for key, value in records:
-            while True:
-                try:
-                    producer.produce(self._topic, value, key, on_delivery=on_delivery)
-                    break
-                except BufferError:  # librdkafka's queue is full
-                    if time.monotonic() > deadline_s:
-                        raise
-                    producer.poll(_QUEUE_FULL_S)
+            self._produce(producer, deadline_s, self._topic, value, key, on_delivery=on_delivery)
         producer.flush(max(0.0, deadline_s - time.monotonic()))
         producer.commit_transaction(max(LEAST_COMMIT_S, deadline_s - time.monotonic()))
+
+    def _begin(self, producer: client.Producer) -> None:
+        producer.begin_transaction()
+
+    @staticmethod
+    def _produce(
+        producer: client.Producer, deadline_s: float, topic: str, value: bytes | None, key: bytes | None, **more: Any
+    ) -> None:
+        while True:
+            try:
+                producer.produce(topic, value, key, **more)
+            except BufferError:  # librdkafka's queue is full
+                if time.monotonic() > deadline_s:
+                    raise
+                producer.poll(_QUEUE_FULL_S)
+            else:
+                producer.poll(0)
+                return
 
     def _abandon(self, abort_s: float = ABORT_TIMEOUT_S) -> None:
         """Drop what is queued, end the transaction if there is one, and let the client go.
@@ -220,3 +215,27 @@ class TransactionalWriter:
             producer.purge()
             with contextlib.suppress(client.KafkaException):
                 producer.abort_transaction(abort_s)
+
+
+def fence_all(settings: ClientSettings, transactional_ids: Sequence[str], *, client_id: str) -> None:
+    """Fence the producers with these transactional ids: they can write no more, and what they have open is aborted.
+
+    Raises:
+        StoreError: not all of them were fenced within 60 s, the cause is attached; try again.
+    """
+    deadline_s = time.monotonic() + FENCE_TIMEOUT_S
+
+    def fence(transactional_id: str) -> None:
+        left_s = deadline_s - time.monotonic()
+        if left_s <= 0:
+            raise BrokerTimeoutError(f"no time was left for {transactional_id}", retriable=True)
+        client.fence(settings, transactional_id, client_id=client_id, timeout_s=left_s)
+
+    try:
+        with ThreadPoolExecutor(_FENCED_AT_ONCE, thread_name_prefix="fence") as pool:
+            for _ in pool.map(fence, transactional_ids):
+                pass
+    except BrokerError as error:
+        raise StoreError(
+            f"not all of {len(transactional_ids)} producers were fenced within {FENCE_TIMEOUT_S:g} s: {error}; try again"
+        ) from error

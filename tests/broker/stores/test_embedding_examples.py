@@ -24,3 +24,13 @@ def test_config_providers(shared: Any) -> None:
     values = b"\n".join(value or b"" for _, value in shared.read("config"))
     assert b'{"properties":{"name":"c","password":"${vault:db:password}","table":"items"}}' in values
     assert b"hunter2" not in values
+
+
+def test_exactly_once_tasks(shared: Any) -> None:
+    topic = f"{shared.unique}-lines"
+    shared.create(topic)
+    shared.extra_topics.add(topic)
+    worker = shared.sharing(exactly_once_source_support="enabled")
+    for lines in (["a", "b"], ["a", "b", "c"]):
+        run("Exactly-once tasks", worker=worker, topic=topic, lines=lines)
+    assert [value for _, value in shared.read("lines", topic=topic, isolation="read_committed")] == [b"a", b"b", b"c"]

@@ -1,0 +1,320 @@
+"""The transactional producer of one source task: its records and their offsets go together, or not at all."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Self
+
+from connect_share import client
+from connect_share.errors import (
+    ConnectShareError,
+    FencedError,
+    NotStartedError,
+    PrivilegedWriteError,
+    UsageError,
+    ValueFormatError,
+    WriteError,
+)
+from connect_share.log.protocol import RecordMetadata
+from connect_share.records import ConnectorTaskId
+from connect_share.state.names import is_integer, shown
+from connect_share.stores.offset_backing_store import OffsetBackingStore
+from connect_share.stores.offset_writer import identity_of, serialised_offset
+from connect_share.stores.transactional_writer import ABORT_TIMEOUT_S, TransactionalWriter
+from connect_share.worker_config import ClientSettings
+from connect_share.worker_config.worker_config import is_topic_name
+
+SEND_TIMEOUT_S: Final = 60.0
+_PARTITIONS: Final = range(1 << 31)
+_TIMESTAMPS: Final = range(1, 1 << 63)
+
+_Map = Mapping[str, Any]
+
+
+class TaskOffsetWriter:
+    """Writes the records of one source task, and the offsets behind them, in transactions of the task's producer.
+
+    :meth:`claim` (or ``with``) fences earlier producers of the task, wherever they run. The first :meth:`send` or offset
+    begins a transaction; :meth:`commit` writes the offsets into it and ends it. Records and offsets of one transaction are
+    read both, or neither, by consumers with ``isolation.level=read_committed``.
+
+    After an error of :meth:`send`, :meth:`commit` or :meth:`abort` the producer is closed and nothing of the open
+    transaction stays, unless a commit was not answered: then the brokers decide. Make a new writer or claim again, read the
+    offsets, and go on from them.
+
+    Thread-safe; one thread sends. Made by ``ConnectStorage.task_offset_writer``.
+
+    Source: ``ExactlyOnceWorkerSourceTask``.
+    """
+
+    def __init__(
+        self,
+        store: OffsetBackingStore,
+        task: ConnectorTaskId,
+        *,
+        settings: ClientSettings,
+        client_id: str,
+        transactional_id: str,
+        is_current: Callable[[], bool],
+    ) -> None:
+        self._store = store
+        self._task = task
+        self._is_current = is_current
+        self._offsets: dict[object, tuple[_Map | None, _Map | None]] = {}
+        self._producer = _TaskProducer(
+            settings, client_id=client_id, transactional_id=transactional_id, topic=store.topic
+        )
+
+    @property
+    def task(self) -> ConnectorTaskId:
+        """Whose records these are."""
+        return self._task
+
+    def claim(self) -> None:
+        """Make the producer; earlier producers of this task can write no more, and their open transaction is aborted.
+
+        Nothing happens if it is there already.
+
+        Raises:
+            FencedError: the connector has got new task configurations since this writer was made.
+            LiveMembersError: Java workers of the group are alive; nothing was fenced.
+            StoreError: the claim failed, or the config topic was not read to its end.
+
+        Source: ``ExactlyOnceWorkerSourceTask.prepareToInitializeTask``, ``DistributedHerder.verifyTaskGeneration..``.
+        """
+        if self._producer.claimed:
+            return
+        self._offsets.clear()
+        self._store.claim(self._producer)
+        try:
+            current = self._is_current()
+        except BaseException:
+            self.close()
+            raise
+        if not current:
+            self.close()
+            raise FencedError(
+                f"task {self._shown} has new configurations since its writer was made: it must not run any more"
+            )
+
+    def send(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None = None,
+        *,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Sequence[tuple[str, bytes | None]] = (),
+    ) -> None:
+        """Hand a record to the producer; returns before it is acknowledged, which :meth:`commit` waits for.
+
+        Args:
+            topic: any but the one of the task's offsets, which could not be read while this transaction is open.
+            value: bytes, ``None`` for a tombstone.
+            key: bytes; without a partition it decides where the record goes, as with Java's producer.
+            partition: number, or the producer's choice.
+            timestamp_ms: milliseconds since the epoch, 1 or more; ``None``: now.
+            headers: names and bytes.
+
+        Raises:
+            UsageError: the topic is the one of the task's offsets.
+            ValueFormatError: that is no record; the transaction stays as it is.
+            FencedError: another producer of this task has taken over, or the transaction took too long.
+            WriteError: the producer failed, or took nothing for 60 s.
+            NotStartedError: not claimed.
+        """
+        self._check(topic, value, key)
+        more: dict[str, Any] = {}
+        if partition is not None:
+            more["partition"] = self._number(partition, _PARTITIONS, "partition")
+        if timestamp_ms is not None:
+            more["timestamp"] = self._number(timestamp_ms, _TIMESTAMPS, "timestamp")
+        if headers:
+            if not isinstance(headers, Sequence) or not all(_is_header(each) for each in headers):
+                raise ValueFormatError(f"headers of {self._record} have to be pairs of text, and bytes or None")
+            more["headers"] = list(headers)
+        try:
+            self._producer.send(topic, value, key, more)
+        except WriteError as error:
+            raise self._failure(error) from error.__cause__
+
+    def offset(self, partition: _Map | None, offset: _Map | None) -> None:
+        """Remember the newest offset of a source partition for the next commit; ``None`` as offset forgets the partition.
+
+        Call it after the record was sent.
+        """
+        kept = (None if partition is None else dict(partition), None if offset is None else dict(offset))
+        self._offsets[identity_of(partition)] = kept
+
+    def commit(self) -> None:
+        """Write the offsets into the transaction, and commit it; then they can be read. Nothing to write: nothing happens.
+
+        With an own offsets topic of the connector, the copies in the worker's topic are written as its store does it.
+
+        Raises:
+            ValueFormatError: an offset cannot be written; the transaction stays open.
+            FencedError: another producer of this task has taken over, or the transaction took too long; nothing was written.
+            LiveMembersError: Java workers of the group are alive; nothing was written.
+            WriteError: not committed, or not known to be, within 60 s.
+            NotStartedError: not claimed.
+        """
+        group, connector = self._store.cluster_group_id, self._task.connector
+        values = dict(serialised_offset(connector, group, *pair) for pair in self._offsets.values())
+        if not values and not self._producer.open:
+            return
+        self._producer.check_claimed()
+        try:
+            if values:
+                self._store.set_in_transaction(values, self._producer)
+            else:
+                self._producer.write([])
+        except PrivilegedWriteError as error:
+            raise self._failure(error) from error.__cause__
+        except BaseException:
+            self.close()
+            raise
+        self._offsets.clear()
+
+    def abort(self, *, keep_offsets: bool = False) -> None:
+        """Drop all records of the open transaction.
+
+        Args:
+            keep_offsets: the next commit writes the offsets all the same, so that the source does not give these records
+                again, as Connect does where a connector asks for an abort.
+
+        Raises:
+            FencedError, WriteError: as :meth:`send`.
+        """
+        if not keep_offsets:
+            self._offsets.clear()
+        try:
+            self._producer.abort()
+        except WriteError as error:
+            raise self._failure(error) from error.__cause__
+
+    def close(self, timeout_s: float = ABORT_TIMEOUT_S) -> None:
+        """Abort what is open and let go of the producer; may be called twice, and from any thread."""
+        self._producer.close(timeout_s)
+
+    def __enter__(self) -> Self:
+        self.claim()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def _shown(self) -> str:
+        return shown(str(self._task))
+
+    def _failure(self, error: WriteError) -> ConnectShareError:
+        """Return what a failure of the producer means for the task; its offsets are read again."""
+        self._offsets.clear()
+        if isinstance(error.__cause__, FencedError):
+            return FencedError(
+                f"task {self._shown} cannot write any more: {error.__cause__}, or its transaction took longer than "
+                "transaction.timeout.ms; nothing of it was written",
+                code=error.__cause__.code,
+                name=error.__cause__.name,
+            )
+        return WriteError(
+            f"task {self._shown}: {error.__cause__ or error}; claim again and go on from the stored offsets"
+        )
+
+    @property
+    def _record(self) -> str:
+        return f"a record of task {self._shown}"
+
+    def _number(self, given: object, allowed: range, what: str) -> int:
+        if not is_integer(given) or given not in allowed:
+            raise ValueFormatError(f"the {what} of {self._record} has to be a number from {allowed.start}")
+        return given
+
+    def _check(self, topic: object, value: object, key: object) -> None:
+        whose = self._record
+        if topic == self._store.topic:
+            raise UsageError(
+                f"{whose} cannot go to the topic of the task's own offsets: with exactly-once Connect refuses it"
+            )
+        if not isinstance(topic, str) or not is_topic_name(topic):
+            raise ValueFormatError(f"{whose} has a topic that no topic can be named")
+        if not all(part is None or isinstance(part, bytes) for part in (key, value)):
+            raise ValueFormatError(f"key and value of {whose} have to be bytes or None")
+
+
+def _is_header(given: object) -> bool:
+    if not isinstance(given, tuple) or len(given) != 2:
+        return False
+    return isinstance(given[0], str) and (given[1] is None or isinstance(given[1], bytes))
+
+
+class _TaskProducer(TransactionalWriter):
+    """Keeps its transaction open from the first record on, until offsets are written or it is aborted."""
+
+    _open = False
+
+    @property
+    def open(self) -> bool:
+        """Whether records wait for a commit."""
+        return self._open
+
+    def send(self, topic: str, value: bytes | None, key: bytes | None, more: Mapping[str, Any]) -> None:
+        """Put one record into the transaction.
+
+        Raises:
+            WriteError: it failed; the producer is closed, the cause attached.
+        """
+        deadline_s = time.monotonic() + SEND_TIMEOUT_S
+
+        def send(producer: client.Producer) -> None:
+            self._begin(producer)
+            self._produce(producer, deadline_s, topic, value, key, **more)
+
+        self._do(send, f"writing to {topic}")
+
+    def abort(self) -> None:
+        """Drop the open transaction; without one nothing happens. Raises as :meth:`send`."""
+
+        def abort(producer: client.Producer) -> None:
+            if self._open:
+                producer.abort_transaction(ABORT_TIMEOUT_S)
+                self._open = False
+
+        self._do(abort, "aborting a transaction")
+
+    def check_claimed(self) -> None:
+        """Raise ``NotStartedError`` if there is no producer."""
+        if self._producer is None:
+            raise NotStartedError(
+                "the producer of this task was not claimed, or was lost; call claim() and go on from the stored offsets"
+            )
+
+    def _do(self, action: Callable[[client.Producer], None], doing: str) -> None:
+        with self._lock:
+            self.check_claimed()
+            failure = self._attempt(action, doing)
+            if failure is None and self._given_up:
+                self._abandon()
+        if failure is not None:
+            raise WriteError(str(failure)) from failure
+
+    def _begin(self, producer: client.Producer) -> None:
+        if not self._open:
+            super()._begin(producer)
+            self._open = True
+
+    def _commit(
+        self,
+        producer: client.Producer,
+        records: Sequence[tuple[bytes, bytes | None]],
+        written: list[RecordMetadata],
+        deadline_s: float,
+    ) -> None:
+        super()._commit(producer, records, written, deadline_s)
+        self._open = False
+
+    def _abandon(self, abort_s: float = ABORT_TIMEOUT_S) -> None:
+        self._open = False
+        super()._abandon(abort_s)
