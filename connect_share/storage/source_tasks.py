@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+import threading
+import weakref
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any, Final
 
-from connect_share.errors import StoreError, TaskCountError, UsageError, ValueFormatError
+from connect_share.errors import StoreClosedError, StoreError, TaskCountError, UsageError, ValueFormatError
 from connect_share.records import ConnectorTaskId
 from connect_share.state import ClusterConfigState
 from connect_share.state.config_state import MOST_TASKS
@@ -17,11 +21,14 @@ from connect_share.stores.topic_based import FENCE_GUARD_S, WriteGuard
 from connect_share.stores.transactional_writer import TransactionalWriter, fence_all
 from connect_share.worker_config import WorkerConfig
 
-_PRODUCER_OVERRIDES = "producer.override."
+_PRODUCER_OVERRIDES: Final = "producer.override."
 
 
 class SourceTasks:
     """Writers and fencing for the tasks of source connectors while a storage runs. Thread-safe.
+
+    Writers that are open at the end are closed, so that nobody waits for their transactions: ``stack`` does it, in the
+    ``left_s`` seconds that are left.
 
     Source: ``Worker.exactlyOnceSourceTaskProducerConfigs``, ``Worker.fenceZombies``, ``Worker.taskTransactionalId``.
     """
@@ -33,11 +40,18 @@ class SourceTasks:
         config: KafkaConfigBackingStore,
         connector_offsets: ConnectorOffsetStores,
         write_guard: WriteGuard,
+        stack: ExitStack,
+        left_s: Callable[[], float],
     ) -> None:
         self._worker_config = worker_config
         self._config = config
         self._connector_offsets = connector_offsets
         self._write_guard = write_guard
+        self._left_s = left_s
+        self._lock = threading.Lock()
+        self._closed = False
+        self._writers: weakref.WeakSet[TaskOffsetWriter] = weakref.WeakSet()
+        stack.callback(self._close)
 
     def first_task_writer(self, connector: str) -> TransactionalWriter | None:
         """Make what writes a connector's offsets as its first task does, and fences all; ``None`` without exactly-once.
@@ -73,10 +87,12 @@ class SourceTasks:
         generation = state.task_config_generation(connector)
 
         def is_current() -> bool:
+            if self._closed:
+                raise StoreClosedError(f"the storage was closed; {task_id} writes nothing any more")
             self._config.refresh()
             return self._config.snapshot().task_config_generation(connector) == generation
 
-        return TaskOffsetWriter(
+        writer = TaskOffsetWriter(
             self._connector_offsets.store_of(connector),
             task_id,
             settings=worker.producer_settings(),
@@ -84,6 +100,9 @@ class SourceTasks:
             transactional_id=self._transactional_id(task_id),
             is_current=is_current,
         )
+        with self._lock:
+            self._writers.add(writer)
+        return writer
 
     def fence(self, connector: str, count: int) -> None:
         """Fence tasks 0 to ``count - 1``; see ``ConnectStorage.fence_tasks``."""
@@ -125,6 +144,14 @@ class SourceTasks:
                     f"connector {shown(connector)} got new task configurations while its tasks were fenced; fence them again"
                 )
         self._config.put_task_count_record(connector, count)
+
+    def _close(self) -> None:
+        with self._lock:
+            self._closed = True
+            writers = list(self._writers)
+        with ExitStack() as each:
+            for writer in writers:
+                each.callback(lambda writer: writer.close(self._left_s()), writer)
 
     def _check_enabled(self, connector: object) -> None:
         if self._worker_config.exactly_once_source_support != "enabled":

@@ -217,7 +217,12 @@ class StorageStart:
             left_s=self._life.left_s,
         )
         source_tasks = SourceTasks(
-            self._worker, config=config, connector_offsets=connector_offsets, write_guard=self._check_write
+            self._worker,
+            config=config,
+            connector_offsets=connector_offsets,
+            write_guard=self._check_write,
+            stack=self._stack,
+            left_s=self._life.left_s,
         )
         if reader is not None:
             reader.release()

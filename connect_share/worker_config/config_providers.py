@@ -335,11 +335,13 @@ class Replacements:
         return {value for data in self.found.values() for value in data.data.values()}
 
 
-def resolve_variables(properties: Mapping[str, str]) -> dict[str, str]:
+def resolve_variables(
+    properties: Mapping[str, str], providers: Mapping[str, ConfigProvider] | None = None
+) -> dict[str, str]:
     """Replace ``${provider:path:key}`` by what the provider declared in ``config.providers`` has.
 
     References to providers that are not declared stay as they are, as in Java. A key that the provider does not have
-    is refused; Java would use the reference itself as the value.
+    is refused; Java would use the reference itself as the value. ``providers`` as in :func:`declared_providers`.
 
     Raises:
         ConfigError: names the property whose reference cannot be followed, or the provider class not known here.
@@ -347,5 +349,5 @@ def resolve_variables(properties: Mapping[str, str]) -> dict[str, str]:
     Source: ``AbstractConfig.resolveConfigVariables``, ``ConfigTransformer``.
     """
     given = {name: text for name, text in properties.items() if not name.startswith(_PREFIX)}
-    found = Replacements(given, declared_providers(properties), strict=True)
+    found = Replacements(given, declared_providers(properties, providers), strict=True)
     return {name: found.applied(name, text) if name in given else text for name, text in properties.items()}

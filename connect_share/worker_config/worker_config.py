@@ -15,7 +15,7 @@ from connect_share.records import TopicType
 from connect_share.sealing import KEYS_PROPERTY, KeyRing, SealingMode, TopicSeals
 from connect_share.worker_config import client_translation
 from connect_share.worker_config.client_settings import ClientSettings, Isolation, refusal
-from connect_share.worker_config.config_providers import has_reference, resolve_variables
+from connect_share.worker_config.config_providers import ConfigProvider, has_reference, resolve_variables
 from connect_share.worker_config.worker_file import load_worker_file
 
 SHARING_PROPERTY: Final = "connect.management.topic.sharing.support"
@@ -162,38 +162,52 @@ class WorkerConfig(BaseModel):
     _common: ClientSettings | None = PrivateAttr(default=None)
 
     @classmethod
-    def from_file(cls, path: str | Path) -> WorkerConfig:
+    def from_file(cls, path: str | Path, *, providers: Mapping[str, ConfigProvider] | None = None) -> WorkerConfig:
         """Read a Java worker's properties file, or a Strimzi ``KafkaConnect`` resource (``.yaml``, ``.yml``).
+
+        ``providers`` as in :meth:`from_properties`.
 
         Raises:
             ConfigError: the file or a property cannot be read, is missing or is wrong; names the property.
             InvalidClusterGroupIdError: sharing is on and ``group.id`` cannot be a cluster group id.
         """
-        return cls.from_file_properties(path, load_worker_file(path))
+        return cls.from_file_properties(path, load_worker_file(path), providers=providers)
 
     @classmethod
-    def from_file_properties(cls, path: str | Path, properties: Mapping[str, str]) -> WorkerConfig:
+    def from_file_properties(
+        cls,
+        path: str | Path,
+        properties: Mapping[str, str],
+        *,
+        providers: Mapping[str, ConfigProvider] | None = None,
+    ) -> WorkerConfig:
         """Return the configuration in properties that come from a file; errors name it.
 
         Raises:
             ConfigError, InvalidClusterGroupIdError: as :meth:`from_file`.
         """
         try:
-            return cls.from_properties(properties)
+            return cls.from_properties(properties, providers=providers)
         except ConfigError as exc:
             raise ConfigError(f"{path}: {exc}", property_name=exc.property_name) from exc
         except InvalidClusterGroupIdError as exc:
             raise InvalidClusterGroupIdError(f"{path}: {exc}") from exc
 
     @classmethod
-    def from_properties(cls, mapping: Mapping[str, str]) -> WorkerConfig:
+    def from_properties(
+        cls, mapping: Mapping[str, str], *, providers: Mapping[str, ConfigProvider] | None = None
+    ) -> WorkerConfig:
         """Return the configuration in a worker's properties; ``${file:..}`` and the like are resolved here.
+
+        Args:
+            mapping: the properties.
+            providers: config providers of one's own, by their name in references; they are configured, and left open.
 
         Raises:
             ConfigError: a property is missing or wrong; names it.
             InvalidClusterGroupIdError: sharing is on and ``group.id`` cannot be a cluster group id.
         """
-        resolved = resolve_variables({str(name): str(value) for name, value in mapping.items()})
+        resolved = resolve_variables({str(name): str(value) for name, value in mapping.items()}, providers)
         given = _Properties(resolved)
         remedy = _remedy(resolved)
         values: dict[str, Any] = {

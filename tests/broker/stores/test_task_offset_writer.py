@@ -17,19 +17,23 @@ from connect_share.errors import (
     LiveMembersError,
     NotStartedError,
     PrivilegedWriteError,
+    StoreClosedError,
     TaskCountError,
     UsageError,
     ValueFormatError,
     WriteError,
 )
+from connect_share.sealing import KEYS_PROPERTY
 from connect_share.state import TargetState
 from connect_share.storage import ConnectStorage
 from connect_share.stores.task_offset_writer import TaskOffsetWriter
 from connect_share.worker_config import WorkerConfig
 from tests.support.connect_member import ConnectMember
+from tests.support.sealed import key_text
 from tests.support.waiting import await_that
 
 FILE = {"filename": "x.txt"}
+SEALED = {KEYS_PROPERTY: key_text(7)}
 
 
 @pytest.fixture
@@ -61,8 +65,9 @@ def values(shared: Any, topic: str) -> list[bytes]:
     return [value for _, value in shared.read("data", topic=topic, isolation="read_committed")]
 
 
-def test_records_and_offsets_are_there_together_or_not_at_all(shared: Any, data: str) -> None:
-    worker = exactly_once(shared)
+@pytest.mark.parametrize("keys", [{}, SEALED], ids=["plain", "sealed"])
+def test_records_and_offsets_are_there_together_or_not_at_all(shared: Any, data: str, keys: dict[str, str]) -> None:
+    worker = exactly_once(shared, **keys)
     with ConnectStorage(worker) as storage:
         reader = storage.offset_reader("foo")
         with storage.task_offset_writer("foo", 0) as writer:
@@ -87,12 +92,19 @@ def test_records_and_offsets_are_there_together_or_not_at_all(shared: Any, data:
             writer.commit()
             assert reader.offset(FILE) is None
             write(writer, data, 6)  # left open: the end of the block drops it
+        left_open = storage.task_offset_writer("foo", 1)
+        left_open.claim()
+        left_open.send(data, b"the end of the storage drops this")
         with pytest.raises(NotStartedError):
             write(writer, data, 7)
         assert reader.offset(FILE) is None
     assert values(shared, data) == [b"1", b"2", None, b"5"]
     key = f'{worker.group_id}.["foo",{{"filename":"x.txt"}}]'.encode()
-    assert [pair[0] for pair in shared.read("offset", isolation="read_committed")] == [key] * 3
+    written = shared.read("offset", isolation="read_committed")
+    assert [pair[0] for pair in written] == [key] * 3
+    assert [b"position" in (value or b"") for _, value in written] == [not keys, not keys, False]
+    with pytest.raises(StoreClosedError):
+        left_open.claim()
 
 
 def test_whoever_claims_last_writes(shared: Any, data: str) -> None:

@@ -115,6 +115,19 @@ def test_each_provider_answers_once_for_each_path(tmp_path: Path, monkeypatch: p
     assert vault.parameters == {"address": "https://vault:8200"}
 
 
+def test_a_worker_file_is_resolved_by_providers_of_ones_own() -> None:
+    vault = Vault({"kafka": ConfigData({"password": SECRET})})
+    config = WorkerConfig.from_properties(
+        {**WORKER, "ssl.key.password": "${vault:kafka:password}"}, providers={"vault": vault}
+    )
+    assert config.originals["ssl.key.password"] == SECRET
+    assert (vault.parameters, vault.closed) == ({"address": "https://vault:8200"}, 0)
+    with pytest.raises(
+        ConfigError, match=r"ssl\.key\.password: config provider 'vault' has nothing under 'gone' in kafka"
+    ):
+        WorkerConfig.from_properties({**WORKER, "ssl.key.password": "${vault:kafka:gone}"}, providers={"vault": vault})
+
+
 def test_providers_are_closed_with_the_transformer() -> None:
     vault = Vault()
     with transformer(vault):
