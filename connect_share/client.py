@@ -282,6 +282,11 @@ def is_end_of_partition(error: KafkaError) -> bool:
     return bool(error.code() == KafkaError._PARTITION_EOF)  # noqa: SLF001
 
 
+def is_fenced(error: KafkaException) -> bool:
+    """Return whether an error says that another producer has taken over."""
+    return error.args[0].code() in _FENCED
+
+
 def is_unsupported(error: BrokerError) -> bool:
     """Return whether the broker is too old for what was asked."""
     return error.name in ("UNSUPPORTED_VERSION", "_UNSUPPORTED_FEATURE")

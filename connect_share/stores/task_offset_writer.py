@@ -254,6 +254,7 @@ class _TaskProducer(TransactionalWriter):
     """Keeps its transaction open from the first record on, until offsets are written or it is aborted."""
 
     _open = False
+    _undelivered: client.KafkaError | None = None
 
     @property
     def open(self) -> bool:
@@ -270,7 +271,7 @@ class _TaskProducer(TransactionalWriter):
 
         def send(producer: client.Producer) -> None:
             self._begin(producer)
-            self._produce(producer, deadline_s, topic, value, key, **more)
+            self._produce(producer, deadline_s, topic, value, key, on_delivery=self._on_delivery, **more)
 
         self._do(send, f"writing to {topic}")
 
@@ -302,8 +303,13 @@ class _TaskProducer(TransactionalWriter):
 
     def _begin(self, producer: client.Producer) -> None:
         if not self._open:
+            self._undelivered = None
             super()._begin(producer)
             self._open = True
+
+    def _on_delivery(self, error: client.KafkaError | None, _message: client.Message) -> None:
+        if self._undelivered is None:
+            self._undelivered = error
 
     def _commit(
         self,
@@ -312,7 +318,12 @@ class _TaskProducer(TransactionalWriter):
         written: list[RecordMetadata],
         deadline_s: float,
     ) -> None:
-        super()._commit(producer, records, written, deadline_s)
+        try:
+            super()._commit(producer, records, written, deadline_s)
+        except client.KafkaException as error:
+            if self._undelivered is None or client.is_fenced(error):
+                raise
+            raise client.KafkaException(self._undelivered) from None  # the library only counts them
         self._open = False
 
     def _abandon(self, abort_s: float = ABORT_TIMEOUT_S) -> None:

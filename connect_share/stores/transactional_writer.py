@@ -162,6 +162,13 @@ class TransactionalWriter:
             action(cast("client.Producer", self._producer))
         except (client.KafkaException, BufferError) as error:
             failure = client.translate(error, doing, client.TopicRight.WRITE)
+        except SystemError as error:
+            # The library has called back with its own fatal error still set, as after a fencing.
+            cause = error.__cause__
+            if not isinstance(cause, client.KafkaException):
+                self._abandon()
+                raise
+            failure = client.translate(cause, doing, client.TopicRight.WRITE)
         except BaseException:
             self._abandon()
             raise
