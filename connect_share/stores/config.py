@@ -191,7 +191,7 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
         commit whose tasks are missing. No configurations: only the commit.
 
         With a config transformer they are written with the references of their connector, as if ``reverse`` had been called:
-        a resolved secret does not get into the topic.
+        a resolved secret does not get into the topic. Of a connector that is not configured, ``UsageError`` is raised.
         """
         if isinstance(configs, Iterator):
             configs = list(configs)
@@ -201,7 +201,11 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
         with _as_write_error(f"{what} was not written within {WRITE_BUDGET_S:g} s"):
             self._log.read_to_end(budget.remaining_s())
         if self._transformer is not None:
-            raw = self.snapshot().raw_connector_config(connector) or {}
+            raw = self.snapshot().raw_connector_config(connector)
+            if raw is None:
+                raise UsageError(
+                    f"there is no connector {connector!r}: nothing says which secrets are in the configurations of its tasks"
+                )
             tasks = wire.task_config_records(connector, [self._transformer.reverse(raw, each) for each in configs])
         if tasks:
             self._read_back(what, self._write_privileged(what, tasks, budget), budget)

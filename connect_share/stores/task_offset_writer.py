@@ -60,6 +60,8 @@ class TaskOffsetWriter:
     ) -> None:
         self._store = store
         self._task = task
+        self._shown = shown(str(task))
+        self._record = f"a record of task {self._shown}"
         self._is_current = is_current
         self._offsets: dict[object, tuple[_Map | None, _Map | None]] = {}
         self._producer = _TaskProducer(
@@ -205,10 +207,6 @@ class TaskOffsetWriter:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    @property
-    def _shown(self) -> str:
-        return shown(str(self._task))
-
     def _failure(self, error: WriteError) -> ConnectShareError:
         """Return what a failure of the producer means for the task; its offsets are read again."""
         self._offsets.clear()
@@ -222,10 +220,6 @@ class TaskOffsetWriter:
         return WriteError(
             f"task {self._shown}: {error.__cause__ or error}; claim again and go on from the stored offsets"
         )
-
-    @property
-    def _record(self) -> str:
-        return f"a record of task {self._shown}"
 
     def _number(self, given: object, allowed: range, what: str) -> int:
         if not is_integer(given) or given not in allowed:

@@ -299,4 +299,7 @@ def test_a_resolved_secret_does_not_get_into_the_topic(shared: Any, tmp_path: Pa
         assert [state.raw_task_config(task) for task in tasks] == [{**raw, "task": "0"}, {**raw, "task": "1"}]
         written = [{**state.raw_task_config(task)} for task in tasks]
         assert not task_configs_changed(state, "foo", written)
+        store.remove_connector_config("foo")
+        with pytest.raises(UsageError, match="there is no connector 'foo'"):
+            store.put_task_configs("foo", [config])
     assert b"hunter2" not in b"".join(value or b"" for _, value in shared.read("config"))
