@@ -31,6 +31,7 @@ from connect_share.log.shared_reader import SharedReader, StartContext
 from connect_share.log.tail import Tail
 from connect_share.log.topic_bootstrap import TopicFacts, find_or_create
 from connect_share.log.writer import LogWriter, remaining_s
+from connect_share.steps import Call, Steps, run_blocking
 from connect_share.topics import CREATE_TIMEOUT_S, TopicSpec, check_partition_count
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
 
@@ -292,10 +293,10 @@ class KafkaBasedLog:
             BrokerError: the ends could not be learnt.
         """
         deadline_s = self._begin_wait(timeout_s)
-        self._await(self._ends_now(timeout_s, deadline_s), timeout_s, deadline_s)
+        run_blocking(self._await(self._ends_now(timeout_s, deadline_s), timeout_s, deadline_s))
 
-    def read_past(self, written: RecordMetadata, timeout_s: float) -> None:
-        """Return once an acknowledged record, and everything before it in its partition, was applied.
+    def reading_past(self, written: RecordMetadata, timeout_s: float) -> Steps[None]:
+        """Wait until an acknowledged record, and everything before it in its partition, was applied.
 
         No broker is asked: the acknowledgement says where the record is.
 
@@ -303,22 +304,22 @@ class KafkaBasedLog:
             ReadToEndTimeoutError, LogFailedError, TopicRecreatedError: as :meth:`read_to_end`.
         """
         deadline_s = self._begin_wait(timeout_s)
-        self._await({written.partition: written.offset + 1}, timeout_s, deadline_s)
+        yield from self._await({written.partition: written.offset + 1}, timeout_s, deadline_s)
 
     def _begin_wait(self, timeout_s: float) -> float:
         self._check_running()
         self.check_may_wait()
         return time.monotonic() + timeout_s
 
-    def _await(self, ends: Mapping[int, int], timeout_s: float, deadline_s: float) -> None:
-        behind = self._state.wait_for(ends, remaining_s(deadline_s))
+    def _await(self, ends: Mapping[int, int], timeout_s: float, deadline_s: float) -> Steps[None]:
+        behind = yield from self._state.reaching(ends, remaining_s(deadline_s))
         if not behind:
             self._state.check()
             return
         self._check_running()
         trouble = None if self._tail is None else self._tail.trouble
         late = not_at_end(self.topic, behind, self._state.positions(), timeout_s, self._isolation, trouble=trouble)
-        raise self._explained_in_time(late)
+        raise (yield Call(lambda: self._explained_in_time(late)))
 
     def _explained_in_time(self, late: ReadToEndTimeoutError) -> ReadToEndTimeoutError:
         """Add whose transaction is in the way, if there is a broker that would know: the deadline has passed."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, InvalidStateError
+from contextlib import contextmanager, suppress
 
 from connect_share.errors import ConnectShareError, LogFailedError, StoreClosedError, TopicRecreatedError
+from connect_share.steps import Steps, Wait
 
 OnFailed = Callable[[ConnectShareError], None]
 
@@ -50,11 +52,12 @@ class LogState:
         self._topic = topic
         self._on_failed = on_failed
         self._process = OwnerProcess(f"the log of topic {topic}")
-        self._changed = threading.Condition()
+        self._changed = threading.Lock()
         self._positions: dict[int, int] = {}
         self.stopping = threading.Event()
         self.failure: BaseException | None = None
         self.awaited = 0
+        self._waiting: dict[Future[None], Mapping[int, int]] = {}
 
     @property
     def forked(self) -> bool:
@@ -71,7 +74,8 @@ class LogState:
         with self._changed:
             moved = {part: at for part, at in reached.items() if at > self._positions.get(part, -1)}
             self._positions.update(moved)
-            self._changed.notify_all()
+            reached_now = [future for future, ends in self._waiting.items() if not self._behind(ends)] if moved else []
+        _end(reached_now)
         return bool(moved)
 
     @contextmanager
@@ -85,23 +89,37 @@ class LogState:
             with self._changed:
                 self.awaited -= 1
 
-    def wait_for(self, ends: Mapping[int, int], timeout_s: float) -> dict[int, int]:
+    def reaching(self, ends: Mapping[int, int], timeout_s: float) -> Steps[dict[int, int]]:
         """Wait until these ends are reached, or the log has failed or stops; return the ends that are not."""
+        reached: Future[None] = Future()
+        with self._changed:
+            if self.failure is not None or self.stopping.is_set() or not self._behind(ends):
+                return self._behind(ends)
+            self.awaited += 1
+            self._waiting[reached] = ends
+        try:
+            yield Wait(reached, timeout_s)
+        except TimeoutError:
+            pass
+        finally:
+            with self._changed:
+                self.awaited -= 1
+                self._waiting.pop(reached, None)
+        with self._changed:
+            return self._behind(ends)
 
-        def behind() -> dict[int, int]:
-            return {partition: end for partition, end in ends.items() if self._positions.get(partition, 0) < end}
-
-        with self.awaiting(), self._changed:
-            self._changed.wait_for(
-                lambda: self.failure is not None or self.stopping.is_set() or not behind(), timeout_s
-            )
-            return behind()
+    def _behind(self, ends: Mapping[int, int]) -> dict[int, int]:
+        return {partition: end for partition, end in ends.items() if self._positions.get(partition, 0) < end}
 
     def stop(self) -> None:
         """Wake all who wait: the log is being stopped."""
         self.stopping.set()
+        self._wake_all()
+
+    def _wake_all(self) -> None:
         with self._changed:
-            self._changed.notify_all()
+            waiting = list(self._waiting)
+        _end(waiting)
 
     def check(self) -> None:
         """Raise if what was read must not be believed any more.
@@ -121,7 +139,7 @@ class LogState:
             first = self.failure is None
             if first or isinstance(error, TopicRecreatedError):
                 self.failure = error
-            self._changed.notify_all()
+        self._wake_all()
         if first and self._on_failed is not None:
             self._on_failed(self._raised(error))
 
@@ -132,6 +150,12 @@ class LogState:
         error = LogFailedError(text)
         error.__cause__ = failure
         return error
+
+
+def _end(waiting: Iterable[Future[None]]) -> None:
+    for future in waiting:
+        with suppress(InvalidStateError):  # by now it was cancelled, or another thread was first
+            future.set_result(None)
 
 
 def safe_text(error: BaseException) -> str:

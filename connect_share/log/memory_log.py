@@ -12,6 +12,7 @@ from typing import TypeVar
 from connect_share.errors import NotStartedError, StoreClosedError, UsageError
 from connect_share.log.protocol import STOP_TIMEOUT_S, RecordMetadata, RecordSink
 from connect_share.records import Record
+from connect_share.steps import Steps
 
 T = TypeVar("T")
 
@@ -139,9 +140,10 @@ class MemoryLog:
         self._check_running()
         self.check_may_wait()
 
-    def read_past(self, written: RecordMetadata, timeout_s: float) -> None:  # noqa: ARG002
-        """Return: everything was applied; raises as :meth:`read_to_end`."""
+    def reading_past(self, written: RecordMetadata, timeout_s: float) -> Steps[None]:  # noqa: ARG002
+        """Wait for nothing: everything was applied; raises as :meth:`read_to_end`."""
         self.read_to_end(timeout_s)
+        yield from ()
 
     def between_batches(self, look: Callable[[Mapping[int, int]], T], timeout_s: float) -> T:
         """Return the result of ``look`` while nothing is being applied."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol, TypeVar
 
 from connect_share.records import Record
+from connect_share.steps import Steps
 
 T = TypeVar("T")
 
@@ -70,8 +71,8 @@ class CompactedLog(Protocol):
     def read_to_end(self, timeout_s: float) -> None:
         """Return once everything that is there now was applied."""
 
-    def read_past(self, written: RecordMetadata, timeout_s: float) -> None:
-        """Return once an acknowledged record was applied."""
+    def reading_past(self, written: RecordMetadata, timeout_s: float) -> Steps[None]:
+        """Wait until an acknowledged record was applied."""
 
     def between_batches(self, look: Callable[[Mapping[int, int]], T], timeout_s: float) -> T:
         """Read to the end, then return the result of ``look`` while nothing is being applied."""

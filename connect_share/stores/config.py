@@ -6,8 +6,8 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import contextmanager
+from functools import partial
 from typing import Final, Unpack
 
 from connect_share.connect_json import JSON_NULL
@@ -35,6 +35,7 @@ from connect_share.state import (
     task_commit_record,
 )
 from connect_share.state import writable as wire
+from connect_share.steps import Call, Operation, Steps, Wait, run_blocking
 from connect_share.stores.config_listener import ConfigUpdateListener, check_listener, notify
 from connect_share.stores.topic_based import (
     FENCE_GUARD_S,
@@ -160,9 +161,10 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
         with self._state_lock:
             return self._fold.contains(connector)
 
+    @Operation
     def put_connector_config(
         self, connector: str, properties: Mapping[str, str | None], target_state: TargetState | None = None
-    ) -> None:
+    ) -> Steps[None]:
         """Write a connector's configuration, its first target state before it where given, and read it back.
 
         Raises:
@@ -173,18 +175,20 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
         records = [wire.connector_config_record(connector, properties)]
         if target_state is not None:
             records.insert(0, wire.target_state_record(connector, target_state))
-        self._write_and_read_back(f"the configuration of connector {connector!r}", records)
+        yield from self._write_and_read_back(f"the configuration of connector {connector!r}", records)
 
-    def remove_connector_config(self, connector: str) -> None:
+    @Operation
+    def remove_connector_config(self, connector: str) -> Steps[None]:
         """Remove a connector and its target state, and read that back.
 
         Task, commit and fencing records stay, as with Connect.
         """
         removal = None if self._group is None else JSON_NULL
         records = [(key, removal) for key in wire.removal_keys(connector)]
-        self._write_and_read_back(f"the removal of connector {connector!r}", records)
+        yield from self._write_and_read_back(f"the removal of connector {connector!r}", records)
 
-    def put_task_configs(self, connector: str, configs: Sequence[Mapping[str, str | None]]) -> None:
+    @Operation
+    def put_task_configs(self, connector: str, configs: Sequence[Mapping[str, str | None]]) -> Steps[None]:
         """Write the configurations of all tasks of a connector, then commit them, and read that back.
 
         The commit is written only when the tasks were read back, so no reader of a complete log meets a
@@ -197,9 +201,9 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
             configs = list(configs)
         tasks = wire.task_config_records(connector, configs)
         what = f"the task configurations of connector {connector!r}"
-        budget = self._begin_write(what, reads_back=True)
+        budget = yield from self._begin_write(what, reads_back=True)
         with _as_write_error(f"{what} was not written within {WRITE_BUDGET_S:g} s"):
-            self._log.read_to_end(budget.remaining_s())
+            yield Call(lambda: self._log.read_to_end(budget.remaining_s()))
         if self._transformer is not None:
             raw = self.snapshot().raw_connector_config(connector)
             if raw is None:
@@ -207,10 +211,10 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
                     f"there is no connector {connector!r}: nothing says which secrets are in the configurations of its tasks"
                 )
             tasks = wire.task_config_records(connector, [self._transformer.reverse(raw, each) for each in configs])
-        if tasks:
-            self._read_back(what, self._write_privileged(what, tasks, budget), budget)
         commit = [task_commit_record(connector, len(tasks))]
-        self._read_back(what, self._write_privileged(what, commit, budget), budget)
+        for records in (tasks, commit) if tasks else (commit,):
+            written = yield from self._write_privileged(what, records, budget)
+            yield from self._read_back(what, written, budget)
 
     def remove_task_configs(self, connector: str) -> None:
         """Raise ``UsageError``: Connect's store does not support it either."""
@@ -219,7 +223,8 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
             "put_task_configs() with an empty list, or remove the connector"
         )
 
-    def put_target_state(self, connector: str, state: TargetState) -> None:
+    @Operation
+    def put_target_state(self, connector: str, state: TargetState) -> Steps[None]:
         """Write what is wanted of a connector and wait for the acknowledgement; it is not read back.
 
         Needs no write privileges.
@@ -228,29 +233,36 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
             ValueFormatError: Java could not read it back; nothing was sent.
             WriteError: not acknowledged within 30 s.
         """
-        self._write_ordinary(
+        yield from self._write_ordinary(
             f"the target state of connector {connector!r}", [wire.target_state_record(connector, state)]
         )
 
-    def put_task_count_record(self, connector: str, task_count: int) -> None:
+    @Operation
+    def put_task_count_record(self, connector: str, task_count: int) -> Steps[None]:
         """Write how many tasks the next generation may have started (for fencing), and read it back."""
-        self._write_and_read_back(
+        yield from self._write_and_read_back(
             f"the task count of connector {connector!r}", [wire.task_count_record(connector, task_count)]
         )
 
-    def put_session_key(self, session_key: SessionKey) -> None:
+    @Operation
+    def put_session_key(self, session_key: SessionKey) -> Steps[None]:
         """Write the key that workers sign internal requests with, and read it back."""
-        self._write_and_read_back("the session key", [wire.session_key_record(session_key)])
+        yield from self._write_and_read_back("the session key", [wire.session_key_record(session_key)])
 
-    def put_restart_request(self, request: RestartRequest) -> None:
+    @Operation
+    def put_restart_request(self, request: RestartRequest) -> Steps[None]:
         """Write a request to restart a connector, and read it back."""
-        self._write_and_read_back("a restart request", [wire.restart_request_record(request)])
+        yield from self._write_and_read_back("a restart request", [wire.restart_request_record(request)])
 
-    def put_logger_level(self, namespace: str, level: str) -> None:
+    @Operation
+    def put_logger_level(self, namespace: str, level: str) -> Steps[None]:
         """Write the level of a logger; it is not read back. Needs and raises the same as :meth:`put_target_state`."""
-        self._write_ordinary(f"the level of logger {namespace!r}", [wire.logger_level_record(namespace, level)])
+        yield from self._write_ordinary(
+            f"the level of logger {namespace!r}", [wire.logger_level_record(namespace, level)]
+        )
 
-    def claim_write_privileges(self) -> None:
+    @Operation
+    def claim_write_privileges(self) -> Steps[None]:
         """In exactly-once mode become the one writer, and fence the writer before; otherwise nothing.
 
         Holding them already is fine. Stopping the store gives them up.
@@ -261,18 +273,20 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
             LiveMembersError: Java workers of the group are alive, whose leader it would fence.
         """
         if self._leader is not None:
-            self._check_not_stopped()
-            self._check_write_allowed(FENCE_GUARD_S, at_once=True)
-            self._leader.claim()
-            if self._stopped:  # meanwhile: the stop saw nothing to give up
-                self._leader.close()
-            self._check_not_stopped()
+            yield Call(partial(self._claim, self._leader))
+
+    def _claim(self, leader: TransactionalWriter) -> None:
+        self._check_not_stopped()
+        self._check_write_allowed(FENCE_GUARD_S, at_once=True)
+        leader.claim()
+        if self._stopped:  # meanwhile: the stop saw nothing to give up
+            leader.close()
+        self._check_not_stopped()
 
     def _write_marker(self) -> None:
         what = "the marker behind a tombstone"
         try:
-            budget = self._begin_write(what, reads_back=True)
-            self._read_back(what, self._send_all(what, [MARKER], budget), budget)
+            run_blocking(self._write_and_read_back(what, [MARKER], privileged=False))
         except LiveMembersError:
             _logger.warning(
                 "The newest record of cluster group %s on %s is a tombstone, which may be cleaned away, but "
@@ -281,47 +295,54 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
                 self.topic,
             )
 
-    def _begin_write(self, what: str, *, reads_back: bool) -> _Budget:
+    def _begin_write(self, what: str, *, reads_back: bool) -> Steps[_Budget]:
         budget = _Budget(self._clock)
         if reads_back:
             self._log.check_may_wait()
         try:
-            self._check_write_allowed(budget.remaining_s())
+            yield Call(lambda: self._check_write_allowed(budget.remaining_s()))
         except BrokerError as error:
             raise WriteError(f"{what} was not written to {self.topic}: {error}") from error
         return budget
 
-    def _write_and_read_back(self, what: str, records: Sequence[_Write]) -> None:
-        budget = self._begin_write(what, reads_back=True)
-        self._read_back(what, self._write_privileged(what, records, budget), budget)
+    def _write_and_read_back(self, what: str, records: Sequence[_Write], *, privileged: bool = True) -> Steps[None]:
+        budget = yield from self._begin_write(what, reads_back=True)
+        write = self._write_privileged if privileged else self._send_all
+        written = yield from write(what, records, budget)
+        yield from self._read_back(what, written, budget)
 
-    def _write_ordinary(self, what: str, records: Sequence[_Write]) -> None:
-        self._send_all(what, records, self._begin_write(what, reads_back=False))
+    def _write_ordinary(self, what: str, records: Sequence[_Write]) -> Steps[None]:
+        budget = yield from self._begin_write(what, reads_back=False)
+        yield from self._send_all(what, records, budget)
 
-    def _write_privileged(self, what: str, records: Sequence[_Write], budget: _Budget) -> RecordMetadata:
+    def _write_privileged(self, what: str, records: Sequence[_Write], budget: _Budget) -> Steps[RecordMetadata]:
         """Write through the transactional leader in exactly-once mode; return where the last record went."""
-        if self._leader is None:
-            return self._send_all(what, records, budget)
+        leader = self._leader
+        if leader is None:
+            return (yield from self._send_all(what, records, budget))
         _ = self._log  # a stopped or not started store says so itself
         pairs = [(wire_key := self._wire_key(key), self._sealed(wire_key, value)) for key, value in records]
-        return _last(self._leader.write(pairs, timeout_s=budget.remaining_s()))
+        return _last((yield Call(lambda: leader.write(pairs, timeout_s=budget.remaining_s()))))
 
-    def _send_all(self, what: str, records: Sequence[_Write], budget: _Budget) -> RecordMetadata:
+    def _send_all(self, what: str, records: Sequence[_Write], budget: _Budget) -> Steps[RecordMetadata]:
         """Send without waiting in between, then wait for each acknowledgement; return where the last record went."""
         sent = [self._send(self._wire_key(key), value) for key, value in records]
         try:
             with _as_write_error(f"{what} was not written to {self.topic}"):
-                return _last([future.result(budget.remaining_s()) for future in sent])
-        except FutureTimeoutError as error:
+                written: list[RecordMetadata] = []
+                for future in sent:
+                    written += [(yield Wait(future, budget.remaining_s()))]
+                return _last(written)
+        except TimeoutError as error:
             raise WriteError(
                 f"{what} was sent to {self.topic} but not acknowledged within {WRITE_BUDGET_S:g} s; "
                 "whether it was written shows when the topic is read again"
             ) from error
 
-    def _read_back(self, what: str, written: RecordMetadata, budget: _Budget) -> None:
+    def _read_back(self, what: str, written: RecordMetadata, budget: _Budget) -> Steps[None]:
         """Wait until the log has passed what was written; what others have written behind it is not waited for."""
         with _as_write_error(f"{what} was written but not read back within {WRITE_BUDGET_S:g} s"):
-            self._log.read_past(written, budget.remaining_s())
+            yield from self._log.reading_past(written, budget.remaining_s())
 
     def _apply(self, records: Sequence[Record]) -> None:
         for record in records:
