@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -19,7 +19,7 @@ T = TypeVar("T")
 class Wait:
     """Wait for a future, so long at most; then ``TimeoutError``."""
 
-    future: Future[Any]
+    future: Future[Any] = field(repr=False)
     timeout_s: float
 
 
@@ -27,7 +27,7 @@ class Wait:
 class Call:
     """Call what blocks. Calls of one storage are made one after the other, in the order in which they come up."""
 
-    function: Callable[[], Any]
+    function: Callable[[], Any] = field(repr=False)
 
 
 Steps = Generator[Wait | Call, Any, T]

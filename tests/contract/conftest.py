@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Final
+from functools import partial
+from typing import Any, Final, TypeVar
 
 import pytest
 
 from connect_share import (
+    AsyncConnectStorage,
     ConfigBackingStore,
     ConfigUpdateListener,
     KafkaConfigBackingStore,
@@ -27,7 +31,10 @@ from connect_share import (
 from tests.support.kafka import TOPIC_PREFIX, TestBroker
 from tests.support.sealed import key_text
 
+T = TypeVar("T")
+
 KINDS: Final = ("memory", "memory shared", "kafka", "kafka shared", "kafka sealed")
+"""The kinds that have an offset store of their own."""
 
 
 @dataclass
@@ -60,7 +67,7 @@ def in_memory(group: str | None, stack: ExitStack) -> Stores:
     return Stores(config, status, offsets)
 
 
-def on_kafka(servers: str, kind: str, stack: ExitStack) -> Stores:
+def shared_worker(servers: str, kind: str) -> WorkerConfig:
     name = f"{TOPIC_PREFIX}-contract-{kind.replace(' ', '-')}-{uuid.uuid4().hex[:6]}"
     properties = {"bootstrap.servers": servers, "group.id": f"{name}-group"}
     for each in ("config", "offset", "status"):
@@ -70,7 +77,11 @@ def on_kafka(servers: str, kind: str, stack: ExitStack) -> Stores:
         properties["connect.management.topic.sharing.support"] = "enabled"
     if kind == "kafka sealed":
         properties["connect.management.topic.sharing.encryption.keys"] = key_text(1)
-    worker = WorkerConfig.from_properties(properties)
+    return WorkerConfig.from_properties(properties)
+
+
+def on_kafka(servers: str, kind: str, stack: ExitStack) -> Stores:
+    worker = shared_worker(servers, kind)
     group = worker.cluster_group_id
 
     def config(listener: ConfigUpdateListener | None = None) -> ConfigBackingStore:
@@ -91,13 +102,58 @@ def on_kafka(servers: str, kind: str, stack: ExitStack) -> Stores:
     return Stores(config, status, offsets)
 
 
-@pytest.fixture(params=KINDS)
+class Blocking:
+    """One of the stores of an asynchronous storage, whose coroutines are run to their ends: its methods block."""
+
+    def __init__(self, storage: AsyncConnectStorage, name: str, loop: asyncio.AbstractEventLoop) -> None:
+        self._storage = storage
+        self._name = name
+        self._loop = loop
+
+    def start(self) -> None:
+        self._run(self._storage.start())
+
+    def stop(self) -> None:
+        self._run(self._storage.stop())
+
+    def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(60)
+
+    def __getattr__(self, method: str) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            found = getattr(getattr(self._storage, self._name), method)(*arguments)
+            return self._run(found) if asyncio.iscoroutine(found) else found
+
+        return call
+
+
+def on_asyncio(servers: str, stack: ExitStack) -> Stores:
+    worker = shared_worker(servers, "async")
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    stack.callback(loop.close)
+    stack.callback(thread.join)
+    stack.callback(loop.call_soon_threadsafe, loop.stop)
+
+    def store(name: str, listener: ConfigUpdateListener | None = None) -> Any:
+        storage = AsyncConnectStorage(worker, update_listener=listener)
+        blocking = Blocking(storage, name, loop)
+        stack.callback(blocking.stop)
+        return blocking
+
+    return Stores(partial(store, "config"), partial(store, "status"), partial(store, "offsets"))
+
+
+@pytest.fixture(params=[*KINDS, "async"])
 def stores(request: pytest.FixtureRequest) -> Iterator[Stores]:
     """Stores of one kind over topics of this test alone."""
     kind: str = request.param
     with ExitStack() as stack:
         if kind.startswith("memory"):
             yield in_memory("group.a" if kind == "memory shared" else None, stack)
+        elif kind == "async":
+            yield on_asyncio(request.getfixturevalue("broker").bootstrap_servers, stack)
         else:
             broker: TestBroker = request.getfixturevalue("broker")
             yield on_kafka(broker.bootstrap_servers, kind, stack)

@@ -14,7 +14,10 @@ from connect_share import (
     alter_offsets,
     reset_offsets,
 )
-from tests.contract.conftest import Stores
+from tests.contract.conftest import KINDS, Stores
+
+# Of the asynchronous storage, readers and writers have tests of their own.
+pytestmark = pytest.mark.parametrize("stores", KINDS, indirect=True)
 
 FILE, OTHER = {"file": "in.txt", "shard": 1}, {"file": "other.txt"}
 

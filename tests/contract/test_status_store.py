@@ -87,5 +87,5 @@ def test_it_serves_from_its_start_to_its_stop(stores: Stores) -> None:
     store.start()
     store.stop()
     store.stop()
-    with pytest.raises(StoreClosedError):
+    with pytest.raises((StoreClosedError, NotStartedError)):
         store.put(connector(State.RUNNING))

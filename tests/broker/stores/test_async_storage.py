@@ -1,0 +1,191 @@
+"""The storage on asyncio: a real broker, one loop, and no thread for a call."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from connect_share import AsyncConnectStorage, ConnectorStatus, NotStartedError, State, StoreClosedError, TargetState
+from connect_share.async_storage import ConnectorConfigRemoved, ConnectorConfigUpdated, TargetStateChanged
+from connect_share.async_storage.config_events import MOST_PENDING, ConfigEvents
+from connect_share.embedded.broker import LocalBroker
+from connect_share.errors import StoreError, TopicRecreatedError
+from connect_share.worker_config import WorkerConfig
+from tests.broker.stores.conftest import properties_of
+
+SOURCE = {"connector.class": "X", "tasks.max": "1"}
+PARTITION = {"file": "in.txt"}
+
+
+def run(body: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run on a loop that reports slow callbacks and what was never awaited."""
+    asyncio.run(body(), debug=True)
+
+
+def test_all_three_stores(shared: Any) -> None:
+    async def body() -> None:
+        storage = AsyncConnectStorage(shared.sharing())
+        with pytest.raises(NotStartedError):
+            _ = storage.config
+        async with storage:
+            events = storage.events()
+            await storage.config.put_connector_config("c.1", SOURCE, TargetState.PAUSED)
+            await storage.config.put_task_configs("c.1", [{"n": "0"}])
+            await storage.config.put_target_state("c.1", TargetState.STARTED)
+            await storage.config.refresh()
+            state = storage.config.snapshot()
+            assert state.connectors() == {"c.1"}
+            assert state.task_count("c.1") == 1
+            await storage.status.put(ConnectorStatus("c.1", State.RUNNING, "a:1", 1))
+            await storage.status.flush()
+            await storage.status.refresh()
+            found = storage.status.get("c.1")
+            assert found is not None
+            assert found.state is State.RUNNING
+            writer, reader = await storage.offset_writer("c.1"), await storage.offset_reader("c.1")
+            writer.offset(PARTITION, {"position": 3})
+            assert writer.begin_flush()
+            await writer.do_flush()
+            assert await reader.offset(PARTITION) == {"position": 3}
+            await storage.config.remove_connector_config("c.1")
+            assert await storage.reset_offsets("c.1", force=True) == 1
+        kinds = [type(event).__name__ async for event in events]
+        assert kinds[0] == "ConnectorConfigUpdated"
+        assert kinds[-1] == "ConnectorConfigRemoved"
+        with pytest.raises(NotStartedError):
+            _ = storage.config
+
+    run(body)
+
+
+def test_a_thousand_writes_at_once_take_no_threads(shared: Any) -> None:
+    async def body() -> None:
+        async with AsyncConnectStorage(shared.sharing()) as storage:
+            before = threading.active_count()
+            most = 0
+
+            async def put(number: int) -> None:
+                nonlocal most
+                await storage.config.put_connector_config(f"c.{number % 100}", {"n": str(number)})
+                most = max(most, threading.active_count())
+
+            await asyncio.gather(*(put(number) for number in range(1_000)))
+            assert most <= before + 8
+            state = storage.config.snapshot()
+            # Writes of one connector were made in their order.
+            assert {name: state.connector_config(name) for name in state.connectors()} == {
+                f"c.{number % 100}": {"n": str(number)} for number in range(900, 1_000)
+            }
+
+    run(body)
+
+
+def test_who_is_cancelled_loses_nothing_and_changes_no_order(shared: Any) -> None:
+    async def body() -> None:
+        async with AsyncConnectStorage(shared.sharing()) as storage:
+            await storage.config.put_connector_config("c.1", SOURCE)
+            writing = asyncio.ensure_future(storage.config.put_task_configs("c.1", [{"n": "0"}, {"n": "1"}]))
+            await asyncio.sleep(0)
+            writing.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await writing
+            await storage.config.remove_connector_config("c.1")
+            await storage.config.refresh()
+            assert storage.config.snapshot().connectors() == frozenset()
+        async with AsyncConnectStorage(shared.sharing()) as again:
+            assert again.config.snapshot().connectors() == frozenset()
+
+    run(body)
+
+
+def test_a_start_that_is_cancelled_leaves_nothing(shared: Any) -> None:
+    async def body() -> None:
+        threads = threading.active_count()
+        storage = AsyncConnectStorage(shared.sharing())
+        starting = asyncio.ensure_future(storage.start())
+        await asyncio.sleep(0)
+        starting.cancel()
+        with pytest.raises((asyncio.CancelledError, StoreClosedError)):
+            await starting
+        async with storage:
+            await storage.config.refresh()
+        while threading.active_count() > threads:
+            await asyncio.sleep(0.05)
+
+    asyncio.run(body())
+
+
+def test_a_topic_that_is_gone_ends_the_events(shared: Any) -> None:
+    async def body() -> None:
+        failures: list[BaseException] = []
+        async with AsyncConnectStorage(shared.sharing(), on_failed=failures.append) as storage:
+            events = storage.events()
+            await asyncio.to_thread(shared.admin.delete_topics, [shared.topics["config"]])
+            with pytest.raises(TopicRecreatedError):
+                async for _ in events:
+                    pass
+            assert isinstance(storage.failed, TopicRecreatedError)
+            with pytest.raises(TopicRecreatedError):
+                await storage.config.put_connector_config("c.1", SOURCE)
+
+    asyncio.run(body())
+
+
+def test_a_listener_that_is_slow_gets_each_change_once() -> None:
+    async def body() -> None:
+        forgotten: list[ConfigEvents] = []
+        events = ConfigEvents(asyncio.get_running_loop(), forgotten.append)
+        for _ in range(3):
+            events.add(ConnectorConfigUpdated("c.1"))
+            events.add(TargetStateChanged("c.1"))
+        assert await anext(events) == ConnectorConfigUpdated("c.1")
+        events.add(ConnectorConfigRemoved("c.1"))
+        await events.aclose()
+        assert [event async for event in events] == [TargetStateChanged("c.1"), ConnectorConfigRemoved("c.1")]
+        assert forgotten == [events]
+
+        full = ConfigEvents(asyncio.get_running_loop(), forgotten.append)
+        for number in range(MOST_PENDING + 1):
+            full.add(ConnectorConfigUpdated(str(number)))
+        with pytest.raises(StoreError, match="10,000 changes waited"):
+            await anext(full)
+
+    run(body)
+
+
+def test_a_loop_that_was_closed_does_not_hold_up_the_log(shared: Any) -> None:
+    storage = AsyncConnectStorage(shared.sharing())
+
+    async def begin() -> ConfigEvents:
+        await storage.start()
+        return storage.events()
+
+    events = asyncio.run(begin())
+
+    async def end() -> None:
+        await storage.config.put_connector_config("c.1", SOURCE)  # an event for a loop that is closed
+        assert storage.config.snapshot().connectors() == {"c.1"}
+        await storage.stop()
+
+    asyncio.run(end())
+    assert events
+
+
+@pytest.mark.kills_broker
+def test_an_outage_shorter_than_the_deadline_is_no_error(own_broker: LocalBroker) -> None:
+    worker = WorkerConfig.from_properties(properties_of(own_broker.bootstrap_servers, "group-a"))
+
+    async def body() -> None:
+        async with AsyncConnectStorage(worker) as storage:
+            await storage.config.put_connector_config("c.1", SOURCE)
+            await asyncio.to_thread(own_broker.kill)
+            writes = [asyncio.ensure_future(storage.config.put_connector_config(f"w.{n}", SOURCE)) for n in range(20)]
+            await asyncio.to_thread(own_broker.start)
+            await asyncio.gather(*writes)
+            assert len(storage.config.snapshot().connectors()) == 21
+
+    asyncio.run(body())
