@@ -10,7 +10,7 @@ from connect_share.stores.config import KafkaConfigBackingStore
 from connect_share.stores.config_listener import ConfigUpdateListener
 from connect_share.stores.offsets import KafkaOffsetBackingStore
 from connect_share.stores.status import KafkaStatusBackingStore
-from connect_share.worker_config import WorkerConfig
+from connect_share.worker_config import WorkerConfig, WorkerConfigTransformer
 
 _TOPICS: Final = {f"{kind}.storage.topic": f"memory-{kind}s" for kind in ("config", "offset", "status")}
 
@@ -27,6 +27,7 @@ class MemoryConfigBackingStore(KafkaConfigBackingStore):
         topic: shared with other stores; by default one of its own.
         cluster_group_id: prefix of the keys, where stores of several groups share a topic.
         update_listener: called with changes after the start.
+        config_transformer: as of ``KafkaConfigBackingStore``.
 
     Source: ``MemoryConfigBackingStore``.
     """
@@ -37,11 +38,13 @@ class MemoryConfigBackingStore(KafkaConfigBackingStore):
         *,
         cluster_group_id: str | None = None,
         update_listener: ConfigUpdateListener | None = None,
+        config_transformer: WorkerConfigTransformer | None = None,
     ) -> None:
         super().__init__(
             _worker(),
             cluster_group_id=cluster_group_id,
             update_listener=update_listener,
+            config_transformer=config_transformer,
             log=partial(MemoryLog, topic or MemoryTopic("memory-configs")),
         )
 

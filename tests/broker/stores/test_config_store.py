@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,9 +16,7 @@ from connect_share.errors import (
     WriteError,
 )
 from connect_share.records import ConnectorTaskId
-from connect_share.state import RestartRequest, SessionKey, TargetState, task_configs_changed
-from connect_share.worker_config import WorkerConfigTransformer
-from connect_share.worker_config.config_providers import DECLARED_PROVIDERS
+from connect_share.state import RestartRequest, SessionKey, TargetState
 from tests.support.waiting import await_that
 
 GROUPS = pytest.mark.parametrize("group", ["group-a", None], ids=["shared", "plain"])
@@ -281,25 +278,3 @@ def test_two_megabytes_where_the_topic_takes_them(shared: Any) -> None:
     store.put_connector_config("c1", {"large": "x" * 2_000_000})
     fresh = shared.config_store(worker=worker)
     assert len(fresh.snapshot().connector_config("c1")["large"]) == 2_000_000
-
-
-def test_a_resolved_secret_does_not_get_into_the_topic(shared: Any, tmp_path: Path) -> None:
-    (tmp_path / "secrets.properties").write_text("password=hunter2\n", "utf-8")
-    declared = {name: text for name, text in DECLARED_PROVIDERS.items() if name.endswith((".providers", "file.class"))}
-    raw = {"name": "foo", "password": f"${{file:{tmp_path}/secrets.properties:password}}"}
-    with WorkerConfigTransformer(shared.worker(**declared | {"config.providers": "file"})) as transformer:
-        store = shared.config_store("group-a", config_transformer=transformer)
-        store.put_connector_config("foo", raw)
-        config = store.snapshot().connector_config("foo")
-        assert config == {"name": "foo", "password": "hunter2"}
-        store.put_task_configs("foo", iter([{**config, "task": str(number)} for number in range(2)]))
-        state = store.snapshot()
-        tasks = [ConnectorTaskId("foo", number) for number in range(2)]
-        assert [state.task_config(task) for task in tasks] == [{**config, "task": "0"}, {**config, "task": "1"}]
-        assert [state.raw_task_config(task) for task in tasks] == [{**raw, "task": "0"}, {**raw, "task": "1"}]
-        written = [{**state.raw_task_config(task)} for task in tasks]
-        assert not task_configs_changed(state, "foo", written)
-        store.remove_connector_config("foo")
-        with pytest.raises(UsageError, match="there is no connector 'foo'"):
-            store.put_task_configs("foo", [config])
-    assert b"hunter2" not in b"".join(value or b"" for _, value in shared.read("config"))

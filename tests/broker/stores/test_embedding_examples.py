@@ -1,4 +1,4 @@
-"""The examples of docs/embedding.md, run as they are there."""
+"""The examples of the pages for embedders, run as they are there."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import connect_share
 from tests.support.examples import example
 
 
-def run(heading: str, **given: Any) -> dict[str, Any]:
-    """Run the example of a section with the public names and what is given; return all names afterwards."""
+def run(page: str, **given: Any) -> dict[str, Any]:
+    """Run the example of a page with the public names and what is given; return all names afterwards."""
     names = {name: getattr(connect_share, name) for name in connect_share.__all__} | given
-    exec(compile(example("embedding.md", heading), heading, "exec"), names)
+    exec(compile(example(page), page, "exec"), names)
     return names
 
 
 def test_config_providers(shared: Any) -> None:
-    found = run("Config providers", worker=shared.sharing(), read_secret=lambda path, key: f"hunter2-{path}-{key}")
+    found = run("config-providers.md", worker=shared.sharing(), read_secret=lambda path, key: f"hunter2-{path}-{key}")
     assert found["config"] == {"name": "c", "password": "hunter2-db-password"}
     assert found["raw"]["password"] == "${vault:db:password}"
     assert found["secret_in_clear"] == []
@@ -32,5 +32,5 @@ def test_exactly_once_tasks(shared: Any) -> None:
     shared.extra_topics.add(topic)
     worker = shared.sharing(exactly_once_source_support="enabled")
     for lines in (["a", "b"], ["a", "b", "c"]):
-        run("Exactly-once tasks", worker=worker, topic=topic, lines=lines)
+        run("exactly-once-tasks.md", worker=worker, topic=topic, lines=lines)
     assert [value for _, value in shared.read("lines", topic=topic, isolation="read_committed")] == [b"a", b"b", b"c"]

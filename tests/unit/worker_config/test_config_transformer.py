@@ -17,6 +17,9 @@ from connect_share import (
     ConfigData,
     ConfigError,
     ConnectorTaskId,
+    MemoryConfigBackingStore,
+    MemoryTopic,
+    UsageError,
     ValueFormatError,
     WorkerConfig,
     WorkerConfigTransformer,
@@ -113,6 +116,26 @@ def test_each_provider_answers_once_for_each_path(tmp_path: Path, monkeypatch: p
     }
     assert sorted(vault.asked) == [("", {"k"}), ("db/prod", {"password", "user"})]
     assert vault.parameters == {"address": "https://vault:8200"}
+
+
+def test_a_store_writes_the_references_of_tasks() -> None:
+    topic = MemoryTopic()
+    herder = MemoryConfigBackingStore(topic, config_transformer=transformer(Vault({"p": ConfigData({"k": SECRET})})))
+    raw = MemoryConfigBackingStore(topic)
+    for store in (herder, raw):
+        store.start()
+    herder.put_connector_config("c", {"name": "c", "password": "${vault:p:k}"})
+    config = herder.snapshot().connector_config("c")
+    assert config == {"name": "c", "password": SECRET}
+    herder.put_task_configs("c", [config, {**config, "url": "u"}])
+    assert [raw.snapshot().task_config(task) for task in raw.snapshot().tasks("c")] == [
+        {"name": "c", "password": "${vault:p:k}"},
+        {"name": "c", "password": "${vault:p:k}", "url": "u"},
+    ]
+    with pytest.raises(UsageError, match="there is no connector 'd'"):
+        herder.put_task_configs("d", [config])
+    with pytest.raises(ValueFormatError):
+        herder.put_task_configs("c", [config, None])  # type: ignore[list-item]
 
 
 def test_a_worker_file_is_resolved_by_providers_of_ones_own() -> None:
