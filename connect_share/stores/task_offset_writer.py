@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Self
 
 from connect_share import client
+from connect_share.callbacks import callback
 from connect_share.errors import (
     ConnectShareError,
     FencedError,
@@ -301,6 +302,7 @@ class _TaskProducer(TransactionalWriter):
             super()._begin(producer)
             self._open = True
 
+    @callback
     def _on_delivery(self, error: client.KafkaError | None, _message: client.Message) -> None:
         if self._undelivered is None:
             self._undelivered = error

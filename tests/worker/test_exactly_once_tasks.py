@@ -20,6 +20,7 @@ from tests.lab.waiting import when_possible
 from tests.lab.worker import LabWorker
 from tests.support.java_groups import EXACTLY_ONCE, JAR, SharedTopics, put
 from tests.support.kafka import TestBroker
+from tests.support.long_forms import LONG
 from tests.support.waiting import await_that
 
 NAME = "my.conn"
@@ -66,8 +67,9 @@ def copy(
         writer.commit()
 
 
+@pytest.mark.parametrize("version", ["4.3.1", *(["3.9.2"] if LONG else [])])
 def test_java_and_python_take_turns_with_one_task(
-    broker: TestBroker, unique: str, worker_factory: Callable[..., LabWorker], tmp_path: Path
+    broker: TestBroker, unique: str, worker_factory: Callable[..., LabWorker], tmp_path: Path, version: str
 ) -> None:
     topics = SharedTopics(broker.client_settings, broker.bootstrap_servers, unique)
     topics.create()
@@ -83,7 +85,7 @@ def test_java_and_python_take_turns_with_one_task(
         await_that(committed, lambda found: found == lines(0, last), what=f"{last} committed", timeout_s=120)
 
     # Java commits, then is killed in a transaction that would stay open for long.
-    worker = worker_factory(properties, class_path=JAR)
+    worker = worker_factory(properties, version=version, class_path=JAR)
     put(worker, NAME, connector)
     await_committed(20)
     interval = {"transaction.boundary": "interval", "transaction.boundary.interval.ms": "600000"}
