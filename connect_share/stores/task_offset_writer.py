@@ -165,9 +165,9 @@ class TaskOffsetWriter:
         """
         group, connector = self._store.cluster_group_id, self._task.connector
         values = dict(serialised_offset(connector, group, *pair) for pair in self._offsets.values())
+        self._producer.check_claimed()  # what was sent before a close() is gone, which is not nothing to write
         if not values and not self._producer.open:
             return
-        self._producer.check_claimed()
         try:
             if values:
                 self._store.set_in_transaction(values, self._producer)
@@ -181,7 +181,7 @@ class TaskOffsetWriter:
         self._offsets.clear()
 
     def abort(self, *, keep_offsets: bool = False) -> None:
-        """Drop all records of the open transaction.
+        """Drop all records of the open transaction; nothing happens if there is none, as after an error.
 
         Args:
             keep_offsets: the next commit writes the offsets all the same, so that the source does not give these records
@@ -190,8 +190,10 @@ class TaskOffsetWriter:
         Raises:
             FencedError, WriteError: as :meth:`send`.
         """
-        if not keep_offsets:
+        if not keep_offsets or not self._producer.claimed:
             self._offsets.clear()
+        if not self._producer.open:
+            return
         try:
             self._producer.abort()
         except WriteError as error:
@@ -271,12 +273,11 @@ class _TaskProducer(TransactionalWriter):
         self._do(send, f"writing to {topic}")
 
     def abort(self) -> None:
-        """Drop the open transaction; without one nothing happens. Raises as :meth:`send`."""
+        """Drop the open transaction. Raises as :meth:`send`."""
 
         def abort(producer: client.Producer) -> None:
-            if self._open:
-                producer.abort_transaction(ABORT_TIMEOUT_S)
-                self._open = False
+            producer.abort_transaction(ABORT_TIMEOUT_S)
+            self._open = False
 
         self._do(abort, "aborting a transaction")
 

@@ -96,7 +96,10 @@ def test_records_and_offsets_are_there_together_or_not_at_all(shared: Any, data:
         left_open.claim()
         left_open.send(data, b"the end of the storage drops this")
         with pytest.raises(NotStartedError):
+            writer.commit()
+        with pytest.raises(NotStartedError):
             write(writer, data, 7)
+        writer.abort()
         assert reader.offset(FILE) is None
     assert values(shared, data) == [b"1", b"2", None, b"5"]
     key = f'{worker.group_id}.["foo",{{"filename":"x.txt"}}]'.encode()
