@@ -14,6 +14,7 @@ from connect_share.errors import AuthorizationError, BrokerError, BrokerTimeoutE
 from connect_share.log.protocol import RecordMetadata, RecordSink
 from connect_share.records import ConnectorTaskId, Record
 from connect_share.state import ConnectorStatus, State, TaskStatus, TopicStatus
+from connect_share.steps import Steps
 from connect_share.stores.config import KafkaConfigBackingStore
 from connect_share.stores.status import KafkaStatusBackingStore
 from connect_share.worker_config import WorkerConfig
@@ -78,10 +79,11 @@ class ScriptedLog:
         if timeout_s <= 0:
             raise ReadToEndTimeoutError("no time", topic="scripted", partition=0, position=0, end_offset=1)
 
-    def read_past(self, written: RecordMetadata, timeout_s: float) -> None:
+    def reading_past(self, written: RecordMetadata, timeout_s: float) -> Steps[None]:
         self.waits.append(timeout_s)
         if self.positions()[0] <= written.offset:
             raise ReadToEndTimeoutError("no time", topic="scripted", partition=0, position=0, end_offset=1)
+        yield from ()
 
     def send(self, key: bytes, value: bytes | None) -> Future[RecordMetadata]:
         with self.sent_event:
