@@ -62,7 +62,7 @@ from connect_share.state import (
     replay_status,
     task_configs_changed,
 )
-from connect_share.storage import ConnectStorage, StorageStartup, StoreStartup
+from connect_share.storage import ConnectStorage, SharedTopics, StorageStartup, StoreStartup
 from connect_share.stores.alter_offsets import alter_offsets, reset_offsets
 from connect_share.stores.backing_stores import ConfigBackingStore, StatusBackingStore
 from connect_share.stores.config import KafkaConfigBackingStore
@@ -162,6 +162,7 @@ __all__ = [
     "RestartRequest",
     "SealingMode",
     "SessionKey",
+    "SharedTopics",
     "State",
     "StatusBackingStore",
     "StatusSnapshot",

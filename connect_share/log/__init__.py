@@ -8,3 +8,4 @@ from connect_share.log.protocol import CompactedLog, RecordMetadata, RecordSink
 from connect_share.log.ranges import RangeReader, read_batches, read_ranges
 from connect_share.log.shared_reader import SharedReader, StartContext
 from connect_share.log.topic_bootstrap import TopicFacts, gather_facts, with_ends
+from connect_share.log.topic_hub import RoutedLog, Router, TopicHub

@@ -56,6 +56,7 @@ class KafkaBasedLog:
         producer_settings: how to write, ``None`` for a log that is only read.
         context: what it shares with logs that start together with it.
         key_watch: sees the keys of all records, own and foreign, until it has seen enough.
+        feed: takes the records in place of ``sink`` and ``key_watch``.
         on_failed: called once with what every later call raises, by the thread that noticed.
         start_timeout_s: limit of the first read to the end.
 
@@ -78,6 +79,7 @@ class KafkaBasedLog:
         client_id: str = "connect-share",
         context: StartContext | None = None,
         key_watch: KeyWatch | None = None,
+        feed: RecordFeed | None = None,
         on_failed: OnFailed | None = None,
         start_timeout_s: float = START_TIMEOUT_S,
         create_timeout_s: float = CREATE_TIMEOUT_S,
@@ -91,7 +93,7 @@ class KafkaBasedLog:
         self._context = context or StartContext()
         self._start_timeout_s = start_timeout_s
         self._state = LogState(topic, on_failed)
-        self._feed = RecordFeed(sink, key_watch)
+        self._feed = feed or RecordFeed(sink, key_watch)
         self._identity = TopicIdentity(admin, topic)
         self._watch = IdentityWatch(topic, self._identity, fail=self._state.fail)
         self._writer = None

@@ -50,25 +50,29 @@ class RecordFeed:
             joined = _SEPARATOR.join(key for key in keys if key is not None)
         if not messages:
             return
+        if self.first_at_s is None:
+            self.first_at_s = came_s
+        if self._key_watch is not None and not self._key_watch(keys):
+            self._key_watch = None
+        own = self._apply_own(messages, keys, joined)
+        self.own += own
+        self.foreign += len(messages) - own
+
+    def _apply_own(self, messages: list[Message], keys: list[Any], joined: bytes) -> int:
+        """Apply the records that are for the sink, and return how many they are; ``joined``: all keys in one text."""
         own = messages
         if self._prefix:
             # One look at all keys at once: most batches of a large topic hold nothing of one's own.
-            if self._prefix in joined:
-                prefix = self._prefix
-                pairs = zip(messages, keys, strict=True)
-                own = [message for message, key in pairs if key is not None and key.startswith(prefix)]
-            else:
-                own = []
-        if self.first_at_s is None:
-            self.first_at_s = came_s
-        self.own += len(own)
-        self.foreign += len(messages) - len(own)
-        if self._key_watch is not None and not self._key_watch(keys):
-            self._key_watch = None
+            if self._prefix not in joined:
+                return 0
+            prefix = self._prefix
+            pairs = zip(messages, keys, strict=True)
+            own = [message for message, key in pairs if key is not None and key.startswith(prefix)]
         if own:
             began = time.monotonic()
             self._sink.apply([to_record(message) for message in own])
             self.apply_s += time.monotonic() - began
+        return len(own)
 
     def position(self, at: TopicPartition) -> int:
         """Return the next offset to be read: the client's position, or an end that it met behind it."""

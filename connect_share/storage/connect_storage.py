@@ -105,13 +105,16 @@ class ConnectStorage:
         with life.starting():
             try:
                 with ExitStack() as stack:
-                    parts = start_storage(self._options, life, stack)
+                    parts = self._start_parts(life, stack)
                     life.check_not_closed()
                     self._stack, self._parts = stack.pop_all(), parts
             except BaseException:
                 life.ended = True
                 raise
         return self
+
+    def _start_parts(self, life: StorageLife, stack: ExitStack) -> RunningStorage:
+        return start_storage(self._options, life, stack)
 
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
         """Send what was put, stop the stores and close every client; may be called twice, and from any thread.

@@ -45,6 +45,11 @@ class StorageLife:
             return error
         return self._failure
 
+    @property
+    def is_new(self) -> bool:
+        """Whether nothing was started with it so far."""
+        return self._starter is None and not self.ended
+
     @contextmanager
     def starting(self) -> Iterator[None]:
         """Guard the start: there is one, and it fails if the storage is closed meanwhile.

@@ -6,10 +6,13 @@ import logging
 import math
 import threading
 import time
+from collections.abc import Mapping
+from functools import partial
 from typing import Final
 
 from connect_share.admin import Admin
 from connect_share.errors import BrokerError, BrokerUnavailableError, LiveMembersError
+from connect_share.stores.topic_based import WriteGuard
 
 _logger = logging.getLogger(__name__)
 
@@ -24,14 +27,16 @@ _FIRST_ANSWER_S: Final = 10.0
 class LiveMembersGuard:
     """Called before each write; a thread of its own asks the cluster, and one answer serves all who write.
 
+    ``group_id`` ``None``: it asks for all Connect groups at once, and :meth:`of` is called before the writes of each.
+
     While the cluster does not answer, the last answer counts for those who do not wait: what Java would queue is queued.
     """
 
-    def __init__(self, admin: Admin, group_id: str) -> None:
+    def __init__(self, admin: Admin, group_id: str | None) -> None:
         self._admin = admin
         self._group_id = group_id
         self._changed = threading.Condition()
-        self._members = 0
+        self._members: Mapping[str, int] = {}
         self._asked_s = -math.inf  # when the newest answer was asked for, by the monotonic clock
         self._needed_s = -math.inf  # an answer that was asked for later than this is waited for
         self._error: BrokerError | None = None
@@ -43,7 +48,7 @@ class LiveMembersGuard:
         try:
             self._await_answer(_FIRST_ANSWER_S, time.monotonic())
         except BrokerError as error:
-            _logger.warning("Writes of group %s are not refused until it is known: %s", self._group_id, error)
+            _logger.warning("Writes of %s are not refused until it is known: %s", self._whose, error)
 
     def stop(self) -> None:
         """End the thread; it may be asking a broker that is gone, so it is not waited for."""
@@ -58,12 +63,23 @@ class LiveMembersGuard:
             LiveMembersError: they are.
             BrokerError: that could not be learnt within ``within_s``.
         """
+        self._check(self._group_id or "", within_s, at_once=at_once)
+
+    def of(self, group_id: str) -> WriteGuard:
+        """Return the guard of one of many groups."""
+        return partial(self._check, group_id)
+
+    @property
+    def _whose(self) -> str:
+        return "any group" if self._group_id is None else f"group {self._group_id}"
+
+    def _check(self, group_id: str, within_s: float = 0.0, *, at_once: bool = False) -> None:
         if within_s > 0:
             self._await_answer(within_s, time.monotonic() - (0.0 if at_once else LIVE_MEMBERS_CACHE_S))
-        members = self._members
+        members = self._members.get(group_id, 0)
         if members:
             raise LiveMembersError(
-                f"{members} live Connect workers are members of group {self._group_id!r}: two writers would "
+                f"{members} live Connect workers are members of group {group_id!r}: two writers would "
                 "overwrite each other. Stop the workers, or use allow_live_members=True if no worker writes"
             )
 
@@ -73,16 +89,17 @@ class LiveMembersGuard:
             self._changed.notify_all()
             if not self._changed.wait_for(lambda: self._stopping or self._asked_s > later_than_s, within_s):
                 raise BrokerUnavailableError(
-                    f"whether Java workers of group {self._group_id!r} are alive could not be learnt within "
+                    f"whether Java workers of {self._whose} are alive could not be learnt within "
                     f"{within_s:g} s: {self._error or 'the cluster did not answer'}",
                     retriable=True,
                 )
 
     def _run(self) -> None:
         while not self._stopping:
-            asked_s, members, error = time.monotonic(), 0, None
+            asked_s, error = time.monotonic(), None
+            members: Mapping[str, int] = {}
             try:
-                members = self._admin.connect_groups(self._group_id, timeout_s=_ASK_S).get(self._group_id, 0)
+                members = self._admin.connect_groups(self._group_id, timeout_s=_ASK_S)
             except BrokerError as exc:
                 error = exc
             with self._changed:

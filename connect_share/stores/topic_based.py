@@ -18,7 +18,7 @@ from connect_share.errors import ConnectShareError, NotStartedError, StoreClosed
 from connect_share.keys import ClusterGroupId, prefix_of
 from connect_share.log import CompactedLog, KafkaBasedLog, OnFailed, RecordMetadata, RecordSink, StartContext
 from connect_share.log.protocol import STOP_TIMEOUT_S
-from connect_share.log.record_feed import KeyWatch
+from connect_share.log.record_feed import KeyWatch, RecordFeed
 from connect_share.log.writer import remaining_s
 from connect_share.records import Record, TopicType
 from connect_share.sealing import TopicSeals
@@ -60,6 +60,7 @@ def kafka_based_log(
     admin: Admin,
     context: StartContext | None = None,
     key_watch: KeyWatch | None = None,
+    feed: RecordFeed | None = None,
     on_failed: OnFailed | None = None,
 ) -> KafkaBasedLog:
     """Make the log of one of the three topics, with the client settings Connect gives it.
@@ -79,6 +80,7 @@ def kafka_based_log(
         client_id=worker_config.client_id(_CLIENT_SUFFIXES[topic_type]),
         context=context,
         key_watch=key_watch,
+        feed=feed,
         on_failed=on_failed,
     )
 
@@ -158,6 +160,7 @@ class KafkaTopicBasedBackingStore(ABC):
         self._own_admin: Admin | None = None
         self._write_guard = options.get("write_guard")
         self._compacted_log: CompactedLog | None = None
+        self._was_started = False
         self._stopped = False
         self._lifecycle = threading.Lock()
 
@@ -261,7 +264,7 @@ class KafkaTopicBasedBackingStore(ABC):
     @property
     def _log(self) -> CompactedLog:
         self._check_not_stopped()
-        if self._compacted_log is None:
+        if self._compacted_log is None or not self._was_started:
             raise NotStartedError(f"the {self._topic_type.value} store on {self.topic} was not started; call start()")
         self._compacted_log.check_topic()
         return self._compacted_log
@@ -279,13 +282,21 @@ class KafkaTopicBasedBackingStore(ABC):
         """Open the next records, and apply those that are believed."""
         self._apply(records if self._seals is None else list(self._seals.take_all(records)))
 
+    def prepare(self) -> None:
+        """Make the log before :meth:`start`: one that is read together with others takes records from now on."""
+        if self._compacted_log is None:
+            self._compacted_log = self._log_factory(_Sink(prefix_of(self._group), self._take))
+
     def _start_log(self) -> CompactedLog:
         with self._lifecycle:
-            if self._stopped or self._compacted_log is not None:
+            if self._stopped or self._was_started:
                 raise StoreClosedError(
                     f"the {self._topic_type.value} store on {self.topic} was started before; make a new one"
                 )
-            compacted_log = self._compacted_log = self._log_factory(_Sink(prefix_of(self._group), self._take))
+            self._was_started = True
+            self.prepare()
+            compacted_log = self._compacted_log
+            assert compacted_log is not None  # noqa: S101 - just made
         try:
             compacted_log.start()
             if self._seals is not None:

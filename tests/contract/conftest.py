@@ -25,15 +25,17 @@ from connect_share import (
     MemoryStatusBackingStore,
     MemoryTopic,
     OffsetBackingStore,
+    SharedTopics,
     StatusBackingStore,
     WorkerConfig,
 )
+from connect_share.storage.group_storage import GroupStorage
 from tests.support.kafka import TOPIC_PREFIX, TestBroker
 from tests.support.sealed import key_text
 
 T = TypeVar("T")
 
-KINDS: Final = ("memory", "memory shared", "kafka", "kafka shared", "kafka sealed")
+KINDS: Final = ("memory", "memory shared", "kafka", "kafka shared", "kafka sealed", "many groups")
 """The kinds that have an offset store of their own."""
 
 
@@ -102,6 +104,27 @@ def on_kafka(servers: str, kind: str, stack: ExitStack) -> Stores:
     return Stores(config, status, offsets)
 
 
+def of_many_groups(servers: str, stack: ExitStack) -> Stores:
+    """Stores of one of several groups, each over a reader that all groups share."""
+    worker = shared_worker(servers, "many groups")
+    group = str(worker.cluster_group_id)
+
+    def prepared() -> GroupStorage:
+        topics = stack.enter_context(SharedTopics(worker))
+        storages = [topics.storage(each) for each in (f"{group}.more", group, f"{group}-2")]
+        storage = storages[1]
+        assert isinstance(storage, GroupStorage)
+        storage.prepare(topics.read(storage))
+        return storage
+
+    def config(listener: ConfigUpdateListener | None = None) -> ConfigBackingStore:
+        store = prepared().stores[0]
+        store.set_update_listener(listener)
+        return store
+
+    return Stores(config, lambda: prepared().stores[1], lambda: prepared().stores[2])
+
+
 class Blocking:
     """One of the stores of an asynchronous storage, whose coroutines are run to their ends: its methods block."""
 
@@ -152,6 +175,8 @@ def stores(request: pytest.FixtureRequest) -> Iterator[Stores]:
     with ExitStack() as stack:
         if kind.startswith("memory"):
             yield in_memory("group.a" if kind == "memory shared" else None, stack)
+        elif kind == "many groups":
+            yield of_many_groups(request.getfixturevalue("broker").bootstrap_servers, stack)
         elif kind == "async":
             yield on_asyncio(request.getfixturevalue("broker").bootstrap_servers, stack)
         else:

@@ -1,0 +1,252 @@
+"""One topic that is read and followed once, for the stores of many groups."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, wait
+from typing import Any, Final, TypeVar
+
+from connect_share.client import Message, to_record
+from connect_share.errors import ConnectShareError, LogFailedError, NotStartedError, StoreClosedError
+from connect_share.log.kafka_based_log import KafkaBasedLog
+from connect_share.log.log_state import OnFailed, safe_text
+from connect_share.log.protocol import STOP_TIMEOUT_S, RecordMetadata, RecordSink
+from connect_share.log.ranges import read_batches
+from connect_share.log.record_feed import KeyWatch, RecordFeed
+from connect_share.records import OffsetRange, Record
+from connect_share.steps import Steps
+from connect_share.worker_config.client_settings import ClientSettings, Isolation
+
+T = TypeVar("T")
+
+_ATTACH_S: Final = 30.0
+
+
+class Router(RecordFeed):
+    """Hands each record to the logs of its group, and looks at no other; groups may come and go while it is used.
+
+    The start of a key is looked up once for each length that prefixes have, however many groups there are.
+    """
+
+    def __init__(self, key_watch: KeyWatch | None = None) -> None:
+        self.nothing = _Nothing()
+        super().__init__(self.nothing, key_watch)
+        self._lock = threading.Lock()
+        self._tables: tuple[tuple[int, Mapping[bytes, tuple[RoutedLog, ...]]], ...] = ()
+
+    def add(self, log: RoutedLog) -> None:
+        """Hand a group's records to a log from now on."""
+        with self._lock:
+            logs = [*self._logs(), log]
+            self._tables = _tables_of(logs)
+
+    def remove(self, log: RoutedLog) -> None:
+        """Hand nothing more to a log."""
+        with self._lock:
+            logs = [each for each in self._logs() if each is not log]
+            self._tables = _tables_of(logs)
+
+    def _logs(self) -> list[RoutedLog]:
+        return [log for _, table in self._tables for logs in table.values() for log in logs]
+
+    def _apply_own(self, messages: list[Message], keys: list[Any], joined: bytes) -> int:  # noqa: ARG002
+        began, own = time.monotonic(), 0
+        if None in keys:
+            messages = [message for message, key in zip(messages, keys, strict=True) if key is not None]
+            keys = [key for key in keys if key is not None]
+        for length, table in self._tables:
+            heads = [key[:length] for key in keys]
+            if table.keys().isdisjoint(heads):
+                continue
+            found: dict[bytes, list[Message]] = {}
+            for message, head in zip(messages, heads, strict=True):
+                if head in table:
+                    found.setdefault(head, []).append(message)
+            for head, theirs in found.items():
+                records = [to_record(message) for message in theirs]
+                own += len(records)
+                for log in table[head]:
+                    log.take(records)
+        self.apply_s += time.monotonic() - began
+        return own
+
+
+def _tables_of(logs: Sequence[RoutedLog]) -> tuple[tuple[int, Mapping[bytes, tuple[RoutedLog, ...]]], ...]:
+    tables: dict[int, dict[bytes, tuple[RoutedLog, ...]]] = {}
+    for log in logs:
+        table = tables.setdefault(len(log.key_prefix), {})
+        table[log.key_prefix] = (*table.get(log.key_prefix, ()), log)
+    return tuple(tables.items())
+
+
+class _Nothing:
+    """Stands where a feed of one store has its sink."""
+
+    key_prefix = b""
+
+    def apply(self, records: Sequence[Record]) -> None:
+        raise AssertionError(len(records))
+
+
+class TopicHub:
+    """One topic, its log and its router; ``settings`` and ``isolation`` are those of the log's consumer."""
+
+    def __init__(self, log: KafkaBasedLog, router: Router, settings: ClientSettings, isolation: Isolation) -> None:
+        self.log = log
+        self.router = router
+        self.settings = settings
+        self.isolation = isolation
+
+    @property
+    def is_read(self) -> bool:
+        """Whether the first read has ended: who comes now has to read by itself."""
+        return self.log.caught_up is not None
+
+    def log_of(self, sink: RecordSink, on_failed: OnFailed) -> RoutedLog:
+        """Return the log of one group, which gets records from now on."""
+        log = RoutedLog(self, sink, on_failed)
+        self.router.add(log)
+        return log
+
+
+class RoutedLog:
+    """One group's part of a topic that others follow, too. What goes wrong in its store ends this log alone."""
+
+    def __init__(self, hub: TopicHub, sink: RecordSink, on_failed: OnFailed) -> None:
+        self._hub = hub
+        self._sink = sink
+        self._on_failed = on_failed
+        self._late: list[Record] | None = [] if hub.is_read else None
+        self._started = False
+        self._stopped = False
+        self._failure: ConnectShareError | None = None
+        self._unacknowledged: set[Future[RecordMetadata]] = set()
+        self.key_prefix = sink.key_prefix
+        self.own = 0
+
+    @property
+    def foreign_records(self) -> int:
+        """Number of records read whose key does not have the sink's prefix."""
+        feed = self._hub.router
+        return feed.own + feed.foreign - self.own
+
+    def positions(self) -> Mapping[int, int]:
+        """Return the next offset to be read of each partition."""
+        return self._hub.log.positions()
+
+    def take(self, records: Sequence[Record]) -> None:
+        """Apply records; called by the thread that reads for all, which nothing may end."""
+        if self._stopped or self._failure is not None:
+            return
+        if self._late is not None:
+            self._late += records
+            return
+        self.own += len(records)
+        try:
+            self._sink.apply(records)
+        except BaseException as error:  # noqa: BLE001 - one group must not hold up the others
+            self._fail(error)
+
+    def _fail(self, error: BaseException) -> None:
+        if isinstance(error, ConnectShareError) and not self._started:
+            self._failure = error
+            return
+        text = f"the log of topic {self._hub.log.topic} has failed and must be started again: {safe_text(error)}"
+        self._failure = LogFailedError(text)
+        self._failure.__cause__ = error
+        self._on_failed(self._failure)
+
+    def start(self) -> None:
+        """Take part in what was read for all; who comes late reads what is there by itself.
+
+        Raises:
+            ConnectShareError: what the store raised for a record, or reading was refused.
+        """
+        if not self._hub.is_read:
+            raise NotStartedError(f"topic {self._hub.log.topic} was not read yet")
+        if self._late is not None and self._failure is None:
+            self._read_alone()
+        if self._failure is not None:
+            raise self._failure
+        self._started = True
+
+    def _read_alone(self) -> None:
+        """Read what was there before this log got its first record, apply it, and then what came meanwhile."""
+        ends = self._hub.log.between_batches(dict, _ATTACH_S)
+        topic, prefix = self._hub.log.topic, self.key_prefix
+        ranges = [OffsetRange(topic, partition, 0, end) for partition, end in ends.items() if end > 0]
+        batches = read_batches(
+            self._hub.settings,
+            ranges,
+            isolation=self._hub.isolation,
+            client_id="connect-share-late",
+            idle_timeout_s=_ATTACH_S,
+        )
+        for batch in batches:
+            own = [message for message in batch if (key := message.key()) is not None and key.startswith(prefix)]
+            self.own += len(own)
+            if own:
+                self._sink.apply([to_record(message) for message in own])
+
+        def attach(_: Mapping[int, int]) -> None:
+            late = [record for record in self._late or () if record.offset >= ends.get(record.partition, 0)]
+            self._late = None
+            if late:
+                self.take(late)
+
+        self._hub.log.between_batches(attach, _ATTACH_S)
+
+    def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
+        """Wait for what this group has sent, and take nothing more; the others go on. May be called twice."""
+        self._stopped = True
+        self._hub.router.remove(self)
+        wait(set(self._unacknowledged), timeout_s)
+
+    def check_topic(self) -> None:
+        """Raise if what was read must not be believed any more."""
+        if self._failure is not None:
+            raise self._failure
+        self._hub.log.check_topic()
+
+    def check_may_wait(self) -> None:
+        """Raise ``UsageError`` in a thread that a wait would wait for."""
+        self._hub.log.check_may_wait()
+
+    def send(self, key: bytes, value: bytes | None) -> Future[RecordMetadata]:
+        """Write one record through the producer that all groups share."""
+        self._check_running()
+        sent = self._hub.log.send(key, value)
+        self._unacknowledged.add(sent)
+        sent.add_done_callback(self._unacknowledged.discard)
+        return sent
+
+    def flush(self, timeout_s: float) -> None:
+        """Wait until what was sent is acknowledged or has failed."""
+        self._check_running()
+        self._hub.log.flush(timeout_s)
+
+    def read_to_end(self, timeout_s: float) -> None:
+        """Return once everything that is there now was applied."""
+        self._check_running()
+        self._hub.log.read_to_end(timeout_s)
+        self.check_topic()
+
+    def reading_past(self, written: RecordMetadata, timeout_s: float) -> Steps[None]:
+        """Wait until an acknowledged record was applied."""
+        self._check_running()
+        yield from self._hub.log.reading_past(written, timeout_s)
+        self.check_topic()
+
+    def between_batches(self, look: Callable[[Mapping[int, int]], T], timeout_s: float) -> T:
+        """Read to the end, then return the result of ``look`` while nothing is being applied."""
+        self._check_running()
+        return self._hub.log.between_batches(look, timeout_s)
+
+    def _check_running(self) -> None:
+        self.check_topic()
+        if self._stopped:
+            raise StoreClosedError(f"the log of topic {self._hub.log.topic} was stopped")
+        if not self._started:
+            raise NotStartedError(f"the log of topic {self._hub.log.topic} was not started; call start()")
