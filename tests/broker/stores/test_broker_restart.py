@@ -229,7 +229,7 @@ def hold(phase: str, log: Any) -> Held | None:
         case "acknowledged":  # by the broker; nobody has heard of it
             return Held(log._writer, "_acknowledged")
         case "to be read back":  # past what was acknowledged, or up to ends that the broker gave
-            return Held(log._state, "wait_for")
+            return Held(log._state, "reaching")
     return None
 
 
