@@ -63,7 +63,12 @@ NEEDS: Final[Mapping[str, tuple[Need, ...]]] = {
     "stores": (
         Need(("READ", "WRITE"), On.TOPICS, _DATA),
         Need(("WRITE",), On.LEADER, "`claim_write_privileges`", When.EXACTLY_ONCE),
-        Need(("WRITE",), On.TASKS, "`alter_offsets`, `reset_offsets`: fencing the tasks", When.EXACTLY_ONCE),
+        Need(
+            ("WRITE",),
+            On.TASKS,
+            "`task_offset_writer`, `fence_tasks`, and `alter_offsets`, `reset_offsets`: fencing the tasks",
+            When.EXACTLY_ONCE,
+        ),
         _CREATE,
         _GUARD,
     ),
