@@ -20,7 +20,7 @@ from tests.support.connect_member import ConnectMember
 from tests.support.console import Ran, console
 from tests.support.kafka import TOPIC_PREFIX, TestBroker
 from tests.support.sealed import key_text
-from tests.support.topics import UNTOUCHED, create_known, write_records
+from tests.support.topics import UNTOUCHED, alter_known, create_known, write_records
 
 SECRET = "hunter2-canary"
 BROUGHT: dict[TopicType, list[tuple[str, str | None]]] = {
@@ -70,7 +70,7 @@ def site(broker: TestBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterat
                 write_records(broker.client_settings, made.topics[kind], own, keep_partition=False)
                 brought = records(kind, *BROUGHT[kind])
                 write_records(broker.client_settings, made.dedicated[kind], brought)
-            admin.alter_topic_configs(made.topics[CONFIG], {"max.message.bytes": "12000"})
+            alter_known(admin, made.topics[CONFIG], {"max.message.bytes": "12000"})
             yield made
         finally:
             admin.delete_topics([topic for _, topic in every])

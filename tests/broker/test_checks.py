@@ -17,7 +17,7 @@ from tests.support.captures import VERSIONS, prefixed
 from tests.support.checked import CONFIG, OFFSET, STATUS, captured_topics, records
 from tests.support.console import Ran, console
 from tests.support.kafka import TOPIC_PREFIX, TestBroker
-from tests.support.topics import UNTOUCHED, create_known, write_records
+from tests.support.topics import UNTOUCHED, alter_known, create_known, write_records
 
 SECRET = "hunter2-canary"
 CONNECTOR = '{"properties":{"connector.class":"C"}}'
@@ -80,7 +80,7 @@ def site(broker: TestBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterat
                 written = [*prefixed(captured, made.healthy), *records(kind, *FAULTY[kind], group=made.faulty)]
                 write_records(broker.client_settings, topics[kind], written, keep_partition=False)
             # Batches of many records would not have been accepted.
-            admin.alter_topic_configs(topics[CONFIG], {"max.message.bytes": "20000"})
+            alter_known(admin, topics[CONFIG], {"max.message.bytes": "20000"})
             yield made
         finally:
             admin.delete_topics(list(topics.values()))

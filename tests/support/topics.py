@@ -41,6 +41,16 @@ def create_known(admin: Admin, request: NewTopicRequest) -> None:
     await_that(leaders, lambda found: bool(found) and None not in found, what=f"{request.topic} known")
 
 
+def alter_known(admin: Admin, topic: str, changes: Mapping[str, str]) -> None:
+    """Change settings of a topic and wait until the brokers return the new values: the controller answers first."""
+    admin.alter_topic_configs(topic, changes)
+    await_that(
+        lambda: admin.topic_configs(topic),
+        lambda now: all(now.get(name) == value for name, value in changes.items()),
+        what=f"{topic} changed",
+    )
+
+
 def create_topic(
     settings: ClientSettings, topic: str, partitions: int = 1, configs: Mapping[str, str] | None = None
 ) -> None:
