@@ -37,7 +37,7 @@ PARTITION = {"file": "in.txt"}
 @pytest.fixture
 def groups(shared: Any) -> list[str]:
     """Groups that have something on the topics, written by storages of their own."""
-    found = [f"{group}.{shared.unique}" if group.endswith("s") else group for group in GROUPS]
+    found = [f"{shared.unique}{group}" for group in GROUPS]
     for number, group in enumerate(found):
         with ConnectStorage(shared.sharing(group)) as storage:
             for name in ("foo", f"own-{number}"):
