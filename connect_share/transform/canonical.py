@@ -279,7 +279,8 @@ class _Ordering:
         for original, record in whole:
             self._emit(original, record)
         self._emit(ConfigKey.COMMIT.key(name), commit)
-        self._result.healed.add(name)
+        if whole:  # a commit for no tasks loses none
+            self._result.healed.add(name)
 
     def _fencing(self, name: str) -> None:
         count = self._state.task_count_record(name)

@@ -80,6 +80,8 @@ def test_the_capture_of_an_old_worker_loses_its_tasks_once_it_is_compacted() -> 
         # Removed: nobody misses the tasks.
         ([*HEALTHY, ("connector-a", "null")], []),
         ([("commit-a", '{"tasks":2000000000}'), HEALTHY[0]], ["order-tasks-missing"]),
+        # Inconsistent since before it was removed; the last commit is for no tasks.
+        ([HEALTHY[0], HEALTHY[3], ("connector-a", "null"), ("commit-a", '{"tasks":0}'), HEALTHY[0]], []),
         ([("commit-a", '{"tasks":-1}'), HEALTHY[0]], []),
         ([("commit-a", "garbage"), HEALTHY[0]], []),
     ],
