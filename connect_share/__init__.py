@@ -6,6 +6,7 @@ Everything a user of the library needs is importable from here; see ``docs/embed
 from typing import TYPE_CHECKING
 
 from connect_share import _import_interruption  # noqa: F401 - first, for it acts while the others are imported
+from connect_share.admin import GroupMember
 from connect_share.errors import (
     AuthorizationError,
     BrokerError,
@@ -15,6 +16,8 @@ from connect_share.errors import (
     ConnectShareError,
     FencedError,
     FlushInProgressError,
+    GroupMembershipError,
+    GroupProtocolError,
     InvalidClusterGroupIdError,
     KeyFormatError,
     LiveMembersError,
@@ -131,6 +134,9 @@ __all__ = [
     "ConnectorTaskId",
     "FencedError",
     "FlushInProgressError",
+    "GroupMember",
+    "GroupMembershipError",
+    "GroupProtocolError",
     "InvalidClusterGroupIdError",
     "Isolation",
     "KafkaConfigBackingStore",

@@ -236,6 +236,14 @@ class LiveMembersError(StoreError):
     """Java workers of the same Connect group are alive: two writers would overwrite each other."""
 
 
+class GroupProtocolError(ConnectShareError):
+    """Bytes of the group coordinator are not those of a Connect worker, or what is to be sent does not fit."""
+
+
+class GroupMembershipError(ConnectShareError):
+    """This process is no member of its Connect group any more, or cannot become one."""
+
+
 class RecordFileError(ConnectShareError):
     """A file of records is missing, damaged or no such file, or cannot be written; the message names it."""
 

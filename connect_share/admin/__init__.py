@@ -3,6 +3,7 @@
 from connect_share.admin.cluster_admin import Admin
 from connect_share.admin.descriptions import (
     BrokerDescription,
+    GroupMember,
     HeldRights,
     LogEnd,
     NewTopicRequest,

@@ -11,6 +11,7 @@ from typing import Any, Final
 from connect_share.admin.base import FIRST_TRY_S, AdminBase, result_of
 from connect_share.admin.descriptions import (
     BrokerDescription,
+    GroupMember,
     LogEnd,
     NewTopicRequest,
     TopicDescription,
@@ -295,11 +296,8 @@ class Admin(AdminBase):
 
     def connect_members(
         self, group_id: str | None = None, *, timeout_s: float | None = None
-    ) -> dict[str, tuple[str | None, ...]]:
-        """Return what :meth:`connect_groups` returns, with the worker id of each member instead of their number.
-
-        A worker id is ``host:port`` as in statuses, ``None`` where the member's metadata do not have it.
-        """
+    ) -> dict[str, tuple[GroupMember, ...]]:
+        """Return what :meth:`connect_groups` returns, with the members instead of their number."""
 
         def ask(timeout_s: float) -> list[Any]:
             named = {} if group_id is None else {"group": group_id}
@@ -314,7 +312,9 @@ class Admin(AdminBase):
 
         groups = self._retried(ask, timeout_s)
         return {
-            str(group.id): tuple(worker_id_of(member.metadata) for member in group.members)
+            str(group.id): tuple(
+                GroupMember(member.id, worker_id_of(member.metadata), group.protocol) for member in group.members
+            )
             for group in groups
             if group.protocol_type == "connect"
         }

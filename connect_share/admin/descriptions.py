@@ -5,9 +5,10 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
-_BEFORE_URL: Final = 4
+from connect_share.errors import GroupProtocolError
+from connect_share.group_protocol import decode_worker_state
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,14 +105,25 @@ def described(description: Any) -> TopicDescription:
     return TopicDescription(description.name, topic_id_text(description.topic_id), partitions)
 
 
-def worker_id_of(metadata: bytes | None) -> str | None:
-    """Return the id of a Connect worker, ``host:port``, from what it has told its group; ``None`` if it is not there.
+@dataclass(frozen=True, slots=True)
+class GroupMember:
+    """A live member of a Connect group.
 
-    Source: ``ConnectProtocol.METADATA_V0``, with which all later versions begin: version, length of the URL, URL.
+    Attributes:
+        member_id: its id in the group protocol.
+        worker_id: ``host:port`` as in statuses; ``None`` where its metadata do not have it.
+        protocol: name of the group protocol, such as ``sessioned``.
     """
-    if metadata is None or len(metadata) < _BEFORE_URL:
+
+    member_id: str
+    worker_id: str | None
+    protocol: str
+
+
+def worker_id_of(metadata: bytes | None) -> str | None:
+    """Return the id of a Connect worker, ``host:port``, from what it says to its group; ``None`` if it is not there."""
+    try:
+        url = decode_worker_state(metadata or b"").url
+    except GroupProtocolError:
         return None
-    length = int.from_bytes(metadata[2:_BEFORE_URL], "big", signed=True)
-    text = metadata[_BEFORE_URL : _BEFORE_URL + max(0, length)]
-    address = text.decode("utf-8", "replace").partition("://")[2].partition("/")[0]
-    return address if address and len(text) == length else None
+    return url.partition("://")[2].partition("/")[0] or None

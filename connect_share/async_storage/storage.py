@@ -20,6 +20,7 @@ from connect_share.errors import ConnectShareError, NotStartedError
 from connect_share.log import OnFailed
 from connect_share.log.protocol import STOP_TIMEOUT_S
 from connect_share.storage import ConnectStorage, StorageStartup
+from connect_share.storage.live_members import AllowLiveMembers
 from connect_share.stores.config_listener import ConfigUpdateListener
 from connect_share.stores.offset_changes import OffsetPair
 from connect_share.worker_config import WorkerConfig
@@ -45,7 +46,7 @@ class AsyncConnectStorage:
         worker_config: WorkerConfig,
         *,
         allow_empty: bool = False,
-        allow_live_members: bool = False,
+        allow_live_members: AllowLiveMembers = False,
         update_listener: ConfigUpdateListener | None = None,
         on_failed: OnFailed | None = None,
         checkpoint: Path | str | None = None,

@@ -98,7 +98,8 @@ class CheckSources:
     def members(self) -> Mapping[str, tuple[str | None, ...]]:
         """The worker ids of the live members of each Connect group."""
         with self.admin() as admin:
-            return admin.connect_members()
+            groups = admin.connect_members()
+        return {group: tuple(member.worker_id for member in found) for group, found in groups.items()}
 
     @cached_property
     def plain_group_id(self) -> str | None:

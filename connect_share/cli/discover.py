@@ -92,7 +92,11 @@ def discover(arguments: argparse.Namespace, out: Output) -> int:
         members: dict[str, tuple[str | None, ...]] = {}
         admin.cluster_id()
         try:
-            members = {group: found for group, found in admin.connect_members().items() if found}
+            members = {
+                group: tuple(member.worker_id for member in found)
+                for group, found in admin.connect_members().items()
+                if found
+            }
         except BrokerError as error:
             notes.append(f"whether workers live is not known: {error}")
         discovered = survey(admin, reader, most=arguments.most_records, members=members)

@@ -13,6 +13,7 @@ from connect_share.log import OnFailed
 from connect_share.log.protocol import STOP_TIMEOUT_S
 from connect_share.storage.checkpoint_writer import SAVE_EVERY_S
 from connect_share.storage.life import StorageLife
+from connect_share.storage.live_members import AllowLiveMembers
 from connect_share.storage.startup import StorageStartup
 from connect_share.storage.storage_start import RunningStorage, StorageOptions, start_storage
 from connect_share.stores.alter_offsets import alter_offsets, reset_offsets, stored_offsets
@@ -38,8 +39,9 @@ class ConnectStorage:
         worker_config: a Java worker's properties, as ``WorkerConfig``.
         allow_empty: start although sharing is on and the topics hold plain records only. By default that is
             refused: the group was never moved onto these topics, and would look empty.
-        allow_live_members: write although Java workers of the same Connect group are alive. By default that
-            is refused: two writers would overwrite each other.
+        allow_live_members: write although workers of the same Connect group are alive. By default that is refused: two
+            writers would overwrite each other. A function of ``GroupMember`` allows the members it returns True for, such as
+            ``ConnectGroupMember.is_own_member``.
         update_listener: called with changes on the config topic after the start.
         config_transformer: resolves references to config providers in the snapshots of :attr:`config`, and keeps what they
             stand for out of the task configurations that are written. By default snapshots are raw.
@@ -60,7 +62,7 @@ class ConnectStorage:
         worker_config: WorkerConfig,
         *,
         allow_empty: bool = False,
-        allow_live_members: bool = False,
+        allow_live_members: AllowLiveMembers = False,
         update_listener: ConfigUpdateListener | None = None,
         config_transformer: WorkerConfigTransformer | None = None,
         on_failed: OnFailed | None = None,

@@ -18,7 +18,7 @@ from connect_share.storage.connect_storage import ConnectStorage
 from connect_share.storage.connector_offset_stores import ConnectorOffsetStores
 from connect_share.storage.dispatcher import Dispatcher
 from connect_share.storage.life import StorageLife
-from connect_share.storage.live_members import LiveMembersGuard
+from connect_share.storage.live_members import AllowLiveMembers, LiveMembersGuard
 from connect_share.storage.plain_topics import PlainTopicsCheck
 from connect_share.storage.source_tasks import SourceTasks
 from connect_share.storage.startup import StorageStartup, StoreStartup
@@ -62,7 +62,7 @@ class GroupStorage(ConnectStorage):
         worker: WorkerConfig,
         *,
         allow_empty: bool,
-        allow_live_members: bool,
+        allow_live_members: AllowLiveMembers,
         update_listener: ConfigUpdateListener | None,
         on_failed: OnFailed | None,
     ) -> None:
@@ -86,8 +86,8 @@ class GroupStorage(ConnectStorage):
         if self._stores is not None:
             return
         worker, group = self._worker_config, self._group
-        if not self._options.allow_live_members:
-            self._guard = topics.guard.of(worker.group_id)
+        if self._options.allow_live_members is not True:
+            self._guard = topics.guard.of(worker.group_id, self._options.allow_live_members)
 
         def options(topic_type: TopicType) -> StoreOptions:
             return {

@@ -6,11 +6,11 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
-from connect_share.admin import Admin
+from connect_share.admin import Admin, GroupMember
 from connect_share.errors import BrokerError, BrokerUnavailableError, LiveMembersError
 from connect_share.stores.topic_based import WriteGuard
 
@@ -19,6 +19,9 @@ _logger = logging.getLogger(__name__)
 # Asking for every write would double its round trips. What is written this long after a worker has joined may still come
 # through; the worker reads it like any other record.
 LIVE_MEMBERS_CACHE_S: Final = 5.0
+AllowLiveMembers = bool | Callable[[GroupMember], bool]
+"""Whether all live members may be there, or which: the workers of the runtime itself, whose herder orders their writes."""
+
 _ASK_S: Final = 3.0
 _RETRY_S: Final = 0.2
 _FIRST_ANSWER_S: Final = 10.0
@@ -32,11 +35,12 @@ class LiveMembersGuard:
     While the cluster does not answer, the last answer counts for those who do not wait: what Java would queue is queued.
     """
 
-    def __init__(self, admin: Admin, group_id: str | None) -> None:
+    def __init__(self, admin: Admin, group_id: str | None, allowed: AllowLiveMembers = False) -> None:
         self._admin = admin
         self._group_id = group_id
+        self._allowed = allowed
         self._changed = threading.Condition()
-        self._members: Mapping[str, int] = {}
+        self._members: Mapping[str, tuple[GroupMember, ...]] = {}
         self._asked_s = -math.inf  # when the newest answer was asked for, by the monotonic clock
         self._needed_s = -math.inf  # an answer that was asked for later than this is waited for
         self._error: BrokerError | None = None
@@ -63,23 +67,24 @@ class LiveMembersGuard:
             LiveMembersError: they are.
             BrokerError: that could not be learnt within ``within_s``.
         """
-        self._check(self._group_id or "", within_s, at_once=at_once)
+        self._check(self._group_id or "", self._allowed, within_s, at_once=at_once)
 
-    def of(self, group_id: str) -> WriteGuard:
+    def of(self, group_id: str, allowed: AllowLiveMembers) -> WriteGuard:
         """Return the guard of one of many groups."""
-        return partial(self._check, group_id)
+        return partial(self._check, group_id, allowed)
 
     @property
     def _whose(self) -> str:
         return "any group" if self._group_id is None else f"group {self._group_id}"
 
-    def _check(self, group_id: str, within_s: float = 0.0, *, at_once: bool = False) -> None:
+    def _check(self, group_id: str, allowed: AllowLiveMembers, within_s: float = 0.0, *, at_once: bool = False) -> None:
         if within_s > 0:
             self._await_answer(within_s, time.monotonic() - (0.0 if at_once else LIVE_MEMBERS_CACHE_S))
-        members = self._members.get(group_id, 0)
+        live = self._members.get(group_id, ())
+        members = [each for each in live if not (allowed(each) if callable(allowed) else allowed)]
         if members:
             raise LiveMembersError(
-                f"{members} live Connect workers are members of group {group_id!r}: two writers would "
+                f"{len(members)} live Connect workers are members of group {group_id!r}: two writers would "
                 "overwrite each other. Stop the workers, or use allow_live_members=True if no worker writes"
             )
 
@@ -97,9 +102,9 @@ class LiveMembersGuard:
     def _run(self) -> None:
         while not self._stopping:
             asked_s, error = time.monotonic(), None
-            members: Mapping[str, int] = {}
+            members: Mapping[str, tuple[GroupMember, ...]] = {}
             try:
-                members = self._admin.connect_groups(self._group_id, timeout_s=_ASK_S)
+                members = self._admin.connect_members(self._group_id, timeout_s=_ASK_S)
             except BrokerError as exc:
                 error = exc
             with self._changed:

@@ -16,7 +16,7 @@ from connect_share.records import TopicType
 from connect_share.storage.connect_storage import ConnectStorage
 from connect_share.storage.group_storage import GroupStorage, ReadTopics
 from connect_share.storage.life import StorageLife
-from connect_share.storage.live_members import LiveMembersGuard
+from connect_share.storage.live_members import AllowLiveMembers, LiveMembersGuard
 from connect_share.storage.plain_topics import PlainTopicsCheck
 from connect_share.storage.storage_start import run_together
 from connect_share.stores.config_listener import ConfigUpdateListener
@@ -65,7 +65,7 @@ class SharedTopics:
         *,
         worker_config: WorkerConfig | None = None,
         allow_empty: bool = False,
-        allow_live_members: bool = False,
+        allow_live_members: AllowLiveMembers = False,
         update_listener: ConfigUpdateListener | None = None,
         on_failed: OnFailed | None = None,
     ) -> ConnectStorage:

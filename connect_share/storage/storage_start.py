@@ -21,7 +21,7 @@ from connect_share.sealing import load_library
 from connect_share.storage.checkpoint_writer import CheckpointWriter, own_checkpoint, proven
 from connect_share.storage.connector_offset_stores import ConnectorOffsetStores
 from connect_share.storage.life import StorageLife
-from connect_share.storage.live_members import LiveMembersGuard
+from connect_share.storage.live_members import AllowLiveMembers, LiveMembersGuard
 from connect_share.storage.plain_topics import PlainTopicsCheck
 from connect_share.storage.source_tasks import SourceTasks
 from connect_share.storage.startup import StorageStartup, StoreStartup
@@ -45,7 +45,7 @@ class StorageOptions:
 
     worker: WorkerConfig
     allow_empty: bool
-    allow_live_members: bool
+    allow_live_members: AllowLiveMembers
     update_listener: ConfigUpdateListener | None
     config_transformer: WorkerConfigTransformer | None
     checkpoint: Path | None
@@ -190,8 +190,9 @@ class StorageStart:
         admin_s = time.monotonic() - self._began - connect_s
         self._context = StartContext(facts, reader, self._all_read)
         self._stack.callback(self._all_read.set)
-        if not self._options.allow_live_members:
-            self._live_members = LiveMembersGuard(self._admin, self._worker.group_id)
+        allowed = self._options.allow_live_members
+        if allowed is not True:
+            self._live_members = LiveMembersGuard(self._admin, self._worker.group_id, allowed)
             self._stack.callback(self._live_members.stop)
         config, status, offsets = self._stores()
         stores: dict[TopicType, KafkaTopicBasedBackingStore] = {

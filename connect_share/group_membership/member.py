@@ -1,0 +1,329 @@
+"""A worker as a member of its Connect group: who leads, and what this worker is to run."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from types import TracebackType
+from typing import Final, Protocol, Self
+
+from connect_share.admin import GroupMember
+from connect_share.errors import BrokerError, ConnectShareError, GroupMembershipError, GroupProtocolError
+from connect_share.group_membership.assignor import Change, balanced_assignment
+from connect_share.group_membership.coordinator import GroupCoordinator, GroupSettings, Joined, MemberCallbacks
+from connect_share.group_protocol import (
+    CONFIG_MISMATCH,
+    NO_ERROR,
+    NOTHING,
+    ConnectorsAndTasks,
+    ExtendedAssignment,
+    ExtendedWorkerState,
+    decode_assignment,
+    decode_worker_state,
+    encode_assignment,
+    encode_worker_state,
+)
+from connect_share.state import ClusterConfigState
+from connect_share.stores.backing_stores import ConfigBackingStore
+from connect_share.worker_config import WorkerConfig
+from connect_share.worker_config.client_settings import refusal
+from connect_share.worker_config.client_translation import whole_number
+
+_logger = logging.getLogger(__name__)
+
+PYTHON_PROTOCOL: Final = "connect-share-sessioned"
+"""Name of the group protocol. Java workers do not offer it: a group is of one kind of workers, by the broker's own check."""
+_TURN_MS: Final = 200  # how long a join is waited for before the thread looks around
+_LEAVE_MS: Final = 1_000
+_STOP_TIMEOUT_S: Final = 10.0
+
+Assignor = Callable[[Mapping[str, ConnectorsAndTasks], ConnectorsAndTasks], Mapping[str, Change]]
+OnFailed = Callable[[ConnectShareError], None]
+
+
+@dataclass(frozen=True)
+class Generation:
+    """One rebalance, as its members see it.
+
+    Attributes:
+        number: the broker's generation.
+        member_id: this member.
+        leader: member id of the leader.
+        leader_url: where requests for the leader go.
+        config_offset: position in the config topic that the assignment was made of.
+    """
+
+    number: int
+    member_id: str
+    leader: str
+    leader_url: str
+    config_offset: int
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether this member leads the group."""
+        return self.leader == self.member_id
+
+
+class GroupListener(Protocol):
+    """What a runtime does at a rebalance; called on one thread, one after the other.
+
+    Heartbeats go on meanwhile. A call that takes longer than ``rebalance.timeout.ms`` costs the membership.
+    """
+
+    def on_revoked(self, items: ConnectorsAndTasks) -> None:
+        """Stop these, and return when they have stopped: another worker starts them then."""
+
+    def on_assigned(self, items: ConnectorsAndTasks, generation: Generation) -> None:
+        """Start these, in addition to what runs; called after each rebalance, with nothing new too."""
+
+
+class ConnectGroupMember:
+    """Membership in the group ``group.id``, with Connect's protocol type; a thread of its own keeps it.
+
+    The config store has to be started. A leader assigns what the store's snapshot holds, and a member starts nothing before
+    its own store is at the leader's position. Source: ``WorkerCoordinator``, ``WorkerGroupMember``.
+
+    Args:
+        worker_config: ``group.id``, client settings, ``session.timeout.ms``, ``heartbeat.interval.ms`` and
+            ``rebalance.timeout.ms``, with Connect's defaults.
+        config: the config store of this worker.
+        listener: starts and stops connectors and tasks.
+        worker_url: where other workers reach this one, such as ``http://host:8083/``.
+        assignor: returns the changes that a leader distributes.
+        on_failed: called once, with the error, when the membership has ended by an error. Everything was revoked before.
+
+    Raises:
+        ConfigError: a setting is wrong, or cannot be used here; names it.
+    """
+
+    def __init__(
+        self,
+        worker_config: WorkerConfig,
+        config: ConfigBackingStore,
+        listener: GroupListener,
+        *,
+        worker_url: str,
+        assignor: Assignor = balanced_assignment,
+        on_failed: OnFailed | None = None,
+    ) -> None:
+        self._config, self._listener, self._url, self._assignor = config, listener, worker_url, assignor
+        self._on_failed = on_failed
+        self._sync_timeout_s = worker_config.worker_sync_timeout_ms / 1000
+        self._group = _group_settings(worker_config)
+        self._wake = threading.Event()
+        self._rejoin = threading.Event()
+        self._stopping = threading.Event()
+        self._held = NOTHING
+        self._generation: Generation | None = None
+        self._failure: ConnectShareError | None = None
+        callbacks = MemberCallbacks(self._state, self._assign, self._wake.set)
+        self._coordinator = GroupCoordinator(
+            worker_config.client_settings(), self._group, callbacks, worker_config.client_id("member")
+        )
+        self._thread = threading.Thread(target=self._run, name="connect-group-member", daemon=True)
+
+    def start(self) -> None:
+        """Begin to join."""
+        self._thread.start()
+
+    def stop(self, timeout_s: float = _STOP_TIMEOUT_S) -> None:
+        """Revoke everything, leave the group and close; waits ``timeout_s`` at most for the listener."""
+        self._stopping.set()
+        self._wake.set()
+        if self._thread.is_alive() and self._thread is not threading.current_thread():
+            self._thread.join(timeout_s)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def generation(self) -> Generation | None:
+        """The last rebalance; ``None`` before the first, and while this is no member."""
+        return self._generation
+
+    @property
+    def assignment(self) -> ConnectorsAndTasks:
+        """What this worker runs."""
+        return self._held
+
+    @property
+    def failed(self) -> ConnectShareError | None:
+        """What has ended the membership."""
+        return self._failure
+
+    def request_rejoin(self) -> None:
+        """Ask for a rebalance: connectors or numbers of tasks have changed."""
+        self._rejoin.set()
+        self._wake.set()
+
+    @staticmethod
+    def is_own_member(member: GroupMember) -> bool:
+        """Return whether a member of the group joined by this class; for ``own_members`` of ``ConnectStorage``."""
+        return member.protocol == PYTHON_PROTOCOL
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping.is_set():
+                self._turn()
+            self._revoke(self._held)
+        except Exception as exc:
+            failure = (
+                exc if isinstance(exc, ConnectShareError) else GroupMembershipError(f"the listener failed: {exc!r}")
+            )
+            _logger.exception("Membership in the group has ended")
+            self._fail(failure)
+        finally:
+            self._generation = None
+            self._coordinator.close(_LEAVE_MS)
+
+    def _turn(self) -> None:
+        try:
+            joined = self._coordinator.join(_TURN_MS)
+        except BrokerError as error:
+            if not error.retriable:
+                raise
+            _logger.warning("Joining again: %s", error)
+            joined = None
+            self._wake.wait(self._group.retry_backoff_ms / 1000)
+        if self._coordinator.take_lost() or self._coordinator.is_unreachable:
+            self._generation = None
+            self._revoke(self._held)
+        if joined is not None:
+            self._take(joined)
+        elif not self._coordinator.needs_rejoin:
+            if self._rejoin.is_set():
+                self._rejoin.clear()
+                self._coordinator.request_rejoin()
+            elif self._wake.wait(self._group.heartbeat_interval_ms / 1000):
+                self._wake.clear()
+
+    def _take(self, joined: Joined) -> None:
+        assignment = decode_assignment(joined.assignment)
+        if assignment.error != NO_ERROR or not self._has_read(assignment.config_offset):
+            if assignment.error == NO_ERROR:
+                # What it was to start is nobody's until it is out of the group.
+                self._revoke(self._held)
+                self._coordinator.leave(_LEAVE_MS)
+            self._read_config()
+            self._coordinator.request_rejoin()
+            return
+        self._revoke(assignment.revoked)
+        generation = Generation(
+            joined.generation, joined.member_id, assignment.leader, assignment.leader_url, assignment.config_offset
+        )
+        self._generation, self._held = generation, _with(self._held, assignment.assigned)
+        self._listener.on_assigned(assignment.assigned, generation)
+        if assignment.revoked:
+            self._coordinator.request_rejoin()
+
+    def _revoke(self, items: ConnectorsAndTasks) -> None:
+        ending = _common(self._held, items)
+        if ending:
+            self._listener.on_revoked(ending)
+            self._held = _without(self._held, ending)
+
+    def _has_read(self, offset: int) -> bool:
+        if self._config.snapshot().offset < offset:
+            self._read_config()
+        return self._config.snapshot().offset >= offset
+
+    def _read_config(self) -> None:
+        try:
+            self._config.refresh(self._sync_timeout_s)
+        except ConnectShareError as error:
+            _logger.warning("The config topic was not read to its end: %s", error)
+            self._stopping.wait(self._group.retry_backoff_ms / 1000)
+
+    def _fail(self, failure: ConnectShareError) -> None:
+        try:
+            self._revoke(self._held)
+        except Exception:
+            _logger.exception("What this worker ran could not be revoked")
+        self._failure = failure
+        if self._on_failed is not None:
+            self._on_failed(failure)
+
+    # Called on the client's thread.
+
+    def _state(self) -> bytes:
+        offset, generation = self._config.snapshot().offset, self._generation
+        assignment = None
+        # Of a member that the group has dropped others run everything, and it is stopping that.
+        if generation is not None and not self._coordinator.is_lost:
+            assignment = ExtendedAssignment(
+                generation.leader, generation.leader_url, generation.config_offset, self._held
+            )
+        return encode_worker_state(ExtendedWorkerState(self._url, offset, assignment))
+
+    def _assign(self, leader: str, metadata: Mapping[str, bytes]) -> dict[str, bytes]:
+        snapshot = self._config.snapshot()
+        states: dict[str, ExtendedWorkerState] = {}
+        for member, data in metadata.items():
+            try:
+                states[member] = decode_worker_state(data)
+            except GroupProtocolError as error:
+                _logger.warning("Member %s gets nothing: its state cannot be read: %s", member, error)
+        behind = any(state.config_offset > snapshot.offset for state in states.values())
+        running = {
+            member: NOTHING if state.assignment is None else state.assignment.assigned
+            for member, state in states.items()
+        }
+        changes = {} if behind else self._assignor(running, configured(snapshot))
+        code = CONFIG_MISMATCH if behind else NO_ERROR
+        return {
+            member: encode_assignment(
+                ExtendedAssignment(leader, self._url, snapshot.offset, change.assigned, change.revoked, error=code)
+            )
+            for member in metadata
+            for change in [changes.get(member, Change())]
+        }
+
+
+def configured(state: ClusterConfigState) -> ConnectorsAndTasks:
+    """Return the connectors of a snapshot and their tasks: what the workers of a group run between them."""
+    names = sorted(state.connectors())
+    return ConnectorsAndTasks(tuple(names), tuple(task for name in names for task in sorted(state.tasks(name))))
+
+
+def _with(held: ConnectorsAndTasks, more: ConnectorsAndTasks) -> ConnectorsAndTasks:
+    return ConnectorsAndTasks(
+        tuple(dict.fromkeys((*held.connectors, *more.connectors))), tuple(dict.fromkeys((*held.tasks, *more.tasks)))
+    )
+
+
+def _common(held: ConnectorsAndTasks, items: ConnectorsAndTasks) -> ConnectorsAndTasks:
+    connectors, tasks = set(items.connectors), set(items.tasks)
+    return ConnectorsAndTasks(
+        tuple(name for name in held.connectors if name in connectors),
+        tuple(task for task in held.tasks if task in tasks),
+    )
+
+
+def _without(held: ConnectorsAndTasks, items: ConnectorsAndTasks) -> ConnectorsAndTasks:
+    connectors, tasks = set(items.connectors), set(items.tasks)
+    return ConnectorsAndTasks(
+        tuple(name for name in held.connectors if name not in connectors),
+        tuple(task for task in held.tasks if task not in tasks),
+    )
+
+
+def _group_settings(worker: WorkerConfig) -> GroupSettings:
+    properties = {field.name.replace("_", "."): field.name for field in fields(GroupSettings) if field.type == "int"}
+    given = {
+        field: whole_number(name, worker.originals[name])
+        for name, field in properties.items()
+        if worker.originals.get(name, "").strip()
+    }
+    found = GroupSettings(worker.group_id, PYTHON_PROTOCOL, **given)
+    if found.heartbeat_interval_ms >= found.session_timeout_ms:
+        raise refusal("heartbeat.interval.ms", "has to be lower than session.timeout.ms")
+    return found

@@ -1,0 +1,183 @@
+"""Workers in Python as members of a Connect group: who leads, what each runs, and who takes over."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from connect_share import ConnectStorage
+from connect_share.errors import GroupMembershipError, LiveMembersError
+from connect_share.group_membership import ConnectGroupMember, Generation, configured
+from connect_share.group_protocol import NOTHING, ConnectorsAndTasks
+from tests.support.connect_member import ConnectMember
+from tests.support.waiting import await_that
+
+FAST = {"session_timeout_ms": "6000", "heartbeat_interval_ms": "200", "rebalance_timeout_ms": "10000"}
+
+
+class Runtime:
+    """A worker that runs nothing, and takes note of what it would run."""
+
+    def __init__(self, shared: Any, number: int, stack: ExitStack, **overrides: str) -> None:
+        worker = shared.sharing(**{**FAST, **overrides})
+        self.storage = stack.enter_context(ConnectStorage(worker, allow_live_members=ConnectGroupMember.is_own_member))
+        self.running = NOTHING
+        self.generation: Generation | None = None
+        self.failures: list[Exception] = []
+        self.member = ConnectGroupMember(
+            worker,
+            self.storage.config,
+            self,
+            worker_url=f"http://localhost:{9000 + number}/",
+            on_failed=self.failures.append,
+        )
+        stack.callback(self.member.stop)
+        self.member.start()
+
+    def on_revoked(self, items: ConnectorsAndTasks) -> None:
+        assert set(items.tasks) <= set(self.running.tasks)
+        self.running = ConnectorsAndTasks(
+            tuple(name for name in self.running.connectors if name not in items.connectors),
+            tuple(task for task in self.running.tasks if task not in items.tasks),
+        )
+
+    def on_assigned(self, items: ConnectorsAndTasks, generation: Generation) -> None:
+        self.running = ConnectorsAndTasks(self.running.connectors + items.connectors, self.running.tasks + items.tasks)
+        self.generation = generation
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    with ExitStack() as found:
+        yield found
+
+
+def configure(storage: ConnectStorage, connectors: int, tasks: int) -> None:
+    for number in range(connectors):
+        storage.config.put_connector_config(f"c{number}", {"name": f"c{number}"})
+        storage.config.put_task_configs(f"c{number}", [{"task": str(task)} for task in range(tasks)])
+
+
+def await_spread(*runtimes: Runtime) -> None:
+    """Wait until these run everything, each once, and evenly."""
+    wanted = configured(runtimes[0].storage.config.snapshot())
+
+    def spread() -> bool:
+        running = [runtime.running for runtime in runtimes]
+        tasks = [task for each in running for task in each.tasks]
+        connectors = [name for each in running for name in each.connectors]
+        counts = [len(each.tasks) for each in running]
+        return (
+            sorted(tasks) == sorted(wanted.tasks)
+            and sorted(connectors) == sorted(wanted.connectors)
+            and max(counts) - min(counts) <= 1
+            and len({each.generation.leader for each in runtimes if each.generation}) == 1
+        )
+
+    await_that(spread, what=f"spread: {[runtime.running for runtime in runtimes]}")
+
+
+def test_work_is_spread_moves_and_comes_back(shared: Any, stack: ExitStack) -> None:
+    first = Runtime(shared, 1, stack)
+    configure(first.storage, 2, 3)
+    first.member.request_rejoin()
+    await_spread(first)
+    assert first.generation is not None
+    assert first.generation.is_leader
+    before = first.running
+    second = Runtime(shared, 2, stack)
+    await_spread(first, second)
+    assert set(first.running.tasks) < set(before.tasks)  # what stays has not moved
+    assert second.generation is not None
+    assert second.generation.leader_url == "http://localhost:9001/"
+    # A change that the leader writes, and that a follower only hears of.
+    first.storage.config.remove_connector_config("c1")
+    first.member.request_rejoin()
+    await_spread(first, second)
+    # The leader leaves.
+    first.member.stop()
+    assert first.running == NOTHING
+    await_spread(second)
+    assert second.generation.is_leader
+    assert first.failures == second.failures == []
+
+
+def work(shared: dict[str, Any], ready: Any) -> None:
+    from connect_share import WorkerConfig
+
+    worker = WorkerConfig.from_properties(shared)
+
+    class Silent:
+        def on_revoked(self, items: ConnectorsAndTasks) -> None:
+            pass
+
+        def on_assigned(self, items: ConnectorsAndTasks, generation: Generation) -> None:
+            ready.set()
+
+    with (
+        ConnectStorage(worker, allow_live_members=ConnectGroupMember.is_own_member) as storage,
+        ConnectGroupMember(worker, storage.config, Silent(), worker_url="http://localhost:9009/"),
+    ):
+        threading.Event().wait()
+
+
+def test_a_killed_leader_is_replaced_and_its_work_taken_over(shared: Any, stack: ExitStack) -> None:
+    context = multiprocessing.get_context("spawn")
+    ready = context.Event()
+    properties = shared.sharing(**FAST).originals
+    process = context.Process(target=work, args=(dict(properties), ready), daemon=True)
+    process.start()
+    stack.callback(process.kill)
+    assert ready.wait(60)
+    runtime = Runtime(shared, 1, stack)
+    configure(runtime.storage, 2, 2)
+    await_that(lambda: runtime.generation, what="joined")
+    assert runtime.generation is not None
+    assert not runtime.generation.is_leader
+    assert process.pid is not None
+    os.kill(process.pid, signal.SIGKILL)
+    await_spread(runtime)
+    assert runtime.generation.is_leader
+
+
+def test_java_workers_and_these_do_not_join_one_group(shared: Any, stack: ExitStack) -> None:
+    with ConnectMember(shared.bootstrap_servers, "group-a"):
+        runtime = Runtime(shared, 1, stack)
+        await_that(lambda: runtime.failures, what="refused")
+    (failure,) = runtime.failures
+    assert isinstance(failure, GroupMembershipError)
+    assert "another group protocol" in str(failure)
+    assert runtime.member.failed is failure
+
+
+def test_own_members_do_not_block_writes_and_others_do(shared: Any, stack: ExitStack) -> None:
+    runtime = Runtime(shared, 1, stack)
+    await_that(lambda: runtime.generation, what="joined")
+    runtime.storage.config.put_connector_config("c", {"a": "b"})
+    with ConnectStorage(shared.sharing()) as stranger, pytest.raises(LiveMembersError):
+        stranger.config.put_connector_config("c", {"a": "c"})
+    runtime.member.stop()
+    with (
+        ConnectMember(shared.bootstrap_servers, "group-a"),
+        ConnectStorage(shared.sharing(), allow_live_members=ConnectGroupMember.is_own_member) as stranger,
+        pytest.raises(LiveMembersError),
+    ):
+        stranger.config.put_connector_config("c", {"a": "c"})
+
+
+def test_a_member_behind_the_leader_reads_before_it_starts_anything(shared: Any, stack: ExitStack) -> None:
+    first = Runtime(shared, 1, stack)
+    configure(first.storage, 1, 4)
+    second = Runtime(shared, 2, stack)
+    await_spread(first, second)
+    read = second.storage.config.snapshot()
+    assert second.generation is not None
+    assert read.offset >= second.generation.config_offset
+    assert set(second.running.tasks) <= set(read.tasks("c0"))

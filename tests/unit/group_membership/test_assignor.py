@@ -1,0 +1,71 @@
+"""The assignor over any group: everything runs once, evenly, and nothing moves without need."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from connect_share.group_membership import balanced_assignment
+from connect_share.group_protocol import ConnectorsAndTasks
+from connect_share.records import ConnectorTaskId
+
+connectors = st.sampled_from([f"c{number}" for number in range(6)])
+tasks = st.builds(ConnectorTaskId, connectors, st.integers(0, 4))
+items = st.builds(
+    ConnectorsAndTasks,
+    st.lists(connectors, unique=True).map(tuple),
+    st.lists(tasks, unique=True).map(tuple),
+)
+groups = st.dictionaries(st.sampled_from("abcdef"), items, min_size=1)
+
+
+def rebalanced(running: dict[str, ConnectorsAndTasks], configured: ConnectorsAndTasks) -> dict[str, ConnectorsAndTasks]:
+    found = {}
+    for member, change in balanced_assignment(running, configured).items():
+        held = running[member]
+        assert set(change.revoked.tasks) <= set(held.tasks)
+        assert set(change.revoked.connectors) <= set(held.connectors)
+        assert not set(change.assigned.tasks) & set(held.tasks)
+        found[member] = ConnectorsAndTasks(
+            tuple(name for name in held.connectors if name not in change.revoked.connectors)
+            + change.assigned.connectors,
+            tuple(task for task in held.tasks if task not in change.revoked.tasks) + change.assigned.tasks,
+        )
+    return found
+
+
+def owned(running: dict[str, ConnectorsAndTasks]) -> Counter[object]:
+    return Counter(item for each in running.values() for item in (*each.connectors, *each.tasks))
+
+
+@given(groups, items)
+def test_two_rebalances_spread_everything_evenly(
+    running: dict[str, ConnectorsAndTasks], configured: ConnectorsAndTasks
+) -> None:
+    before = owned(running)
+    first = rebalanced(running, configured)
+    # What one member is to stop is not started elsewhere in the same rebalance.
+    assert all(count <= max(1, before[item]) for item, count in owned(first).items())
+    assert all(count == 1 for count in owned(first).values())
+    second = rebalanced(first, configured)
+    assert owned(second) == Counter((*configured.connectors, *configured.tasks))
+    for counts in (
+        [len(each.connectors) for each in second.values()],
+        [len(each.tasks) for each in second.values()],
+    ):
+        assert max(counts) - min(counts) <= 1
+    # Nothing moves from then on.
+    assert rebalanced(second, configured) == second
+
+
+@given(groups, items)
+def test_a_new_member_takes_its_share_and_no_more(
+    running: dict[str, ConnectorsAndTasks], configured: ConnectorsAndTasks
+) -> None:
+    even = rebalanced(rebalanced(running, configured), configured)
+    joined = {**even, "new": ConnectorsAndTasks()}
+    after = rebalanced(rebalanced(joined, configured), configured)
+    moved = sum(len(set(even[member].tasks) - set(after[member].tasks)) for member in even)
+    assert moved == len(after["new"].tasks)

@@ -1,0 +1,144 @@
+"""Bytes of the group protocol: those of Java's workers, round trips, and whatever else may come."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from connect_share.errors import GroupProtocolError
+from connect_share.group_protocol import (
+    CONFIG_MISMATCH,
+    NOTHING,
+    ConnectorsAndTasks,
+    ExtendedAssignment,
+    ExtendedWorkerState,
+    decode_assignment,
+    decode_worker_state,
+    encode_assignment,
+    encode_worker_state,
+)
+from connect_share.records import ConnectorTaskId
+
+VECTORS = json.loads((Path(__file__).parents[2] / "vectors" / "group-protocol.json").read_text())["members"]
+VERSIONS = {"default": 0, "compatible": 1, "sessioned": 2}
+
+
+@pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: f"{vector['kafka']}-{vector['protocol']}")
+def test_what_java_workers_send_is_read_and_written_alike(vector: dict[str, Any]) -> None:
+    metadata, data = bytes.fromhex(vector["metadata"]), bytes.fromhex(vector["assignment"])
+    state, assignment = decode_worker_state(metadata), decode_assignment(data)
+    assert state.version == VERSIONS[vector["protocol"]]
+    # Workers of 2.8 write version 1 into the assignments of "sessioned" too.
+    assert assignment.version == min(state.version, 1 if vector["kafka"] == "2.8.2" else 2)
+    assert state.url.startswith("http://127.0.0.1:")
+    assert assignment.leader.startswith("connect-")
+    assert state.config_offset > 0
+    assert encode_worker_state(state) == metadata
+    assert encode_assignment(assignment) == data
+
+
+def test_the_vectors_hold_every_connector_and_task() -> None:
+    for version in ("4.3.1", "3.9.2", "2.8.2"):
+        found = [each for each in VECTORS if (each["kafka"], each["protocol"]) == (version, "sessioned")]
+        held = [
+            items
+            for each in found
+            for items in (
+                decode_assignment(bytes.fromhex(each["assignment"])).assigned,
+                getattr(decode_worker_state(bytes.fromhex(each["metadata"])).assignment, "assigned", NOTHING),
+            )
+        ]
+        assert {name for items in held for name in items.connectors} == {"größe", "sink"}
+        assert {str(task) for items in held for task in items.tasks} == {"größe-0", "sink-0", "sink-1", "sink-2"}
+
+
+names = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+# Of one connector all numbers stand together in the bytes.
+items = st.dictionaries(
+    names, st.tuples(st.booleans(), st.lists(st.integers(0, 2**31 - 1), max_size=3)), max_size=4
+).map(
+    lambda found: ConnectorsAndTasks(
+        tuple(name for name, (connector, _) in found.items() if connector),
+        tuple(
+            ConnectorTaskId(name, task)
+            for name, (_, tasks) in sorted(found.items(), key=lambda item: not item[1][0])
+            for task in tasks
+        ),
+    )
+)
+offsets = st.integers(-(2**63), 2**63 - 1)
+assignments = st.builds(
+    ExtendedAssignment,
+    names,
+    names,
+    offsets,
+    items,
+    items,
+    st.integers(0, 2**31 - 1),
+    st.sampled_from((0, CONFIG_MISMATCH)),
+    st.sampled_from((0, 1, 2)),
+).map(lambda found: replace(found, revoked=NOTHING, delay_ms=0) if found.version == 0 else found)
+
+
+@given(assignments)
+def test_an_assignment_comes_back(assignment: ExtendedAssignment) -> None:
+    assert decode_assignment(encode_assignment(assignment)) == assignment
+
+
+@given(names, offsets, st.none() | assignments, st.sampled_from((1, 2)))
+def test_a_worker_state_comes_back(url: str, offset: int, assignment: ExtendedAssignment | None, version: int) -> None:
+    state = ExtendedWorkerState(url, offset, assignment, version)
+    assert decode_worker_state(encode_worker_state(state)) == state
+
+
+@given(
+    st.binary(max_size=200) | assignments.map(encode_assignment).flatmap(lambda data: st.just(data[: len(data) // 2]))
+)
+def test_other_bytes_are_refused_or_read(data: bytes) -> None:
+    with contextlib.suppress(GroupProtocolError):
+        assignment = decode_assignment(data)
+        assert decode_assignment(encode_assignment(assignment)) == assignment
+    with contextlib.suppress(GroupProtocolError):
+        state = decode_worker_state(data)
+        assert decode_worker_state(encode_worker_state(state)) == state
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(b"", id="nothing"),
+        pytest.param(b"\xff\xff", id="version -1"),
+        pytest.param(b"\0\2\0\0\0\1l\0\1u" + bytes(8) + b"\x7f\xff\xff\xff", id="2 billion connectors"),
+        pytest.param(b"\0\2\0\0\0\1l\0\1u" + bytes(8) + b"\0\0\0\1\0\1c\x7f\xff\xff\xff", id="2 billion tasks"),
+        pytest.param(b"\0\2\0\0\0\1l\0\1u" + bytes(8) + b"\0\0\0\1\0\1c\0\0\0\1\xff\xff\xff\xfe", id="task -2"),
+        pytest.param(b"\0\2\0\0\0\1\xff", id="no UTF-8"),
+    ],
+)
+def test_hostile_bytes_are_refused(data: bytes) -> None:
+    with pytest.raises(GroupProtocolError):
+        decode_assignment(data)
+
+
+def test_fields_that_a_version_added_later_may_be_missing() -> None:
+    whole = encode_assignment(ExtendedAssignment("l", "u", 7))
+    assert decode_assignment(whole[:-8]) == decode_assignment(whole)
+
+
+@pytest.mark.parametrize(
+    "assignment",
+    [
+        ExtendedAssignment("x" * 2**15, "u", 7),
+        ExtendedAssignment("l", "u", 2**63),
+        ExtendedAssignment("l", "u", 7, ConnectorsAndTasks((), (ConnectorTaskId("c", 2**31),))),
+    ],
+)
+def test_what_does_not_fit_is_refused(assignment: ExtendedAssignment) -> None:
+    with pytest.raises(GroupProtocolError, match="does not fit"):
+        encode_assignment(assignment)
