@@ -14,7 +14,7 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
@@ -159,7 +159,7 @@ class RecordFileWriter:
         Raises:
             RecordFileError: there is no room, or the record is none.
         """
-        self.write_fields(
+        block = self._encoder.add(
             record.topic,
             record.partition,
             record.offset,
@@ -168,24 +168,7 @@ class RecordFileWriter:
             record.value,
             record.whole_headers(),
         )
-
-    def write_fields(  # noqa: PLR0917 - the fields of a record in their order
-        self,
-        topic: str,
-        partition: int,
-        offset: int,
-        timestamp_ms: int,
-        key: bytes | None,
-        value: bytes | None,
-        headers: Iterable[tuple[str, bytes | None]] | None,
-    ) -> None:
-        """Append one record given by its fields, for loops over a million records without a :class:`Record`.
-
-        Raises:
-            RecordFileError: as :meth:`write`.
-        """
         self._counts[self._section] += 1
-        block = self._encoder.add(topic, partition, offset, timestamp_ms, key, value, headers)
         if block is not None:
             self._append(block)
 

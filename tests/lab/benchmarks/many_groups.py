@@ -1,14 +1,20 @@
-"""What many groups in one process cost: over one reader, with a storage each, and one group alone, in one run."""
+"""What many groups in one process cost: over one reader, with storages side by side, and one group alone, on the same topics.
+
+The topics hold far more groups than the process, as in the start-up benchmark: 1,300 records of each.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
+import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,148 +22,183 @@ from connect_share import ConnectStorage, SharedTopics, WorkerConfig, client
 from connect_share.embedded.broker import LocalBroker
 from connect_share.embedded.machine import describe_machine
 from connect_share.embedded.worker import worker_properties
-from connect_share.keys import prefix_key
 from connect_share.records import Record, TopicType
 from connect_share.topic_io.facts import admin_of
 from connect_share.topics import ensure_topic, topic_spec
 from connect_share.worker_config import SHARING_PROPERTY
 from spark_jobs import command_line
+from spark_jobs.startup.scenarios import PLANS
 from spark_jobs.workload import WorkloadSize, group_records
 from tests.lab.benchmarks.output import hand_out
 from tests.support.topics import ANYWHERE, send
 
-CONTENDERS: Final = ("one", "shared", "side by side")
-_WRITES: Final = 20_000
-_WRITE_S: Final = 10.0
+_FULL: Final = PLANS["groups-1000"].size
+_TAIL: Final[Mapping[TopicType, int]] = {TopicType.CONFIG: 2, TopicType.STATUS: 4, TopicType.OFFSET: 20}
+"""Records of each group that are written while the contenders follow, about as the topics are filled."""
+_TAIL_S: Final = 10.0
+_STEP: Final = 50
+_FIGURES: Final = ("start_s", "start_cpu_s", "tail_cpu_s")
 
 
-def worker_of(servers: str, prefix: str, group: str) -> WorkerConfig:
-    """Return the worker of a group on the topics of this run."""
-    return WorkerConfig.from_properties({**worker_properties(servers, group, prefix), SHARING_PROPERTY: "enabled"})
+@dataclass(frozen=True)
+class Site:
+    """Brokers, the names of the topics, and what is on them."""
 
+    servers: str
+    prefix: str
+    size: WorkloadSize
 
-def group_name(number: int) -> str:
-    """Return the id of a group."""
-    return f"com.acme.team-{number:04}"
+    def worker(self, group: int) -> WorkerConfig:
+        """Return the worker of a group."""
+        properties = worker_properties(self.servers, self.size.group_id(group), self.prefix)
+        return WorkerConfig.from_properties({**properties, SHARING_PROPERTY: "enabled"})
 
+    def records(self, size: WorkloadSize, group: int, topic_type: TopicType) -> Iterator[Record]:
+        """Return records of a group for one topic."""
+        topic = self.worker(0).topic(topic_type)
+        return (Record(topic, ANYWHERE, 0, 0, *pair) for pair in group_records(size, group, topic_type))
 
-def fill(servers: str, prefix: str, groups: int, records: int) -> None:
-    """Write the records of all groups."""
-    worker = worker_of(servers, prefix, group_name(0))
-    with admin_of(worker) as admin:
+    def fill(self) -> None:
+        """Create the topics and write the records of all groups."""
+        worker = self.worker(0)
+        with admin_of(worker) as admin:
+            for topic_type in TopicType:
+                ensure_topic(admin, topic_spec(worker, topic_type))
+        producer = client.producer(worker.producer_settings(), client_id="benchmark", overrides={"linger.ms": "20"})
         for topic_type in TopicType:
-            ensure_topic(admin, topic_spec(worker, topic_type))
-    each = records // 3
-    size = WorkloadSize(
-        prefixed=False,
-        groups=groups,
-        jobs=10,
-        config_records=each,
-        status_records=each,
-        offset_records=each,
-        config_bytes=300 * each,
-        status_bytes=200 * each,
-    )
-    producer = client.producer(worker.producer_settings(), client_id="benchmark", overrides={"linger.ms": "20"})
-    for number in range(groups):
-        for topic_type in TopicType:
-            topic, prefix_of_keys = worker.topic(topic_type), f"{group_name(number)}.".encode()
-            send(
-                producer,
-                (
-                    Record(topic, ANYWHERE, 0, 0, prefix_of_keys + key, value)
-                    for key, value in group_records(size, number, topic_type)
-                ),
-            )
+            for group in range(self.size.groups):
+                send(producer, self.records(self.size, group, topic_type))
+
+    def load(self) -> None:
+        """Write records of all groups in turns, evenly over ten seconds."""
+        newer = replace(self.size, seed=self.size.seed + 1)
+        each = [
+            [
+                record
+                for topic_type, count in _TAIL.items()
+                for record in islice(self.records(newer, group, topic_type), count)
+            ]
+            for group in range(self.size.groups)
+        ]
+        in_turns = list(chain.from_iterable(zip(*each, strict=True)))
+        steps = [in_turns[at : at + _STEP] for at in range(0, len(in_turns), _STEP)]
+        producer = client.producer(self.worker(0).producer_settings(), client_id="load", overrides={"linger.ms": "5"})
+        began = time.monotonic()
+        for number, records in enumerate(steps, 1):
+            send(producer, records)
+            time.sleep(max(0.0, began + _TAIL_S * number / len(steps) - time.monotonic()))
 
 
-def contend(servers: str, prefix: str, kind: str, groups: int) -> dict[str, float]:
+def contend(site: Site, kind: str, groups: int) -> dict[str, float]:
     """Start, then follow while another process writes; return seconds and CPU seconds. Runs in a process of its own."""
-    names = [group_name(number) for number in range(1 if kind == "one" else groups)]
     with ExitStack() as stack:
         began, cpu = time.perf_counter(), time.process_time()
         storages: list[ConnectStorage]
         if kind == "shared":
-            topics = stack.enter_context(SharedTopics(worker_of(servers, prefix, names[0])))
-            storages = [topics.storage(name) for name in names]
+            topics = stack.enter_context(SharedTopics(site.worker(0)))
+            storages = [topics.storage(site.size.group_id(group)) for group in range(groups)]
             for storage in storages:
                 storage.start()
         else:
-            storages = [stack.enter_context(ConnectStorage(worker_of(servers, prefix, name))) for name in names]
+            storages = [stack.enter_context(ConnectStorage(site.worker(group))) for group in range(groups)]
         start_s, start_cpu_s = time.perf_counter() - began, time.process_time() - cpu
         print(json.dumps({"ready": True}), flush=True)
         sys.stdin.readline()
         cpu = time.process_time()
         sys.stdin.readline()
         for storage in storages:
-            storage.status.refresh()
+            for store in (storage.config, storage.status, storage.offsets):
+                store.refresh()
         return {"start_s": start_s, "start_cpu_s": start_cpu_s, "tail_cpu_s": time.process_time() - cpu}
 
 
-def measure(servers: str, prefix: str, kind: str, groups: int) -> dict[str, float]:
+def measure(site: Site, kind: str, groups: int) -> dict[str, float]:
     """Run one contender, and write while it follows."""
-    command = [sys.executable, "-m", __spec__.name, "--contender", kind, "-B", servers, "--prefix", prefix]
+    command = [sys.executable, "-m", __spec__.name, "--contender", kind, "-B", site.servers, "--prefix", site.prefix]
     with subprocess.Popen(
-        [*command, "--groups", str(groups)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [*command, "--groups", str(groups), "--all", str(site.size.groups)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdout.readline()
-        worker = worker_of(servers, prefix, group_name(0))
-        producer = client.producer(worker.producer_settings(), client_id="load", overrides={"linger.ms": "5"})
-        process.stdin.write("\n")
-        process.stdin.flush()
-        began = time.monotonic()
-        for number in range(_WRITES):
-            key = prefix_key(group_name(number % groups), f"status-connector-load-{number % 7}".encode())
-            value = b'{"state":"RUNNING","trace":null,"worker_id":"w:1","generation":%d}' % number
-            producer.produce(worker.topic(TopicType.STATUS), key=key, value=value)
-            producer.poll(0)
-            time.sleep(max(0.0, began + _WRITE_S * number / _WRITES - time.monotonic()))
-        producer.flush()
-        process.stdin.write("\n")
-        process.stdin.flush()
+        for at_once in (site.load, lambda: None):
+            process.stdin.write("\n")
+            process.stdin.flush()
+            at_once()
         found: dict[str, float] = json.loads(process.stdout.readline())
     return found
 
 
+def _site(options: argparse.Namespace, servers: str, prefix: str) -> Site:
+    share = options.all / _FULL.groups
+    numbers = ("config_records", "status_records", "offset_records", "config_bytes", "status_bytes")
+    scaled = {name: round(getattr(_FULL, name) * share) for name in numbers}
+    return Site(servers, prefix, replace(_FULL, groups=options.all, **scaled))
+
+
 def _body(options: argparse.Namespace) -> int:
     if options.contender is not None:
-        print(json.dumps(contend(options.bootstrap_servers, options.prefix, options.contender, options.groups)))
+        site = _site(options, options.bootstrap_servers, options.prefix)
+        print(json.dumps(contend(site, options.contender, options.groups)))
         return 0
-    prefix = f"many-groups-{int(time.time())}"
+    contenders = {
+        "one": ("one", 1),
+        "shared": ("shared", options.groups),
+        "side by side": ("side by side", options.side_by_side),
+    }
+    rounds: dict[str, list[dict[str, float]]] = {name: [] for name in contenders}
     with LocalBroker("bench") as broker:
-        servers = broker.bootstrap_servers
-        fill(servers, prefix, options.groups, options.records)
-        measure(servers, prefix, "one", options.groups)  # the first one makes the broker's caches warm
-        found = {kind: measure(servers, prefix, kind, options.groups) for kind in CONTENDERS}
-    ratios = {name: round(found["shared"][name] / found["one"][name], 2) for name in found["one"]}
+        site = _site(options, broker.bootstrap_servers, f"many-groups-{int(time.time())}")
+        site.fill()
+        measure(site, "one", 1)  # the first one makes the broker's caches warm
+        for _ in range(options.rounds):
+            for name, (kind, groups) in contenders.items():
+                rounds[name].append(measure(site, kind, groups))
+    medians = {
+        name: {figure: statistics.median(found[figure] for found in each) for figure in _FIGURES}
+        for name, each in rounds.items()
+    }
+    times = options.groups / options.side_by_side
+    medians["side by side, extrapolated"] = {name: figure * times for name, figure in medians["side by side"].items()}
     report: dict[str, Any] = {
-        "groups": options.groups,
-        "records": options.records,
-        "contenders": found,
-        "shared_to_one": ratios,
+        "groups": {name: groups for name, (_, groups) in contenders.items()},
+        "all_groups": options.all,
+        "records": site.size.config_records + site.size.status_records + site.size.offset_records,
+        "rounds": rounds,
+        "medians": medians,
+        "shared_to_one": {name: medians["shared"][name] / medians["one"][name] for name in _FIGURES},
         "machine": describe_machine(),
     }
-    lines = [
-        f"{options.groups} groups, {options.records:,} records",
-        f"{'':<16}{'start s':>10}{'CPU s':>10}{'tail CPU s':>12}",
-    ]
-    lines += [
-        f"{kind:<16}{cost['start_s']:>10.2f}{cost['start_cpu_s']:>10.2f}{cost['tail_cpu_s']:>12.2f}"
-        for kind, cost in found.items()
-    ]
-    lines.append(f"{'shared / one':<16}{ratios['start_s']:>10}{ratios['start_cpu_s']:>10}{ratios['tail_cpu_s']:>12}")
-    hand_out(options, "benchmark_many_groups", report, lines)
+    hand_out(options, "benchmark_many_groups", report, _lines(report, options))
     return 0
+
+
+def _lines(report: Mapping[str, Any], options: argparse.Namespace) -> list[str]:
+    labels = {
+        "one": "one group alone",
+        "shared": f"{options.groups} over one reader",
+        "side by side": f"{options.side_by_side} side by side",
+        "side by side, extrapolated": f"{options.groups} side by side, extrapolated",
+    }
+    lines = [f"{report['records']:,} records of {options.all:,} groups; medians of {options.rounds}"]
+    lines.append(f"{'':<34}{'start s':>10}{'CPU s':>10}{'tail CPU s':>12}")
+    rows = [(label, report["medians"][name]) for name, label in labels.items()]
+    for label, row in [*rows, ("over one reader / alone", report["shared_to_one"])]:
+        lines.append(f"{label:<34}{row['start_s']:>10.2f}{row['start_cpu_s']:>10.2f}{row['tail_cpu_s']:>12.2f}")
+    return lines
 
 
 def main(argv: Sequence[str]) -> int:
     """Measure many groups in one process. 0 done (whatever the figures), 1 failed, 2 usage."""
     arguments = argparse.ArgumentParser(prog=f"python -m {__spec__.name}", description=__doc__)
-    arguments.add_argument("--groups", type=int, default=100)
-    arguments.add_argument("--records", type=int, default=1_300_000)
-    arguments.add_argument("--contender", choices=CONTENDERS, help=argparse.SUPPRESS)
+    arguments.add_argument("--groups", type=int, default=100, help="in the process; default 100")
+    arguments.add_argument("--all", type=int, default=_FULL.groups, help="on the topics; default 1000")
+    arguments.add_argument("--side-by-side", type=int, default=10, help="storages without SharedTopics; default 10")
+    arguments.add_argument("--rounds", type=int, default=3, help="default 3")
+    arguments.add_argument("--contender", help=argparse.SUPPRESS)
     arguments.add_argument("-B", "--bootstrap-servers", help=argparse.SUPPRESS)
     arguments.add_argument("--prefix", help=argparse.SUPPRESS)
     arguments.add_argument("--result", type=Path, help="file for the whole report as JSON")
