@@ -196,11 +196,6 @@ def is_original_key(topic_type: TopicType, key: bytes, position: int = 0) -> boo
     return _KIND_AT[topic_type](key, position) is not None
 
 
-def own_keys(topic_type: TopicType, cluster_group_id: ClusterGroupId) -> re.Pattern[bytes]:
-    """Return what matches where a key of this group begins that Connect itself writes to such a topic."""
-    return re.compile(rb"%b(?:%b)" % (re.escape(cluster_group_id.prefix), _ANY_KIND[topic_type]))
-
-
 def split_key(topic_type: TopicType, key: bytes) -> tuple[ClusterGroupId | None, bytes] | None:
     """Return the cluster group id and the original key of a key. Never raises.
 

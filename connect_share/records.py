@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import NamedTuple
 
 from connect_share.errors import UnreadableHeadersError
@@ -22,7 +22,7 @@ class TopicType(enum.Enum):
     OFFSET = "offset"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Record:
     """One Kafka record.
 
@@ -41,6 +41,25 @@ class Record:
     key: bytes | None
     value: bytes | None
     headers: Headers | None = ()
+
+    def __init__(  # noqa: PLR0917 - the fields of a record in their order
+        self,
+        topic: str,
+        partition: int,
+        offset: int,
+        timestamp_ms: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers | None = (),
+    ) -> None:
+        """Take all fields, in half the time of what ``dataclass`` makes: a million records are nothing unusual."""
+        _set_topic(self, topic)
+        _set_partition(self, partition)
+        _set_offset(self, offset)
+        _set_timestamp_ms(self, timestamp_ms)
+        _set_key(self, key)
+        _set_value(self, value)
+        _set_headers(self, headers)
 
     def whole_headers(self) -> Headers:
         """Return the headers for a second write of the record.
@@ -65,6 +84,11 @@ class Record:
         key = "null" if self.key is None else f"{len(self.key)}B"
         value = "tombstone" if self.value is None else f"{len(self.value)}B"
         return f"<Record {self.topic}[{self.partition}]@{self.offset} key={key} value={value}>"
+
+
+_set_topic, _set_partition, _set_offset, _set_timestamp_ms, _set_key, _set_value, _set_headers = (
+    getattr(Record, each.name).__set__ for each in fields(Record)
+)
 
 
 class OffsetRange(NamedTuple):

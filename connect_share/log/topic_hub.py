@@ -15,6 +15,7 @@ from connect_share.log.log_state import OnFailed, safe_text
 from connect_share.log.protocol import STOP_TIMEOUT_S, RecordMetadata, RecordSink
 from connect_share.log.ranges import read_batches
 from connect_share.log.record_feed import KeyWatch, RecordFeed
+from connect_share.log.routes import Routes
 from connect_share.records import OffsetRange, Record
 from connect_share.steps import Steps
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
@@ -27,58 +28,51 @@ _ATTACH_S: Final = 30.0
 class Router(RecordFeed):
     """Hands each record to the logs of its group, and looks at no other; groups may come and go while it is used.
 
-    The start of a key is looked up once for each length that prefixes have, however many groups there are.
+    Most records of a large topic are of none of these groups: they are passed over by the first bytes of their keys.
     """
 
     def __init__(self, key_watch: KeyWatch | None = None) -> None:
         self.nothing = _Nothing()
         super().__init__(self.nothing, key_watch)
         self._lock = threading.Lock()
-        self._tables: tuple[tuple[int, Mapping[bytes, tuple[RoutedLog, ...]]], ...] = ()
+        self._logs: list[RoutedLog] = []
+        self._routes: Routes[RoutedLog] | None = None
 
     def add(self, log: RoutedLog) -> None:
         """Hand a group's records to a log from now on."""
         with self._lock:
-            logs = [*self._logs(), log]
-            self._tables = _tables_of(logs)
+            self._logs.append(log)
+            self._routes = None
 
     def remove(self, log: RoutedLog) -> None:
         """Hand nothing more to a log."""
         with self._lock:
-            logs = [each for each in self._logs() if each is not log]
-            self._tables = _tables_of(logs)
-
-    def _logs(self) -> list[RoutedLog]:
-        return [log for _, table in self._tables for logs in table.values() for log in logs]
+            self._logs = [each for each in self._logs if each is not log]
+            self._routes = None
 
     def _apply_own(self, messages: list[Message], keys: list[Any], joined: bytes) -> int:  # noqa: ARG002
         began, own = time.monotonic(), 0
         if None in keys:
             messages = [message for message, key in zip(messages, keys, strict=True) if key is not None]
             keys = [key for key in keys if key is not None]
-        for length, table in self._tables:
-            heads = [key[:length] for key in keys]
-            if table.keys().isdisjoint(heads):
-                continue
-            found: dict[bytes, list[Message]] = {}
-            for message, head in zip(messages, heads, strict=True):
-                if head in table:
-                    found.setdefault(head, []).append(message)
-            for head, theirs in found.items():
-                records = [to_record(message) for message in theirs]
-                own += len(records)
-                for log in table[head]:
-                    log.take(records)
+        with self._lock:
+            if self._routes is None:
+                self._routes = Routes([(log.key_prefix, log) for log in self._logs])
+            routes = self._routes
+        found: dict[int, list[Message]] = {}
+        length, begins = routes.shortest, routes.begins
+        near = [(key, message) for key, message in zip(keys, messages, strict=True) if key[:length] in begins]
+        for key, message in near:
+            at = routes.find(key)
+            if at >= 0:
+                found.setdefault(at, []).append(message)
+        for at, theirs in found.items():
+            records = [to_record(message) for message in theirs]
+            own += len(records)
+            for log in routes.owners[at]:
+                log.take(records)
         self.apply_s += time.monotonic() - began
         return own
-
-
-def _tables_of(logs: Sequence[RoutedLog]) -> tuple[tuple[int, Mapping[bytes, tuple[RoutedLog, ...]]], ...]:
-    tables: dict[int, dict[bytes, tuple[RoutedLog, ...]]] = {}
-    for log in logs:
-        table = tables.setdefault(len(log.key_prefix), {})
-        table[log.key_prefix] = (*table.get(log.key_prefix, ()), log)
-    return tuple(tables.items())
 
 
 class _Nothing:

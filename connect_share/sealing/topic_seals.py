@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from connect_share.connect_json import JSON_NULL
 from connect_share.errors import ConfigError
-from connect_share.keys import MARKER, ClusterGroupId, own_keys
+from connect_share.keys import MARKER, ClusterGroupId, is_original_key
 from connect_share.records import Record, TopicType
 from connect_share.sealing.cipher import Cipher, Opened, Refusal, is_sealed, key_id
 from connect_share.sealing.freshness import Freshness
@@ -68,7 +68,6 @@ class TopicSeals:
         self.refused: Counter[Refusal] = Counter()
         self._topic_type = topic_type
         self._prefix = cluster_group_id.prefix
-        self._is_own = own_keys(topic_type, cluster_group_id).match
         # The same removal; and what was sealed cannot be cleaned away as a tombstone can.
         self._removal = JSON_NULL if topic_type is TopicType.CONFIG else None
         self._keys = None if mode is SealingMode.OFF else keys
@@ -108,7 +107,9 @@ class TopicSeals:
         key, value = record.key, record.value
         if self._cipher is None and not is_sealed(value):
             return record
-        if key is None or self._is_own(key) is None:
+        if key is None or not key.startswith(self._prefix):
+            return record
+        if not is_original_key(self._topic_type, key, len(self._prefix)):
             return record
         if not is_sealed(value):
             if self._mode is SealingMode.REQUIRED:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+import re
 from base64 import b64decode, b64encode
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 from connect_share.connect_json import loads
 from connect_share.errors import ValueFormatError
@@ -17,6 +18,14 @@ from connect_share.state.offset_records import offset_key, parse_offset_key, par
 from connect_share.state.skips import SkipKind
 
 _log = logging.getLogger(__name__)
+
+_LONGEST_PLAIN: Final = 1_000
+_TEXT: Final = rb'"[ !#-\[\]-~]*"'
+_PLAIN_KEY: Final = re.compile(
+    rb"\[%(text)b,\{(?:%(member)b(?:,%(member)b)*)?\}\]"
+    % {b"text": _TEXT, b"member": rb"%(text)b:(?:%(text)b|-?[1-9][0-9]{0,17}|0|true|false|null)" % {b"text": _TEXT}}
+)
+"""Matches keys that can be read, without reading them: connectors write few others."""
 
 _Keys = dict[str, dict[bytes, list[bytes]]]
 """Connector, identity of the source partition, original keys under which it has a value (usually one)."""
@@ -114,9 +123,21 @@ class OffsetFold(_SourcePartitions):
         self._prefix_length = len(prefix)
         self._begins = tuple(prefix + kind.prefix for kind in OffsetKey)
         self._homes: dict[bytes, tuple[str, bytes]] = {}
+        self._unread: list[bytes] = []
+
+    def partitions(self, connector: str) -> list[dict[str, Any]]:
+        """Source partitions of a connector; the null partition is never listed."""
+        self._read_keys()
+        return super().partitions(connector)
+
+    def original_keys(self, connector: str, partition: Mapping[str, Any] | None) -> tuple[bytes, ...]:
+        """Original keys under which a source partition has a value; several if its members came in other orders."""
+        self._read_keys()
+        return super().original_keys(connector, partition)
 
     def snapshot(self) -> OffsetSnapshot:
         """Return what is believed now; later records do not change it."""
+        self._read_keys()
         return OffsetSnapshot(self.values, self._keys, self._partitions)
 
     def saved(self) -> list[list[str]]:
@@ -129,7 +150,7 @@ class OffsetFold(_SourcePartitions):
         Raises:
             TypeError, ValueError: it is something else.
         """
-        self.values, self._keys, self._partitions, self._homes = {}, {}, {}, {}
+        self.values, self._keys, self._partitions, self._homes, self._unread = {}, {}, {}, {}, []
         for key, value in saved:
             self._learn(b64decode(key, validate=True), b64decode(value, validate=True))
 
@@ -164,6 +185,19 @@ class OffsetFold(_SourcePartitions):
     def _learn(self, key: bytes, value: bytes) -> ValueFormatError | None:
         """Store the value of a new key; return why no connector is known for it, if so."""
         self.values[key] = value
+        if len(key) <= _LONGEST_PLAIN and _PLAIN_KEY.fullmatch(key) is not None:
+            self._unread.append(key)
+            return None
+        self._read_keys()
+        return self._read_key(key)
+
+    def _read_keys(self) -> None:
+        """Read keys in the order in which they came, as late as that: who looks up a value by its key needs none of it."""
+        unread, self._unread = self._unread, []
+        for key in unread:
+            self._read_key(key)
+
+    def _read_key(self, key: bytes) -> ValueFormatError | None:
         try:
             connector, partition = parse_offset_key(key)
         except ValueFormatError as error:
@@ -175,7 +209,10 @@ class OffsetFold(_SourcePartitions):
         return None
 
     def _forget(self, key: bytes) -> None:
-        if self.values.pop(key, None) is None or key not in self._homes:
+        if self.values.pop(key, None) is None:
+            return
+        self._read_keys()
+        if key not in self._homes:
             return
         connector, identity = self._homes.pop(key)
         del self._partitions[key]

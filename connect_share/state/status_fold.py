@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, Final, TypeVar, assert_never
 
 from connect_share.connect_json import loads
@@ -30,6 +31,7 @@ _log = logging.getLogger(__name__)
 K = TypeVar("K")
 V = TypeVar("V")
 
+_LONGEST_RECENT: Final = 500
 _STATES: Final = {state.value: state for state in State}
 
 
@@ -40,6 +42,9 @@ class _BadRecordError(Exception):
         super().__init__(reason)
         self.kind = kind
 
+
+_Status = tuple[State, str | None, int, str | None, str | None]
+"""State, worker id, generation, trace, version."""
 
 _Tasks = dict[str, dict[int, tuple[int, TaskStatus]]]
 """Connector, task number, time in milliseconds and status."""
@@ -215,7 +220,7 @@ class StatusFold(_Statuses):
         if not connector:
             raise _BadRecordError("the key names no connector", SkipKind.BAD_KEY)
         if record.value is not None:
-            state, worker_id, generation, trace, version = _status(loads(record.value))
+            state, worker_id, generation, trace, version = _status(record.value)
             self._connectors[connector] = ConnectorStatus(connector, state, worker_id, generation, trace, version)
             self._note_writer(record, worker_id, generation)
             return
@@ -239,7 +244,7 @@ class StatusFold(_Statuses):
             _drop(self._tasks, task.connector, task.task)
             self._outdone.pop(task, None)
             return
-        state, worker_id, generation, trace, version = _status(loads(record.value))
+        state, worker_id, generation, trace, version = _status(record.value)
         status = TaskStatus(task, state, worker_id, generation, trace, version)
         self._note_writer(record, worker_id, generation)
         if not self._take(record.timestamp_ms, status):
@@ -307,7 +312,7 @@ def _plain(status: ConnectorStatus | TaskStatus) -> list[Any]:
     return [status.state.value, status.worker_id, status.generation, status.trace, status.version]
 
 
-def _fields(plain: list[Any]) -> tuple[State, str | None, int, str | None, str | None]:
+def _fields(plain: list[Any]) -> _Status:
     state, worker_id, generation, trace, version = plain
     return State(state), worker_id, generation, trace, version
 
@@ -316,7 +321,13 @@ def _where(record: Record) -> str:
     return f"{record.topic}[{record.partition}]@{record.offset}"
 
 
-def _status(value: Any) -> tuple[State, str | None, int, str | None, str | None]:
+def _status(value: bytes) -> _Status:
+    """Take a status apart; connectors and tasks that a worker starts together have the same, to the byte."""
+    return _recent_status(value) if len(value) <= _LONGEST_RECENT else _parse_status(value)
+
+
+def _parse_status(data: bytes) -> _Status:
+    value = loads(data)
     if not isinstance(value, Mapping):
         raise _BadRecordError("the value is not an object")
     state = _STATES.get(value["state"]) if isinstance(value.get("state"), str) else None
@@ -332,6 +343,9 @@ def _status(value: Any) -> tuple[State, str | None, int, str | None, str | None]
             raise _BadRecordError(f"{name!r} is not a string")
         texts.append(text)
     return state, texts[0], to_int32(generation), texts[1], texts[2]
+
+
+_recent_status = lru_cache(maxsize=128)(_parse_status)
 
 
 def _topic_status(value: Any) -> TopicStatus:

@@ -195,6 +195,6 @@ class SharedTopics:
         return TopicHub(log, router, worker.consumer_settings(), worker.isolation(topic_type))
 
     def _fail(self, error: ConnectShareError) -> None:
-        self._life.fail(error)
         for storage in list(self._storages):
             storage.fail(error)
+        self._life.fail(error)  # last: whoever hears of it asks the storages

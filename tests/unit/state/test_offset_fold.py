@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from connect_share.errors import ValueFormatError
 from connect_share.keys import ClusterGroupId
@@ -98,6 +101,82 @@ def test_a_value_that_is_no_object_is_kept_and_gives_no_offset(value: bytes) -> 
     snapshot = replay_offsets([record(b'["c",{}]', value)])
     assert snapshot.partitions("c") == [{}]
     assert snapshot.offset("c", {}) is None
+
+
+TOKENS = st.sampled_from(
+    [
+        b"[",
+        b"]",
+        b"{",
+        b"}",
+        b",",
+        b":",
+        b'"a"',
+        b'"b"',
+        b'"',
+        b"\\",
+        b"\x7f",
+        b"\xc3\xa4",
+        b"1",
+        b"0",
+        b"-",
+        b".5",
+        b"null",
+        b"true",
+        b" ",
+    ]
+)
+MEMBERS = [
+    b'"a":1',
+    b'"b":"x"',
+    b'"c":null',
+    b'"a":-0',
+    b'"a":1.0',
+    b'"\\u0061":1',
+    b'"n":{}',
+    b'"a":00',
+    b'"a":12345678901234567890',
+]
+KEYS = (
+    st.builds(lambda tokens: b"[" + b"".join(tokens), st.lists(TOKENS, max_size=8))
+    | st.builds(
+        lambda name, members: b'["%b",{%b}]' % (name, b",".join(members)),
+        st.sampled_from([b"c", b"d", b"", b"\\u0063", b"c" * 1_000]),
+        st.lists(st.sampled_from(MEMBERS), max_size=3),
+    )
+    | st.sampled_from([b'["c",null]', b'["c",{"b":"x","a":1}]', b'["c"]'])
+)
+
+
+@given(st.lists(st.tuples(KEYS, st.sampled_from([None, b"1", b"2"])), max_size=30))
+def test_keys_that_are_read_late_give_what_keys_that_are_read_at_once_give(
+    log: list[tuple[bytes, bytes | None]],
+) -> None:
+    late, at_once = OffsetFold(), OffsetFold()
+    unreadable = 0
+    for key, value in log:
+        unreadable += value is not None and key not in at_once.values and not _is_readable(key)
+        for fold in (late, at_once):
+            fold.apply(record(key, value))
+        at_once.partitions("c")
+    assert late.skipped == at_once.skipped == Counter({SkipKind.BAD_KEY: unreadable} if unreadable else {})
+    restored = OffsetFold()
+    restored.restore(late.saved())
+    for connector in ("c", "d", "", "c" * 1_000):
+        assert late.partitions(connector) == at_once.partitions(connector)
+        for partition in (*at_once.partitions(connector), None):
+            assert late.original_keys(connector, partition) == at_once.original_keys(connector, partition)
+            assert set(restored.original_keys(connector, partition)) == set(late.original_keys(connector, partition))
+    assert late.snapshot() == at_once.snapshot()
+    assert late.snapshot().connectors() == at_once.snapshot().connectors()
+
+
+def _is_readable(key: bytes) -> bool:
+    try:
+        parse_offset_key(key)
+    except ValueFormatError:
+        return False
+    return True
 
 
 def test_groups_keep_their_plain_key_bytes() -> None:
