@@ -26,6 +26,7 @@ check: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/mypy docs/examples/runtime
 	$(BIN)/lint-imports
 	$(BIN)/python -m tests.lab.plugin_jar --check
 	$(MAKE) --no-print-directory docs

@@ -313,7 +313,8 @@ class Admin(AdminBase):
         groups = self._retried(ask, timeout_s)
         return {
             str(group.id): tuple(
-                GroupMember(member.id, worker_id_of(member.metadata), group.protocol) for member in group.members
+                GroupMember(member.id, member.client_id, worker_id_of(member.metadata), group.protocol)
+                for member in group.members
             )
             for group in groups
             if group.protocol_type == "connect"

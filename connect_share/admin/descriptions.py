@@ -112,10 +112,12 @@ class GroupMember:
     Attributes:
         member_id: its id in the group protocol.
         worker_id: ``host:port`` as in statuses; ``None`` where its metadata do not have it.
-        protocol: name of the group protocol, such as ``sessioned``.
+        client_id: of its client.
+        protocol: name of the group protocol, such as ``sessioned``; empty while the group rebalances.
     """
 
     member_id: str
+    client_id: str
     worker_id: str | None
     protocol: str
 

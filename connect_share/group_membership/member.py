@@ -35,6 +35,7 @@ _logger = logging.getLogger(__name__)
 
 PYTHON_PROTOCOL: Final = "connect-share-sessioned"
 """Name of the group protocol. Java workers do not offer it: a group is of one kind of workers, by the broker's own check."""
+_CLIENT_ID_SUFFIX: Final = "connect-share-member"
 _TURN_MS: Final = 200  # how long a join is waited for before the thread looks around
 _LEAVE_MS: Final = 1_000
 _STOP_TIMEOUT_S: Final = 10.0
@@ -121,7 +122,7 @@ class ConnectGroupMember:
         self._failure: ConnectShareError | None = None
         callbacks = MemberCallbacks(self._state, self._assign, self._wake.set)
         self._coordinator = GroupCoordinator(
-            worker_config.client_settings(), self._group, callbacks, worker_config.client_id("member")
+            worker_config.client_settings(), self._group, callbacks, worker_config.client_id(_CLIENT_ID_SUFFIX)
         )
         self._thread = threading.Thread(target=self._run, name="connect-group-member", daemon=True)
 
@@ -167,8 +168,11 @@ class ConnectGroupMember:
 
     @staticmethod
     def is_own_member(member: GroupMember) -> bool:
-        """Return whether a member of the group joined by this class; for ``own_members`` of ``ConnectStorage``."""
-        return member.protocol == PYTHON_PROTOCOL
+        """Return whether a member of the group joined by this class; for ``allow_live_members`` of ``ConnectStorage``."""
+        if member.protocol:
+            return member.protocol == PYTHON_PROTOCOL
+        # Brokers name no protocol during a rebalance. Members of both kinds are never in one group.
+        return member.client_id.endswith(_CLIENT_ID_SUFFIX)
 
     def _run(self) -> None:
         try:

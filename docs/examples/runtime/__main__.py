@@ -1,0 +1,51 @@
+"""One worker of a group: ``python -m runtime worker.properties --listen 127.0.0.1:8083``."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import signal
+import sys
+
+import uvicorn
+
+from connect_share import ConnectShareError, WorkerConfig
+
+from .herder import Herder
+from .rest import application
+from .worker import Worker
+
+
+def main() -> int:
+    """Run until a signal or an error ends it; return 1 after an error."""
+    parser = argparse.ArgumentParser(prog="runtime", description="A worker of a small Connect-like runtime.")
+    parser.add_argument("worker_config", help="properties of a Connect worker")
+    parser.add_argument("--listen", default="127.0.0.1:8083", metavar="HOST:PORT", help="where REST is served")
+    arguments = parser.parse_args()
+    host, _, port = arguments.listen.rpartition(":")
+    logging.basicConfig(level="WARNING", format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+
+    failures: list[ConnectShareError] = []
+
+    def on_failed(error: ConnectShareError) -> None:
+        failures.append(error)
+        server.should_exit = True
+
+    worker = Worker(WorkerConfig.from_file(arguments.worker_config), f"http://{arguments.listen}/", on_failed)
+    server = uvicorn.Server(
+        uvicorn.Config(application(Herder(worker)), host=host, port=int(port), log_level="warning", lifespan="off")
+    )
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, signal.SIG_IGN)  # the server sends what ended it once more: the worker has to end in order
+    worker.start()
+    try:
+        server.run()
+    finally:
+        worker.stop()
+    for failure in failures:
+        print(f"the worker has failed: {failure}", file=sys.stderr)
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,217 @@
+"""The example runtime: its REST by clients of others, its workers killed, and Java before and after it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer
+from kafka_connect import KafkaConnect
+
+from connect_share.embedded.worker import worker_properties
+from connect_share.worker_plugin import INTERCEPTOR_CLASS, jar_path
+from tests.support.kafka import TestBroker
+from tests.support.long_forms import LONG
+from tests.support.runtime_workers import EXAMPLES, RuntimeWorker
+from tests.support.waiting import await_that
+
+SHARING = {"connect.management.topic.sharing.support": "enabled"}
+STRINGS = {
+    "key.converter": "org.apache.kafka.connect.storage.StringConverter",
+    "value.converter": "org.apache.kafka.connect.storage.StringConverter",
+}
+JAR = SHARING | {"interceptor.classes": INTERCEPTOR_CLASS}
+_MINUTES = float(os.environ.get("CONNECT_SHARE_SOAK_MINUTES", "0"))
+Start = Callable[..., RuntimeWorker]
+
+
+@pytest.fixture
+def start(broker: TestBroker, unique: str, tmp_path: Path) -> Iterator[Start]:
+    with ExitStack() as stack:
+
+        def start(**more: str) -> RuntimeWorker:
+            properties = worker_properties(broker.bootstrap_servers, unique) | SHARING
+            properties |= {name.replace("_", "."): value for name, value in more.items()}
+            return stack.enter_context(RuntimeWorker(properties, tmp_path))
+
+        yield start
+
+
+def lines_of(broker: TestBroker, topic: str, count: int) -> list[str]:
+    """The committed records of a topic, once there are so many, and none more for a second."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": broker.bootstrap_servers,
+            "group.id": f"{topic}-lines",
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+        }
+    )
+    consumer.subscribe([topic])
+    found: list[str] = []
+
+    def read(timeout_s: float) -> int:
+        found.extend((each.value() or b"").decode() for each in consumer.consume(500, timeout_s))
+        return len(found)
+
+    try:
+        await_that(lambda: read(0.2), lambda lines: lines >= count, what=f"{count} lines")
+        read(1.0)
+    finally:
+        consumer.close()
+    return found
+
+
+def source(file: Path, topic: str) -> dict[str, str]:
+    return {"connector.class": "FileStreamSource", "tasks.max": "1", "file": str(file), "topic": topic}
+
+
+def sink(file: Path, topic: str, tasks: int = 1) -> dict[str, str]:
+    return {"connector.class": "FileStreamSink", "tasks.max": str(tasks), "file": str(file), "topics": topic}
+
+
+def test_a_client_of_others_runs_its_connectors(start: Start, unique: str, tmp_path: Path) -> None:
+    lines, copied = tmp_path / "in.txt", tmp_path / "out.txt"
+    lines.write_text("one\ntwo\n")
+    worker = start()
+    worker.await_joined()
+    client = KafkaConnect(worker.url)
+    assert client.get_cluster_info()["kafka_cluster_id"]
+    assert {each["type"] for each in client.list_connector_plugins()} == {"source", "sink"}
+    made = client.create_connector({"name": "read", "config": source(lines, f"{unique}-lines")})
+    assert made["config"]["name"] == "read"
+    client.update_connector("write", sink(copied, f"{unique}-lines", 2))
+    assert sorted(client.list_connectors()) == ["read", "write"]
+    worker.rest.await_state("read", "RUNNING", tasks=1)
+    worker.rest.await_state("write", "RUNNING", tasks=2)
+    await_that(lambda: copied.read_text() if copied.exists() else "", lambda text: text == "one\ntwo\n", what="copied")
+    assert client.list_connector_topics("read") == {"read": {"topics": [f"{unique}-lines"]}}
+    assert set(client.list_connectors(expand="status", state="RUNNING")) == {"read", "write"}
+    # Paused, a task reads nothing.
+    client.pause_connector("read")
+    worker.rest.await_state("read", "PAUSED", tasks=1)
+    with lines.open("a") as file:
+        file.write("three\n")
+    client.resume_connector("read")
+    await_that(copied.read_text, lambda text: text.endswith("three\n"), what="resumed")
+    client.restart_connector("write", include_tasks=True)
+    client.restart_connector_task("read", 0)
+    # Offsets of a stopped connector.
+    worker.rest.call("PUT", "/connectors/read/stop")
+    worker.rest.await_state("read", "STOPPED", tasks=0)
+    (stored,) = worker.rest.offsets("read")
+    assert stored == {"partition": {"filename": str(lines)}, "offset": {"position": 14}}
+    worker.rest.alter_offsets("read", [stored | {"offset": {"position": 8}}])
+    client.resume_connector("read")
+    await_that(copied.read_text, lambda text: text == "one\ntwo\nthree\nthree\n", what="read again")
+    with pytest.raises(Exception, match="409"):
+        client.create_connector({"name": "read", "config": source(lines, "t")})
+    client.delete_connector("read")
+    client.delete_connector("write")
+    assert await_that(client.list_connectors, lambda found: not found, what="deleted") == []
+    assert worker.stop() == 0
+
+
+@pytest.mark.timeout(int(_MINUTES * 60) + 600)
+def test_a_killed_worker_loses_nothing_and_repeats_nothing(
+    start: Start, broker: TestBroker, unique: str, tmp_path: Path
+) -> None:
+    exactly = {"exactly_once_source_support": "enabled"}
+    workers = [start(**exactly) for _ in range(3)]
+    for worker in workers:
+        worker.await_joined()
+    names = [f"read-{number}" for number in range(4)]
+    files = {name: tmp_path / f"{name}.txt" for name in names}
+    with broker.admin() as admin:
+        from connect_share.admin import NewTopicRequest
+
+        admin.create_topic(NewTopicRequest(f"{unique}-lines", 1, 1))
+    for number, name in enumerate(names):
+        files[name].write_text("".join(f"{name} {line}\n" for line in range(50)))
+        workers[number % 3].rest.put_config(name, source(files[name], f"{unique}-lines"))  # a follower forwards it
+    for name in names:
+        workers[0].rest.await_state(name, "RUNNING", tasks=1)
+
+    def owners(worker: RuntimeWorker) -> set[str]:
+        return {worker.rest.status(name)["tasks"][0]["worker_id"] for name in names}
+
+    await_that(lambda: owners(workers[0]), lambda found: len(found) == 3, what="spread")
+    end_s, count = time.monotonic() + 60 * _MINUTES, 50
+    while count < 150 or time.monotonic() < end_s:
+        for name in names:
+            with files[name].open("a") as file:
+                file.writelines(f"{name} {line}\n" for line in range(count, count + 50))
+        count += 50
+        # The first worker leads: then the next.
+        workers.pop(0).kill()
+        alive = {worker.address for worker in workers}
+        await_that(lambda: owners(workers[-1]), lambda found: found <= alive, what="taken over")  # noqa: B023
+        if LONG:
+            workers.append(start(**exactly))
+            workers[-1].await_joined()
+    for name in names:
+        workers[0].rest.await_state(name, "RUNNING", tasks=1)
+    lines = lines_of(broker, f"{unique}-lines", 4 * count)
+    for name in names:
+        assert [line for line in lines if line.startswith(name)] == [f"{name} {line}" for line in range(count)]
+    assert len(lines) == 4 * count
+    assert workers[0].stop() == 0
+
+
+def test_java_goes_on_where_it_ended_and_the_reverse(
+    start: Start, broker: TestBroker, unique: str, tmp_path: Path, worker_factory: Callable[..., Any]
+) -> None:
+    lines = tmp_path / "in.txt"
+    lines.write_text("1\n2\n")
+    python = start(**STRINGS)
+    python.await_joined()
+    python.rest.put_config("read", source(lines, f"{unique}-lines"))
+    python.rest.await_state("read", "RUNNING", tasks=1)
+    assert lines_of(broker, f"{unique}-lines", 2) == ["1", "2"]
+    assert python.stop() == 0
+    with lines.open("a") as file:
+        file.write("3\n")
+    java = worker_factory(worker_properties(broker.bootstrap_servers, unique) | STRINGS | JAR, class_path=(jar_path(),))
+    java.rest.await_state("read", "RUNNING", tasks=1)
+    await_that(
+        lambda: java.rest.offsets("read"), lambda found: found[0]["offset"]["position"] == 6, what="read by Java"
+    )
+    java.stop()
+    with lines.open("a") as file:
+        file.write("4\n")
+    python = start(**STRINGS)
+    python.await_joined()
+    python.rest.await_state("read", "RUNNING", tasks=1)
+    with lines.open("a") as file:
+        file.write("5\n")
+    await_that(lambda: python.rest.offsets("read"), lambda found: found[0]["offset"]["position"] == 10, what="read")
+    assert lines_of(broker, f"{unique}-lines", 5) == ["1", "2", "3", "4", "5"]
+
+
+def test_no_request_is_answered_with_an_error_of_the_server(start: Start, tmp_path: Path) -> None:
+    """Schemathesis: what fits the schema, what does not, and deleted connectors, by its own choice."""
+    worker = start()
+    worker.await_joined()
+    # What fits may be refused for other reasons, and what does not fit may be taken: Connect's configurations are free.
+    unfit = "positive_data_acceptance,negative_data_rejection"
+    command = [
+        str(Path(sys.executable).with_name("st")),
+        "run",
+        str(EXAMPLES / "runtime" / "openapi.json"),
+        "--url",
+        worker.url,
+    ]
+    options = ["--exclude-checks", unfit, "--phases", "coverage,fuzzing", "--max-examples", "10", "--seed", "1"]
+    options += ["--no-color", "--request-timeout", "20", "--warnings", "off", "--generation-database", "none"]
+    ran = subprocess.run([*command, *options], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stdout[-6000:] + worker.log[-2000:]
+    assert worker.stop() == 0
+    assert "Traceback" not in worker.log
