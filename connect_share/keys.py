@@ -322,6 +322,8 @@ _ZEROS: Final = (  # decimal digits of one UTF-16 unit with the value 0; a test 
 
 def key_text(key: bytes) -> str:
     """Decode a key as Java's string deserializer does: invalid UTF-8 becomes U+FFFD, never an error."""
+    if key.isascii():
+        return key.decode("ascii")
     # Java puts one such character for the two or three bytes of a surrogate, Python one for each.
     return _ENCODED_SURROGATE.sub(b"\xef\xbf\xbd", key).decode("utf-8", "replace")
 

@@ -305,14 +305,14 @@ _HANDLERS: Final[Mapping[ConfigKey, _Handler]] = {kind: ConfigFold.handler_of(ki
 
 
 def _member(value: Any, name: str) -> Any:
-    if not isinstance(value, Mapping):
+    if not isinstance(value, dict):
         raise _BadValueError("the value is not an object")
     return value.get(name)
 
 
 def _properties(value: Any) -> Config:
     properties = _member(value, "properties")
-    if not isinstance(properties, Mapping):
+    if not isinstance(properties, dict):
         raise _BadValueError("'properties' is not an object")
     return properties
 

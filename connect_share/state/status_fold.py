@@ -328,7 +328,7 @@ def _status(value: bytes) -> _Status:
 
 def _parse_status(data: bytes) -> _Status:
     value = loads(data)
-    if not isinstance(value, Mapping):
+    if not isinstance(value, dict):
         raise _BadRecordError("the value is not an object")
     state = _STATES.get(value["state"]) if isinstance(value.get("state"), str) else None
     if state is None:
@@ -349,8 +349,8 @@ _recent_status = lru_cache(maxsize=128)(_parse_status)
 
 
 def _topic_status(value: Any) -> TopicStatus:
-    topic = value.get("topic") if isinstance(value, Mapping) else None
-    if not isinstance(topic, Mapping):
+    topic = value.get("topic") if isinstance(value, dict) else None
+    if not isinstance(topic, dict):
         raise _BadRecordError("'topic' is not an object")
     name, connector = topic.get("name"), topic.get("connector")
     task, discovered = topic.get("task"), topic.get("discoverTimestamp")
