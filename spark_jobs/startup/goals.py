@@ -50,10 +50,13 @@ _JAR: Final = "1,000 groups, warm: time of our stores beside Java's with the sha
 _SHORT: Final = "1,000 groups, cold: time of a full read beside a start from a checkpoint with 1 % new records"
 _FOREIGN: Final = "KIP's workload, warm: time of Java's stores on the same prefixed topics beside ours"
 _KCAT: Final = "KIP's workload: time of kcat, one topic after another, beside our cold start"
+_BARE: Final = "KIP's workload, {}: time of our start beside bare librdkafka"
 _RATIOS: Final[Mapping[str, tuple[str, Warmth, str, str, str, float]]] = {
     "KIP's workload, cold: time of Java's stores beside ours": (KIP, "cold", "java", OURS, "at least", 20),
     _FOREIGN: (KIP, "warm", "java-foreign", OURS, "at least", 5),
     _KCAT: (KIP, "cold", "kcat", OURS, "at least", 1),
+    _BARE.format("cold"): (KIP, "cold", OURS, "librdkafka", "at most", 1.25),
+    _BARE.format("warm"): (KIP, "warm", OURS, "librdkafka", "at most", 1.25),
     "1,000 groups, warm: time of Java's stores on plain keys beside ours": (LARGE, "warm", "java", OURS, "at least", 7),
     _JAR: (LARGE, "warm", OURS, "java-jar", "at most", 1.5),
     _SHORT: (LARGE, "cold", OURS, "python-checkpoint", "at least", 10),

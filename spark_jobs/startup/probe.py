@@ -3,8 +3,8 @@
 usage: python -m spark_jobs.startup.probe stores|plain-client|librdkafka|size WORKER_FILE RUNS [--checkpoint FILE]
 
 A start knows how long it was taking own records in, but parses and folds them in one go: how that divides into ``parse``
-and ``fold`` is measured once afterwards, on the same records. ``read`` is everything between the first record and the end
-that is neither, so foreign records are in it.
+and ``fold`` is measured once afterwards, on the same records. ``read`` is the time in which the client is asked for records;
+what is done to foreign ones is in ``other``.
 """
 
 from __future__ import annotations
@@ -92,9 +92,10 @@ def _phases(startup: StorageStartup) -> dict[str, float]:
         "connect": startup.connect_seconds,
         "metadata": startup.admin_seconds,
         "first_record": first,
+        "read": max(0.0, startup.read_seconds - first),
         "apply": sum(store.apply_seconds for store in stores),
     }
-    return {**phases, "read": max(0.0, startup.seconds - sum(phases.values()))}
+    return {**phases, "other": max(0.0, startup.seconds - sum(phases.values()))}
 
 
 def _parse_and_fold(own: Mapping[TopicType, list[Record]], group: str | None) -> dict[str, float]:
@@ -168,20 +169,26 @@ def plain_client_read(worker: WorkerConfig) -> int:
     return records
 
 
-def librdkafka_read(worker: WorkerConfig) -> None:
+def librdkafka_read(worker: WorkerConfig) -> dict[str, float]:
     """Fetch the three topics as our stores do, with the same settings through one client, and look at no record.
 
     This is the limit of what a store in Python can reach: the client hands out one object a record, and that is all.
 
+    Returns:
+        Seconds of its parts, as those of a start.
+
     Raises:
         ReadToEndTimeoutError: an end was not reached.
     """
+    began_s = time.perf_counter()
     with Admin(worker.admin_settings(), client_id="bare-admin") as admin:
         found = gather_facts(admin, [worker.topic(topic_type) for topic_type in TopicType])
+        asked_s = time.perf_counter()
         isolation = worker.isolation(TopicType.CONFIG)
         reader = catch_up_consumer(worker.consumer_settings(), client_id="bare", isolation=isolation)
+        made_s = time.perf_counter()
         try:
-            _throw_away(
+            first_s = _throw_away(
                 reader,
                 {
                     (topic, partition): end
@@ -190,18 +197,24 @@ def librdkafka_read(worker: WorkerConfig) -> None:
                     if end > 0
                 },
             )
+            read_s = time.perf_counter() - made_s - first_s
         finally:
             # Closing is no part of a start: our stores do it in a thread of its own.
             threading.Thread(target=reader.close).start()
+    return {"connect": made_s - asked_s, "metadata": asked_s - began_s, "first_record": first_s, "read": read_s}
 
 
-def _throw_away(reader: Consumer, ends: dict[tuple[str, int], int]) -> None:
+def _throw_away(reader: Consumer, ends: dict[tuple[str, int], int]) -> float:
+    """Read to the ends; return the seconds until the first record came."""
+    began_s, first_s = time.perf_counter(), 0.0
     reader.assign([TopicPartition(topic, partition, 0) for topic, partition in sorted(ends)])
     left, deadline_s = sum(ends.values()), time.monotonic() + _GIVE_UP_S
     while ends:
         wanted = max(1, min(_BATCH, left))
         taken = len(reader.consume(wanted, _IDLE_S))
         left -= taken
+        if taken and not first_s:
+            first_s = time.perf_counter() - began_s
         if taken == wanted and left > 0:
             continue
         for at in reader.position([TopicPartition(topic, partition) for topic, partition in ends]):
@@ -210,6 +223,7 @@ def _throw_away(reader: Consumer, ends: dict[tuple[str, int], int]) -> None:
         if ends and time.monotonic() > deadline_s:
             topic, partition = min(ends)
             raise ReadToEndTimeoutError(f"{topic}[{partition}] was not read to its end within {_GIVE_UP_S:g} s")
+    return first_s
 
 
 def own_records(worker: WorkerConfig) -> dict[TopicType, list[Record]]:
@@ -247,8 +261,9 @@ def _everything(worker: WorkerConfig) -> Iterator[tuple[TopicType, Message, bool
 
 def _timed(read: Callable[[WorkerConfig], object], worker: WorkerConfig) -> Start:
     measurement = Measurement()
-    read(worker)
-    return measurement.end()
+    found = read(worker)
+    start = measurement.end()
+    return start.model_copy(update={"phases": found}) if isinstance(found, dict) else start
 
 
 def main(argv: list[str]) -> int:

@@ -159,7 +159,7 @@ def startup_table(result: StartupResult) -> list[str]:
             cells = [units.milliseconds(each.store_seconds(store)) for store in STORES]
             line = f"  {each.title:<58}{f'{median} ({low}-{high})':>24}{''.join(f'{cell:>9}' for cell in cells)}"
             lines.append(line.rstrip())
-        lines.append("")
+        lines += ["", *_budget(scenario)]
     for storm in (storm for group in measured_storms(result) for storm in group):
         times = "" if storm.times is None else f", {units.ratio(storm.times)} times one after another"
         lines.append(
@@ -174,6 +174,16 @@ def startup_table(result: StartupResult) -> list[str]:
         )
     lines.append("KIP-1173's own figures: config about 500 ms, status 400-500 ms")
     return [printable(line) for line in lines]
+
+
+def _budget(scenario: MeasuredScenario) -> list[str]:
+    """Return where the time of those starts goes whose contenders know it."""
+    known = [each for each in scenario.starts if each.phases]
+    if not known:
+        return []
+    heads = "".join(f"{phase.replace('_', ' '):>14}" for phase in (*scenario.phases, "sum"))
+    rows = (f"  {each.title:<58}{''.join(f'{text:>14}' for text in scenario.phase_texts(each))}" for each in known)
+    return [f"  {'where the milliseconds go, medians':<58}{heads}", *rows, ""]
 
 
 def load_result(path: Path) -> StartupResult:

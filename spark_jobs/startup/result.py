@@ -9,8 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from connect_share.startup.cost_model import CostModel, StartSize
 
 FORMAT: Final = "startup-benchmark/2"
-PHASES: Final = ("connect", "metadata", "first_record", "read", "parse", "fold")
-"""Parts of one start, in this order. ``first_record`` is the wait from the first fetch to the first record."""
+PHASES: Final = ("connect", "metadata", "first_record", "read", "parse", "fold", "other")
+"""Parts of one start, in this order. ``first_record`` is the wait from the first fetch to the first record, ``read`` that for
+all others; ``other`` is all that is left, such as looking at foreign keys."""
 
 Warmth = Literal["cold", "warm"]
 

@@ -15,7 +15,7 @@ MODEL = CostModel(fixed_s=0.028, per_record_s=0.55e-6, per_byte_s=0.35e-9, per_o
 _JAVA = {"java": (0.21, 5.1e-6), "java-foreign": (0.23, 5.4e-6), "java-jar": (0.16, 0.42e-6)}
 _CLIENTS = {"plain-client": (0.9, 1.3e-6), "librdkafka": (0.016, 0.4e-6), "kcat": (0.075, 0.5e-6)}
 _STORES = {"config": 0.85, "status": 0.6, "offset": 0.97}
-_SHARES = (0.08, 0.1, 0.27, 0.38, 0.12, 0.05)
+_SHARES = (0.08, 0.1, 0.27, 0.26, 0.12, 0.05, 0.12)
 
 
 def size_of(scenario: Scenario) -> StartSize:

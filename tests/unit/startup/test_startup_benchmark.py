@@ -124,6 +124,8 @@ def a_result(factor: float = 1.0) -> StartupResult:
         starts("kip", "java", "cold", 2.0),
         starts("kip", "java-foreign", "warm", 0.5),
         starts("kip", "kcat", "cold", 0.1),
+        starts("kip", "librdkafka", "cold", 0.08),
+        starts("kip", "librdkafka", "warm", 0.08),
         starts("groups-1000", "java", "warm", 7.0),
         starts("groups-1000", "java-jar", "warm", 1 / 1.5),
     ]

@@ -108,9 +108,19 @@ def test_ratios_are_of_medians_and_come_first() -> None:
         "",
     ]
     assert any("350 (200-9,000)" in line and line.endswith(" 100") for line in lines)
+    assert not any("where the milliseconds go" in line for line in lines)
     page, markdown = check_whole(result)
     assert "7.00 ×" in PageReader(page).texts
     assert "| Java stores, prefixed keys, warm | 7.00 | 350 (200–9,000) | 100 |  |  |  |  | 3 |" in markdown
+
+
+def test_the_terminal_shows_where_the_time_goes() -> None:
+    bare = starts("librdkafka", 0.05, phases={"metadata": [0.01], "read": [0.04]})
+    lines = startup_table(StartupResult(starts=[bare, starts("kcat", 0.1)]))
+    head = next(number for number, line in enumerate(lines) if "where the milliseconds go" in line)
+    assert lines[head].split()[-3:] == ["metadata", "read", "sum"]
+    assert lines[head + 1].split()[-3:] == ["10", "40", "50"]
+    assert lines[head + 2] == ""
 
 
 def test_starts_of_two_entries_are_one_and_broken_ones_none() -> None:
