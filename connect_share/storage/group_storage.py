@@ -15,14 +15,12 @@ from connect_share.log import OnFailed, RecordSink, RoutedLog, TopicHub
 from connect_share.log.protocol import STOP_TIMEOUT_S
 from connect_share.records import TopicType
 from connect_share.storage.connect_storage import ConnectStorage
-from connect_share.storage.connector_offset_stores import ConnectorOffsetStores
 from connect_share.storage.dispatcher import Dispatcher
 from connect_share.storage.life import StorageLife
 from connect_share.storage.live_members import AllowLiveMembers, LiveMembersGuard
 from connect_share.storage.plain_topics import PlainTopicsCheck
-from connect_share.storage.source_tasks import SourceTasks
 from connect_share.storage.startup import StorageStartup, StoreStartup
-from connect_share.storage.storage_start import RunningStorage
+from connect_share.storage.storage_start import RunningStorage, source_parts
 from connect_share.stores.config import KafkaConfigBackingStore
 from connect_share.stores.config_listener import ConfigUpdateListener
 from connect_share.stores.offsets import KafkaOffsetBackingStore
@@ -138,21 +136,8 @@ class GroupStorage(ConnectStorage):
             store.start()
         if not self._options.allow_empty:
             topics.plain_topics.refuse(self._worker_config)
-        connector_offsets = ConnectorOffsetStores(
-            self._worker_config,
-            config=config,
-            offsets=offsets,
-            write_guard=self._guard,
-            stack=stack.enter_context(ExitStack()),
-            left_s=life.left_s,
-        )
-        source_tasks = SourceTasks(
-            self._worker_config,
-            config=config,
-            connector_offsets=connector_offsets,
-            write_guard=self._guard,
-            stack=stack,
-            left_s=life.left_s,
+        connector_offsets, source_tasks = source_parts(
+            self._worker_config, config=config, offsets=offsets, write_guard=self._guard, life=life, stack=stack
         )
         startup = self._startup(topics, time.monotonic() - began)
         return RunningStorage(config, status, offsets, connector_offsets, source_tasks, None, startup)

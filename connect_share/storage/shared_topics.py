@@ -10,7 +10,7 @@ from typing import Self
 from connect_share.admin import Admin
 from connect_share.errors import ConfigError, ConnectShareError, NotStartedError
 from connect_share.keys import ClusterGroupId
-from connect_share.log import OnFailed, Router, SharedReader, StartContext, TopicHub, with_ends
+from connect_share.log import OnFailed, Router, StartContext, TopicHub, with_ends
 from connect_share.log.protocol import STOP_TIMEOUT_S
 from connect_share.records import TopicType
 from connect_share.storage.connect_storage import ConnectStorage
@@ -18,11 +18,11 @@ from connect_share.storage.group_storage import GroupStorage, ReadTopics
 from connect_share.storage.life import StorageLife
 from connect_share.storage.live_members import AllowLiveMembers, LiveMembersGuard
 from connect_share.storage.plain_topics import PlainTopicsCheck
-from connect_share.storage.storage_start import run_together
+from connect_share.storage.storage_start import run_together, shared_reader
 from connect_share.stores.config_listener import ConfigUpdateListener
 from connect_share.stores.topic_based import kafka_based_log
 from connect_share.topics import check_known_policy, topic_spec
-from connect_share.worker_config import SHARING_PROPERTY, Isolation, WorkerConfig
+from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
 
 
 class SharedTopics:
@@ -160,7 +160,7 @@ class SharedTopics:
             if spec.topic in descriptions:
                 check_known_policy(spec, settings[spec.topic], admin.bootstrap_servers)
         starts = {topic: {part.id: 0 for part in found.partitions} for topic, found in descriptions.items()}
-        reader, all_read = self._reader(starts, stack), threading.Event()
+        reader, all_read = shared_reader(worker, starts, stack), threading.Event()
         stack.callback(all_read.set)
         context = StartContext(with_ends(admin, descriptions, asked_s), reader, all_read)
         plain_topics, guard = PlainTopicsCheck(), LiveMembersGuard(admin, None)
@@ -184,22 +184,6 @@ class SharedTopics:
             reader.release()
         all_read.set()
         return topics
-
-    def _reader(self, starts: dict[str, dict[int, int]], stack: ExitStack) -> SharedReader | None:
-        """Make a reader of the topics that are read with the same isolation; another one is read alone."""
-        worker = self._worker
-        alike: dict[Isolation, dict[str, dict[int, int]]] = {}
-        for topic_type in TopicType:
-            topic = worker.topic(topic_type)
-            if topic in starts:
-                alike.setdefault(worker.isolation(topic_type), {})[topic] = starts[topic]
-        if not alike:
-            return None
-        isolation, most = max(alike.items(), key=lambda item: len(item[1]))
-        client_id = worker.client_id("shared-start")
-        reader = SharedReader(most, worker.consumer_settings(), client_id=client_id, isolation=isolation)
-        stack.callback(reader.close)
-        return reader
 
     def _hub(
         self, topic_type: TopicType, context: StartContext, admin: Admin, plain_topics: PlainTopicsCheck

@@ -29,7 +29,7 @@ from connect_share.stores.config import KafkaConfigBackingStore
 from connect_share.stores.config_listener import ConfigUpdateListener
 from connect_share.stores.offsets import KafkaOffsetBackingStore
 from connect_share.stores.status import KafkaStatusBackingStore
-from connect_share.stores.topic_based import KafkaTopicBasedBackingStore, StoreOptions, kafka_based_log
+from connect_share.stores.topic_based import KafkaTopicBasedBackingStore, StoreOptions, WriteGuard, kafka_based_log
 from connect_share.topics import check_known_policy, topic_spec
 from connect_share.worker_config import Isolation, WorkerConfig, WorkerConfigTransformer
 
@@ -63,6 +63,62 @@ class RunningStorage:
     source_tasks: SourceTasks
     checkpoint_writer: CheckpointWriter | None
     startup: StorageStartup
+
+
+def shared_reader(
+    worker: WorkerConfig,
+    starts: Mapping[str, Mapping[int, int]],
+    stack: ExitStack,
+    *,
+    from_the_beginning: bool = True,
+) -> SharedReader | None:
+    """Make a reader of those topics that exist and are read with the same isolation; the others are read alone."""
+    alike: dict[Isolation, dict[str, Mapping[int, int]]] = {}
+    for topic_type in TopicType:
+        topic = worker.topic(topic_type)
+        if topic in starts:
+            alike.setdefault(worker.isolation(topic_type), {})[topic] = starts[topic]
+    if not alike:
+        return None
+    isolation, most = max(alike.items(), key=lambda item: len(item[1]))
+    reader = SharedReader(
+        most,
+        worker.consumer_settings(),
+        client_id=worker.client_id("shared-start"),
+        isolation=isolation,
+        from_the_beginning=from_the_beginning,
+    )
+    stack.callback(reader.close)
+    return reader
+
+
+def source_parts(
+    worker: WorkerConfig,
+    *,
+    config: KafkaConfigBackingStore,
+    offsets: KafkaOffsetBackingStore,
+    write_guard: WriteGuard,
+    life: StorageLife,
+    stack: ExitStack,
+) -> tuple[ConnectorOffsetStores, SourceTasks]:
+    """Make what source connectors need beside the stores; ``stack`` closes it."""
+    connector_offsets = ConnectorOffsetStores(
+        worker,
+        config=config,
+        offsets=offsets,
+        write_guard=write_guard,
+        stack=stack.enter_context(ExitStack()),
+        left_s=life.left_s,
+    )
+    source_tasks = SourceTasks(
+        worker,
+        config=config,
+        connector_offsets=connector_offsets,
+        write_guard=write_guard,
+        stack=stack,
+        left_s=life.left_s,
+    )
+    return connector_offsets, source_tasks
 
 
 def start_storage(options: StorageOptions, life: StorageLife, stack: ExitStack) -> RunningStorage:
@@ -127,7 +183,7 @@ class StorageStart:
             topic: {partition.id: 0 for partition in description.partitions}
             for topic, description in descriptions.items()
         }
-        reader = self._shared_reader(starts, from_the_beginning=True)
+        reader = shared_reader(self._worker, starts, self._stack)
         facts = with_ends(self._admin, descriptions, asked_s)
         if worker.cluster_group_id is not None and not self._options.allow_empty:
             self._plain_topics = PlainTopicsCheck()
@@ -145,7 +201,7 @@ class StorageStart:
         """
         checkpoint = own_checkpoint(path, self._worker)
         starts = {self._worker.topic(topic_type): checkpoint.of(topic_type).positions for topic_type in TopicType}
-        reader = self._shared_reader(starts, from_the_beginning=False)
+        reader = shared_reader(self._worker, starts, self._stack, from_the_beginning=False)
         facts, settings = proven(checkpoint, self._worker, self._admin, gather_facts(self._admin, starts))
         try:
             return self._run(facts, reader, settings=settings, checkpoint=checkpoint)
@@ -153,29 +209,6 @@ class StorageStart:
             reason = error if isinstance(error, BrokerError) else type(error).__name__
             _logger.warning("Reading everything, restarting from checkpoint %s failed: %s", path, reason)
             raise CheckpointRejected("restarting from it failed") from error
-
-    def _shared_reader(
-        self, starts: Mapping[str, Mapping[int, int]], *, from_the_beginning: bool
-    ) -> SharedReader | None:
-        """Make a reader of those topics that exist and are read with the same isolation; the others are read alone."""
-        worker = self._worker
-        alike: dict[Isolation, dict[str, Mapping[int, int]]] = {}
-        for topic_type in TopicType:
-            topic = worker.topic(topic_type)
-            if topic in starts:
-                alike.setdefault(worker.isolation(topic_type), {})[topic] = starts[topic]
-        if not alike:
-            return None
-        isolation, most = max(alike.items(), key=lambda item: len(item[1]))
-        reader = SharedReader(
-            most,
-            worker.consumer_settings(),
-            client_id=worker.client_id("shared-start"),
-            isolation=isolation,
-            from_the_beginning=from_the_beginning,
-        )
-        self._stack.callback(reader.close)
-        return reader
 
     def _run(
         self,
@@ -209,21 +242,13 @@ class StorageStart:
             self._plain_topics.refuse(self._worker)
         startup = self._startup(admin_s, connect_s, checkpoint is not None, full_read_reason)
         checkpoint_writer = self._checkpoint_writer(stores)
-        connector_offsets = ConnectorOffsetStores(
+        connector_offsets, source_tasks = source_parts(
             self._worker,
             config=config,
             offsets=offsets,
             write_guard=self._check_write,
-            stack=self._stack.enter_context(ExitStack()),
-            left_s=self._life.left_s,
-        )
-        source_tasks = SourceTasks(
-            self._worker,
-            config=config,
-            connector_offsets=connector_offsets,
-            write_guard=self._check_write,
+            life=self._life,
             stack=self._stack,
-            left_s=self._life.left_s,
         )
         if reader is not None:
             reader.release()

@@ -22,7 +22,7 @@ from connect_share.errors import (
     TopicRecreatedError,
 )
 from connect_share.log import SharedReader
-from connect_share.storage import shared_topics
+from connect_share.storage import storage_start
 from tests.broker.stores.conftest import Listener
 from tests.broker.stores.test_storage import fill
 from tests.support.connect_member import ConnectMember
@@ -75,7 +75,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[SharedReader]:
         begun.append(SharedReader(*arguments, **options))
         return begun[-1]
 
-    monkeypatch.setattr(shared_topics, "SharedReader", reader)
+    monkeypatch.setattr(storage_start, "SharedReader", reader)
     return begun
 
 
@@ -88,7 +88,7 @@ def test_each_group_is_what_it_is_alone(shared: Any, groups: list[str], reads: l
                 assert believed(storage) == believed(alone)
                 assert storage.startup.config.own_records == alone.startup.config.own_records
                 assert storage.cluster_group_id == group
-        assert len(reads) == 1
+        assert len(reads) == 1 + len(groups)  # one for all of them, and one of each storage beside it
 
         # All write at once, and read what they have written.
         with ThreadPoolExecutor(len(groups)) as threads:
