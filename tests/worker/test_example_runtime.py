@@ -112,6 +112,14 @@ def test_a_client_of_others_runs_its_connectors(start: Start, unique: str, tmp_p
     worker.rest.alter_offsets("read", [stored | {"offset": {"position": 8}}])
     client.resume_connector("read")
     await_that(copied.read_text, lambda text: text == "one\ntwo\nthree\nthree\n", what="read again")
+    # And of a sink: those of its consumer group.
+    worker.rest.call("PUT", "/connectors/write/stop")
+    worker.rest.await_state("write", "STOPPED", tasks=0)
+    (committed,) = worker.rest.offsets("write")
+    assert committed["offset"] == {"kafka_offset": 4}
+    worker.rest.alter_offsets("write", [committed | {"offset": {"kafka_offset": 3}}])
+    client.resume_connector("write")
+    await_that(copied.read_text, lambda text: text == "one\ntwo\nthree\nthree\nthree\n", what="written again")
     with pytest.raises(Exception, match="409"):
         client.create_connector({"name": "read", "config": source(lines, "t")})
     client.delete_connector("read")

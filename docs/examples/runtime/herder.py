@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 from collections.abc import Mapping, Sequence
@@ -18,6 +19,16 @@ from connect_share import (
     ValueFormatError,
 )
 from connect_share.admin import Admin
+from connect_share.admin.consumer_groups import ConsumerGroupsAdmin
+from connect_share.herder import (
+    alter_sink_offsets,
+    connector_config_errors,
+    refused_overrides,
+    reset_sink_offsets,
+    sink_group_id,
+    sink_offsets,
+)
+from connect_share.worker_config.override_policy import OverridePolicy
 
 from .leader_client import RestError, forward
 from .plugins import PLUGINS, Plugin, plugin_of
@@ -81,7 +92,11 @@ class Herder:
         if not expanded:
             return names
         answers = {"status": self.status, "info": self.info}
-        return {name: {each: answers[each](name) for each in sorted(expanded)} for name in names}
+        found = {}
+        for name in names:
+            with contextlib.suppress(RestError):  # removed meanwhile, or without a status so far
+                found[name] = {each: answers[each](name) for each in sorted(expanded)}
+        return found
 
     def info(self, name: str) -> dict[str, Any]:
         tasks = [_id(task) for task in self._state().tasks(name)]
@@ -123,7 +138,10 @@ class Herder:
             self._worker.storage.status.delete_topic(name, topic)
 
     def offsets(self, name: str) -> dict[str, Any]:
-        self._require_source(name)
+        self._require(name)
+        if self._kind(name) == "sink":
+            with self._groups() as admin:
+                return {"offsets": sink_offsets(admin, self._sink_group(name))}
         stored = self._worker.storage.stored_offsets(name)
         return {"offsets": [{"partition": partition, "offset": json.loads(value)} for partition, value in stored]}
 
@@ -136,10 +154,15 @@ class Herder:
             raise RestError(400, f"Connector name configuration ({config['name']}) doesn't match the name in the URL")
         given = {**config, "name": name}
         try:
-            plugin_of(given).task_configs(given)
+            plugin = plugin_of(given)
+            plugin.task_configs(given)
             target = None if initial is None else TargetState({"RUNNING": "STARTED"}.get(initial, initial))
         except (ValueError, TypeError) as error:
             raise RestError(400, f"Connector configuration is invalid: {error}") from None
+        wrong = connector_config_errors(given, plugin.kind)
+        refused = refused_overrides(given, OverridePolicy.of(self._worker.config.originals))
+        if wrong or refused:
+            raise RestError(400, f"Connector configuration is invalid: {wrong or refused}")
         with self._writing:
             if new and self.exists(name):
                 raise RestError(409, f"Connector {name} already exists")
@@ -172,13 +195,21 @@ class Herder:
             forward("POST", f"http://{status['worker_id']}{path}", b"", {})
 
     def alter_offsets(self, name: str, pairs: Sequence[tuple[Mapping[str, Any], Mapping[str, Any] | None]]) -> Any:
-        self._require_source(name)
-        self._worker.storage.alter_offsets(name, pairs)
+        self._require(name)
+        if self._kind(name) == "sink":
+            with self._groups() as admin:
+                alter_sink_offsets(admin, self._sink_group(name), pairs)
+        else:
+            self._worker.storage.alter_offsets(name, pairs)
         return {"message": "The offsets for this connector have been altered successfully"}
 
     def reset_offsets(self, name: str) -> Any:
-        self._require_source(name)
-        self._worker.storage.reset_offsets(name)
+        self._require(name)
+        if self._kind(name) == "sink":
+            with self._groups() as admin:
+                reset_sink_offsets(admin, self._sink_group(name))
+        else:
+            self._worker.storage.reset_offsets(name)
         return {"message": "The offsets for this connector have been reset successfully"}
 
     # Of other workers.
@@ -200,10 +231,11 @@ class Herder:
         if not self.exists(name):
             raise RestError(404, f"Connector {name} not found")
 
-    def _require_source(self, name: str) -> None:
-        self._require(name)
-        if self._kind(name) != "source":
-            raise RestError(400, f"{name} is a sink: its offsets are those of consumer group connect-{name}")
+    def _groups(self) -> ConsumerGroupsAdmin:
+        return ConsumerGroupsAdmin(self._worker.config.admin_settings(), client_id="runtime")
+
+    def _sink_group(self, name: str) -> str:
+        return sink_group_id(name, self.config_of(name))
 
     def _plugin(self, name: str) -> Plugin | None:
         try:

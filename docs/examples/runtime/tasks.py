@@ -11,6 +11,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 
 from connect_share import ConnectorTaskId, ConnectStorage, State, TaskOffsetWriter, TopicStatus, WorkerConfig
 from connect_share.admin import Admin, NewTopicRequest
+from connect_share.herder import sink_group_id
 
 from .plugins import Config, Plugin, SinkTask, SourceRecord, SourceTask
 
@@ -152,7 +153,7 @@ class RunningTask(threading.Thread):
         consumer = Consumer(
             {
                 **self._worker.consumer_settings().properties,
-                "group.id": f"connect-{self.task_id.connector}",
+                "group.id": sink_group_id(self.task_id.connector, self._config),
                 "enable.auto.commit": "false",
                 "auto.offset.reset": "earliest",
                 "isolation.level": "read_committed",

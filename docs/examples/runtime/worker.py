@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import logging
 import queue
-import secrets
 import threading
-import time
 import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -19,7 +17,6 @@ from connect_share import (
     ConnectShareError,
     ConnectStorage,
     RestartRequest,
-    SessionKey,
     State,
     TargetState,
     TaskStatus,
@@ -29,6 +26,7 @@ from connect_share import (
 )
 from connect_share.group_membership import ConnectGroupMember, Generation
 from connect_share.group_protocol import ConnectorsAndTasks
+from connect_share.herder import RestartPlan, SessionKeyRotation, deleted_statuses
 
 from .leader_client import LeaderClient, RestError
 from .plugins import plugin_of
@@ -56,6 +54,7 @@ class Worker(ConfigUpdateListener):
             on_failed=on_failed,
         )
         self._on_failed = on_failed
+        self._keys = SessionKeyRotation(config)
         self._connectors: set[str] = set()
         self._tasks: dict[ConnectorTaskId, RunningTask] = {}
         self._work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
@@ -138,9 +137,9 @@ class Worker(ConfigUpdateListener):
     def _lead(self) -> None:
         if self.config.exactly_once_source_support != "disabled":
             self.storage.config.claim_write_privileges()
-        if self.storage.config.snapshot().session_key is None:
-            now_ms = time.time_ns() // 1_000_000
-            self.storage.config.put_session_key(SessionKey(secrets.token_bytes(32), "HmacSHA256", now_ms))
+        self._keys.rotate(self.storage.config)
+        for status in deleted_statuses(self.storage.config.snapshot(), self.storage.status.snapshot()):
+            self._put(status)
 
     def _connector_changed(self, connector: str) -> None:
         if connector in self._connectors:
@@ -161,15 +160,13 @@ class Worker(ConfigUpdateListener):
         self.member.request_rejoin()
 
     def _restart(self, request: RestartRequest) -> None:
-        status = self.storage.status.snapshot()
-
-        def is_meant(found: ConnectorStatus | TaskStatus | None) -> bool:
-            return not request.only_failed or (found is not None and found.state is State.FAILED)
-
-        if request.connector in self._connectors and is_meant(status.connector_status(request.connector)):
+        plan = RestartPlan.of(request, self.storage.status.snapshot())
+        if plan is None:
+            return
+        if plan.restarts_connector and request.connector in self._connectors:
             self._start_connector(request.connector)
-        for task in [each for each in self._tasks if each.connector == request.connector]:
-            if request.include_tasks and is_meant(status.task_status(task)):
+        for task in plan.tasks_to_restart:
+            if task in self._tasks:
                 self._start_task(task)
 
     def restart_task(self, task: ConnectorTaskId) -> bool:
