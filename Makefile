@@ -10,7 +10,7 @@ MINUTES ?= 10
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -e
 EXTRAS := spark,zookeeper,dev
 
-.PHONY: setup check docs man jar format test demo bench compat soak drill-topic-ids clean
+.PHONY: setup check docs man jar format test demo bench compat peers soak drill-topic-ids clean
 
 setup: $(STAMP)
 
@@ -75,6 +75,9 @@ drill-topic-ids: $(STAMP)
 compat: $(STAMP)
 	$(BIN)/python -m tests.lab.compatibility --result build/compat/result.json \
 	  --report build/compat/compatibility.md $(COMPAT_ARGS)
+
+peers: $(STAMP)
+	$(BIN)/python -m tests.lab.peers --result build/peers/result.json --report build/peers/kafka-tests.md $(PEERS_ARGS)
 
 clean:
 	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache spark-warehouse metastore_db

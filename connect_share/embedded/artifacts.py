@@ -58,20 +58,21 @@ class Artifact:
 
 
 @cache
-def locked_sets() -> dict[str, tuple[Artifact, ...]]:
-    """Return the sets of the lock by name."""
-    data = json.loads(LOCK_FILE.read_text(encoding="utf-8"))
+def locked_sets(lock_file: Path | None = None) -> dict[str, tuple[Artifact, ...]]:
+    """Return the sets of a lock by name; ``None`` is ``LOCK_FILE``."""
+    data = json.loads((lock_file or LOCK_FILE).read_text(encoding="utf-8"))
     return {name: tuple(Artifact(**entry) for entry in found["artifacts"]) for name, found in data["sets"].items()}
 
 
-def ensure_artifacts(name: str) -> Path:
-    """Return the folder with all jars of a set, fetched once into the user's cache.
+def ensure_artifacts(name: str, lock_file: Path | None = None) -> Path:
+    """Return the folder with all jars of a set, fetched once into the user's cache; ``None`` is ``LOCK_FILE``.
 
     Raise ``EmbeddedError`` for an unknown set, if nothing could fetch it, or for another checksum than the lock's.
     """
-    artifacts = locked_sets().get(name)
+    sets = locked_sets(lock_file)
+    artifacts = sets.get(name)
     if artifacts is None:
-        raise EmbeddedError(f"no set {name!r} in {LOCK_FILE.name}; there are {', '.join(sorted(locked_sets()))}")
+        raise EmbeddedError(f"no set {name!r} in {(lock_file or LOCK_FILE).name}; there are {', '.join(sorted(sets))}")
     digest = hashlib.sha256("".join(a.sha256 for a in artifacts).encode()).hexdigest()[:12]
     folder = cache_folder() / "artifacts" / f"{name}-{digest}"
     if folder.is_dir():

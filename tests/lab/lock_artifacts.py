@@ -1,4 +1,4 @@
-"""Resolves Maven artifacts and writes them, with checksums, into the lock of the embedded cluster."""
+"""Resolves Maven artifacts and writes them, with checksums, into the lock of the embedded cluster, or another one."""
 
 from __future__ import annotations
 
@@ -10,33 +10,43 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from connect_share.embedded.artifacts import DEPENDENCY_PLUGIN, LOCK_FILE, Parts, run_maven
+from connect_share.embedded.artifacts import DEPENDENCY_PLUGIN, LOCK_FILE, Parts, locked_sets, run_maven
 from connect_share.errors import ConnectShareError
 
 
-def lock_artifacts(name: str, roots: Sequence[str]) -> None:
+def lock_artifacts(name: str, roots: Sequence[str], lock_file: Path = LOCK_FILE, beside: Sequence[str] = ()) -> None:
     """Resolve roots with Maven, and write the set into the lock file.
 
     Args:
         name: of the set.
-        roots: coordinates; with what they depend on, unless they end with ``!``.
+        roots: coordinates, with a classifier or without; with what they depend on, unless they end with ``!``.
+        lock_file: where the set is written.
+        beside: sets of ``LOCK_FILE`` that stand before this one in the class path, so what they have is left out.
 
     Raises:
         EmbeddedError: Maven is not there or cannot resolve them.
     """
     dependencies: list[tuple[Parts, bool]] = []
     for root in roots:
-        group, artifact, version = root.removesuffix("!").split(":")
-        dependencies.append(((group, artifact, version, ""), not root.endswith("!")))
+        group, artifact, version, *rest = root.removesuffix("!").split(":")
+        dependencies.append(((group, artifact, version, rest[0] if rest else ""), not root.endswith("!")))
     with tempfile.TemporaryDirectory() as temporary:
         pom, listing, jars = (Path(temporary) / each for each in ("pom.xml", "list.txt", "jars"))
         copy, show = f"{DEPENDENCY_PLUGIN}:copy-dependencies", f"{DEPENDENCY_PLUGIN}:list"
         run_maven(pom, dependencies, copy, "-DincludeScope=runtime", f"-DoutputDirectory={jars}")
         run_maven(pom, dependencies, show, "-DincludeScope=runtime", f"-DoutputFile={listing}", "-Dstyle.color=never")
         entries = sorted(_listed(listing.read_text(), jars), key=lambda entry: str(entry["coordinates"]))
-    data = json.loads(LOCK_FILE.read_text(encoding="utf-8"))
+    there = {_kind(jar.coordinates) for one in beside for jar in locked_sets()[one]}
+    entries = [entry for entry in entries if _kind(str(entry["coordinates"])) not in there]
+    data = json.loads(lock_file.read_text(encoding="utf-8"))
     data["sets"][name] = {"roots": list(roots), "artifacts": entries}
-    LOCK_FILE.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+    lock_file.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+
+
+def _kind(coordinates: str) -> tuple[str, ...]:
+    """Return the coordinates without the version."""
+    group, artifact, _, *rest = coordinates.split(":")
+    return group, artifact, *rest
 
 
 def _listed(listing: str, jars: Path) -> list[dict[str, str | int]]:
@@ -64,10 +74,14 @@ def main(argv: Sequence[str]) -> int:
     """Lock one set. 0 done, 1 failed."""
     parser = argparse.ArgumentParser(prog="python -m tests.lab.lock_artifacts", description=__doc__)
     parser.add_argument("name", help="of the set")
-    parser.add_argument("roots", nargs="+", help="group:artifact:version, with ! at the end without what it depends on")
+    parser.add_argument(
+        "roots", nargs="+", help="group:artifact:version[:classifier], with ! at the end without what it depends on"
+    )
+    parser.add_argument("--lock-file", type=Path, default=LOCK_FILE, help="default: that of the embedded cluster")
+    parser.add_argument("--beside", action="append", default=[], help="a set whose jars are left out; may be repeated")
     options = parser.parse_args(argv)
     try:
-        lock_artifacts(options.name, options.roots)
+        lock_artifacts(options.name, options.roots, options.lock_file, options.beside)
     except ConnectShareError as exc:
         print(exc, file=sys.stderr)
         return exc.exit_code

@@ -9,10 +9,11 @@ from __future__ import annotations
 import argparse
 import hashlib
 import io
+import shutil
 import sys
 import tempfile
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final
@@ -31,19 +32,30 @@ _POLICY_KIND: Final = "org.apache.kafka.connect.connector.policy.ConnectorClient
 _REMEDY: Final = "build it with: make jar"
 
 
-def build_jar() -> bytes:
+def build_jar(changes: Mapping[str, tuple[str, str]] | None = None) -> bytes:
     """Compile the plugin and give the jar's bytes.
 
+    Args:
+        changes: by the name of a source file, a text that is there once and what stands in its place: for a jar that is
+            wrong on purpose.
+
     Raises:
-        EmbeddedError: it does not compile, or a part to compile it with cannot be had.
+        EmbeddedError: it does not compile, a part to compile it with cannot be had, or a text to change is not there once.
     """
-    sources = sorted(JAVA_SOURCES.rglob("*.java"))
     kafka = ensure_artifacts(f"kafka-{OLDEST_KAFKA}")
     names = (f"kafka-clients-{OLDEST_KAFKA}", f"connect-api-{OLDEST_KAFKA}", "slf4j-api-*")
     libraries = [jar for name in names for jar in kafka.glob(f"{name}.jar")]
     number = version("connect-share")
     with tempfile.TemporaryDirectory() as temporary:
-        classes = Path(temporary)
+        classes, changed = Path(temporary) / "classes", Path(temporary) / "sources"
+        shutil.copytree(JAVA_SOURCES, changed)
+        sources = sorted(changed.rglob("*.java"))
+        for source in sources:
+            old, new = (changes or {}).get(source.name, ("", ""))
+            text = source.read_text(encoding="utf-8")
+            if old and text.count(old) != 1:
+                raise EmbeddedError(f"{source.name} does not have the text to change once")
+            source.write_text(text.replace(old, new) if old else text, encoding="utf-8")
         compile_java(
             sources,
             classes,

@@ -14,6 +14,7 @@ import pytest
 from connect_share.embedded import artifacts
 from connect_share.embedded.artifacts import ensure_artifacts, locked_sets
 from connect_share.embedded.errors import EmbeddedError
+from tests.lab.peers import suite as peers
 
 _GOOD = b"what the lock was made from"
 
@@ -123,11 +124,14 @@ def test_an_unknown_set_is_refused(locked: Path) -> None:
         ensure_artifacts("kafka-0.8")
 
 
-def test_the_lock_is_exact() -> None:
-    text = artifacts.LOCK_FILE.read_text(encoding="utf-8")
+@pytest.mark.parametrize(
+    ("lock_file", "some"), [(artifacts.LOCK_FILE, {"kafka-4.3.1", "ecj"}), (peers.LOCK_FILE, {"peers-4.3.1"})]
+)
+def test_the_lock_is_exact(lock_file: Path, some: set[str]) -> None:
+    text = lock_file.read_text(encoding="utf-8")
     assert "://" not in text
-    sets = locked_sets()
-    assert {"kafka-4.3.1", "ecj"} <= sets.keys()
+    sets = locked_sets(lock_file)
+    assert some <= sets.keys()
     for name, jars in sets.items():
         assert len({jar.file for jar in jars}) == len(jars), name
         for jar in jars:

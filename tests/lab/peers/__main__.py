@@ -1,0 +1,82 @@
+"""Run Kafka's own integration tests of Connect with the jar and topic sharing in every worker.
+
+Needs Maven and a JDK. Exit code 0: all is as it has to be; 1: something is not; 2: usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+from connect_share.embedded.artifacts import locked_sets
+from connect_share.errors import ConnectShareError
+from tests.lab.compatibility.course import machine
+from tests.lab.peers.page import page
+from tests.lab.peers.result import Mode, Run, load_runs, save_runs
+from tests.lab.peers.suite import LOCK_FILE, Suite
+
+
+def parse(argv: Sequence[str]) -> argparse.Namespace:
+    """Read the command line."""
+    versions = [name.removeprefix("peers-") for name in sorted(locked_sets(LOCK_FILE))]
+    parser = argparse.ArgumentParser(prog="python -m tests.lab.peers", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--kafka", nargs="+", choices=versions, default=versions, help="versions; default: all")
+    parser.add_argument(
+        "--modes", nargs="+", type=Mode, choices=list(Mode), default=list(Mode), help="default: all of them"
+    )
+    parser.add_argument("--classes", nargs="+", default=(), metavar="CLASS", help="simple names; default: all of them")
+    parser.add_argument("--result", type=Path, required=True, metavar="FILE", help="JSON; runs of before are kept")
+    parser.add_argument("--report", type=Path, required=True, metavar="FILE", help="page of all runs, Markdown")
+    parser.add_argument("--logs", type=Path, default=Path("build/peers"), metavar="FOLDER", help="default: build/peers")
+    parser.add_argument("--page-only", action="store_true", help="run nothing, write the page of what is there")
+    return parser.parse_args(argv)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run what is asked for; 0 if all of it is as it has to be."""
+    runs = load_runs(options.result)
+    troubles = []
+    for kafka in () if options.page_only else options.kafka:
+        for mode in options.modes:
+            load = round(os.getloadavg()[0], 1)
+            suite = Suite(kafka, mode, options.classes, options.logs.resolve() / kafka / mode)
+            found = suite.run()
+            one = Run(
+                kafka=kafka,
+                mode=mode,
+                classes=suite.classes,
+                found=found,
+                measured_on=datetime.now(UTC).date().isoformat(),
+                load=load,
+                product=version("connect-share"),
+                machine=machine(),
+            )
+            runs[kafka, mode] = one
+            save_runs(options.result, [runs[key] for key in sorted(runs)])
+            print(
+                f"{kafka} {mode}: {found.passed} of {len(found.tests)} passed in {found.seconds} s; {found.evidence!r}"
+            )
+            troubles += [f"{kafka} {mode}: {trouble}" for trouble in one.troubles]
+    options.report.parent.mkdir(parents=True, exist_ok=True)
+    options.report.write_text(page([runs[key] for key in sorted(runs)]), encoding="utf-8")
+    for trouble in troubles:
+        print(trouble, file=sys.stderr)
+    return 1 if troubles else 0
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the program."""
+    try:
+        return run(parse(argv))
+    except ConnectShareError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
