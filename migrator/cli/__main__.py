@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import logging
 import shlex
 import sys
@@ -11,7 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from connect_share.backup.restore_command import add_restore_to, restore_command
 from connect_share.console import (
     EXIT_CODES,
     Output,
@@ -27,28 +27,21 @@ from connect_share.console import (
 from connect_share.errors import ConnectShareError
 from connect_share.worker_config.profiles import profile_in_use
 from connect_share.worker_config.worker_file import files_in_folders
-from migrator.cli.apply import apply_command, resume_command
-from migrator.cli.cutover import cutover_command, rollback_command
-from migrator.cli.plan import plan_command
-from migrator.cli.reseal import reseal_command
-from migrator.cli.seal import seal_command, unseal_command
-from migrator.cli.survey import survey_command
-from migrator.cli.verify import verify_command
-from migrator.cutover.cutover import TIMEOUT_S
 from migrator.facts.manifest import Manifest, MigrationStatus, manifest_path
 
-_COMMANDS: Final[dict[str, Callable[..., int]]] = {
-    "survey": survey_command,
-    "plan": plan_command,
-    "apply": apply_command,
-    "resume": resume_command,
-    "cutover": cutover_command,
-    "rollback": rollback_command,
-    "seal": seal_command,
-    "unseal": unseal_command,
-    "verify": verify_command,
-    "reseal": reseal_command,
+_COMMANDS: Final = {
+    "survey": "survey",
+    "plan": "plan",
+    "apply": "apply",
+    "resume": "apply",
+    "cutover": "cutover",
+    "rollback": "cutover",
+    "seal": "seal",
+    "unseal": "seal",
+    "verify": "verify",
+    "reseal": "reseal",
 }
+"""Modules of ``migrator.cli`` by command: only that of the command is imported."""
 _READ_ONLY: Final = ("survey", "plan", "verify")
 _SURVEY_TIMEOUT_S: Final = 30.0
 _EXAMPLES: Final = """examples:
@@ -67,8 +60,9 @@ disabled means plain keys.
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; gives the exit code, see ``--help``."""
+    verb = next(iter(sys.argv[1:] if argv is None else argv), None)
     return run_program(
-        build_parser(),
+        build_parser(verb),
         argv,
         _run,
         command=lambda arguments: str(arguments.command),
@@ -83,10 +77,12 @@ def _run(arguments: argparse.Namespace, out: Output) -> int:
         profile_in_use(arguments.profile),
     ):
         if arguments.command == "restore":
-            return restore_command(arguments, out)
+            return int(arguments.run(arguments, out))
         if "sources" in arguments:
             arguments.sources, arguments.destinations = files_in_folders(arguments.sources, arguments.destinations)
-        return _COMMANDS[arguments.command](arguments)
+        module = importlib.import_module(f"migrator.cli.{_COMMANDS[arguments.command]}")
+        run: Callable[[argparse.Namespace], int] = getattr(module, f"{arguments.command}_command")
+        return run(arguments)
 
 
 def _after_interruption(arguments: argparse.Namespace) -> str:
@@ -110,8 +106,8 @@ def _after_interruption(arguments: argparse.Namespace) -> str:
     return f"what was copied so far stays; next: connect-share-migrate {verb} {shlex.quote(str(arguments.plan))}"
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """Return the parser of the whole command line."""
+def build_parser(command: str | None = None) -> argparse.ArgumentParser:
+    """Return the parser of the whole command line; for a ``command`` of the migrator alone without ``restore``."""
     parser = Parser(
         prog="connect-share-migrate",
         description="Move the state of Kafka Connect clusters between dedicated and shared internal topics.",
@@ -163,7 +159,10 @@ def build_parser() -> argparse.ArgumentParser:
     add_examples(
         unseal, "connect-share-migrate unseal move.json --dry-run", "connect-share-migrate unseal move.json --yes"
     )
-    _add_output(add_restore_to(commands))
+    if command not in _COMMANDS:
+        from connect_share.backup.restore_command import add_restore_to
+
+        _add_output(add_restore_to(commands))
     _add_reseal(commands.add_parser("reseal", help="seal all values of a stopped group with its first key"))
     return parser
 
@@ -276,7 +275,6 @@ def _add_cutover(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--timeout",
         type=partial(seconds, most=86_400),
-        default=TIMEOUT_S,
         metavar="SECONDS",
         help="for copying what is left",
     )

@@ -7,7 +7,7 @@ import sys
 
 from connect_share.console import Output, ProgressLine, show_preview
 from migrator.cli.text import cutover_lines, preview_json, result_json, rollback_lines
-from migrator.cutover.cutover import cut_over, preview_cutover
+from migrator.cutover.cutover import TIMEOUT_S, cut_over, preview_cutover
 from migrator.cutover.rollback import Rollback, roll_back, used_since
 from migrator.facts.migration_run import MigrationRun, locked_run
 from migrator.report.evidence_folder import evidence_of
@@ -23,7 +23,12 @@ def cutover_command(arguments: argparse.Namespace) -> int:
     if code is not None:
         return code
     with evidence_of(run, arguments.evidence, "cutover") as evidence, ProgressLine(sys.stderr) as progress:
-        result = cut_over(run, how=arguments.seal, timeout_s=arguments.timeout, progress=progress)
+        result = cut_over(
+            run,
+            how=arguments.seal,
+            timeout_s=TIMEOUT_S if arguments.timeout is None else arguments.timeout,
+            progress=progress,
+        )
         evidence.verification = result.verification
     if output.is_json:
         output.json(result_json(run, result))

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import getpass
+import importlib
 import platform
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,7 +29,6 @@ from migrator.copy.evidence import SliceEvidence
 from migrator.facts.manifest import Manifest, MigrationStatus
 from migrator.facts.migration_run import MigrationRun
 from migrator.plan.plan import MigrationPlan, load_model, write_plan_file
-from migrator.report.page import render_page
 from migrator.verify.equality import StateDifference
 from migrator.verify.verification import Verification
 
@@ -121,6 +122,8 @@ def evidence_of(run: MigrationRun, folder: Path | None, command: str) -> Iterato
         folder = folder_of(run.plan_path)
     else:
         _refuse_another(folder, run.plan.run_id)
+    # The templates' library takes as long as the brokers' first answers, and is only needed at the end.
+    threading.Thread(target=importlib.import_module, args=("migrator.report.page",), daemon=True).start()
     evidence, outcome = CommandEvidence(), DONE
     try:
         yield evidence
@@ -196,6 +199,8 @@ def _page(
 ) -> str:
     """Return the HTML page, fit for a change ticket; ``facts`` are the lines at its end: versions, hashes."""
     plan, manifest = run.plan, run.manifest
+    from migrator.report.page import render_page
+
     return render_page(
         "evidence.html.j2",
         plan=plan,
