@@ -44,7 +44,7 @@ from connect_share.errors import (
     ConfigError,
     FencedError,
 )
-from connect_share.records import Headers, Record
+from connect_share.records import Headers, Record, quick_record
 from connect_share.worker_config.client_settings import ClientSettings, Isolation, is_secret_property
 
 T = TypeVar("T")
@@ -319,7 +319,7 @@ def to_whole_record(message: Message) -> Record:
 
 def to_record(message: Message, headers: Headers | None = ()) -> Record:
     """Return the C library's message as a record, by default without headers: Connect has none. It must not be an error."""
-    return Record(
+    return quick_record(
         message.topic() or "",
         message.partition() or 0,
         message.offset() or 0,

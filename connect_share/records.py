@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, fields
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple, cast
 
 from connect_share.errors import UnreadableHeadersError
 
@@ -22,7 +22,7 @@ class TopicType(enum.Enum):
     OFFSET = "offset"
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True)
 class Record:
     """One Kafka record.
 
@@ -41,25 +41,6 @@ class Record:
     key: bytes | None
     value: bytes | None
     headers: Headers | None = ()
-
-    def __init__(  # noqa: PLR0917 - the fields of a record in their order
-        self,
-        topic: str,
-        partition: int,
-        offset: int,
-        timestamp_ms: int,
-        key: bytes | None,
-        value: bytes | None,
-        headers: Headers | None = (),
-    ) -> None:
-        """Take all fields, in half the time of what ``dataclass`` makes: a million records are nothing unusual."""
-        _set_topic(self, topic)
-        _set_partition(self, partition)
-        _set_offset(self, offset)
-        _set_timestamp_ms(self, timestamp_ms)
-        _set_key(self, key)
-        _set_value(self, value)
-        _set_headers(self, headers)
 
     def whole_headers(self) -> Headers:
         """Return the headers for a second write of the record.
@@ -86,9 +67,43 @@ class Record:
         return f"<Record {self.topic}[{self.partition}]@{self.offset} key={key} value={value}>"
 
 
-_set_topic, _set_partition, _set_offset, _set_timestamp_ms, _set_key, _set_value, _set_headers = (
-    getattr(Record, each.name).__set__ for each in fields(Record)
-)
+class _Unfrozen:
+    """The same fields, set in a quarter of the time that ``dataclass`` needs for those of a frozen class."""
+
+    __slots__ = Record.__slots__
+
+    def __init__(  # noqa: PLR0917 - the fields of a record in their order
+        self,
+        topic: str,
+        partition: int,
+        offset: int,
+        timestamp_ms: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers | None,
+    ) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
+        self.timestamp_ms = timestamp_ms
+        self.key = key
+        self.value = value
+        self.headers = headers
+
+
+def quick_record(  # noqa: PLR0917 - the fields of a record in their order
+    topic: str,
+    partition: int,
+    offset: int,
+    timestamp_ms: int,
+    key: bytes | None,
+    value: bytes | None,
+    headers: Headers | None,
+) -> Record:
+    """Make a record, for loops over a million of them."""
+    record: Any = _Unfrozen(topic, partition, offset, timestamp_ms, key, value, headers)
+    record.__class__ = Record
+    return cast("Record", record)
 
 
 class OffsetRange(NamedTuple):

@@ -63,7 +63,7 @@ class Router(RecordFeed):
         length, begins = routes.shortest, routes.begins
         near = [(key, message) for key, message in zip(keys, messages, strict=True) if key[:length] in begins]
         for key, message in near:
-            at = routes.find(key)
+            at = routes.find(key, begins[key[:length]])
             if at >= 0:
                 found.setdefault(at, []).append(message)
         for at, theirs in found.items():

@@ -266,7 +266,8 @@ class StatusFold(_Statuses):
         ):
             self._outdone[task] = (timestamp_ms, status)  # were it believed, it would take the place of those before
             return False
-        self._outdone.pop(task, None)
+        if self._outdone:
+            self._outdone.pop(task, None)
         if timestamp_ms <= self._removed_at_ms.get(task.connector, timestamp_ms - 1):
             _drop(self._tasks, task.connector, task.task)
             return False

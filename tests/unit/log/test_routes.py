@@ -20,4 +20,5 @@ def test_a_key_has_the_owners_of_all_prefixes_with_which_it_begins(prefixes: lis
         at = routes.find(key)
         found = routes.owners[at] if at >= 0 else ()
         assert sorted(found) == [number for number, prefix in enumerate(prefixes) if key.startswith(prefix)]
-        assert not found or key[: routes.shortest] in routes.begins
+        begin = key[: routes.shortest]
+        assert routes.find(key, routes.begins[begin]) == at if begin in routes.begins else found == ()
