@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from base64 import b64decode, b64encode
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
@@ -123,21 +123,30 @@ class OffsetFold(_SourcePartitions):
         self._prefix_length = len(prefix)
         self._begins = tuple(prefix + kind.prefix for kind in OffsetKey)
         self._homes: dict[bytes, tuple[str, bytes]] = {}
-        self._unread: list[bytes] = []
+        self._unread: OrderedDict[bytes, None] = OrderedDict()
+
+    def read_keys(self, most: int | None = None) -> bool:
+        """Take apart keys, the oldest first, that were not yet; return whether there are more.
+
+        Listings do it themselves: who looks up a value by its key needs none of it.
+        """
+        for _ in range(len(self._unread) if most is None else min(most, len(self._unread))):
+            self._read_key(self._unread.popitem(last=False)[0])
+        return bool(self._unread)
 
     def partitions(self, connector: str) -> list[dict[str, Any]]:
         """Source partitions of a connector; the null partition is never listed."""
-        self._read_keys()
+        self.read_keys()
         return super().partitions(connector)
 
     def original_keys(self, connector: str, partition: Mapping[str, Any] | None) -> tuple[bytes, ...]:
         """Original keys under which a source partition has a value; several if its members came in other orders."""
-        self._read_keys()
+        self.read_keys()
         return super().original_keys(connector, partition)
 
     def snapshot(self) -> OffsetSnapshot:
         """Return what is believed now; later records do not change it."""
-        self._read_keys()
+        self.read_keys()
         return OffsetSnapshot(self.values, self._keys, self._partitions)
 
     def saved(self) -> list[list[str]]:
@@ -150,7 +159,8 @@ class OffsetFold(_SourcePartitions):
         Raises:
             TypeError, ValueError: it is something else.
         """
-        self.values, self._keys, self._partitions, self._homes, self._unread = {}, {}, {}, {}, []
+        self.values, self._keys, self._partitions, self._homes = {}, {}, {}, {}
+        self._unread.clear()
         for key, value in saved:
             self._learn(b64decode(key, validate=True), b64decode(value, validate=True))
 
@@ -185,33 +195,25 @@ class OffsetFold(_SourcePartitions):
     def _learn(self, key: bytes, value: bytes) -> ValueFormatError | None:
         """Store the value of a new key; return why no connector is known for it, if so."""
         self.values[key] = value
-        if len(key) <= _LONGEST_PLAIN and _PLAIN_KEY.fullmatch(key) is not None:
-            self._unread.append(key)
-            return None
-        self._read_keys()
-        return self._read_key(key)
+        if len(key) > _LONGEST_PLAIN or _PLAIN_KEY.fullmatch(key) is None:
+            try:
+                parse_offset_key(key)
+            except ValueFormatError as error:
+                return error
+        self._unread[key] = None
+        return None
 
-    def _read_keys(self) -> None:
-        """Read keys in the order in which they came, as late as that: who looks up a value by its key needs none of it."""
-        unread, self._unread = self._unread, []
-        for key in unread:
-            self._read_key(key)
-
-    def _read_key(self, key: bytes) -> ValueFormatError | None:
-        try:
-            connector, partition = parse_offset_key(key)
-        except ValueFormatError as error:
-            return error
+    def _read_key(self, key: bytes) -> None:
+        connector, partition = parse_offset_key(key)
         identity = partition_identity(partition)
         self._keys.setdefault(connector, {}).setdefault(identity, []).append(key)
         self._partitions[key] = partition
         self._homes[key] = (connector, identity)
-        return None
 
     def _forget(self, key: bytes) -> None:
         if self.values.pop(key, None) is None:
             return
-        self._read_keys()
+        self._unread.pop(key, None)
         if key not in self._homes:
             return
         connector, identity = self._homes.pop(key)

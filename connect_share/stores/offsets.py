@@ -24,6 +24,7 @@ from connect_share.worker_config import WorkerConfig
 # A read waits for transactions that others hold open; the broker ends them after 15 minutes at the latest.
 GET_TIMEOUT_S: Final = 900.0
 _READERS: Final = 4
+_KEYS_AT_ONCE: Final = 1_000
 
 
 class KafkaOffsetBackingStore(KafkaTopicBasedBackingStore):
@@ -131,12 +132,14 @@ class KafkaOffsetBackingStore(KafkaTopicBasedBackingStore):
     def connector_partitions(self, connector: str) -> list[dict[str, Any]]:
         """List the source partitions for which the connector has offsets (as last read)."""
         self._check_topic()
+        self._read_keys()
         with self._state_lock:
             return self._fold.partitions(connector)
 
     def wire_keys(self, connector: str, partition: Mapping[str, Any] | None) -> tuple[bytes, ...]:
         """Return the keys, as written, of a source partition: the same map may lie under several member orders."""
         self._check_topic()
+        self._read_keys()
         with self._state_lock:
             originals = self._fold.original_keys(connector, partition)
         return tuple(self._wire_key(key) for key in originals)
@@ -144,8 +147,16 @@ class KafkaOffsetBackingStore(KafkaTopicBasedBackingStore):
     def snapshot(self) -> OffsetSnapshot:
         """Return what was read so far, immutable."""
         self._check_topic()
+        self._read_keys()
         with self._state_lock:
             return self._fold.snapshot()
+
+    def _read_keys(self) -> None:
+        """Take keys apart a few at a time: the thread that applies records, perhaps those of other groups, waits."""
+        more = True
+        while more:
+            with self._state_lock:
+                more = self._fold.read_keys(_KEYS_AT_ONCE)
 
     def _check_keys(self, values: Mapping[bytes, bytes | None]) -> None:
         for key in values:
