@@ -66,6 +66,14 @@ def _start_shared_broker(config: pytest.Config) -> TestBroker:
 
 
 @pytest.hookimpl(optionalhook=True)
+def pytest_xdist_node_collection_finished(node: Any, ids: list[str]) -> None:
+    """Refuse to run where pytest-xdist forms no groups: what a group starts once would be started by every process."""
+    grouped = node.config.getoption("dist") == "loadgroup" and any("/worker_plugin/" in test for test in ids)
+    if grouped and not any("@" in test for test in ids):
+        raise pytest.UsageError("pytest-xdist forms no groups of tests with this pytest: see pyproject.toml")
+
+
+@pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     """Pass the address of the one broker to every xdist worker."""
     broker = _start_shared_broker(node.config)
