@@ -7,18 +7,24 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
+from itertools import product
 from pathlib import Path
+from typing import Final
 
 from connect_share.embedded.artifacts import locked_sets
 from connect_share.errors import ConnectShareError
 from tests.lab.compatibility.course import machine
 from tests.lab.peers.page import page
-from tests.lab.peers.result import Mode, Run, load_runs, save_runs
-from tests.lab.peers.suite import LOCK_FILE, Suite
+from tests.lab.peers.result import Mode, Run, load_result, save_result
+from tests.lab.peers.suite import LOCK_FILE, Suite, test_classes
+
+MUTANT_CLASS: Final = "ExampleConnectIntegrationTest"
+"""The class that a mutant fails by default: the soonest."""
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
@@ -29,41 +35,45 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--modes", nargs="+", type=Mode, choices=list(Mode), default=list(Mode), help="default: all of them"
     )
-    parser.add_argument("--classes", nargs="+", default=(), metavar="CLASS", help="simple names; default: all of them")
-    parser.add_argument("--result", type=Path, required=True, metavar="FILE", help="JSON; runs of before are kept")
+    parser.add_argument("--classes", nargs="+", default=(), metavar="CLASS", help="names; default: all of them")
+    parser.add_argument("--result", type=Path, required=True, metavar="FILE", help="JSON; kept and gone on with")
     parser.add_argument("--report", type=Path, required=True, metavar="FILE", help="page of all runs, Markdown")
     parser.add_argument("--logs", type=Path, default=Path("build/peers"), metavar="FOLDER", help="default: build/peers")
+    parser.add_argument("--again", action="store_true", help="run what was run before and held, too")
     parser.add_argument("--page-only", action="store_true", help="run nothing, write the page of what is there")
     return parser.parse_args(argv)
 
 
 def run(options: argparse.Namespace) -> int:
     """Run what is asked for; 0 if all of it is as it has to be."""
-    runs = load_runs(options.result)
+    result = load_result(options.result)
     troubles = []
-    for kafka in () if options.page_only else options.kafka:
-        for mode in options.modes:
+    for kafka, mode in () if options.page_only else product(options.kafka, options.modes):
+        every = test_classes(kafka)
+        there = () if options.again else [name for name, one in result.of(kafka, mode).items() if not one.troubles]
+        for name in options.classes or ([MUTANT_CLASS] if mode is Mode.MUTANT else every):
+            if name in there:
+                continue
             load = round(os.getloadavg()[0], 1)
-            suite = Suite(kafka, mode, options.classes, options.logs.resolve() / kafka / mode)
-            found = suite.run()
+            found = Suite(kafka, mode, name, options.logs.resolve() / kafka / mode / name).run()
             one = Run(
                 kafka=kafka,
                 mode=mode,
-                classes=suite.classes,
+                test_class=name,
                 found=found,
                 measured_on=datetime.now(UTC).date().isoformat(),
                 load=load,
                 product=version("connect-share"),
                 machine=machine(),
             )
-            runs[kafka, mode] = one
-            save_runs(options.result, [runs[key] for key in sorted(runs)])
+            result = result.with_run(one, every)
+            save_result(options.result, result)
             print(
-                f"{kafka} {mode}: {found.passed} of {len(found.tests)} passed in {found.seconds} s; {found.evidence!r}"
+                f"{kafka} {mode} {name}: {found.passed} of {len(found.tests)} passed in {found.seconds} s", flush=True
             )
-            troubles += [f"{kafka} {mode}: {trouble}" for trouble in one.troubles]
+            troubles += [f"{kafka} {mode} {name}: {trouble}" for trouble in one.troubles]
     options.report.parent.mkdir(parents=True, exist_ok=True)
-    options.report.write_text(page([runs[key] for key in sorted(runs)]), encoding="utf-8")
+    options.report.write_text(page(result), encoding="utf-8")
     for trouble in troubles:
         print(trouble, file=sys.stderr)
     return 1 if troubles else 0
@@ -79,4 +89,5 @@ def main(argv: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # no JVM is left behind
     sys.exit(main(sys.argv[1:]))

@@ -7,58 +7,70 @@ from pathlib import Path
 from string import Template
 from typing import Final
 
-from tests.lab.peers.result import Mode, Run
+from tests.lab.peers.result import Evidence, Mode, Result, Run
 
 _TEMPLATE: Final = Path(__file__).with_name("page_template.md")
-_MODES: Final = {
-    Mode.PLAIN: "without the jar",
-    Mode.SHARED: "with the jar, among records of other groups",
-    Mode.SEALED: "the same, values sealed",
-    Mode.MUTANT: "with a jar that takes the keys of other groups",
-}
+_HEADS: Final = (
+    "tests",
+    "passed",
+    "clusters",
+    "workers",
+    "own",
+    "foreign",
+    "plain",
+    "other",
+    "sharing stopped",
+    "minutes",
+)
 
 
-def page(runs: Sequence[Run]) -> str:
+def page(result: Result) -> str:
     """Return the whole page as Markdown."""
+    groups = [(kafka, mode) for kafka in result.classes for mode in Mode if result.of(kafka, mode)]
     return Template(_TEMPLATE.read_text(encoding="utf-8")).substitute(
-        tests=_table(("Kafka", "workers", "tests", "passed", "minutes"), map(_tests_row, runs)),
-        keys=_table(
-            ("Kafka", "mode", "clusters", "workers", "own", "foreign", "plain", "other", "sharing stopped"),
-            map(_keys_row, runs),
-        ),
-        differences="".join(_differences(runs)) or "None: each test had the same outcome in each mode.\n",
-        measured="".join(f"- {line}\n" for line in dict.fromkeys(map(_measured, runs))),
+        sums=_table(("Kafka", "mode", "classes", *_HEADS), (_sums_row(result, *group) for group in groups)),
+        classes="\n".join(_classes(result, kafka) for kafka in result.classes),
+        differences="".join(line for run in result.runs for line in _differences(run)) or "None.\n",
+        measured="".join(f"- {line}\n" for line in dict.fromkeys(map(_measured, result.runs))),
     )
 
 
-def _tests_row(run: Run) -> tuple[str, ...]:
-    found = run.found
-    passed = f"{found.passed} of {len(found.tests)}"
-    if run.mode is Mode.MUTANT:
-        passed += ": **noticed**" if found.failed else ": **not noticed**"
-    elif not run.troubles:
-        passed = f"**{passed}**"
-    which = ", ".join(f"`{name}`" for name in run.classes) or "all"
-    return run.kafka, _MODES[run.mode], which, passed, f"{found.seconds / 60:.0f}"
-
-
-def _keys_row(run: Run) -> tuple[str, ...]:
-    seen = run.found.evidence
+def _sums_row(result: Result, kafka: str, mode: Mode) -> tuple[str, ...]:
+    runs = result.of(kafka, mode).values()
+    seen = sum((run.found.evidence for run in runs), Evidence())
+    passed, tests = sum(run.found.passed for run in runs), sum(len(run.found.tests) for run in runs)
     numbers = (seen.clusters, seen.workers, seen.own, seen.foreign, seen.plain, seen.other, seen.stopped)
-    return run.kafka, run.mode, *(f"{number:,}" for number in numbers)
+    return (
+        kafka,
+        mode,
+        f"{len(runs)} of {len(result.classes[kafka])}",
+        str(tests),
+        f"**{passed}**" if not any(run.troubles for run in runs) else str(passed),
+        *(f"{number:,}" for number in numbers),
+        f"{sum(run.found.seconds for run in runs) / 60:.0f}",
+    )
 
 
-def _differences(runs: Sequence[Run]) -> Iterable[str]:
-    for run in runs:
-        where, found = f"{run.kafka}, {run.mode}", run.found
-        if run.mode is Mode.MUTANT:
-            continue
-        yield from (f"- {where}: `{test.name}` failed: {_plain(test.trouble)}\n" for test in found.failed)
-        yield from (f"- {where}: `{test.name}` was skipped by Kafka.\n" for test in found.tests if test.skipped)
-        yield from (f"- {where}: `{name}` passed at the second try.\n" for name in found.again)
-        yield from (f"- {where}: keys not counted of {_plain(text)}\n" for text in found.evidence.uncounted)
-        if run.mode is Mode.SEALED:
-            yield f"- {where}: {found.evidence.unsealed:,} own values were not sealed.\n"
+def _classes(result: Result, kafka: str) -> str:
+    modes = {mode: result.of(kafka, mode) for mode in Mode}
+    rows = ((f"`{name}`", *(_passed(runs.get(name)) for runs in modes.values())) for name in result.classes[kafka])
+    return _table((f"passed with {kafka}", *Mode), rows)
+
+
+def _passed(run: Run | None) -> str:
+    return f"{run.found.passed} of {len(run.found.tests)}" if run else "not run"
+
+
+def _differences(run: Run) -> Iterable[str]:
+    where, found = f"- {run.kafka}, {run.mode}", run.found
+    if run.mode is Mode.MUTANT:
+        return
+    yield from (f"{where}: `{test.name}` failed: {_plain(test.trouble)}\n" for test in found.failed)
+    yield from (f"{where}: `{test.name}` was skipped by Kafka.\n" for test in found.tests if test.skipped)
+    yield from (f"{where}: `{name}` passed at the second try.\n" for name in found.again)
+    yield from (
+        f"{where}: `{run.test_class}`, keys not counted of {_plain(text)}\n" for text in found.evidence.uncounted
+    )
 
 
 def _plain(text: str) -> str:

@@ -5,17 +5,16 @@ from __future__ import annotations
 import enum
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final, Literal, Self
 from xml.etree import ElementTree
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from connect_share.errors import ConfigError
 from tests.lab.compatibility.result import Machine
 
-FORMAT: Final = 1
 _UNIQUE_ID: Final = re.compile(r"unique-id: (\S+)")
 _TROUBLE_CHARS: Final = 300
 _TOPIC_COUNTS: Final = ("own", "foreign", "plain", "other", "unsealed")
@@ -105,11 +104,11 @@ class Found(_Part):
 
 
 class Run(_Part):
-    """One mode of one version of Kafka, with where and when it ran; ``classes`` is empty if all ran."""
+    """One test class in one mode of one version of Kafka, with where and when it ran."""
 
     kafka: str
     mode: Mode
-    classes: tuple[str, ...]
+    test_class: str
     found: Found
     measured_on: str
     load: float
@@ -190,28 +189,43 @@ def read_log(path: Path) -> Evidence:
     return Evidence.model_validate(counted)
 
 
-def load_runs(path: Path) -> dict[tuple[str, Mode], Run]:
+class Result(_Part):
+    """All runs; ``classes`` has the names of all test classes of each version of Kafka, also of those that did not run."""
+
+    format: Literal[1] = 1
+    classes: dict[str, tuple[str, ...]] = {}
+    runs: tuple[Run, ...] = ()
+
+    def of(self, kafka: str, mode: Mode) -> dict[str, Run]:
+        """Return the runs of a mode by the names of their classes."""
+        return {run.test_class: run for run in self.runs if (run.kafka, run.mode) == (kafka, mode)}
+
+    def with_run(self, run: Run, classes: Sequence[str]) -> Self:
+        """Return the result with one more run, which takes the place of an older one, and all names of its version."""
+        runs = {(one.kafka, one.mode, one.test_class): one for one in (*self.runs, run)}
+        return type(self)(
+            classes={**self.classes, run.kafka: tuple(classes)}, runs=tuple(runs[key] for key in sorted(runs))
+        )
+
+
+def load_result(path: Path) -> Result:
     """Read a result file; one that is not there has no runs.
 
     Raises:
         ConfigError: it is none.
     """
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-        if data["format"] != FORMAT:
-            raise ConfigError(f"{path} has format {data['format']}, this program reads {FORMAT}")
-        runs = [Run.model_validate(run) for run in data["runs"]]
+        return Result.model_validate_json(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        return {}
-    except (OSError, ValueError, KeyError, TypeError, ValidationError) as error:
+        return Result()
+    except (OSError, ValueError) as error:
         raise ConfigError(f"{path} is no result of Kafka's tests ({type(error).__name__})") from error
-    return {(run.kafka, run.mode): run for run in runs}
 
 
-def save_runs(path: Path, runs: Iterable[Run]) -> None:
+def save_result(path: Path, result: Result) -> None:
     """Write the file; after a kill it is the old one or the new one."""
-    data = {"format": FORMAT, "runs": [run.model_dump(mode="json", exclude_defaults=True) for run in runs]}
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f"{path.name}.new")
-    beside.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    text = json.dumps(result.model_dump(mode="json", exclude_defaults=True), indent=1, ensure_ascii=False)
+    beside.write_text(f"{text}\n", encoding="utf-8")
     beside.replace(path)

@@ -28,8 +28,8 @@ FOREIGN: Final = 3_000
 """Records of other groups before the first worker of a cluster; 100 a second follow."""
 
 _JAVA: Final = Path(__file__).with_name("java") / "connectpeers"
-_CLASSES: Final = rf"{re.escape(PACKAGE)}\.(?!StandaloneWorker|StartAndStop)\w+Test"
-_LIMIT_S: Final = 5_400
+_CLASS: Final = re.compile(PACKAGE.replace(".", "/") + r"/((?!StandaloneWorker|StartAndStop)\w+Test)\.class")
+_LIMIT_S: Final = 3_600
 _ENDED: Final = (0, 1)  # all passed, some failed
 # They start a second, exactly-once cluster of the same group in one JVM, which the jar refuses on purpose.
 _ALONE: Final = tuple(
@@ -47,22 +47,30 @@ MUTATION: Final = (
 )
 """What stands in ``GroupKeys.java``, and what a jar has instead whose workers take config and status keys of every group."""
 
-_MUTANT_CLASSES: Final = ("ExampleConnectIntegrationTest",)  # fails as well as the others, and sooner
+
+def test_classes(version: str) -> list[str]:
+    """Return the names of all test classes whose workers have internal topics."""
+    with zipfile.ZipFile(_test_jar(version)) as archive:
+        return sorted(match[1] for name in archive.namelist() if (match := _CLASS.fullmatch(name)))
+
+
+def _test_jar(version: str) -> Path:
+    return ensure_artifacts(f"peers-{version}", LOCK_FILE) / f"connect-runtime-{version}-test.jar"
 
 
 class Suite:
-    """The tests of one version of Kafka in one mode.
+    """One test class of one version of Kafka in one mode.
 
     Args:
         version: of Kafka, for which the locks have sets.
         mode: how workers run.
-        classes: simple names of test classes; all if empty (of a mutant: one).
+        test_class: its name, without the package.
         folder: for logs, reports and evidence; emptied.
     """
 
-    def __init__(self, version: str, mode: Mode, classes: Sequence[str], folder: Path) -> None:
+    def __init__(self, version: str, mode: Mode, test_class: str, folder: Path) -> None:
         self._mode, self._folder = mode, folder
-        self.classes = tuple(classes) or (_MUTANT_CLASSES if mode is Mode.MUTANT else ())
+        self._class = f"{PACKAGE}.{test_class}"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         self._kafka = ensure_artifacts(f"kafka-{version}")
@@ -77,7 +85,7 @@ class Suite:
                 "META-INF/MANIFEST.MF", "Manifest-Version: 1.0\r\nPremain-Class: connectpeers.Agent\r\n\r\n"
             )
         # Kafka's tests list these as files, which a jar has not.
-        with zipfile.ZipFile(next(self._tests.glob("connect-runtime-*-test.jar"))) as archive:
+        with zipfile.ZipFile(_test_jar(version)) as archive:
             names = [name for name in archive.namelist() if name.startswith("test-plugins/")]
             archive.extractall(folder / "resources", names)
 
@@ -88,12 +96,10 @@ class Suite:
             EmbeddedError: a JVM did not end as JUnit does, or not in time.
         """
         began = time.monotonic()
-        alone = self._alone()
-        selected = [f"--select-class={PACKAGE}.{name}" for name in self.classes]
-        if not selected:
-            selected = [f"--select-package={PACKAGE}", f"--include-classname={_CLASSES}"]
-        left_out = [f"--exclude-methodname={name.replace('.', '[.]')}" for name in alone]
-        tests, evidence = self._jvm("all", [*selected, *left_out])
+        plain = self._mode is Mode.PLAIN
+        alone = [] if plain else [name for name in _ALONE if name.startswith(f"{self._class}#")]
+        left_out = [f"--exclude-methodname={re.escape(name)}" for name in alone]
+        tests, evidence = self._jvm("all", [f"--select-class={self._class}", *left_out])
         for number, name in enumerate(alone, 1):
             more, seen = self._jvm(f"alone-{number}", [f"--select-method={name}"], exactly_once=True)
             tests, evidence = {**tests, **more}, evidence + seen
@@ -110,11 +116,6 @@ class Suite:
             alone=tuple(name.removeprefix(f"{PACKAGE}.") for name in alone),
             seconds=round(time.monotonic() - began),
         )
-
-    def _alone(self) -> list[str]:
-        if self._mode is Mode.PLAIN:
-            return []
-        return [name for name in _ALONE if not self.classes or name.split("#")[0].rpartition(".")[2] in self.classes]
 
     def _jvm(
         self, name: str, selectors: Sequence[str], *, exactly_once: bool = False
