@@ -15,6 +15,9 @@ import pytest
 from confluent_kafka import Consumer
 from kafka_connect import KafkaConnect
 
+from connect_share.embedded.artifacts import class_path, ensure_artifacts
+from connect_share.embedded.java_program import compiled
+from connect_share.embedded.jvm import QUICK, java_arguments, write_log_settings
 from connect_share.embedded.worker import worker_properties
 from connect_share.worker_plugin import INTERCEPTOR_CLASS, jar_path
 from tests.support.kafka import TestBroker
@@ -27,6 +30,7 @@ STRINGS = {
     "key.converter": "org.apache.kafka.connect.storage.StringConverter",
     "value.converter": "org.apache.kafka.connect.storage.StringConverter",
 }
+CLIENT = Path(__file__).with_name("connect_client")
 JAR = SHARING | {"interceptor.classes": INTERCEPTOR_CLASS}
 _MINUTES = float(os.environ.get("CONNECT_SHARE_SOAK_MINUTES", "0"))
 Start = Callable[..., RuntimeWorker]
@@ -126,6 +130,25 @@ def test_a_client_of_others_runs_its_connectors(start: Start, unique: str, tmp_p
     client.delete_connector("write")
     assert await_that(client.list_connectors, lambda found: not found, what="deleted") == []
     assert worker.stop() == 0
+
+
+def test_a_java_client_of_others_runs_its_connectors(start: Start, unique: str, tmp_path: Path) -> None:
+    lines = tmp_path / "in.txt"
+    lines.write_text("one\n")
+    worker = start()
+    worker.await_joined()
+    libraries = ensure_artifacts("connect-client", CLIENT / "artifacts.lock.json")
+    command = java_arguments(
+        libraries,
+        "Drive",
+        [worker.url, str(lines), f"{unique}-lines"],
+        options=QUICK,
+        log_settings=write_log_settings(tmp_path, "off"),
+        more_classes=(compiled([CLIENT / "Drive.java"], class_path(libraries)),),
+    )
+    done = subprocess.run(command, capture_output=True, text=True, timeout=150, check=False)
+    assert done.returncode == 0, done.stderr[-2000:] + worker.log[-2000:]
+    assert done.stdout.endswith("done\n")
 
 
 @pytest.mark.timeout(int(_MINUTES * 60) + 600)
