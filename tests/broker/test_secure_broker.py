@@ -25,7 +25,6 @@ from confluent_kafka.admin import (
 )
 
 from connect_share.admin import Admin, NewTopicRequest
-from connect_share.admin.listener import wrong_protocol
 from connect_share.cli.__main__ import main
 from connect_share.errors import (
     AuthorizationError,
@@ -36,9 +35,11 @@ from connect_share.errors import (
     ReadToEndTimeoutError,
     TopicMissingError,
 )
+from connect_share.group_membership import ConnectGroupMember
 from connect_share.state import ConnectorStatus, SessionKey, State
 from connect_share.storage import ConnectStorage
-from connect_share.worker_config import ClientSettings, WorkerConfig
+from connect_share.stores.memory import MemoryConfigBackingStore
+from connect_share.worker_config import WorkerConfig
 from migrator.survey.survey import survey
 from tests.lab.secure_broker import SecureBroker
 from tests.support.flushes import flush_offsets
@@ -379,17 +380,29 @@ def test_a_survey_names_the_wrong_protocol_in_either_direction(
     ]
 
 
-@pytest.mark.parametrize(
-    ("servers", "protocol"),
-    [
-        ("127.0.0.1:1", "ssl"),
-        ("no-such-host.invalid:9092", "plaintext"),
-        ("x:port", "ssl"),
-        ("[::1]:1,127.0.0.1:1", "ssl"),
-    ],
-)
-def test_at_a_closed_port_nothing_is_said_of_the_protocol(servers: str, protocol: str) -> None:
-    assert wrong_protocol(ClientSettings({"bootstrap.servers": servers, "security.protocol": protocol})) is None
+class Quiet:
+    """A runtime that runs nothing."""
+
+    def on_revoked(self, items: Any) -> None:
+        pass
+
+    def on_assigned(self, items: Any, generation: Any) -> None:
+        pass
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-512", "PLAIN"])
+def test_membership_logs_in_as_the_stores_do_and_names_a_missing_right(
+    secure: SecureBroker, tmp_path: Path, mechanism: str
+) -> None:
+    config = MemoryConfigBackingStore()
+    failures: list[ConnectShareError] = []
+    config.start()
+    for user in ("owner", "nobody"):
+        worker = WorkerConfig.from_file(worker_file(tmp_path, secure, user, mechanism))
+        with ConnectGroupMember(worker, config, Quiet(), worker_url="http://h:1/", on_failed=failures.append) as member:
+            await_that(lambda: member.generation or failures, what="joined or refused")
+            assert bool(failures) == (user == "nobody")
+    assert "GroupAuthorizationFailed" in str(failures[0])
 
 
 @contextmanager
