@@ -155,6 +155,9 @@ class ClusterGroupId(str):
             worker would take such a group's records for its own.
 
     Source: KIP-1173 ``clusterGroupId``; the constraint is ours.
+
+    >>> ClusterGroupId("group-a").prefix
+    b'group-a.'
     """
 
     __slots__ = ()
@@ -187,6 +190,9 @@ def prefix_key(cluster_group_id: str, key: bytes) -> bytes:
 
     Raises:
         InvalidClusterGroupIdError: the id cannot be a prefix.
+
+    >>> prefix_key("group-a", b"connector-sink")
+    b'group-a.connector-sink'
     """
     return ClusterGroupId(cluster_group_id).prefix + key
 
@@ -202,6 +208,9 @@ def split_key(topic_type: TopicType, key: bytes) -> tuple[ClusterGroupId | None,
     Returns:
         ``(group, original key)``, group ``None`` for a plain key; ``None`` when no legal key is in it or
         the text before it is no legal cluster group id.
+
+    >>> split_key(TopicType.CONFIG, b"group-a.connector-sink")
+    ('group-a', b'connector-sink')
     """
     if is_original_key(topic_type, key):
         return None, key

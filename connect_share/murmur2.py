@@ -14,7 +14,11 @@ _MASK: Final = 0xFFFFFFFF
 
 
 def murmur2(data: bytes) -> int:
-    """Return the unsigned 32-bit hash of ``data``. Source: ``org.apache.kafka.common.utils.Utils.murmur2``."""
+    """Return the unsigned 32-bit hash of ``data``. Source: ``org.apache.kafka.common.utils.Utils.murmur2``.
+
+    >>> murmur2(b"group-a.connector-sink")
+    1850653483
+    """
     length = len(data)
     h = (0x9747B28C ^ length) & _MASK
     end = length & ~3
@@ -34,5 +38,9 @@ def murmur2(data: bytes) -> int:
 
 
 def partition_for(key: bytes, partitions: int) -> int:
-    """Return the partition (0-based) in which a Java producer puts ``key``."""
+    """Return the partition (0-based) in which a Java producer puts ``key``.
+
+    >>> partition_for(b'["sink",{"file":"in.txt"}]', 25)
+    2
+    """
     return (murmur2(key) & 0x7FFFFFFF) % partitions

@@ -39,6 +39,14 @@ class AsyncConnectStorage:
     Args: as of ``ConnectStorage``; ``update_listener`` and ``on_failed`` are called on other threads.
 
     Raises (on entering): as ``ConnectStorage``.
+
+    >>> import asyncio
+    >>> async def main():
+    ...     async with AsyncConnectStorage(worker_config) as storage:
+    ...         await storage.config.put_connector_config("c", {"name": "c"})
+    ...         return sorted(storage.config.snapshot().connectors())
+    >>> asyncio.run(main())
+    ['c']
     """
 
     def __init__(

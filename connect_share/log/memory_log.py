@@ -22,6 +22,15 @@ class MemoryTopic:
 
     Stores that are given the same topic see each other's writes, like workers of one cluster. What one writes is applied to
     all of them, in order, before the write returns.
+
+    >>> from connect_share import MemoryConfigBackingStore
+    >>> topic = MemoryTopic()
+    >>> leader, follower = MemoryConfigBackingStore(topic), MemoryConfigBackingStore(topic)
+    >>> leader.start(), follower.start()
+    (None, None)
+    >>> leader.put_connector_config("c", {"name": "c"})
+    >>> follower.contains("c")
+    True
     """
 
     def __init__(self, name: str = "memory") -> None:

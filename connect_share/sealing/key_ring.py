@@ -27,6 +27,9 @@ class KeyRing:
 
     Attributes:
         ids: of all keys, in the order of the text.
+
+    >>> KeyRing.parse("1:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=").ids
+    (1,)
     """
 
     __slots__ = ("_keys", "ids")

@@ -161,6 +161,13 @@ class ClusterConfigState:
 
     Equality ignores fencing counts, generations, applied configs and pending fencing, as Java's does; ``repr`` shows
     names and counts only, configs may hold secrets. Source: ``ClusterConfigState``.
+
+    >>> from connect_share import MemoryConfigBackingStore
+    >>> store = MemoryConfigBackingStore()
+    >>> store.start()
+    >>> store.put_connector_config("c", {"name": "c"})
+    >>> store.snapshot().connectors()
+    frozenset({'c'})
     """
 
     __slots__ = ("_tables", "_transformer")
@@ -326,6 +333,9 @@ def task_configs_changed(state: ClusterConfigState, connector: str, task_configs
         task_configs: what the connector made now, after ``WorkerConfigTransformer.reverse``.
 
     Source: ``AbstractHerder.taskConfigsChanged``.
+
+    >>> task_configs_changed(ClusterConfigState(), "c", [{"file": "in.txt"}])
+    True
     """
     if len(task_configs) != state.task_count(connector):
         return True

@@ -53,6 +53,11 @@ class OffsetSnapshot(_SourcePartitions):
 
     Attributes:
         raw: value bytes by original (plain) key bytes; holds offsets, never put it into a log line.
+
+    >>> from connect_share import replay_offsets
+    >>> snapshot = replay_offsets([Record("offsets", 0, 0, 1, b'["c",{"file":"in.txt"}]', b'{"position":5}')])
+    >>> snapshot.partitions("c"), snapshot.offset("c", {"file": "in.txt"})
+    ([{'file': 'in.txt'}], {'position': 5})
     """
 
     def __init__(

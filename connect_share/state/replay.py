@@ -48,6 +48,10 @@ def replay_config(
         InvalidClusterGroupIdError: the id cannot be one.
         UsageError: there are keys for records with plain keys.
         ConfigError: there are keys, and the library ``cryptography`` is not installed.
+
+    >>> record = Record("configs", 0, 0, 1, b"a.connector-c", b'{"properties":{"name":"c"}}')
+    >>> replay_config([record], "a").connector_config("c")
+    {'name': 'c'}
     """
     group = _group(cluster_group_id)
     fold = ConfigFold(group)
@@ -63,7 +67,12 @@ def replay_status(
     keys: KeyRing | None = None,
     mode: SealingMode = SealingMode.REQUIRED,
 ) -> StatusSnapshot:
-    """Fold records of a status topic; only the order within a partition matters. Else as :func:`replay_config`."""
+    """Fold records of a status topic; only the order within a partition matters. Else as :func:`replay_config`.
+
+    >>> value = b'{"state":"RUNNING","trace":null,"worker_id":"w:8083","generation":1}'
+    >>> replay_status([Record("statuses", 0, 0, 1, b"a.status-connector-c", value)], "a").connector_status("c").state
+    <State.RUNNING: 'RUNNING'>
+    """
     group = _group(cluster_group_id)
     fold = StatusFold(group)
     for record in _opened(TopicType.STATUS, records, group, keys, mode):
@@ -78,7 +87,12 @@ def replay_offsets(
     keys: KeyRing | None = None,
     mode: SealingMode = SealingMode.REQUIRED,
 ) -> OffsetSnapshot:
-    """Fold records of an offset topic; only the order within a partition matters. Else as :func:`replay_config`."""
+    """Fold records of an offset topic; only the order within a partition matters. Else as :func:`replay_config`.
+
+    >>> record = Record("offsets", 0, 0, 1, b'a.["c",{"file":"in.txt"}]', b'{"position":5}')
+    >>> replay_offsets([record], "a").offset("c", {"file": "in.txt"})
+    {'position': 5}
+    """
     group = _group(cluster_group_id)
     fold = OffsetFold(group)
     for record in _opened(TopicType.OFFSET, records, group, keys, mode):

@@ -104,7 +104,15 @@ class _Statuses:
 
 
 class StatusSnapshot(_Statuses):
-    """Immutable snapshot of the status topic for one cluster group."""
+    """Immutable snapshot of the status topic for one cluster group.
+
+    >>> from connect_share import ConnectorStatus, MemoryStatusBackingStore
+    >>> store = MemoryStatusBackingStore()
+    >>> store.start()
+    >>> store.put(ConnectorStatus("c", State.FAILED, "w:8083", 1))
+    >>> store.snapshot().connector_status("c").state
+    <State.FAILED: 'FAILED'>
+    """
 
     def _compared(self) -> tuple[Any, ...]:
         tasks = {name: {task: status for task, (_, status) in found.items()} for name, found in self._tasks.items()}

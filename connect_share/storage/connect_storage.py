@@ -55,6 +55,11 @@ class ConnectStorage:
         TopicError: a topic is missing and cannot be created, or is not as Connect demands.
         BrokerError: the cluster cannot be reached, or refuses.
         ReadToEndTimeoutError: the end of a topic was not reached in time.
+
+    >>> with ConnectStorage(worker_config) as storage:
+    ...     storage.config.put_connector_config("c", {"name": "c"})
+    ...     sorted(storage.config.snapshot().connectors())
+    ['c']
     """
 
     def __init__(

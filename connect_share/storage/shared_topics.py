@@ -37,6 +37,12 @@ class SharedTopics:
         on_failed: called once if following a topic has failed, on a thread of its own; each storage is told as well.
 
     Raises (when the first group is started): as ``ConnectStorage``.
+
+    >>> with SharedTopics(worker_config) as topics:
+    ...     orders, billing = topics.storage("orders"), topics.storage("billing")
+    ...     orders.config.put_connector_config("c", {"name": "c"})
+    ...     orders.config.contains("c"), billing.config.contains("c")
+    (True, False)
     """
 
     def __init__(self, worker_config: WorkerConfig, *, on_failed: OnFailed | None = None) -> None:

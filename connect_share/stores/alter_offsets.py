@@ -60,6 +60,12 @@ def alter_offsets(
         UsageError: ``transactional_writer`` writes to another topic.
 
     Source: ``Worker.modifyConnectorOffsets``.
+
+    >>> from connect_share import MemoryOffsetBackingStore
+    >>> store = MemoryOffsetBackingStore()
+    >>> store.start()
+    >>> alter_offsets(store, "c", [({"file": "in.txt"}, {"position": 5})])
+    1
     """
     changes = [_normalised(partition, offset) for partition, offset in offsets]
     with _claimed(store, connector, transactional_writer):
@@ -77,6 +83,14 @@ def reset_offsets(
     """Forget all offsets of a connector: a tombstone for each key of each of its source partitions.
 
     Reads to the end first. Arguments, result and errors as for :func:`alter_offsets`.
+
+    >>> from connect_share import MemoryOffsetBackingStore
+    >>> store = MemoryOffsetBackingStore()
+    >>> store.start()
+    >>> alter_offsets(store, "c", [({"file": "in.txt"}, {"position": 5})])
+    1
+    >>> reset_offsets(store, "c")
+    1
     """
     with _claimed(store, connector, transactional_writer):
         _read_to_end(store, connector, timeout_s)

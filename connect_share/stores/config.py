@@ -74,6 +74,13 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
         listener_failures: how often the listener raised; that is logged, and the log goes on.
 
     Source: ``KafkaConfigBackingStore``.
+
+    >>> store = KafkaConfigBackingStore(worker_config, cluster_group_id=worker_config.group_id)
+    >>> store.start()
+    >>> store.put_connector_config("c", {"name": "c"})
+    >>> store.snapshot().connector_config("c")
+    {'name': 'c'}
+    >>> store.stop()
     """
 
     def __init__(

@@ -20,6 +20,15 @@ class ConfigUpdateListener:
     a write that is read back, raises at once: it would wait for the thread it blocks.
 
     Source: ``ConfigBackingStore.UpdateListener``.
+
+    >>> from connect_share import MemoryConfigBackingStore
+    >>> class Herder(ConfigUpdateListener):
+    ...     def on_connector_config_update(self, connector):
+    ...         print("changed:", connector)
+    >>> store = MemoryConfigBackingStore(update_listener=Herder())
+    >>> store.start()
+    >>> store.put_connector_config("c", {"name": "c"})
+    changed: c
     """
 
     def on_connector_config_update(self, connector: str) -> None:

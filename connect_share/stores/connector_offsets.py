@@ -48,6 +48,15 @@ class ConnectorOffsetBackingStore:
         cluster_group_id: prefix of the keys this store is asked with.
 
     Source: ``ConnectorOffsetBackingStore``.
+
+    >>> from connect_share import MemoryOffsetBackingStore, OffsetStorageReader
+    >>> own, of_worker = MemoryOffsetBackingStore(), MemoryOffsetBackingStore()
+    >>> own.start(), of_worker.start()
+    (None, None)
+    >>> own.set({b'["c",{"file":"in.txt"}]': b'{"position":5}'}).result()
+    >>> store = ConnectorOffsetBackingStore(own, of_worker, cluster_group_id=None)
+    >>> OffsetStorageReader(store, "c").offset({"file": "in.txt"})
+    {'position': 5}
     """
 
     def __init__(

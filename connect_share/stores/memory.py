@@ -30,6 +30,13 @@ class MemoryConfigBackingStore(KafkaConfigBackingStore):
         config_transformer: as of ``KafkaConfigBackingStore``.
 
     Source: ``MemoryConfigBackingStore``.
+
+    >>> store = MemoryConfigBackingStore()
+    >>> store.start()
+    >>> store.put_connector_config("c", {"name": "c"})
+    >>> store.put_task_configs("c", [{"file": "a.txt"}, {"file": "b.txt"}])
+    >>> [str(task) for task in store.snapshot().tasks("c")]
+    ['c-0', 'c-1']
     """
 
     def __init__(
@@ -53,6 +60,13 @@ class MemoryStatusBackingStore(KafkaStatusBackingStore):
     """A status store that keeps everything in memory; arguments as of :class:`MemoryConfigBackingStore`.
 
     Source: ``MemoryStatusBackingStore``.
+
+    >>> from connect_share import ConnectorStatus, State
+    >>> store = MemoryStatusBackingStore()
+    >>> store.start()
+    >>> store.put(ConnectorStatus("c", State.RUNNING, "w:8083", 1))
+    >>> store.get("c").state
+    <State.RUNNING: 'RUNNING'>
     """
 
     def __init__(self, topic: MemoryTopic | None = None, *, cluster_group_id: str | None = None) -> None:
@@ -66,6 +80,12 @@ class MemoryOffsetBackingStore(KafkaOffsetBackingStore):
     ``OffsetStorageReader`` and ``OffsetStorageWriter`` take it as they take the Kafka store.
 
     Source: ``MemoryOffsetBackingStore``.
+
+    >>> store = MemoryOffsetBackingStore()
+    >>> store.start()
+    >>> store.set({b'["c",{"file":"in.txt"}]': b'{"position":5}'}).result()
+    >>> store.get([b'["c",{"file":"in.txt"}]']).result()
+    {b'["c",{"file":"in.txt"}]': b'{"position":5}'}
     """
 
     def __init__(self, topic: MemoryTopic | None = None, *, cluster_group_id: str | None = None) -> None:

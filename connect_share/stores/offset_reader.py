@@ -36,6 +36,13 @@ class OffsetStorageReader:
         cluster_group_id: prefix of the keys, ``None`` for plain keys (KIP-1173).
 
     Source: ``OffsetStorageReaderImpl``.
+
+    >>> from connect_share import MemoryOffsetBackingStore
+    >>> store = MemoryOffsetBackingStore()
+    >>> store.start()
+    >>> store.set({b'["c",{"file":"in.txt"}]': b'{"position":5}'}).result()
+    >>> OffsetStorageReader(store, "c").offset({"file": "in.txt"})
+    {'position': 5}
     """
 
     def __init__(

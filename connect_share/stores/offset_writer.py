@@ -33,6 +33,16 @@ class OffsetStorageWriter:
         cluster_group_id: prefix of the keys, ``None`` for plain keys (KIP-1173).
 
     Source: ``OffsetStorageWriter``.
+
+    >>> from connect_share import MemoryOffsetBackingStore, OffsetStorageReader
+    >>> store = MemoryOffsetBackingStore()
+    >>> store.start()
+    >>> writer = OffsetStorageWriter(store, "c")
+    >>> writer.offset({"file": "in.txt"}, {"position": 5})
+    >>> if writer.begin_flush():
+    ...     writer.do_flush().result()
+    >>> OffsetStorageReader(store, "c").offset({"file": "in.txt"})
+    {'position': 5}
     """
 
     def __init__(

@@ -36,6 +36,15 @@ class KafkaOffsetBackingStore(KafkaTopicBasedBackingStore):
         options: see ``StoreOptions``.
 
     Source: ``KafkaOffsetBackingStore``.
+
+    >>> from connect_share import prefix_key
+    >>> key = prefix_key(worker_config.group_id, b'["c",{"file":"in.txt"}]')
+    >>> store = KafkaOffsetBackingStore(worker_config, cluster_group_id=worker_config.group_id)
+    >>> store.start()
+    >>> store.set({key: b'{"position":5}'}).result()
+    >>> store.get([key]).result()[key]
+    b'{"position":5}'
+    >>> store.stop()
     """
 
     def __init__(

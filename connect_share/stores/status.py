@@ -53,6 +53,16 @@ class KafkaStatusBackingStore(KafkaTopicBasedBackingStore):
         options: see ``StoreOptions``.
 
     Source: ``KafkaStatusBackingStore``.
+
+    >>> from connect_share import ConnectorStatus, State
+    >>> store = KafkaStatusBackingStore(worker_config, cluster_group_id=worker_config.group_id)
+    >>> store.start()
+    >>> store.put(ConnectorStatus("c", State.RUNNING, "w:8083", 1))
+    >>> store.flush()
+    >>> store.refresh()
+    >>> store.get("c").state
+    <State.RUNNING: 'RUNNING'>
+    >>> store.stop()
     """
 
     def __init__(

@@ -47,6 +47,17 @@ class TaskOffsetWriter:
     Thread-safe; one thread sends. Made by ``ConnectStorage.task_offset_writer``.
 
     Source: ``ExactlyOnceWorkerSourceTask``.
+
+    >>> from connect_share import ConnectStorage
+    >>> with ConnectStorage(worker_config) as storage:
+    ...     storage.config.claim_write_privileges()
+    ...     storage.config.put_connector_config("c", {"name": "c"})
+    ...     storage.config.put_task_configs("c", [{"file": "in.txt"}])
+    ...     with storage.task_offset_writer("c", 0) as writer:
+    ...         writer.offset({"file": "in.txt"}, {"position": 5})
+    ...         writer.commit()
+    ...     storage.offset_reader("c").offset({"file": "in.txt"})
+    {'position': 5}
     """
 
     def __init__(

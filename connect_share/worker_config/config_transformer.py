@@ -38,6 +38,24 @@ class WorkerConfigTransformer:
         clock: seconds.
 
     Source: ``WorkerConfigTransformer``, ``ConfigTransformer``, ``AbstractHerder.reverseTransform``.
+
+    >>> import os
+    >>> from connect_share import WorkerConfig
+    >>> os.environ["DB_PASSWORD"] = "secret"
+    >>> properties = {
+    ...     "bootstrap.servers": "kafka:9092",
+    ...     "group.id": "group-a",
+    ...     "config.storage.topic": "configs",
+    ...     "offset.storage.topic": "offsets",
+    ...     "status.storage.topic": "statuses",
+    ...     "config.providers": "env",
+    ...     "config.providers.env.class": "org.apache.kafka.common.config.provider.EnvVarConfigProvider",
+    ... }
+    >>> transformer = WorkerConfigTransformer(WorkerConfig.from_properties(properties))
+    >>> raw = {"password": "${env:DB_PASSWORD}"}
+    >>> resolved = transformer.transform(raw)
+    >>> resolved["password"], transformer.reverse(raw, resolved)
+    ('secret', {'password': '${env:DB_PASSWORD}'})
     """
 
     def __init__(

@@ -134,6 +134,19 @@ class WorkerConfig(BaseModel):
         config_storage_replication_factor and the like: -1 is the broker's default.
 
     Source: ``DistributedConfig``, ``WorkerConfig``.
+
+    >>> worker = WorkerConfig.from_properties(
+    ...     {
+    ...         "bootstrap.servers": "kafka:9092",
+    ...         "group.id": "group-a",
+    ...         "config.storage.topic": "configs",
+    ...         "offset.storage.topic": "offsets",
+    ...         "status.storage.topic": "statuses",
+    ...         "connect.management.topic.sharing.support": "enabled",
+    ...     }
+    ... )
+    >>> worker.cluster_group_id
+    'group-a'
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, arbitrary_types_allowed=True)

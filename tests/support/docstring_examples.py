@@ -1,0 +1,31 @@
+"""The examples in docstrings of the library."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import pkgutil
+from typing import Any
+
+import connect_share
+
+WORKER = "worker_config"
+"""A name in examples that need a broker: the worker file of a group that shares its topics with others."""
+
+
+def examples(*, with_broker: bool) -> list[doctest.DocTest]:
+    """Return the examples that need a broker, or the others."""
+    found: list[doctest.DocTest] = []
+    for module in pkgutil.walk_packages(connect_share.__path__, "connect_share."):
+        if not module.name.endswith("__main__"):
+            finder = doctest.DocTestFinder(exclude_empty=True)
+            found.extend(finder.find(importlib.import_module(module.name), module.name))
+    return [each for each in found if each.examples and (WORKER in (each.docstring or "")) == with_broker]
+
+
+def run(example: doctest.DocTest, names: dict[str, Any]) -> str:
+    """Run an example; return what is wrong with it, nothing if it is right."""
+    said: list[str] = []
+    example.globs |= names
+    doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(example, out=said.append)
+    return "".join(said)
