@@ -156,12 +156,14 @@ class RoutedLog:
         """Take part in what was read for all; who comes late reads what is there by itself.
 
         Raises:
-            ConnectShareError: what the store raised for a record, or reading was refused.
+            ConnectShareError: what the store raised for a record, reading was refused, or the end was not reached in time.
         """
         if not self._hub.is_read:
             raise NotStartedError(f"topic {self._hub.log.topic} was not read yet")
         if self._late is not None and self._failure is None:
             self._read_alone()
+        # As with any log, what was written before the start is there after it, also what came since the common read.
+        self._hub.log.read_to_end(_ATTACH_S)
         if self._failure is not None:
             raise self._failure
         self._started = True

@@ -30,7 +30,6 @@ from connect_share import (
     WorkerConfig,
 )
 from connect_share.storage.group_storage import GroupStorage
-from connect_share.stores.topic_based import KafkaTopicBasedBackingStore
 from tests.support.kafka import TOPIC_PREFIX, TestBroker
 from tests.support.sealed import key_text
 
@@ -116,8 +115,6 @@ def of_many_groups(servers: str, stack: ExitStack) -> Stores:
         storage = storages[1]
         assert isinstance(storage, GroupStorage)
         storage.prepare(topics.read(storage))
-        for store in storage.stores:
-            _start_up_to_date(store)
         return storage
 
     def config(listener: ConfigUpdateListener | None = None) -> ConfigBackingStore:
@@ -126,17 +123,6 @@ def of_many_groups(servers: str, stack: ExitStack) -> Stores:
         return store
 
     return Stores(config, lambda: prepared().stores[1], lambda: prepared().stores[2])
-
-
-def _start_up_to_date(store: KafkaTopicBasedBackingStore) -> None:
-    """Have a start wait for what was written since the read of all groups, which others follow by then."""
-    start = store.start
-
-    def start_and_wait() -> None:
-        start()
-        store.refresh()
-
-    store.start = start_and_wait  # type: ignore[method-assign]
 
 
 class Blocking:
