@@ -23,6 +23,7 @@ from connect_share.storage import ConnectStorage, StorageStartup
 from connect_share.storage.live_members import AllowLiveMembers
 from connect_share.stores.config_listener import ConfigUpdateListener
 from connect_share.stores.offset_changes import OffsetPair
+from connect_share.stores.task_offset_writer import TaskOffsetWriter
 from connect_share.worker_config import WorkerConfig
 
 
@@ -150,6 +151,21 @@ class AsyncConnectStorage:
         return AsyncOffsetWriter(
             await self._running.read(lambda: storage.offset_writer(connector, transactional=transactional))
         )
+
+    async def task_offset_writer(self, connector: str, task: int) -> TaskOffsetWriter:
+        """Make what writes records and offsets of a source task in one transaction; as of ``ConnectStorage``.
+
+        It blocks, as a producer does: use it on the thread on which the task runs, such as one of ``asyncio.to_thread``.
+        """
+        return await self._running.read(self._storage.task_offset_writer, connector, task)
+
+    async def fence_tasks(self, connector: str, count: int) -> None:
+        """End the producers of the first tasks of a connector; as of ``ConnectStorage``."""
+        await self._running.call(self._storage.fence_tasks, connector, count)
+
+    async def fence_zombie_source_tasks(self, connector: str) -> None:
+        """End the producers of tasks that ran before; as of ``ConnectStorage``."""
+        await self._running.call(self._storage.fence_zombie_source_tasks, connector)
 
     async def alter_offsets(self, connector: str, offsets: Iterable[OffsetPair], *, force: bool = False) -> int:
         """Set offsets of a connector that is stopped; return how many records were written."""

@@ -13,7 +13,7 @@ from connect_share import AsyncConnectStorage, ConnectorStatus, NotStartedError,
 from connect_share.async_storage import ConnectorConfigRemoved, ConnectorConfigUpdated, TargetStateChanged
 from connect_share.async_storage.config_events import MOST_PENDING, ConfigEvents
 from connect_share.embedded.broker import LocalBroker
-from connect_share.errors import StoreError, TopicRecreatedError
+from connect_share.errors import FencedError, StoreError, TopicRecreatedError
 from connect_share.worker_config import WorkerConfig
 from tests.broker.stores.conftest import properties_of
 
@@ -24,6 +24,32 @@ PARTITION = {"file": "in.txt"}
 def run(body: Callable[[], Coroutine[Any, Any, None]]) -> None:
     """Run on a loop that reports slow callbacks and what was never awaited."""
     asyncio.run(body(), debug=True)
+
+
+def test_a_task_writes_with_exactly_once(shared: Any) -> None:
+    async def body() -> None:
+        async with AsyncConnectStorage(shared.sharing(exactly_once_source_support="enabled")) as storage:
+            await storage.config.claim_write_privileges()
+            await storage.config.put_connector_config("c", SOURCE)
+            await storage.config.put_task_configs("c", [{"n": "0"}])
+            await storage.fence_zombie_source_tasks("c")
+            writer = await storage.task_offset_writer("c", 0)
+
+            def work() -> None:
+                with writer:
+                    writer.offset(PARTITION, {"position": 3})
+                    writer.commit()
+
+            await asyncio.to_thread(work)
+            reader = await storage.offset_reader("c")
+            assert await reader.offset(PARTITION) == {"position": 3}
+            await asyncio.to_thread(writer.claim)
+            await storage.fence_tasks("c", 1)
+            writer.offset(PARTITION, {"position": 4})
+            with pytest.raises(FencedError):
+                await asyncio.to_thread(writer.commit)
+
+    run(body)
 
 
 def test_all_three_stores(shared: Any) -> None:
