@@ -83,9 +83,8 @@ class GroupCoordinator:
         net = NetworkSelector(**configs)
         self._connections = KafkaConnectionManager(net, **configs)
         self._client = KafkaNetClient(net=net, manager=self._connections)
-        self._group, self._callbacks = group, callbacks
+        self._group, self._callbacks, self._net = group, callbacks, net
         self._member: _Member | None = None
-        net.start()
 
     def join(self, timeout_ms: int) -> Joined | None:
         """Join or rejoin where that is needed; return the assignment, ``None`` while there is none yet.
@@ -96,6 +95,7 @@ class GroupCoordinator:
         """
         with _translated():
             if self._member is None:
+                self._net.start()
                 self._connections.bootstrap(max(timeout_ms, _BOOTSTRAP_MS))
                 version = self._connections.broker_version
                 self._member = _Member(self._client, self._group, self._callbacks, version)

@@ -134,7 +134,9 @@ class ConnectGroupMember:
         """Revoke everything, leave the group and close; waits ``timeout_s`` at most for the listener."""
         self._stopping.set()
         self._wake.set()
-        if self._thread.is_alive() and self._thread is not threading.current_thread():
+        if self._thread.ident is None:
+            self._coordinator.close(_LEAVE_MS)  # it was never started
+        elif self._thread is not threading.current_thread():
             self._thread.join(timeout_s)
 
     def __enter__(self) -> Self:
@@ -197,10 +199,15 @@ class ConnectGroupMember:
                 raise
             _logger.warning("Joining again: %s", error)
             joined = None
-            self._wake.wait(self._group.retry_backoff_ms / 1000)
-        if self._coordinator.take_lost() or self._coordinator.is_unreachable:
+            self._stopping.wait(self._group.retry_backoff_ms / 1000)
+        if self._coordinator.take_lost():
             self._generation = None
             self._revoke(self._held)
+        elif self._generation is not None and self._coordinator.is_unreachable:
+            # For the group it may be a member again, with all it had: it has to say that it runs nothing.
+            self._generation = None
+            self._revoke(self._held)
+            self._coordinator.request_rejoin()
         if joined is not None:
             self._take(joined)
         elif not self._coordinator.needs_rejoin:

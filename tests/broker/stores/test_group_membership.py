@@ -12,13 +12,19 @@ from typing import Any
 
 import pytest
 
-from connect_share import ConnectStorage
-from connect_share.errors import GroupMembershipError, LiveMembersError
+from connect_share import ConnectStorage, MemoryConfigBackingStore, WorkerConfig
+from connect_share.embedded.broker import LocalBroker
+from connect_share.errors import ConfigError, GroupMembershipError, LiveMembersError
 from connect_share.group_membership import ConnectGroupMember, Generation, configured
 from connect_share.group_protocol import NOTHING, ConnectorsAndTasks
+from tests.broker.stores.conftest import Shared
 from tests.support.connect_member import ConnectMember
 from tests.support.waiting import await_that
 
+KINDS = ("config", "offset", "status")
+LOGIN = (
+    'org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="u";'
+)
 FAST = {"session_timeout_ms": "6000", "heartbeat_interval_ms": "200", "rebalance_timeout_ms": "10000"}
 
 
@@ -109,9 +115,15 @@ def test_work_is_spread_moves_and_comes_back(shared: Any, stack: ExitStack) -> N
     assert first.failures == second.failures == []
 
 
-def work(shared: dict[str, Any], ready: Any) -> None:
-    from connect_share import WorkerConfig
+class Idle:
+    def on_revoked(self, items: ConnectorsAndTasks) -> None:
+        pass
 
+    def on_assigned(self, items: ConnectorsAndTasks, generation: Generation) -> None:
+        pass
+
+
+def work(shared: dict[str, Any], ready: Any) -> None:
     worker = WorkerConfig.from_properties(shared)
 
     class Silent:
@@ -181,3 +193,48 @@ def test_a_member_behind_the_leader_reads_before_it_starts_anything(shared: Any,
     assert second.generation is not None
     assert read.offset >= second.generation.config_offset
     assert set(second.running.tasks) <= set(read.tasks("c0"))
+
+
+@pytest.mark.kills_broker
+def test_a_member_without_a_coordinator_stops_and_starts_again_with_it(
+    own_broker: LocalBroker, stack: ExitStack
+) -> None:
+    site = stack.enter_context(ExitStack())
+    shared = Shared(own_broker.bootstrap_servers, "outage", site)
+    runtime = Runtime(shared, 1, stack)
+    configure(runtime.storage, 1, 2)
+    runtime.member.request_rejoin()
+    await_spread(runtime)
+    before = runtime.generation
+    own_broker.kill()
+    await_that(lambda: runtime.running == NOTHING, what="stopped, after the session timeout")
+    assert runtime.member.generation is None
+    own_broker.start()
+    await_spread(runtime)
+    assert runtime.generation is not None
+    assert runtime.generation != before
+    assert runtime.failures == []
+
+
+def test_a_member_that_was_never_started_ends(shared: Any, stack: ExitStack) -> None:
+    worker = shared.sharing()
+    config = MemoryConfigBackingStore()
+    threads = threading.active_count()
+    member = ConnectGroupMember(worker, config, Idle(), worker_url="http://localhost:1/")
+    member.stop()
+    assert threading.active_count() == threads
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("session.timeout.ms", "x"), ("heartbeat.interval.ms", "10000"), ("sasl.mechanism", "OAUTHBEARER")],
+)
+def test_what_cannot_be_used_is_named_before_anything_is_sent(name: str, value: str) -> None:
+    given = {"bootstrap.servers": "127.0.0.1:1", "group.id": "g", "security.protocol": "SASL_PLAINTEXT"}
+    login = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="p";'
+    given |= {"sasl.mechanism": "PLAIN", "sasl.jaas.config": login} | {f"{kind}.storage.topic": kind for kind in KINDS}
+    if value == "OAUTHBEARER":
+        given["sasl.jaas.config"] = LOGIN
+    worker = WorkerConfig.from_properties(given | {name: value})
+    with pytest.raises(ConfigError, match=name.replace(".", r"\.")):
+        ConnectGroupMember(worker, MemoryConfigBackingStore(), Idle(), worker_url="http://localhost:1/")
