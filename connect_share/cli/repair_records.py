@@ -223,7 +223,8 @@ class Seen:
 
 def default_backup(worker_file: Path) -> Path:
     """Return the name of a new backup beside a worker file."""
-    made = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    made_s, ns = divmod(time.time_ns(), 1_000_000_000)
+    made = f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime(made_s))}.{ns // 1_000_000:03d}Z"
     return worker_file.with_name(f"{worker_file.stem}.repair-{made}.backup.avro")
 
 

@@ -205,6 +205,9 @@ def run_worker(scene: Scene, **more: str) -> None:
         worker.rest.put_config("c", source)
         worker.rest.await_state("c", "RUNNING", tasks=1, timeout_s=120)
         await_that(lambda: worker.rest.offsets("c"), lambda found: len(found) == 1, what="committed", timeout_s=120)
+    # All tries are of one group: where a worker lives the next one may not write.
+    with closing(scene.broker.admin(timeout_s=20)) as admin:
+        await_that(lambda: admin.connect_groups(GROUP).get(GROUP, 0), lambda members: not members, what="left")
 
 
 def run_worker_exactly_once(scene: Scene) -> None:

@@ -167,6 +167,7 @@ def _status(fold: StatusFold) -> dict[str, Any]:
 
 
 def _offsets(fold: OffsetFold) -> dict[str, Any]:
+    fold.read_keys()
     return {
         "data": {b64encode(key).decode(): b64encode(value).decode() for key, value in fold.values.items()},
         "partitions": {
