@@ -182,9 +182,9 @@ class ConnectGroupMember:
                 self._turn()
             self._revoke(self._held)
         except Exception as exc:
-            failure = (
-                exc if isinstance(exc, ConnectShareError) else GroupMembershipError(f"the listener failed: {exc!r}")
-            )
+            # The text of a listener's exception may quote configuration.
+            listener_failed = GroupMembershipError(f"the listener failed: {type(exc).__name__}")
+            failure = exc if isinstance(exc, ConnectShareError) else listener_failed
             _logger.exception("Membership in the group has ended")
             self._fail(failure)
         finally:

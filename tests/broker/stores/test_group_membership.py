@@ -238,3 +238,20 @@ def test_what_cannot_be_used_is_named_before_anything_is_sent(name: str, value: 
     worker = WorkerConfig.from_properties(given | {name: value})
     with pytest.raises(ConfigError, match=name.replace(".", r"\.")):
         ConnectGroupMember(worker, MemoryConfigBackingStore(), Idle(), worker_url="http://localhost:1/")
+
+
+def test_a_listener_that_raises_ends_the_membership(shared: Any) -> None:
+    class Raising(Idle):
+        def on_assigned(self, items: ConnectorsAndTasks, generation: Generation) -> None:
+            raise ValueError("s3cret")
+
+    config, failures = MemoryConfigBackingStore(), list[Exception]()
+    config.start()
+    worker = shared.sharing(**FAST)
+    with ConnectGroupMember(
+        worker, config, Raising(), worker_url="http://localhost:1/", on_failed=failures.append
+    ) as member:
+        await_that(lambda: failures, what="failed")
+    assert isinstance(member.failed, GroupMembershipError)
+    assert str(member.failed) == "the listener failed: ValueError"
+    assert member.generation is None
