@@ -10,7 +10,6 @@ configurations and commits means something (:mod:`connect_share.transform.canoni
 from __future__ import annotations
 
 import fcntl
-import time
 import uuid
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -288,9 +287,3 @@ def refused_plain(topics: Mapping[TopicType, ResealTopic]) -> int:
     """Return how many records were refused only because they are plain."""
     reasons = (Refusal.PLAIN, Refusal.TOMBSTONE)
     return sum(topic.seals.refused[reason] for topic in topics.values() for reason in reasons)
-
-
-def default_backup(worker_file: Path) -> Path:
-    """Return the name of a new backup beside a worker file."""
-    made = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-    return worker_file.with_name(f"{worker_file.stem}.reseal-{made}.backup.avro")

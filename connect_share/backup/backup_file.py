@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -36,6 +37,13 @@ PARTITIONS_AT_ONCE: Final = 200
 
 
 KeyTest = Callable[[bytes | None], bool]
+
+
+def new_backup_path(worker_file: Path, name: str) -> Path:
+    """Return where a new backup goes, beside a worker file: two within a second have names of their own."""
+    now = datetime.now(UTC)
+    moment = f"{now:%Y%m%dT%H%M%S}.{now.microsecond // 1_000:03d}Z"
+    return worker_file.with_name(f"{name}-{moment}.backup.avro")
 
 
 @dataclass

@@ -327,13 +327,6 @@ class GroupDeletion:
         return Deleted(backup, {kind: len(topic.due) for kind, topic in before.items()}, kept, wrote)
 
 
-def default_backup(worker_file: Path, deletion: GroupDeletion) -> Path:
-    """Return the name of a new backup beside a worker file."""
-    made = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-    name = "plain-keys" if deletion.group is None else deletion.group
-    return worker_file.with_name(f"{name}.deleted-{made}.backup.avro")
-
-
 def _place(record: Record) -> int:
     return _hash(record.partition.to_bytes(4, "big") + (record.key or b""))
 

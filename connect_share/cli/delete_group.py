@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from connect_share.backup.delete_group import GroupDeletion, TopicContent, default_backup
+from connect_share.backup.backup_file import new_backup_path
+from connect_share.backup.delete_group import GroupDeletion, TopicContent
 from connect_share.cli.options import Nouns
 from connect_share.console import PLAIN, Output, ProgressLine, add_output, plural, show_preview
 from connect_share.records import TopicType
@@ -67,7 +68,7 @@ def delete_group(arguments: argparse.Namespace, out: Output) -> int:
     backup = None
     counts = {"removed": 0, "others": 0, "others_wrote": 0}
     if due:
-        path = arguments.backup or default_backup(arguments.worker_config, deletion)
+        path = arguments.backup or new_backup_path(arguments.worker_config, f"{deletion.group or 'plain-keys'}.deleted")
         with ProgressLine(sys.stderr) as progress:
             done = deletion.delete(path, progress)
         backup = str(path)

@@ -221,13 +221,6 @@ class Seen:
     expected: GroupState
 
 
-def default_backup(worker_file: Path) -> Path:
-    """Return the name of a new backup beside a worker file."""
-    made_s, ns = divmod(time.time_ns(), 1_000_000_000)
-    made = f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime(made_s))}.{ns // 1_000_000:03d}Z"
-    return worker_file.with_name(f"{worker_file.stem}.repair-{made}.backup.avro")
-
-
 def _type_of(topics: Mapping[TopicType, str], record: Record) -> TopicType:
     return next(topic_type for topic_type, topic in topics.items() if topic == record.topic)
 

@@ -9,9 +9,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from connect_share.backup.backup_file import new_backup_path
 from connect_share.checks.finding import named
 from connect_share.cli.options import Nouns
-from connect_share.cli.repair_records import Mending, Plan, Repair, default_backup, plan_order, plan_orphans
+from connect_share.cli.repair_records import Mending, Plan, Repair, plan_order, plan_orphans
 from connect_share.console import (
     HelpFormatter,
     Output,
@@ -80,7 +81,7 @@ def _run(noun: str, arguments: argparse.Namespace, out: Output) -> int:
         code = show_preview(arguments, out, _lines(noun, repair, mending), members, "write these?")
         if code is not None:
             return code
-        backup = arguments.backup or default_backup(arguments.worker_config)
+        backup = arguments.backup or new_backup_path(arguments.worker_config, f"{arguments.worker_config.stem}.repair")
         with ProgressLine(sys.stderr) as progress:
             mending = repair.write(backup, progress)
     if out.is_json:

@@ -6,9 +6,10 @@ import argparse
 import sys
 from collections.abc import Mapping
 
+from connect_share.backup.backup_file import new_backup_path
 from connect_share.console import Output, ProgressLine, show_preview
 from connect_share.records import TopicType
-from migrator.reseal import Reseal, ResealTopic, default_backup, refused_plain
+from migrator.reseal import Reseal, ResealTopic, refused_plain
 
 _Topics = Mapping[TopicType, ResealTopic]
 
@@ -25,7 +26,7 @@ def reseal_command(arguments: argparse.Namespace) -> int:
         code = show_preview(arguments, output, _preview(reseal, topics), {**members, **before}, "write these?")
         if code is not None:
             return code
-        path = arguments.backup or default_backup(arguments.worker_config)
+        path = arguments.backup or new_backup_path(arguments.worker_config, f"{arguments.worker_config.stem}.reseal")
         with ProgressLine(sys.stderr) as progress:
             done = reseal.write(path, progress)
         after, backup = done.topics, str(path)
