@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import Final, NamedTuple, cast
 
 from connect_share.errors import UnreadableHeadersError
 
@@ -67,8 +67,8 @@ class Record:
         return f"<Record {self.topic}[{self.partition}]@{self.offset} key={key} value={value}>"
 
 
-class _Unfrozen:
-    """The same fields, set in a quarter of the time that ``dataclass`` needs for those of a frozen class."""
+class _QuickRecord:
+    """Makes a ``Record``: its fields are set in a quarter of the time that a frozen dataclass needs."""
 
     __slots__ = Record.__slots__
 
@@ -89,21 +89,11 @@ class _Unfrozen:
         self.key = key
         self.value = value
         self.headers = headers
+        self.__class__ = Record  # type: ignore[assignment]
 
 
-def quick_record(  # noqa: PLR0917 - the fields of a record in their order
-    topic: str,
-    partition: int,
-    offset: int,
-    timestamp_ms: int,
-    key: bytes | None,
-    value: bytes | None,
-    headers: Headers | None,
-) -> Record:
-    """Make a record, for loops over a million of them."""
-    record: Any = _Unfrozen(topic, partition, offset, timestamp_ms, key, value, headers)
-    record.__class__ = Record
-    return cast("Record", record)
+quick_record: Final = cast("type[Record]", _QuickRecord)
+"""Makes a record of all its fields, for loops over a million of them."""
 
 
 class OffsetRange(NamedTuple):
