@@ -29,13 +29,40 @@ _MOST_TEXT_BYTES: Final = 2**15 - 1
 
 @dataclass(frozen=True)
 class ConnectorsAndTasks:
-    """Connectors, by name, and tasks; the order is that of the bytes."""
+    """Connectors, by name, and tasks; the order is that of the bytes.
+
+    >>> held, others = ConnectorsAndTasks(("a", "b")), ConnectorsAndTasks(("b", "c"))
+    >>> (held | others).connectors, (held & others).connectors, (held - others).connectors
+    (('a', 'b', 'c'), ('b',), ('a',))
+    """
 
     connectors: tuple[str, ...] = ()
     tasks: tuple[ConnectorTaskId, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.connectors or self.tasks)
+
+    def __or__(self, more: ConnectorsAndTasks) -> ConnectorsAndTasks:
+        """Return these and others, each once."""
+        return ConnectorsAndTasks(
+            tuple(dict.fromkeys(self.connectors + more.connectors)), tuple(dict.fromkeys(self.tasks + more.tasks))
+        )
+
+    def __and__(self, others: ConnectorsAndTasks) -> ConnectorsAndTasks:
+        """Return those of these that others have, too."""
+        connectors, tasks = set(others.connectors), set(others.tasks)
+        return ConnectorsAndTasks(
+            tuple(name for name in self.connectors if name in connectors),
+            tuple(task for task in self.tasks if task in tasks),
+        )
+
+    def __sub__(self, others: ConnectorsAndTasks) -> ConnectorsAndTasks:
+        """Return those of these that others do not have."""
+        connectors, tasks = set(others.connectors), set(others.tasks)
+        return ConnectorsAndTasks(
+            tuple(name for name in self.connectors if name not in connectors),
+            tuple(task for task in self.tasks if task not in tasks),
+        )
 
 
 NOTHING: Final = ConnectorsAndTasks()

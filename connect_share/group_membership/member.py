@@ -221,7 +221,7 @@ class ConnectGroupMember:
         assignment = decode_assignment(joined.assignment)
         if assignment.error != NO_ERROR or not self._has_read(assignment.config_offset):
             if assignment.error == NO_ERROR:
-                # What it was to start is nobody's until it is out of the group.
+                # No other member starts what it was to start until it is out of the group.
                 self._revoke(self._held)
                 self._coordinator.leave(_LEAVE_MS)
             self._read_config()
@@ -231,16 +231,16 @@ class ConnectGroupMember:
         generation = Generation(
             joined.generation, joined.member_id, assignment.leader, assignment.leader_url, assignment.config_offset
         )
-        self._generation, self._held = generation, _with(self._held, assignment.assigned)
+        self._generation, self._held = generation, self._held | assignment.assigned
         self._listener.on_assigned(assignment.assigned, generation)
         if assignment.revoked:
             self._coordinator.request_rejoin()
 
     def _revoke(self, items: ConnectorsAndTasks) -> None:
-        ending = _common(self._held, items)
+        ending = self._held & items
         if ending:
             self._listener.on_revoked(ending)
-            self._held = _without(self._held, ending)
+            self._held = self._held - ending
 
     def _has_read(self, offset: int) -> bool:
         if self._config.snapshot().offset < offset:
@@ -303,28 +303,6 @@ def configured(state: ClusterConfigState) -> ConnectorsAndTasks:
     """Return the connectors of a snapshot and their tasks: what the workers of a group run between them."""
     names = sorted(state.connectors())
     return ConnectorsAndTasks(tuple(names), tuple(task for name in names for task in sorted(state.tasks(name))))
-
-
-def _with(held: ConnectorsAndTasks, more: ConnectorsAndTasks) -> ConnectorsAndTasks:
-    return ConnectorsAndTasks(
-        tuple(dict.fromkeys((*held.connectors, *more.connectors))), tuple(dict.fromkeys((*held.tasks, *more.tasks)))
-    )
-
-
-def _common(held: ConnectorsAndTasks, items: ConnectorsAndTasks) -> ConnectorsAndTasks:
-    connectors, tasks = set(items.connectors), set(items.tasks)
-    return ConnectorsAndTasks(
-        tuple(name for name in held.connectors if name in connectors),
-        tuple(task for task in held.tasks if task in tasks),
-    )
-
-
-def _without(held: ConnectorsAndTasks, items: ConnectorsAndTasks) -> ConnectorsAndTasks:
-    connectors, tasks = set(items.connectors), set(items.tasks)
-    return ConnectorsAndTasks(
-        tuple(name for name in held.connectors if name not in connectors),
-        tuple(task for task in held.tasks if task not in tasks),
-    )
 
 
 def _group_settings(worker: WorkerConfig) -> GroupSettings:

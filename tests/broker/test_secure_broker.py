@@ -43,6 +43,7 @@ from connect_share.worker_config import WorkerConfig
 from migrator.survey.survey import survey
 from tests.lab.secure_broker import SecureBroker
 from tests.support.flushes import flush_offsets
+from tests.support.idle_runtime import Idle
 from tests.support.rights import Acl, allow
 from tests.support.topics import create_known
 from tests.support.waiting import await_that
@@ -380,16 +381,6 @@ def test_a_survey_names_the_wrong_protocol_in_either_direction(
     ]
 
 
-class Quiet:
-    """A runtime that runs nothing."""
-
-    def on_revoked(self, items: Any) -> None:
-        pass
-
-    def on_assigned(self, items: Any, generation: Any) -> None:
-        pass
-
-
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-512", "PLAIN"])
 def test_membership_logs_in_as_the_stores_do_and_names_a_missing_right(
     secure: SecureBroker, tmp_path: Path, mechanism: str
@@ -399,7 +390,7 @@ def test_membership_logs_in_as_the_stores_do_and_names_a_missing_right(
     config.start()
     for user in ("owner", "nobody"):
         worker = WorkerConfig.from_file(worker_file(tmp_path, secure, user, mechanism))
-        with ConnectGroupMember(worker, config, Quiet(), worker_url="http://h:1/", on_failed=failures.append) as member:
+        with ConnectGroupMember(worker, config, Idle(), worker_url="http://h:1/", on_failed=failures.append) as member:
             await_that(lambda: member.generation or failures, what="joined or refused")
             assert bool(failures) == (user == "nobody")
     assert "GroupAuthorizationFailed" in str(failures[0])

@@ -19,6 +19,7 @@ from connect_share.group_membership import ConnectGroupMember, Generation, confi
 from connect_share.group_protocol import NOTHING, ConnectorsAndTasks
 from tests.broker.stores.conftest import Shared
 from tests.support.connect_member import ConnectMember
+from tests.support.idle_runtime import Idle
 from tests.support.waiting import await_that
 
 KINDS = ("config", "offset", "status")
@@ -49,13 +50,11 @@ class Runtime:
 
     def on_revoked(self, items: ConnectorsAndTasks) -> None:
         assert set(items.tasks) <= set(self.running.tasks)
-        self.running = ConnectorsAndTasks(
-            tuple(name for name in self.running.connectors if name not in items.connectors),
-            tuple(task for task in self.running.tasks if task not in items.tasks),
-        )
+        self.running -= items
 
     def on_assigned(self, items: ConnectorsAndTasks, generation: Generation) -> None:
-        self.running = ConnectorsAndTasks(self.running.connectors + items.connectors, self.running.tasks + items.tasks)
+        assert not self.running & items
+        self.running |= items
         self.generation = generation
 
 
@@ -115,27 +114,16 @@ def test_work_is_spread_moves_and_comes_back(shared: Any, stack: ExitStack) -> N
     assert first.failures == second.failures == []
 
 
-class Idle:
-    def on_revoked(self, items: ConnectorsAndTasks) -> None:
-        pass
-
-    def on_assigned(self, items: ConnectorsAndTasks, generation: Generation) -> None:
-        pass
-
-
 def work(shared: dict[str, Any], ready: Any) -> None:
     worker = WorkerConfig.from_properties(shared)
 
-    class Silent:
-        def on_revoked(self, items: ConnectorsAndTasks) -> None:
-            pass
-
+    class Announcing(Idle):
         def on_assigned(self, items: ConnectorsAndTasks, generation: Generation) -> None:
             ready.set()
 
     with (
         ConnectStorage(worker, allow_live_members=ConnectGroupMember.is_own_member) as storage,
-        ConnectGroupMember(worker, storage.config, Silent(), worker_url="http://localhost:9009/"),
+        ConnectGroupMember(worker, storage.config, Announcing(), worker_url="http://localhost:9009/"),
     ):
         threading.Event().wait()
 

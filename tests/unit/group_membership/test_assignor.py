@@ -28,10 +28,9 @@ def rebalanced(running: dict[str, ConnectorsAndTasks], configured: ConnectorsAnd
         assert set(change.revoked.tasks) <= set(held.tasks)
         assert set(change.revoked.connectors) <= set(held.connectors)
         assert not set(change.assigned.tasks) & set(held.tasks)
+        kept = held - change.revoked  # what is assigned twice has to be seen: no union
         found[member] = ConnectorsAndTasks(
-            tuple(name for name in held.connectors if name not in change.revoked.connectors)
-            + change.assigned.connectors,
-            tuple(task for task in held.tasks if task not in change.revoked.tasks) + change.assigned.tasks,
+            kept.connectors + change.assigned.connectors, kept.tasks + change.assigned.tasks
         )
     return found
 

@@ -1,0 +1,16 @@
+"""A runtime that is a member of its group, and runs nothing of what is assigned to it."""
+
+from __future__ import annotations
+
+from connect_share.group_membership import Generation
+from connect_share.group_protocol import ConnectorsAndTasks
+
+
+class Idle:
+    """A listener that does nothing."""
+
+    def on_revoked(self, items: ConnectorsAndTasks) -> None:
+        pass
+
+    def on_assigned(self, items: ConnectorsAndTasks, generation: Generation) -> None:
+        pass
