@@ -140,6 +140,17 @@ def decode_worker_state(data: bytes) -> ExtendedWorkerState:
     return ExtendedWorkerState(url, config_offset, assignment, version)
 
 
+def worker_url(metadata: bytes) -> str:
+    """Return the URL of a worker from its metadata, with which those of all versions begin.
+
+    Raises:
+        GroupProtocolError: they do not begin so.
+    """
+    reader = _Reader(metadata)
+    reader.version()
+    return reader.text()
+
+
 def encode_assignment(assignment: ExtendedAssignment) -> bytes:
     """Return the assignment of a member.
 

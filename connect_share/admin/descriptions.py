@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from connect_share.errors import GroupProtocolError
-from connect_share.group_protocol import decode_worker_state
+from connect_share.group_protocol import worker_url
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ class GroupMember:
 def worker_id_of(metadata: bytes | None) -> str | None:
     """Return the id of a Connect worker, ``host:port``, from what it says to its group; ``None`` if it is not there."""
     try:
-        url = decode_worker_state(metadata or b"").url
+        url = worker_url(metadata or b"")
     except GroupProtocolError:
         return None
     return url.partition("://")[2].partition("/")[0] or None
