@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from connect_share.admin.consumer_groups import ConsumerGroupsAdmin
@@ -13,6 +13,7 @@ TOPIC: Final = "kafka_topic"
 PARTITION: Final = "kafka_partition"
 OFFSET: Final = "kafka_offset"
 _GROUP: Final = "consumer.override.group.id"
+_MOST_DIGITS: Final = len(str(2**63))
 _LIVE: Final = frozenset({"NON_EMPTY_GROUP", "UNKNOWN_MEMBER_ID"})
 
 Pair = tuple[Mapping[str, Any], Mapping[str, Any] | None]
@@ -72,7 +73,7 @@ def reset_sink_offsets(admin: ConsumerGroupsAdmin, group_id: str) -> None:
     _of_stopped(group_id, lambda: admin.delete_group(group_id))
 
 
-def _of_stopped(group_id: str, change: Any) -> None:
+def _of_stopped(group_id: str, change: Callable[[], None]) -> None:
     try:
         change()
     except BrokerError as error:
@@ -89,12 +90,10 @@ def _partition(number: int, given: object) -> tuple[str, int]:
     topic, partition = given[TOPIC], given[PARTITION]
     if not isinstance(topic, str) or not topic:
         raise ValueFormatError(f"{TOPIC} of partition {number} has to be the name of a topic")
-    # As Java's parser, text that is a number is taken, too.
-    if isinstance(partition, str) and partition.isascii() and partition.isdigit():
-        partition = int(partition[:11])
-    if not is_integer(partition) or not 0 <= partition < 2**31:
+    found = _number(partition, 2**31)
+    if found is None:
         raise ValueFormatError(f"{PARTITION} of {shown(topic)} has to be a partition number")
-    return topic, partition
+    return topic, found
 
 
 def _offset(number: int, given: object) -> int:
@@ -104,9 +103,14 @@ def _offset(number: int, given: object) -> int:
         )
     if not isinstance(given, Mapping) or set(given) != {OFFSET}:
         raise ValueFormatError(f"the offset of partition {number} has to be an object with {OFFSET}, and nothing else")
-    offset = given[OFFSET]
-    if isinstance(offset, str) and offset.isascii() and offset.isdigit():
-        offset = int(offset[:20])
-    if not is_integer(offset) or not 0 <= offset < 2**63:
+    offset = _number(given[OFFSET], 2**63)
+    if offset is None:
         raise ValueFormatError(f"{OFFSET} of partition {number} has to be an offset")
     return offset
+
+
+def _number(given: object, end: int) -> int | None:
+    """Return a number below ``end``; as with Java's parser it may be text. ``None``: it is none."""
+    if isinstance(given, str) and len(given) <= _MOST_DIGITS and given.isascii() and given.isdigit():
+        given = int(given)
+    return given if is_integer(given) and 0 <= given < end else None

@@ -35,7 +35,7 @@ def test_offsets_are_read_changed_and_removed_unless_the_sink_runs(
     reset_sink_offsets(admin, group)  # there is none
     with broker.admin() as topics:
         create_known(topics, NewTopicRequest(unique, 3, 1))
-    alter_sink_offsets(admin, group, [pair(unique, 2, 7), pair(unique, "0", "5")])
+    alter_sink_offsets(admin, group, [pair(unique, "0" * 11 + "2", 7), pair(unique, "0", "5")])
     found = sink_offsets(admin, group)
     assert found == [
         {"partition": {"kafka_topic": unique, "kafka_partition": number}, "offset": {"kafka_offset": offset}}
@@ -70,6 +70,7 @@ def test_offsets_are_read_changed_and_removed_unless_the_sink_runs(
         pair("t", 0, -1),
         pair("t", 0, 2**63),
         pair("t", 0, "1" * 5_000),
+        pair("t", 0, "0" * 20 + "7"),  # not the number of its first digits
         pair("t", 0, None),
         ({"kafka_topic": "t", "kafka_partition": 0}, None),
         ({"kafka_topic": "t", "kafka_partition": 0}, [1]),

@@ -21,7 +21,7 @@ from .herder import Herder
 from .leader_client import RestError, forward
 
 _MOST_BODY_BYTES = 1024 * 1024
-_MOST_TASK = 2**31 - 1
+_MOST_TASK_DIGITS = 9
 _FORWARDED = "forward"  # as in Java: a request is forwarded once
 
 Handler = Callable[[Herder, Request, Any], Any]
@@ -143,7 +143,7 @@ def _name(request: Request) -> str:
 
 def _task(request: Request) -> ConnectorTaskId:
     text = str(request.path_params["task"])
-    if not (text.isascii() and text.isdigit()) or int(text[:11]) > _MOST_TASK:
+    if len(text) > _MOST_TASK_DIGITS or not (text.isascii() and text.isdigit()):
         raise RestError(404, f"{text!r} is no task number")
     return ConnectorTaskId(_name(request), int(text))
 
