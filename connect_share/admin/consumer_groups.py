@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from connect_share.admin.base import AdminBase, result_of
-from connect_share.client import ConsumerGroupTopicPartitions, TopicPartition
+from connect_share.client import ConsumerGroupTopicPartitions, KafkaException, TopicPartition, consumer, translate
 from connect_share.errors import BrokerError
+from connect_share.worker_config.client_settings import Isolation
 
 _NO_GROUP = "GROUP_ID_NOT_FOUND"
 
@@ -21,13 +22,28 @@ class ConsumerGroupsAdmin(AdminBase):
     def group_offsets(self, group_id: str) -> dict[tuple[str, int], int]:
         """Return the committed offsets of a group, by topic and partition; none of a group that does not exist."""
 
-        def ask(timeout_s: float) -> dict[tuple[str, int], int]:
-            wanted = [ConsumerGroupTopicPartitions(group_id)]
-            (future,) = self._client.list_consumer_group_offsets(wanted, request_timeout=timeout_s).values()
-            found = result_of(future, f"reading the offsets of consumer group {group_id}", timeout_s=timeout_s)
-            return {(each.topic, each.partition): each.offset for each in found.topic_partitions if each.offset >= 0}
+        doing = f"reading the offsets of consumer group {group_id}"
+        # A consumer that never joins, and not the admin client: that one crashes the process where the coordinator is moving
+        # or not there yet (librdkafka issue 5040). With a topic the brokers forget its offsets, so all there are are found.
+        settings = self._settings.overlaid({"group.id": group_id})
+        reader = consumer(settings, client_id="group-offsets", isolation=Isolation.READ_COMMITTED)
 
-        return self._retried(ask)
+        def ask(timeout_s: float) -> dict[tuple[str, int], int]:
+            try:
+                topics = reader.list_topics(timeout=timeout_s).topics
+                wanted = [TopicPartition(name, number) for name, topic in topics.items() for number in topic.partitions]
+                found = reader.committed(wanted, timeout=timeout_s) if wanted else []
+            except KafkaException as exc:
+                raise translate(exc, doing) from exc
+            for each in found:
+                if each.error is not None:
+                    raise translate(each.error, doing)
+            return {(each.topic, each.partition): each.offset for each in found if each.offset >= 0}
+
+        try:
+            return self._retried(ask)
+        finally:
+            reader.close()
 
     def alter_group_offsets(self, group_id: str, offsets: Mapping[tuple[str, int], int]) -> None:
         """Set committed offsets of a group without members."""
@@ -39,13 +55,7 @@ class ConsumerGroupsAdmin(AdminBase):
             doing = f"changing the offsets of consumer group {group_id}"
             for each in result_of(future, doing, timeout_s=timeout_s).topic_partitions:
                 if each.error is not None:
-                    name = str(each.error.name())
-                    raise BrokerError(
-                        f"{doing} failed: {each.topic}, partition {each.partition}: {each.error.str()}",
-                        code=int(each.error.code()),
-                        name=name,
-                        retriable=bool(each.error.retriable()),
-                    )
+                    raise translate(each.error, f"{doing}: {each.topic}, partition {each.partition}")
 
         self._retried(ask)
 
