@@ -21,7 +21,6 @@ class ConsumerGroupsAdmin(AdminBase):
 
     def group_offsets(self, group_id: str) -> dict[tuple[str, int], int]:
         """Return the committed offsets of a group, by topic and partition; none of a group that does not exist."""
-
         doing = f"reading the offsets of consumer group {group_id}"
         # A consumer that never joins, and not the admin client: that one crashes the process where the coordinator is moving
         # or not there yet (librdkafka issue 5040). With a topic the brokers forget its offsets, so all there are are found.

@@ -63,7 +63,10 @@ def lines_of(broker: TestBroker, topic: str, count: int) -> list[str]:
     found: list[str] = []
 
     def read(timeout_s: float) -> int:
-        found.extend((each.value() or b"").decode() for each in consumer.consume(500, timeout_s))
+        # A message with an error tells of the topic, which may not be there yet.
+        found.extend(
+            (each.value() or b"").decode() for each in consumer.consume(500, timeout_s) if each.error() is None
+        )
         return len(found)
 
     try:

@@ -85,7 +85,10 @@ class Shared:
         return WorkerConfig.from_properties(self.properties(group, **overrides))
 
     def sharing(self, group: str = "group-a", **overrides: str) -> WorkerConfig:
-        """Return the worker file of a group that shares the topics."""
+        """Return the worker file of a group that shares the topics.
+
+        Members and transactional ids of a group are known on the whole broker: a test with one needs a name of its own.
+        """
         return WorkerConfig.from_properties(self.properties(group, **overrides) | SHARING)
 
     def config_store(self, *group: str | None, **options: Any) -> KafkaConfigBackingStore:

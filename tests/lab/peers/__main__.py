@@ -16,6 +16,7 @@ from itertools import product
 from pathlib import Path
 from typing import Final
 
+from connect_share.cache import locked
 from connect_share.embedded.artifacts import locked_sets
 from connect_share.errors import ConnectShareError
 from tests.lab.compatibility.course import machine
@@ -66,8 +67,9 @@ def run(options: argparse.Namespace) -> int:
                 product=version("connect-share"),
                 machine=machine(),
             )
-            result = result.with_run(one, every)
-            save_result(options.result, result)
+            with locked("peers"):  # two runs of other classes side by side may have one file
+                result = load_result(options.result).with_run(one, every)
+                save_result(options.result, result)
             print(
                 f"{kafka} {mode} {name}: {found.passed} of {len(found.tests)} passed in {found.seconds} s", flush=True
             )
