@@ -10,7 +10,7 @@ MINUTES ?= 10
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -e
 EXTRAS := spark,zookeeper,dev
 
-.PHONY: setup check docs man jar format test demo bench compat peers soak drill-topic-ids clean
+.PHONY: setup check docs man jar format test test-slow demo bench compat peers soak drill-topic-ids clean
 
 setup: $(STAMP)
 
@@ -48,10 +48,12 @@ format: $(STAMP)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-test: $(STAMP)
+test: TESTS = not slow
+test-slow: TESTS = slow
+test test-slow: $(STAMP)
 	@$(BIN)/python -m connect_share.embedded.artifacts > /dev/null  # once, and not inside a test, whose time is limited
 	@$(BIN)/python -m tests.lab.class_archives
-	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist loadgroup $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist loadgroup -m "$(TESTS)" $(PYTEST_ARGS)
 
 demo: $(STAMP)
 	$(BIN)/python -m spark_jobs.demo --output build/demo

@@ -263,6 +263,7 @@ SITUATIONS: list[tuple[Callable[[Scene], object], list[Row], bool]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("action", "page_rows", "exists"), SITUATIONS)
 def test_a_table_is_enough_and_no_row_too_much(
     broker: SecureBroker,
@@ -354,6 +355,7 @@ def test_check_rights_on_topics_that_do_not_exist(scene: Scene, capsys: pytest.C
     assert "kafka-acls --bootstrap-server" in out
 
 
+@pytest.mark.slow
 @pytest.mark.worker
 @pytest.mark.parametrize(
     ("action", "page_rows"),

@@ -49,6 +49,7 @@ def rest_of(version: str) -> dict[str, Any]:
     return expanded
 
 
+@pytest.mark.slow
 @pytest.mark.kills_broker
 def test_it_says_what_the_workers_said_and_outlasts_an_outage(own_broker: LocalBroker) -> None:
     settings = ClientSettings({"bootstrap.servers": own_broker.bootstrap_servers})

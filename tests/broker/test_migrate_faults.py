@@ -102,6 +102,7 @@ def kill_in_the_backup(plan: Path, number: signal.Signals) -> list[Path]:
     return half_written(backup_path(plan))
 
 
+@pytest.mark.slow
 def test_a_kill_in_the_backup_is_gone_on_from(busy: Busy) -> None:
     def killed(_: str, plan: Path) -> None:
         assert kill_in_the_backup(plan, signal.SIGKILL)
@@ -123,6 +124,7 @@ def test_a_kill_in_the_backup_is_gone_on_from(busy: Busy) -> None:
     assert Manifest.load(manifest_path(plan)).backup is not None
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_a_copy_with_the_next_command(busy: Busy) -> None:
     """At any moment: in a callback of the library, in its own code, while the destination is asked."""
     cell = "ctrl-c"
@@ -169,6 +171,7 @@ def test_the_disk_is_full_when_the_manifest_is_written(busy: Busy) -> None:
     busy.check("full")
 
 
+@pytest.mark.slow
 @pytest.mark.kills_broker
 def test_the_broker_is_killed_and_comes_back(own_broker: LocalBroker, tmp_path: Path) -> None:
     busy = Busy(Site(own_broker.bootstrap_servers, "faults", tmp_path))

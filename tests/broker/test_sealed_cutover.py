@@ -25,6 +25,7 @@ from tests.support.sealed_stores import refused
 pytestmark = pytest.mark.broker
 
 
+@pytest.mark.slow
 def test_the_old_workers_stop_and_start_again_and_the_new_ones_lose_the_copies(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -157,6 +157,7 @@ def test_never_with_fewer_replicas_and_with_all_as_soon_as_brokers_join(joining:
         admin.delete_topics(["late"])
 
 
+@pytest.mark.slow
 def test_old_topics_are_found_and_mended_and_a_dead_broker_is_named(joining: Joining, tmp_path: Path) -> None:
     cluster = joining.cluster
     path = worker_file(tmp_path / "worker.properties", cluster, "old")

@@ -56,6 +56,7 @@ def test_a_program_that_is_measured_ends_with_the_measurement(monkeypatch: pytes
         os.kill(begun[0], 0)
 
 
+@pytest.mark.slow
 def test_what_is_wrong_in_a_mirror_is_counted(
     broker: TestBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -118,6 +118,7 @@ def test_the_wheel_holds_the_product_and_the_jar_and_nothing_of_the_lab(wheel: P
         assert f"connect_share/embedded/{name}" in files
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_a_job_runs_on_executors_that_have_only_the_wheel(
     broker: TestBroker, unique: str, tmp_path: Path, wheel: Path, bare_python: Path

@@ -66,6 +66,7 @@ def killed_in_the_middle(copy_job: CopyJob) -> SliceEvidence:
     return copy_in_task(copy_job)
 
 
+@pytest.mark.slow
 def test_a_python_worker_is_killed(busy: Busy, spark: SparkSession) -> None:
     plan = busy.plan("executor")
     manifest = apply_plan(plan, engine=spark_engine(spark, killed_in_the_middle), engine_name="spark")
@@ -75,6 +76,7 @@ def test_a_python_worker_is_killed(busy: Busy, spark: SparkSession) -> None:
     assert verify_plan(plan).equal
 
 
+@pytest.mark.slow
 def test_the_driver_is_killed_and_the_local_engine_goes_on(busy: Busy) -> None:
     """At once: workers of the dead driver may still be writing for a moment."""
 
@@ -184,6 +186,7 @@ def test_the_destination_is_out_of_replicas(
     busy_pair.check(cell)
 
 
+@pytest.mark.slow
 @pytest.mark.kills_broker
 def test_what_was_taken_and_not_acknowledged_is_not_taken_again(
     busy_pair: Busy, pair: tuple[LocalBroker, LocalBroker], spark: SparkSession

@@ -153,6 +153,7 @@ def fail_once_half_way(job: CopyJob) -> SliceEvidence:
     return evidence
 
 
+@pytest.mark.slow
 def test_a_repeated_task_writes_nothing_twice(scene: Scene, spark: SparkSession) -> None:
     def engine(jobs: Sequence[CopyJob]) -> list[SliceEvidence]:
         return run_as_tasks(spark, jobs, fail_once_half_way, progress=Silent(), what="copying with failures")

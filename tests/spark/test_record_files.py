@@ -44,6 +44,7 @@ def test_every_record_is_a_row(spark: SparkSession, tmp_path: Path) -> None:
     assert RecordFile(tmp_path / "b.avro").records == frame.where("topic = 'u'").count()
 
 
+@pytest.mark.slow
 def test_a_damaged_file_fails_the_job_by_name(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "cut.avro"
     with RecordFileWriter(path, {}) as writer:

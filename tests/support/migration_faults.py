@@ -24,8 +24,8 @@ from tests.support.migration_site import PARTITIONS, SHARED_PARTITIONS, Site
 from tests.support.topics import ONE_SEGMENT
 from tests.support.waiting import await_that
 
-CONFIG_RECORDS = 60_000
-OTHER_RECORDS = 5_000
+CONFIG_RECORDS = 20_000
+OTHER_RECORDS = 2_000
 GROUP = "g.h"
 _TIMES = 5
 Found = dict[bytes, list[tuple[bytes | None, int]]]
@@ -72,7 +72,7 @@ class Busy:
         """Write a destination's worker file and a plan that leads there."""
         self._create(cell, SHARED_PARTITIONS, self._replicas)
         # Small requests, so that the middle of a copy lasts long enough to be hit.
-        destination = self.site.worker_file(cell, GROUP, sharing=True, producer_batch_size="3000")
+        destination = self.site.worker_file(cell, GROUP, sharing=True, producer_batch_size="1000")
         return self.site.plan(self.source, destination, f"{cell}.json")
 
     def _create(self, who: str, partitions: dict[TopicType, int], min_replicas: int) -> None:

@@ -29,6 +29,7 @@ def size(lines: int) -> int:
     return len("".join(f"{line}\n" for line in LINES[:lines]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("exactly_once", _FORMS, ids=["exactly-once", "at-least-once"][: len(_FORMS)])
 def test_console_and_worker_change_offsets_for_each_other(
     broker: TestBroker,

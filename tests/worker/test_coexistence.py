@@ -72,6 +72,7 @@ def group_of(topic_type: TopicType, record: Record) -> str | None:
     return split[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("version", "exactly_once"), FORMS)
 def test_a_java_worker_and_groups_that_look_alike_write_at_once(
     broker: TestBroker, unique: str, tmp_path: Path, version: str, exactly_once: str

@@ -15,6 +15,7 @@ from tests.support.kafka import TestBroker
 from tests.support.waiting import await_that
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_an_old_worker_shares_with_python_and_one_that_does_not_start_fails_its_cell(
     broker: TestBroker, unique: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

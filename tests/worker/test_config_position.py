@@ -103,6 +103,7 @@ def own(topics: SharedTopics, name: str) -> bytes:
     return f"{group_of(topics)}.{name}".encode()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("version", "protocol"),
     [
@@ -187,6 +188,7 @@ def test_foreign_writes_disturb_no_rebalance(
         assert [log.about_foreign() for log in logs] == [[]] * len(logs)
 
 
+@pytest.mark.slow
 def test_the_marker_heals_a_group_that_real_tombstones_have_stuck(
     topics: SharedTopics, sink: dict[str, str], worker_factory: Start
 ) -> None:  # case 25

@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from connect_share.admin import Admin
 from connect_share.backup.segments import shown_time
 from connect_share.cli.__main__ import main
@@ -18,6 +20,7 @@ from tests.support.waiting import await_that
 from tests.worker.test_migration_round_trip import Files, await_view, view
 
 
+@pytest.mark.slow
 def test_a_worker_goes_on_from_the_moment_that_was_restored(
     broker: TestBroker, unique: str, worker_factory: Callable[..., LabWorker], tmp_path: Path
 ) -> None:

@@ -32,6 +32,7 @@ _INTERRUPT_S = 180.0
 _SEES_PROCESSES = Path("/proc/self/environ").exists()
 
 
+@pytest.mark.slow
 def test_stores_and_workers_on_shared_topics_show_what_java_workers_said(
     own_broker: LocalBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unique: str
 ) -> None:
@@ -124,6 +125,7 @@ def _processes_with(mark: str) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not _SEES_PROCESSES, reason="looks for processes in /proc")
 @pytest.mark.parametrize("number", [signal.SIGINT, *([signal.SIGKILL] if LONG else [])])
 def test_an_interrupted_demo_stops_everything(tmp_path: Path, unique: str, number: signal.Signals) -> None:

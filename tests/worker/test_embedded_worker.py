@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from connect_share.embedded.broker import LocalBroker
 from connect_share.embedded.worker import worker_properties, write_properties
 from connect_share.worker_config import WorkerConfig, load_properties
@@ -37,6 +39,7 @@ def test_a_worker_runs_a_connector_with_a_hostile_name(
     assert not worker.running
 
 
+@pytest.mark.slow
 def test_a_stopped_broker_starts_again_with_its_data(own_broker: LocalBroker) -> None:
     from connect_share.admin import NewTopicRequest
 

@@ -67,6 +67,7 @@ def copy(
         writer.commit()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", ["4.3.1", *(["3.9.2"] if LONG else [])])
 def test_java_and_python_take_turns_with_one_task(
     broker: TestBroker, unique: str, worker_factory: Callable[..., LabWorker], tmp_path: Path, version: str

@@ -200,6 +200,7 @@ def test_a_killed_worker_loses_nothing_and_repeats_nothing(
     assert workers[0].stop() == 0
 
 
+@pytest.mark.slow
 def test_java_goes_on_where_it_ended_and_the_reverse(
     start: Start, broker: TestBroker, unique: str, tmp_path: Path, worker_factory: Callable[..., Any]
 ) -> None:

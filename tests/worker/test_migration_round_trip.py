@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from connect_share.embedded.rest import RestError
 from connect_share.embedded.worker import worker_properties, write_properties
 from connect_share.records import TopicType
@@ -137,6 +139,7 @@ def test_onto_shared_topics_and_out_again(
         assert files.values(name) == [f"{name} first".encode()] * 3
 
 
+@pytest.mark.slow
 def test_two_clusters_that_share_topics_by_accident_are_taken_apart(
     broker: TestBroker, unique: str, worker_factory: Callable[..., LabWorker], tmp_path: Path
 ) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
+
 from connect_share import TopicType, split_key
 from connect_share.embedded.worker import worker_properties
 from connect_share.storage import ConnectStorage
@@ -18,6 +20,7 @@ from tests.support.waiting import await_that
 CONNECTOR = "my.conn"
 
 
+@pytest.mark.slow
 def test_each_sees_its_own_and_only_the_old_one_speaks_of_others(
     broker: TestBroker, unique: str, worker_factory: Callable[..., LabWorker], tmp_path: Path
 ) -> None:

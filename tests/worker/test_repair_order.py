@@ -29,6 +29,7 @@ def topics(broker: TestBroker, unique: str) -> SharedTopics:
     return shared
 
 
+@pytest.mark.slow
 def test_a_worker_that_loses_its_tasks_keeps_them_after_the_repair(
     topics: SharedTopics,
     worker_factory: Callable[..., LabWorker],

@@ -105,6 +105,7 @@ def scene(broker: TestBroker, unique: str, tmp_path: Path) -> Scene:
     return Scene(topics, group, sources)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", VERSIONS)
 def test_what_others_write_is_never_believed(
     scene: Scene, worker_factory: Callable[..., LabWorker], tmp_path: Path, version: str

@@ -176,6 +176,7 @@ def stop(worker: LabWorker) -> None:
     worker.rest.await_state("my.conn", "STOPPED", tasks=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("version", "topic_type"), MISSING)
 def test_a_worker_whose_key_is_missing_stops_at_its_start_and_never_later(
     sources: FileSources, worker_factory: Callable[..., LabWorker], version: str, topic_type: TopicType
@@ -223,6 +224,7 @@ def test_a_worker_whose_key_is_missing_stops_at_its_start_and_never_later(
     assert "my.conn" in rotated.rest.connectors()
 
 
+@pytest.mark.slow
 def test_workers_of_a_sealed_group_agree_whatever_is_written(
     sources: FileSources, worker_factory: Callable[..., LabWorker]
 ) -> None:

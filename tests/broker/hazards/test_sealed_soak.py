@@ -82,6 +82,7 @@ def look_without_keys(worker_file: Path, soak: Soak) -> int:
     return done
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(int(_MINUTES * 60) + 300)
 def test_a_sealed_group_is_what_its_own_operations_made_it(broker: TestBroker, unique: str, tmp_path: Path) -> None:
     seed = int(os.environ.get("CONNECT_SHARE_SOAK_SEED", str(random.randrange(10**6) if LONG else 1)))

@@ -80,6 +80,7 @@ class Numbers:
                 self.acknowledged = self.sent
 
 
+@pytest.mark.slow
 def test_kill_9_under_writes_reads_and_starts(cluster: LocalCluster) -> None:
     ended = threading.Event()
     names = [worker(cluster, "g").topic(topic_type) for topic_type in TopicType]

@@ -15,6 +15,7 @@ from tests.broker.log.conftest import Bench, Collected
 pytestmark = pytest.mark.kills_broker
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("crash", [False, True], ids=["stopped", "killed"])
 def test_log_goes_on_after_the_broker_is_back(own_broker: Any, unique: str, crash: bool) -> None:
     with ExitStack() as stack:
@@ -46,6 +47,7 @@ def test_log_goes_on_after_the_broker_is_back(own_broker: Any, unique: str, cras
         )
 
 
+@pytest.mark.slow
 def test_stop_without_a_broker_is_bounded(own_broker: Any, unique: str) -> None:
     with ExitStack() as stack:
         bench = Bench(own_broker.bootstrap_servers, unique, stack)

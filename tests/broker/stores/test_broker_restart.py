@@ -133,6 +133,7 @@ def flush(storage: ConnectStorage, position: int) -> None:
     flush_offsets(storage.offset_writer("source"), (FILE, {"position": position}), limit_s=60)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("away_s", AWAY_S)
 def test_everything_put_while_the_broker_is_away_arrives(
     mortal: LocalBroker, caplog: pytest.LogCaptureFixture, away_s: float
@@ -331,6 +332,7 @@ def close_without_broker(storage: ConnectStorage, threads: ThreadPoolExecutor) -
     assert all(isinstance(each.exception(10), ConnectShareError) for each in waiting)
 
 
+@pytest.mark.slow
 def test_the_broker_is_killed_in_each_phase_of_each_operation(
     mortal: LocalBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

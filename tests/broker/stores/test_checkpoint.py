@@ -207,6 +207,7 @@ def test_kill_9_leaves_a_good_file(shared: Any, tmp_path: Path, kill_after: int)
     assert found == whole(config)
 
 
+@pytest.mark.slow
 @pytest.mark.kills_broker
 def test_a_log_that_was_cut_is_read_whole(own_broker: LocalBroker, tmp_path: Path) -> None:
     """The broker lost its newest records, and others were written in their place."""

@@ -185,6 +185,7 @@ def test_a_member_behind_the_leader_reads_before_it_starts_anything(shared: Any,
     assert set(second.running.tasks) <= set(read.tasks("c0"))
 
 
+@pytest.mark.slow
 @pytest.mark.kills_broker
 def test_a_member_without_a_coordinator_stops_and_starts_again_with_it(
     own_broker: LocalBroker, stack: ExitStack

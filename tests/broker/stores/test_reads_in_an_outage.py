@@ -25,6 +25,7 @@ OUTAGE_S = 40 if LONG else 6
 FILE = {"filename": "x.txt"}
 
 
+@pytest.mark.slow
 def test_reads_outlast_an_outage_shorter_than_their_deadline(
     own_broker: LocalBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -64,6 +64,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
         yield Site(hosts, client, tmp_path)
 
 
+@pytest.mark.slow
 def test_one_broker_after_the_other(
     site: Site, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -79,6 +79,7 @@ def site(tmp_path: Path) -> Iterator[Emptied]:
         one.close()
 
 
+@pytest.mark.slow
 def test_put_back_killed_and_taken_back(site: Emptied, capsys: pytest.CaptureFixture[str]) -> None:
     before = {broker: site.contents(broker) for broker in site.ids}
     options = site.all_words()

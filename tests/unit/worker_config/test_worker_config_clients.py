@@ -311,6 +311,7 @@ public class Trusted { public static void main(String[] stores) throws Exception
 """
 
 
+@pytest.mark.slow
 @needs_keytool
 def test_what_java_trusts_is_trusted(stores: Path, tmp_path: Path) -> None:
     """A store with a certificate of its own, and a key whose chain another authority signed."""
