@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,14 @@ import pytest
 from confluent_kafka import Consumer
 from kafka_connect import KafkaConnect
 
+from connect_share import ConnectStorage, WorkerConfig
 from connect_share.embedded.artifacts import class_path, ensure_artifacts
 from connect_share.embedded.java_program import compiled
 from connect_share.embedded.jvm import QUICK, java_arguments, write_log_settings
 from connect_share.embedded.worker import worker_properties
+from connect_share.herder import signature_headers
 from connect_share.worker_plugin import INTERCEPTOR_CLASS, jar_path
+from docs.examples.runtime.leader_client import RestError, forward
 from tests.support.kafka import TestBroker
 from tests.support.long_forms import LONG
 from tests.support.runtime_workers import EXAMPLES, RuntimeWorker
@@ -154,6 +157,33 @@ def test_a_java_client_of_others_runs_its_connectors(start: Start, unique: str, 
     assert done.stdout.endswith("done\n")
 
 
+def refuse_what_was_forwarded_to_the_wrong_worker(
+    broker: TestBroker, unique: str, workers: Sequence[RuntimeWorker], name: str
+) -> None:
+    """The first worker leads. A request that was forwarded goes no further, or two workers might send it to and fro."""
+    properties = worker_properties(broker.bootstrap_servers, unique) | SHARING
+    with ConnectStorage(WorkerConfig.from_properties(properties), allow_live_members=True) as storage:
+        key = storage.config.snapshot().session_key
+    assert key is not None
+    leader, follower = workers
+    for method, path, body in (("POST", "tasks", b"[{}]"), ("PUT", "fence", b"")):
+        with pytest.raises(RestError, match="does not lead") as refused:
+            forward(
+                method,
+                f"{follower.url}/connectors/{name}/{path}",
+                body,
+                signature_headers(key.key, body, key.algorithm),
+            )
+        assert refused.value.status == 409
+    owner = leader.rest.status(name)["tasks"][0]["worker_id"]
+    other = next(worker for worker in workers if worker.address != owner)
+    path = f"{other.url}/connectors/{name}/tasks/0/restart"
+    with pytest.raises(RestError, match="try again") as refused:
+        forward("POST", f"{path}?forward=false", b"", {})
+    assert refused.value.status == 409
+    assert forward("POST", path, b"", {})[0] == 204
+
+
 @pytest.mark.timeout(int(_MINUTES * 60) + 600)
 def test_a_killed_worker_loses_nothing_and_repeats_nothing(
     start: Start, broker: TestBroker, unique: str, tmp_path: Path
@@ -178,6 +208,7 @@ def test_a_killed_worker_loses_nothing_and_repeats_nothing(
         return {worker.rest.status(name)["tasks"][0]["worker_id"] for name in names}
 
     await_that(lambda: owners(workers[0]), lambda found: len(found) == 3, what="spread")
+    refuse_what_was_forwarded_to_the_wrong_worker(broker, unique, workers[:2], "read-0")
     end_s, count = time.monotonic() + 60 * _MINUTES, 50
     while count < 150 or time.monotonic() < end_s:
         for name in names:

@@ -7,6 +7,7 @@ import json
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
+from urllib.parse import quote, urlencode
 
 from connect_share import (
     ClusterConfigState,
@@ -30,7 +31,7 @@ from connect_share.herder import (
 )
 from connect_share.worker_config.override_policy import OverridePolicy
 
-from .leader_client import RestError, forward
+from .leader_client import NOT_AGAIN, RestError, forward
 from .plugins import PLUGINS, Plugin, plugin_of
 from .worker import Worker
 
@@ -186,12 +187,12 @@ class Herder:
         self._worker.storage.config.put_restart_request(RestartRequest(name, only_failed, include_tasks))
         return self.status(name)
 
-    def restart_task(self, task: ConnectorTaskId) -> None:
+    def restart_task(self, task: ConnectorTaskId, *, may_forward: bool) -> None:
         status = self.task_status(task)
         if not self._worker.restart_task(task):
-            if status["worker_id"] in (None, self._worker.worker_id):
+            if not may_forward or status["worker_id"] in (None, self._worker.worker_id):
                 raise RestError(409, f"Task {task} is not assigned to a worker; try again")
-            path = f"/connectors/{task.connector}/tasks/{task.task}/restart"
+            path = f"/connectors/{quote(task.connector, safe='')}/tasks/{task.task}/restart?{urlencode([NOT_AGAIN])}"
             forward("POST", f"http://{status['worker_id']}{path}", b"", {})
 
     def alter_offsets(self, name: str, pairs: Sequence[tuple[Mapping[str, Any], Mapping[str, Any] | None]]) -> Any:
@@ -217,12 +218,18 @@ class Herder:
     def put_task_configs(self, name: str, configs: Any) -> None:
         if not isinstance(configs, list) or not all(isinstance(each, dict) and _is_text(each) for each in configs):
             raise RestError(400, "Task configurations have to be a list of objects")
-        self._require(name)
+        self._require_leader(name)
         self._worker.leader.put_task_configs(name, configs)
 
     def fence(self, name: str) -> None:
-        self._require(name)
+        self._require_leader(name)
         self._worker.leader.fence(name)
+
+    def _require_leader(self, name: str) -> None:
+        """Refuse what was meant for the leader; the worker that asked tries again, at who leads then."""
+        if not self.is_leader():
+            raise RestError(409, "This worker does not lead the group; try again")
+        self._require(name)
 
     def _state(self) -> ClusterConfigState:
         return self._worker.storage.config.snapshot()

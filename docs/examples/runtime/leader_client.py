@@ -12,6 +12,7 @@ from connect_share import ConnectStorage
 from connect_share.group_membership import ConnectGroupMember, Generation
 from connect_share.herder import signature_headers
 
+NOT_AGAIN = ("forward", "false")  # in the query of a request that was forwarded, as in Java
 _TIMEOUT_S = 30.0
 
 

@@ -18,11 +18,10 @@ from connect_share import ConnectorTaskId, ConnectShareError, RecordError, Targe
 from connect_share.herder import is_valid_signature
 
 from .herder import Herder
-from .leader_client import RestError, forward
+from .leader_client import NOT_AGAIN, RestError, forward
 
 _MOST_BODY_BYTES = 1024 * 1024
 _MOST_TASK_DIGITS = 9
-_FORWARDED = "forward"  # as in Java: a request is forwarded once
 
 Handler = Callable[[Herder, Request, Any], Any]
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -71,9 +70,7 @@ def application(herder: Herder) -> Starlette:
             "DELETE": of_connector(herder.reset_offsets, leader=True),
         },
         f"{task}/status": {"GET": answered(lambda _herder, request, _: herder.task_status(_task(request)))},
-        f"{task}/restart": {
-            "POST": answered(lambda _herder, request, _: herder.restart_task(_task(request)), status=204)
-        },
+        f"{task}/restart": {"POST": answered(_restart_task, status=204)},
     }
     errors = {RestError: _refused, HTTPException: _refused, ConnectShareError: _refused, Exception: _failed}
     return Starlette(routes=[_route(*each) for each in endpoints.items()], exception_handlers=errors)
@@ -114,12 +111,17 @@ def _answer(found: Any, status: int) -> Response:
 
 
 def _forwarded(herder: Herder, request: Request, body: bytes) -> Response:
-    if request.query_params.get(_FORWARDED) == "false":
+    if not _may_forward(request):
         raise RestError(409, "The leader of the group is changing; try again")
-    query = urlencode([*request.query_params.multi_items(), (_FORWARDED, "false")])
+    query = urlencode([*request.query_params.multi_items(), NOT_AGAIN])
     url = f"{herder.leader_url().rstrip('/')}{request.scope['raw_path'].decode('ascii')}?{query}"
     status, answer = forward(request.method, url, body, {"Content-Type": "application/json"})
     return Response(answer, status, media_type="application/json" if answer else None)
+
+
+def _may_forward(request: Request) -> bool:
+    """Return whether this request comes from a client, and not from another worker that forwarded it."""
+    return NOT_AGAIN not in request.query_params.multi_items()
 
 
 def _internal(herder: Herder, action: Callable[[str, Any], None]) -> Endpoint:
@@ -176,6 +178,10 @@ def _restart(herder: Herder, request: Request, _: Any) -> Response:
     include_tasks = _flag(request, "includeTasks")
     found = herder.restart(_name(request), include_tasks=include_tasks, only_failed=_flag(request, "onlyFailed"))
     return JSONResponse(found, 202) if include_tasks or _flag(request, "onlyFailed") else Response(status_code=204)
+
+
+def _restart_task(herder: Herder, request: Request, _: Any) -> None:
+    herder.restart_task(_task(request), may_forward=_may_forward(request))
 
 
 def _alter_offsets(herder: Herder, request: Request, body: Any) -> Any:
