@@ -11,10 +11,10 @@ from connect_share.console import Group, group_order, shown_group
 from connect_share.keys import connector_of
 from connect_share.records import TopicType
 from connect_share.state import TargetState
+from connect_share.worker_config.override_policy import SINK_GROUP_PROPERTY, sink_group_id
 from connect_share.worker_plugin.worker_file_check import Severity
 
 _SINK_TOPICS = ("topics", "topics.regex")
-_SINK_GROUP = "consumer.override.group.id"
 _Places = dict[str, list[tuple[Group, str]]]
 
 
@@ -93,18 +93,19 @@ def _sinks(state: TopicsState, where: str) -> Iterator[Finding]:
     for each in state.groups:
         for connector in each.config.connectors():
             config = each.config.connector_config(connector) or {}
-            if _is_sink(config) and not config.get(_SINK_GROUP):
+            if _is_sink(config) and not config.get(SINK_GROUP_PROPERTY):
                 found[connector].append((each.group, connector))
     for connector, places in sorted(found.items()):
         if len(places) > 1:
+            group = named([sink_group_id(connector, {})])
             yield Finding(
                 "collision-sink-group",
                 Severity.WARNING,
                 where,
                 f"sinks of one name in several groups: {_shown(places)}",
-                f"if they read from one Kafka cluster, their consumers are one consumer group, connect-{named([connector])}: "
+                f"if they read from one Kafka cluster, their consumers are one consumer group, {group}: "
                 "each gets a part of the records",
-                f"give them different names, or one of them {_SINK_GROUP}",
+                f"give them different names, or one of them {SINK_GROUP_PROPERTY}",
             )
 
 

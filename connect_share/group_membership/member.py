@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Protocol, Self
 
@@ -39,6 +40,8 @@ _CLIENT_ID_SUFFIX: Final = "connect-share-member"
 _TURN_MS: Final = 200  # how long a join is waited for before the thread looks around
 _LEAVE_MS: Final = 1_000
 _STOP_TIMEOUT_S: Final = 10.0
+_TIMES: Final = ("session.timeout.ms", "heartbeat.interval.ms", "rebalance.timeout.ms", "retry.backoff.ms")
+_INT32_MAX: Final = (1 << 31) - 1
 
 Assignor = Callable[[Mapping[str, ConnectorsAndTasks], ConnectorsAndTasks], Mapping[str, Change]]
 OnFailed = Callable[[ConnectShareError], None]
@@ -182,11 +185,10 @@ class ConnectGroupMember:
                 self._turn()
             self._revoke(self._held)
         except Exception as exc:
-            # The text of a listener's exception may quote configuration.
-            listener_failed = GroupMembershipError(f"the listener failed: {type(exc).__name__}")
-            failure = exc if isinstance(exc, ConnectShareError) else listener_failed
+            # The text of an exception that is not ours may quote configuration.
+            unexpected = GroupMembershipError(f"membership ended by an unexpected {type(exc).__name__}")
             _logger.exception("Membership in the group has ended")
-            self._fail(failure)
+            self._fail(exc if isinstance(exc, ConnectShareError) else unexpected)
         finally:
             self._generation = None
             self._coordinator.close(_LEAVE_MS)
@@ -232,14 +234,16 @@ class ConnectGroupMember:
             joined.generation, joined.member_id, assignment.leader, assignment.leader_url, assignment.config_offset
         )
         self._generation, self._held = generation, self._held | assignment.assigned
-        self._listener.on_assigned(assignment.assigned, generation)
+        with _listener_called():
+            self._listener.on_assigned(assignment.assigned, generation)
         if assignment.revoked:
             self._coordinator.request_rejoin()
 
     def _revoke(self, items: ConnectorsAndTasks) -> None:
         ending = self._held & items
         if ending:
-            self._listener.on_revoked(ending)
+            with _listener_called():
+                self._listener.on_revoked(ending)
             self._held = self._held - ending
 
     def _has_read(self, offset: int) -> bool:
@@ -299,6 +303,16 @@ class ConnectGroupMember:
         }
 
 
+@contextmanager
+def _listener_called() -> Iterator[None]:
+    try:
+        yield
+    except ConnectShareError:
+        raise
+    except Exception as exc:
+        raise GroupMembershipError(f"the listener failed: {type(exc).__name__}") from exc
+
+
 def configured(state: ClusterConfigState) -> ConnectorsAndTasks:
     """Return the connectors of a snapshot and their tasks: what the workers of a group run between them."""
     names = sorted(state.connectors())
@@ -306,12 +320,13 @@ def configured(state: ClusterConfigState) -> ConnectorsAndTasks:
 
 
 def _group_settings(worker: WorkerConfig) -> GroupSettings:
-    properties = {field.name.replace("_", "."): field.name for field in fields(GroupSettings) if field.type == "int"}
-    given = {
-        field: whole_number(name, worker.originals[name])
-        for name, field in properties.items()
-        if worker.originals.get(name, "").strip()
-    }
+    given = {}
+    for name in _TIMES:
+        text = worker.originals.get(name, "")
+        if text.strip():
+            given[name.replace(".", "_")] = number = whole_number(name, text)
+            if not 0 < number <= _INT32_MAX:
+                raise refusal(name, f"has to be from 1 to {_INT32_MAX}, in milliseconds")
     found = GroupSettings(worker.group_id, PYTHON_PROTOCOL, **given)
     if found.heartbeat_interval_ms >= found.session_timeout_ms:
         raise refusal("heartbeat.interval.ms", "has to be lower than session.timeout.ms")

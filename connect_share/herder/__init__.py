@@ -1,6 +1,5 @@
 """Parts of Connect's herder for those who write one; see ``docs/herding.md``."""
 
-from connect_share.herder.client_overrides import client_overrides, refused_overrides
 from connect_share.herder.connector_validation import connector_config_errors
 from connect_share.herder.deleted_statuses import deleted_statuses
 from connect_share.herder.internal_request_signature import (
@@ -16,7 +15,8 @@ from connect_share.herder.restart_plan import (
     should_restart_task,
 )
 from connect_share.herder.session_key_rotation import SessionKeyRotation
-from connect_share.herder.sink_offsets import alter_sink_offsets, reset_sink_offsets, sink_group_id, sink_offsets
+from connect_share.herder.sink_offsets import alter_sink_offsets, reset_sink_offsets, sink_offsets
+from connect_share.worker_config.override_policy import client_overrides, refused_overrides, sink_group_id
 
 __all__ = [
     "SIGNATURE_ALGORITHM_HEADER",

@@ -6,10 +6,11 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final, Literal
 
+from connect_share.state.names import has_control_character
+
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+")
 _LONGEST: Final = 4_000  # characters; Java takes leading zeros, and Python refuses numbers of more digits
 _SHORT, _INT, _LONG = (1 << 15), (1 << 31), (1 << 63)
-_ISO_CONTROL: Final = frozenset(map(chr, (*range(0x20), *range(0x7F, 0xA0))))
 # What Java's trim() takes away.
 _BLANKS: Final = "".join(map(chr, range(0x21)))
 
@@ -53,7 +54,7 @@ def _name(value: str | None) -> str | None:
         return "has to be there"
     if not value:
         return "has to have a character"
-    return None if _ISO_CONTROL.isdisjoint(value) else "has a control character"
+    return "has a control character" if has_control_character(value) else None
 
 
 def _not_empty(value: str | None) -> str | None:

@@ -19,17 +19,6 @@ _LIVE: Final = frozenset({"NON_EMPTY_GROUP", "UNKNOWN_MEMBER_ID"})
 Pair = tuple[Mapping[str, Any], Mapping[str, Any] | None]
 
 
-def sink_group_id(connector: str, connector_config: Mapping[str, Any]) -> str:
-    """Return the consumer group of a sink connector: ``connect-<name>``, or what its configuration overrides.
-
-    >>> sink_group_id("sink", {"connector.class": "FileStreamSink"})
-    'connect-sink'
-
-    Source: ``SinkUtils.consumerGroupId``.
-    """
-    return str(connector_config.get(_GROUP) or f"connect-{connector}")
-
-
 def sink_offsets(admin: ConsumerGroupsAdmin, group_id: str) -> list[dict[str, Any]]:
     """Return the committed offsets: ``[{"partition": {..}, "offset": {..}}, ..]`` by topic and partition.
 

@@ -5,6 +5,12 @@ from __future__ import annotations
 from typing import Final, TypeGuard
 
 _LONGEST_SHOWN: Final = 200
+_ISO_CONTROL: Final = frozenset(map(chr, (*range(0x20), *range(0x7F, 0xA0))))
+
+
+def has_control_character(text: str) -> bool:
+    """Return whether Java's ``Character.isISOControl`` holds for a character; Connect refuses such names."""
+    return not _ISO_CONTROL.isdisjoint(text)
 
 
 def shown(text: str) -> str:

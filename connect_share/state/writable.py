@@ -22,7 +22,7 @@ from connect_share.keys import ConfigKey, StatusKey
 from connect_share.records import ConnectorTaskId
 from connect_share.state import config_records, status_records
 from connect_share.state.config_state import RestartRequest, SessionKey, TargetState
-from connect_share.state.names import is_integer, shown
+from connect_share.state.names import has_control_character, is_integer, shown
 from connect_share.state.status_records import ConnectorStatus, State, TaskStatus, TopicStatus
 
 Pair = tuple[bytes, bytes]
@@ -30,13 +30,12 @@ Pair = tuple[bytes, bytes]
 
 _INT32_MAX: Final = (1 << 31) - 1
 _INT64: Final = range(-(1 << 63), 1 << 63)
-_ISO_CONTROL: Final = frozenset(map(chr, (*range(0x20), *range(0x7F, 0xA0))))
 
 
 def connector_config_record(connector: str, properties: Mapping[str, str | None]) -> Pair:
     """Return key and value of a connector's configuration."""
     _require_name(connector)
-    if not _ISO_CONTROL.isdisjoint(connector):
+    if has_control_character(connector):
         raise ValueFormatError(
             f"the connector's name {shown(connector)} has a control character, which Connect refuses"
         )

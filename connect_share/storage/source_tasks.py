@@ -6,7 +6,7 @@ import threading
 import weakref
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import Any, Final
+from typing import Any
 
 from connect_share.errors import StoreClosedError, StoreError, TaskCountError, UsageError, ValueFormatError
 from connect_share.records import ConnectorTaskId
@@ -20,8 +20,7 @@ from connect_share.stores.task_offset_writer import TaskOffsetWriter
 from connect_share.stores.topic_based import FENCE_GUARD_S, WriteGuard
 from connect_share.stores.transactional_writer import TransactionalWriter, fence_all
 from connect_share.worker_config import WorkerConfig
-
-_PRODUCER_OVERRIDES: Final = "producer.override."
+from connect_share.worker_config.override_policy import client_overrides
 
 
 class SourceTasks:
@@ -167,7 +166,7 @@ class SourceTasks:
         """Return the worker's configuration with a connector's own clients: those that read and write its records."""
         properties: dict[str, Any] = state.connector_config(connector) or {}
         own = own_offsets_worker_config(self._worker_config, connector, properties)
-        if own is None and any(name.startswith(_PRODUCER_OVERRIDES) for name in properties):
+        if own is None and client_overrides(properties, "producer"):
             properties[OWN_TOPIC_PROPERTY] = self._worker_config.offset_storage_topic
             own = own_offsets_worker_config(self._worker_config, connector, properties)
         return own or self._worker_config

@@ -17,7 +17,12 @@ from connect_share.state.names import shown
 from connect_share.worker_config import ClientSettings, Isolation, WorkerConfig, common_settings
 from connect_share.worker_config.client_translation import consumer_tuning, producer_tuning
 from connect_share.worker_config.config_providers import has_reference
-from connect_share.worker_config.override_policy import POLICY_PROPERTY, OverridePolicy
+from connect_share.worker_config.override_policy import (
+    POLICY_PROPERTY,
+    OverridePolicy,
+    client_overrides,
+    refused_overrides,
+)
 from connect_share.worker_config.worker_config import is_topic_name
 
 OWN_TOPIC_PROPERTY: Final = "offsets.storage.topic"
@@ -155,20 +160,21 @@ def _overrides(
     worker_config: WorkerConfig, connector: str, connector_config: Mapping[str, Any]
 ) -> dict[str, dict[str, str]]:
     """Return what the connector overrides, by client, after the worker's policy."""
-    found: dict[str, dict[str, str]] = {client: {} for client in _CLIENTS}
-    policy: OverridePolicy | None = None
-    for name, value in connector_config.items():
-        client, is_override, setting = name.partition(".override.")
-        if not is_override or client not in found:
-            continue
-        policy = policy or OverridePolicy.of(worker_config.originals)
-        if not policy.allows(setting):
+    given = {client: client_overrides(connector_config, client) for client in _CLIENTS}
+    if any(given.values()):
+        policy = OverridePolicy.of(worker_config.originals)
+        for name in refused_overrides(connector_config, policy):
             raise _refused(
                 connector, name, f"is not allowed by the worker's {POLICY_PROPERTY}={policy.name}; remove it"
             )
-        if value is not None and setting not in _NOT_FOR_THE_STORE:
-            found[client][setting] = _text(connector, name, value)
-    return found
+    return {
+        client: {
+            setting: _text(connector, f"{client}.override.{setting}", value)
+            for setting, value in settings.items()
+            if value is not None and setting not in _NOT_FOR_THE_STORE
+        }
+        for client, settings in given.items()
+    }
 
 
 def _of_the_worker(worker_config: WorkerConfig, client: str) -> dict[str, str]:

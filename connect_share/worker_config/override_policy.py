@@ -1,10 +1,10 @@
-"""The settings of its Kafka clients that a connector may override (``connector.client.config.override.policy``)."""
+"""What a connector's configuration changes of its Kafka clients, as far as the worker's policy allows it (KIP-458)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from connect_share.worker_config.client_settings import refusal
 
@@ -15,6 +15,10 @@ POLICY_CLASS: Final = "connectshare.TopicSharingOverridePolicy"
 
 RULES_PROPERTY: Final = "connectshare.override.policy"
 """Names that other policy."""
+
+Client = Literal["producer", "consumer", "admin"]
+SINK_GROUP_PROPERTY: Final = "consumer.override.group.id"
+"""The consumer group of a sink connector, instead of ``connect-<name>``."""
 
 _DEFAULT: Final = "All"
 _PRINCIPAL: Final = frozenset({"sasl.jaas.config", "sasl.mechanism", "security.protocol"})
@@ -62,3 +66,42 @@ class OverridePolicy:
     def allows(self, setting: str) -> bool:
         """Return whether a connector may override this setting of a client."""
         return self.allowed is None or setting in self.allowed
+
+
+def client_overrides(connector_config: Mapping[str, str | None], client: Client) -> dict[str, str | None]:
+    """Return the settings that a connector overrides of one kind of client, by Java's names without the prefix.
+
+    >>> client_overrides({"consumer.override.max.poll.records": "5", "topics": "t"}, "consumer")
+    {'max.poll.records': '5'}
+    """
+    prefix = f"{client}.override."
+    return {name.removeprefix(prefix): value for name, value in connector_config.items() if name.startswith(prefix)}
+
+
+def refused_overrides(connector_config: Mapping[str, str | None], policy: OverridePolicy) -> list[str]:
+    """Return the properties of a connector that the policy of the worker does not allow, sorted.
+
+    >>> policy = OverridePolicy.of({"connector.client.config.override.policy": "Principal"})
+    >>> refused_overrides({"consumer.override.max.poll.records": "5"}, policy)
+    ['consumer.override.max.poll.records']
+
+    Source: ``AbstractHerder.validateClientOverrides``.
+    """
+    clients: tuple[Client, ...] = ("admin", "consumer", "producer")
+    return sorted(
+        f"{client}.override.{name}"
+        for client in clients
+        for name in client_overrides(connector_config, client)
+        if not policy.allows(name)
+    )
+
+
+def sink_group_id(connector: str, connector_config: Mapping[str, object]) -> str:
+    """Return the consumer group of a sink connector: ``connect-<name>``, or what its configuration overrides.
+
+    >>> sink_group_id("sink", {"connector.class": "FileStreamSink"})
+    'connect-sink'
+
+    Source: ``SinkUtils.consumerGroupId``.
+    """
+    return str(connector_config.get(SINK_GROUP_PROPERTY) or f"connect-{connector}")

@@ -218,7 +218,13 @@ def test_a_member_that_was_never_started_ends(shared: Any, stack: ExitStack) -> 
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("session.timeout.ms", "x"), ("heartbeat.interval.ms", "10000"), ("sasl.mechanism", "OAUTHBEARER")],
+    [
+        ("session.timeout.ms", "x"),
+        ("session.timeout.ms", "2147483648"),
+        ("retry.backoff.ms", "-1"),
+        ("heartbeat.interval.ms", "10000"),
+        ("sasl.mechanism", "OAUTHBEARER"),
+    ],
 )
 def test_what_cannot_be_used_is_named_before_anything_is_sent(name: str, value: str) -> None:
     given = {"bootstrap.servers": "127.0.0.1:1", "group.id": "g", "security.protocol": "SASL_PLAINTEXT"}
@@ -246,3 +252,21 @@ def test_a_listener_that_raises_ends_the_membership(shared: Any) -> None:
     assert isinstance(member.failed, GroupMembershipError)
     assert str(member.failed) == "the listener failed: ValueError"
     assert member.generation is None
+
+
+def test_an_assignor_that_raises_is_not_called_a_listener(shared: Any) -> None:
+    def assign(*_: Any) -> Any:
+        raise ValueError("s3cret")
+
+    config, failures = MemoryConfigBackingStore(), list[Exception]()
+    config.start()
+    with ConnectGroupMember(
+        shared.sharing(f"{shared.unique}-g", **FAST),
+        config,
+        Idle(),
+        worker_url="http://localhost:1/",
+        assignor=assign,
+        on_failed=failures.append,
+    ) as member:
+        await_that(lambda: failures, what="failed")
+    assert str(member.failed) == "membership ended by an unexpected ValueError"
