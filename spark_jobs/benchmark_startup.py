@@ -19,13 +19,16 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Final
 
+from connect_share.admin import Admin
 from connect_share.cache import run_folder
 from connect_share.console import Output, ProgressLine
 from connect_share.embedded.broker import LocalBroker
 from connect_share.embedded.machine import describe_machine
 from connect_share.errors import ConfigError
+from connect_share.worker_config import WorkerConfig
 from spark_jobs import command_line
 from spark_jobs.startup import latency, resume
+from spark_jobs.startup.connection import SERVERS, Connection, connection_from, is_secured
 from spark_jobs.startup.contenders import missing_contenders
 from spark_jobs.startup.goals import Goal, goals
 from spark_jobs.startup.report import startup_table, write_report
@@ -38,35 +41,37 @@ _STORMS: Final = {"full": (20, 100, 200), "quick": (20,), "kip": (20, 100)}
 _BROKER: Final = {"log.cleaner.backoff.ms": "500"}
 """The cleaner looks for work twice a second, or a compacted topic would have to be waited for."""
 
+_EMBEDDED: Final = "embedded"
 _SETTLE_S: Final = 4.0
 _SETTLE_ELSEWHERE_S: Final = 20.0
 """Longer than the brokers' own 15 seconds between two looks."""
 
 
 def _body(options: argparse.Namespace) -> int:
-    if not options.embedded and not options.bootstrap_servers:
-        raise ConfigError("give --embedded for a broker of its own, or --bootstrap-servers")
+    connection = _connection(options)
     rounds = _ROUNDS[options.suite] if options.rounds is None else options.rounds
     puts = _PUTS[options.suite] if options.puts is None else options.puts
     if rounds < 1 or puts < 1:
         raise ConfigError("--rounds and --puts have to be at least 1")
-    missing = {name: why for name, why in missing_contenders().items() if name in options.contenders}
+    absent = missing_contenders(is_secured=connection is not None and is_secured(connection))
+    missing = {name: why for name, why in absent.items() if name in options.contenders}
     plans = chosen(options.suite, options.scenarios)
     if options.again and options.result is not None:
         options.result.unlink(missing_ok=True)
-    before = resume.load(options.result, describe_machine(), resume.versions())
+    machine = {**describe_machine(), "cluster": _EMBEDDED if connection is None else _cluster_id(connection)}
+    before = resume.load(options.result, machine, resume.versions())
     with ExitStack() as stack:
         progress = stack.enter_context(ProgressLine(sys.stderr))
         folder = run_folder("benchmark")
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
         # A broker is started when one is first needed.
-        given, own = options.bootstrap_servers, partial(LocalBroker, "bench", properties=_BROKER)
-        servers = cache(lambda: given or stack.enter_context(own()).bootstrap_servers)
+        own = partial(LocalBroker, "bench", properties=_BROKER)
+        where = cache(lambda: connection or {SERVERS: stack.enter_context(own()).bootstrap_servers})
         result = Suite(
             plans,
             options.contenders - missing.keys(),
             rounds,
-            servers,
+            where,
             folder,
             progress,
             before.model_copy(update={"missing": missing}),
@@ -90,6 +95,25 @@ def _body(options: argparse.Namespace) -> int:
         output.lines("", *(_line(goal) for goal in judged if goal.met is not None))
         output.lines(f"{sum(goal.met is None for goal in judged)} goals of {len(judged)} were not measured")
     return 0
+
+
+def _connection(options: argparse.Namespace) -> Connection | None:
+    """Return the connection to the user's cluster; ``None`` for a broker of the benchmark's own."""
+    if options.worker_config is not None:
+        return connection_from(options.worker_config)
+    if options.bootstrap_servers:
+        return {SERVERS: options.bootstrap_servers}
+    if not options.embedded:
+        raise ConfigError("give --embedded for a broker of its own, --worker-config or --bootstrap-servers")
+    return None
+
+
+def _cluster_id(connection: Connection) -> str:
+    """Ask the brokers, so that what cannot be reached is said before anything is made."""
+    topics = {f"{kind}.storage.topic": "unused" for kind in ("config", "offset", "status")}
+    worker = WorkerConfig.from_properties({"group.id": "benchmark", **topics, **connection})
+    with Admin(worker.admin_settings(), client_id="benchmark") as admin:
+        return admin.cluster_id()
 
 
 def _line(goal: Goal) -> str:
@@ -123,6 +147,13 @@ def main(argv: Sequence[str]) -> int:
     where = arguments.add_mutually_exclusive_group()
     where.add_argument("--embedded", action="store_true", help="on a local broker of its own")
     where.add_argument("-B", "--bootstrap-servers", help="on this cluster, in topics of its own that are deleted after")
+    where.add_argument(
+        "-w",
+        "--worker-config",
+        type=Path,
+        metavar="FILE",
+        help="the same on the cluster of a worker file, with its security settings and replication factors",
+    )
     arguments.add_argument("--suite", choices=tuple(SUITES), default="kip", help="which scenarios; default kip")
     arguments.add_argument("--scenarios", type=_names, help=f"instead: comma list of {', '.join(PLANS)}")
     arguments.add_argument("--rounds", type=int, help="default 5, quick: 2")

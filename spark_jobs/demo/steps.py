@@ -24,6 +24,7 @@ from spark_jobs.apply_plan import SPARK_ENGINE, copy_engine
 from spark_jobs.demo.result import Benchmark, BenchmarkBar, GroupStart, Move, MovedTopic, StoreStart
 from spark_jobs.demo.views import GroupComparison, compare_views, view_from_storage
 from spark_jobs.demo.workers import Captured
+from spark_jobs.startup.connection import SERVERS
 from spark_jobs.startup.result import StartupResult, Warmth
 from spark_jobs.startup.scenarios import chosen
 from spark_jobs.startup.suite import Suite
@@ -134,7 +135,7 @@ def run_benchmark(bootstrap_servers: str, folder: Path) -> Benchmark:
     """
     with ProgressLine(sys.stderr) as progress:
         contenders = frozenset(("python", "java"))
-        suite = Suite(chosen("kip", None), contenders, 2, lambda: bootstrap_servers, folder, progress)
+        suite = Suite(chosen("kip", None), contenders, 2, lambda: {SERVERS: bootstrap_servers}, folder, progress)
         return benchmark_of(suite.run())
 
 

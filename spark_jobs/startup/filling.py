@@ -24,6 +24,7 @@ from connect_share.storage import ConnectStorage
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
 from connect_share.worker_plugin.worker_file_check import worker_lines
 from spark_jobs.generate_workload import generate
+from spark_jobs.startup.connection import SERVERS, Connection
 from spark_jobs.startup.probe import start_size
 from spark_jobs.startup.scenarios import CHECKPOINT, NEW_SHARE, PARTITIONS, TRANSACTION_RECORDS, Plan, workload
 from spark_jobs.workload import WorkloadSize
@@ -53,9 +54,9 @@ class Files:
     checkpoint: Path
 
 
-def worker_properties_of(plan: Plan, bootstrap_servers: str, prefix: str, group: int) -> dict[str, str]:
+def worker_properties_of(plan: Plan, connection: Connection, prefix: str, group: int) -> dict[str, str]:
     """Return the worker file of one group of a scenario, by the group's number."""
-    properties = worker_properties(bootstrap_servers, plan.size.group_id(group), prefix)
+    properties = {**worker_properties(connection[SERVERS], plan.size.group_id(group), prefix), **connection}
     properties[SHARING_PROPERTY] = "enabled" if plan.scenario.shared else "disabled"
     if plan.scenario.transactions:
         properties["exactly.once.source.support"] = "enabled"
@@ -68,11 +69,11 @@ def worker_properties_of(plan: Plan, bootstrap_servers: str, prefix: str, group:
     return properties
 
 
-def write_files(folder: Path, plan: Plan, bootstrap_servers: str, prefix: str) -> Files:
+def write_files(folder: Path, plan: Plan, connection: Connection, prefix: str) -> Files:
     """Write the worker files of a scenario; its topics are named after the prefix."""
     group = min(3, plan.size.groups - 1)
-    ours = worker_properties_of(plan, bootstrap_servers, prefix, group)
-    plain = worker_properties_of(plan, bootstrap_servers, f"{prefix}-plain" if plan.scenario.shared else prefix, group)
+    ours = worker_properties_of(plan, connection, prefix, group)
+    plain = worker_properties_of(plan, connection, f"{prefix}-plain" if plan.scenario.shared else prefix, group)
     jar_lines = dict(line.split("=", 1) for line in worker_lines(exactly_once=plan.scenario.transactions))
     not_sharing = {SHARING_PROPERTY: "disabled"}
 

@@ -40,6 +40,7 @@ from connect_share.storage import ConnectStorage
 from connect_share.topics import ensure_topic, topic_spec
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
 from connect_share.worker_plugin import INTERCEPTOR_CLASS, jar_path
+from spark_jobs.startup.connection import SERVERS, Connection
 from spark_jobs.startup.contenders import run_python
 from spark_jobs.startup.result import Latency
 
@@ -61,13 +62,13 @@ _STORES: Final[tuple[Literal["config", "status", "offset"], ...]] = ("config", "
 
 
 def measure_latency(
-    folder: Path, bootstrap_servers: str, prefix: str, *, puts: int, contenders: Sequence[str], progress: Progress
+    folder: Path, connection: Connection, prefix: str, *, puts: int, contenders: Sequence[str], progress: Progress
 ) -> list[Latency]:
     """Measure in blocks that alternate; Java's stores have the sharing jar, so both write and read the same topics.
 
     Args:
         folder: for the worker files.
-        bootstrap_servers: of the cluster.
+        connection: to the cluster.
         prefix: of the topics, which are made and deleted.
         puts: into each store, of each contender, beside each number of groups.
         contenders: of ``python`` and ``java``.
@@ -76,7 +77,7 @@ def measure_latency(
     Raises:
         ConnectShareError: a topic could not be made, or a process failed.
     """
-    files = {name: _worker_file(folder, bootstrap_servers, prefix, name) for name in CONTENDERS}
+    files = {name: _worker_file(folder, connection, prefix, name) for name in CONTENDERS}
     worker = WorkerConfig.from_file(files["python"])
     found: dict[tuple[str, str, int], list[float]] = {}
     blocks = min(_BLOCKS, puts)
@@ -98,9 +99,10 @@ def measure_latency(
     ]
 
 
-def _worker_file(folder: Path, bootstrap_servers: str, prefix: str, contender: str) -> Path:
+def _worker_file(folder: Path, connection: Connection, prefix: str, contender: str) -> Path:
     properties = {
-        **worker_properties(bootstrap_servers, f"latency-{contender}", prefix),
+        **worker_properties(connection[SERVERS], f"latency-{contender}", prefix),
+        **connection,
         "offset.storage.partitions": "25",
         SHARING_PROPERTY: "enabled",
         **({"interceptor.classes": INTERCEPTOR_CLASS} if contender == "java" else {}),

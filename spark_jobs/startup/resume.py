@@ -46,14 +46,7 @@ def load(path: Path | None, machine: Mapping[str, Any], known_versions: Mapping[
     if path is None or not path.exists():
         return fresh
     remedy = "give another --result, or --again to measure everything anew"
-    try:
-        found = StartupResult.model_validate_json(path.read_bytes())
-    except OSError as exc:
-        raise ConfigError(f"{path} cannot be read: {exc.strerror}", property_name="result") from exc
-    except ValidationError as exc:
-        raise ConfigError(f"{path} is no result of this benchmark; {remedy}", property_name="result") from exc
-    if found.format != FORMAT:
-        raise ConfigError(f"{path} has another format than {FORMAT}; {remedy}", property_name="result")
+    found = read(path, remedy)
     for what in ("machine", "versions"):
         before, now = getattr(found, what), getattr(fresh, what)
         for name in sorted((before.keys() | now.keys()) - _CHANGING):
@@ -63,6 +56,23 @@ def load(path: Path | None, machine: Mapping[str, Any], known_versions: Mapping[
                     f"is {now.get(name)}; figures of both do not belong in one table: {remedy}",
                     property_name="result",
                 )
+    return found
+
+
+def read(path: Path, remedy: str = "measure again, or name another file") -> StartupResult:
+    """Read a result, of whatever machine and versions.
+
+    Raises:
+        ConfigError: the file cannot be read, or is something else; its text ends with the remedy.
+    """
+    try:
+        found = StartupResult.model_validate_json(path.read_bytes())
+    except OSError as exc:
+        raise ConfigError(f"{path} cannot be read: {exc.strerror}", property_name="result") from exc
+    except ValidationError as exc:
+        raise ConfigError(f"{path} is no result of this benchmark; {remedy}", property_name="result") from exc
+    if found.format != FORMAT:
+        raise ConfigError(f"{path} has another format than {FORMAT}; {remedy}", property_name="result")
     return found
 
 

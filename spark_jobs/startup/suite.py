@@ -17,6 +17,7 @@ from connect_share.errors import ConfigError
 from connect_share.progress import Progress
 from spark_jobs.session import spark_session
 from spark_jobs.startup import latency, resume
+from spark_jobs.startup.connection import Connection
 from spark_jobs.startup.contenders import measure
 from spark_jobs.startup.cost_fit import fitted, points
 from spark_jobs.startup.filling import filled, worker_properties_of, write_files
@@ -33,7 +34,7 @@ class Suite:
 
     Attributes:
         contenders: on every scenario those of its own list that are named here.
-        bootstrap_servers: of the cluster; topics of its own are made there and deleted.
+        connection: to the cluster; topics of its own are made there and deleted.
         folder: for worker files.
         progress: reports how far it is.
         result: what there is already, and then all.
@@ -47,7 +48,7 @@ class Suite:
     plans: Sequence[Plan]
     contenders: frozenset[str]
     rounds: int
-    bootstrap_servers: Callable[[], str]
+    connection: Callable[[], Connection]
     folder: Path
     progress: Progress
     result: StartupResult = field(default_factory=StartupResult)
@@ -75,7 +76,7 @@ class Suite:
             with self._timed("latency"):
                 found = latency.measure_latency(
                     self.folder,
-                    self.bootstrap_servers(),
+                    self.connection(),
                     f"{self._prefix}-latency",
                     puts=self.puts,
                     contenders=contenders,
@@ -104,8 +105,8 @@ class Suite:
         if has_starts and not storms:
             self.say(f"{scenario.name}: was measured before")
             return
-        prefix, servers = f"{self._prefix}-{scenario.name}", self.bootstrap_servers()
-        files = write_files(self.folder, plan, servers, prefix)
+        prefix, connection = f"{self._prefix}-{scenario.name}", self.connection()
+        files = write_files(self.folder, plan, connection, prefix)
         missing = [] if has_starts else contenders
         with (
             self._timed(scenario.name),
@@ -119,7 +120,7 @@ class Suite:
                     f"a storm needs a Spark session of its own, {MASTER}: leave it out with --no-storm, or start this "
                     "job without spark-submit"
                 )
-            groups = [worker_properties_of(plan, servers, prefix, group) for group in range(scenario.groups)]
+            groups = [worker_properties_of(plan, connection, prefix, group) for group in range(scenario.groups)]
             for storm in measure_storms(
                 spark(), groups, storms, self.folder, scenario=scenario.name, progress=self.progress
             ):

@@ -32,6 +32,7 @@ from connect_share.sealing import KEYS_PROPERTY, TopicSeals
 from connect_share.topics import ensure_topic, topic_spec
 from connect_share.worker_config import WorkerConfig
 from spark_jobs import command_line
+from spark_jobs.startup.connection import SERVERS
 from spark_jobs.startup.contenders import run_python
 from spark_jobs.startup.filling import worker_properties_of
 from spark_jobs.startup.result import Start
@@ -99,7 +100,7 @@ def _measure(scenario: str, servers: str, folder: Path, rounds: int, puts: int, 
     files, workers = {}, {}
     for form in FORMS:
         prefix = f"connect-share-benchmark-{int(time.time())}-{scenario}-{form}"
-        properties = worker_properties_of(plan, servers, prefix, _GROUP)
+        properties = worker_properties_of(plan, {SERVERS: servers}, prefix, _GROUP)
         if form == "sealed":
             properties[KEYS_PROPERTY] = f"7:{b64encode(os.urandom(32)).decode()}"
         files[form] = write_properties(folder / f"{prefix}.properties", properties)

@@ -1,0 +1,42 @@
+"""Compare two results of the start-up benchmark: of two versions on one machine, or of two machines.
+
+Shows medians of all starts that both have, and which of them differ by more than their spread. On one machine milliseconds
+are compared, on two machines multiples of bare librdkafka in the same run.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from connect_share.console import Output
+from spark_jobs import command_line
+from spark_jobs.startup import resume
+from spark_jobs.startup.comparison import compare, lines
+
+
+def _body(options: argparse.Namespace) -> int:
+    found = compare(resume.read(options.before), resume.read(options.after))
+    output = Output("compare_benchmarks", options.output)
+    if output.is_json:
+        output.json({**asdict(found), "differs": found.differs})
+    else:
+        output.lines(*lines(found))
+    return 1 if options.exit_code and found.differs else 0
+
+
+def main(argv: Sequence[str]) -> int:
+    """Compare. 0 done, 1 failed, or with --exit-code a difference, 2 usage."""
+    arguments = command_line.parser("compare_benchmarks", __doc__ or "")
+    arguments.epilog = None  # nothing runs on a cluster
+    arguments.add_argument("before", type=Path, help="JSON file of a benchmark (--result)")
+    arguments.add_argument("after", type=Path, help="another one")
+    arguments.add_argument("--exit-code", action="store_true", help="end with 1 if a start differs, for pipelines")
+    arguments.add_argument("--output", choices=("text", "json"), default="text")
+    return command_line.run(arguments.parse_args(argv), _body)
+
+
+if __name__ == "__main__":
+    command_line.exit_with(main)

@@ -1,0 +1,111 @@
+"""Two results of the start-up benchmark: what is compared, what differs, what cannot be compared."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from connect_share.errors import ConfigError
+from spark_jobs import compare_benchmarks
+from spark_jobs.startup.comparison import compare, lines
+from spark_jobs.startup.connection import SERVERS, connection_from, is_secured
+from spark_jobs.startup.result import Scenario, Starts, StartupResult
+
+HERE = {"processors": 2, "architecture": "x86_64", "memory_bytes": 1, "system": "Linux 6", "cluster": "embedded"}
+
+
+def scenario(name: str = "kip", records: int = 10) -> Scenario:
+    return Scenario(
+        name=name, title=name, series=name, groups=1, jobs=1, config_records=records, status_records=1, offset_records=1,
+        config_bytes=1, status_bytes=1, offset_bytes=1, partitions={"config": 1},
+    )  # fmt: skip
+
+
+def result(ours: list[float], bare: list[float] | None = None, **changed: Any) -> StartupResult:
+    starts = [Starts(scenario="kip", contender="python", warmth="warm", seconds=ours)]
+    if bare is not None:
+        starts.append(Starts(scenario="kip", contender="librdkafka", warmth="warm", seconds=bare))
+    return StartupResult(**{"scenarios": [scenario()], "starts": starts, "machine": HERE, **changed})
+
+
+def test_on_one_machine_milliseconds_are_compared() -> None:
+    (row, bare) = compare(result([0.1, 0.11, 0.12], [0.05]), result([0.2, 0.21, 0.22], [0.05])).rows
+    assert (row.contender, row.warmth, row.before, row.after) == ("python", "warm", 0.11, 0.21)
+    assert row.ratio == pytest.approx(0.21 / 0.11)
+    assert row.differs
+    assert row.bare_before == pytest.approx(2.2)
+    assert not bare.differs
+
+
+def test_a_spread_that_meets_is_no_difference() -> None:
+    assert not compare(result([0.1, 0.2, 0.3]), result([0.15, 0.25, 0.3])).differs
+    assert not compare(result([0.1, 0.1, 0.1]), result([0.105, 0.105, 0.105])).differs
+
+
+def test_on_two_machines_multiples_of_the_bare_read_are_compared() -> None:
+    slower = {**HERE, "processors": 64}
+    found = compare(result([0.1, 0.1], [0.05]), result([0.4, 0.4], [0.2], machine=slower))
+    assert not found.same_machine
+    assert not found.differs
+    assert found.rows[0].ratio == pytest.approx(1)
+    assert next(lines(found)).startswith("Two machines")
+    assert compare(result([0.1, 0.1]), result([0.4, 0.4], machine=slower)).rows[0].ratio is None
+
+
+def test_only_what_is_the_same_is_compared() -> None:
+    more = [scenario(), scenario("groups-10")]
+    assert compare(result([1.0], scenarios=more), result([1.0])).left_out == ("groups-10",)
+    with pytest.raises(ConfigError, match="no scenario and contender in common"):
+        compare(result([1.0]), result([1.0], scenarios=[scenario(records=11)]))
+
+
+@given(*[st.lists(st.floats(1e-6, 1e6), min_size=1, max_size=9)] * 2)
+def test_the_other_way_round_is_the_inverse(one: list[float], other: list[float]) -> None:
+    there, back = compare(result(one), result(other)).rows[0], compare(result(other), result(one)).rows[0]
+    assert there.ratio is not None
+    assert back.ratio is not None
+    assert there.ratio * back.ratio == pytest.approx(1)
+    assert not compare(result(one), result(one)).differs
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = [tmp_path / "before.json", tmp_path / "after.json"]
+    for file, seconds in zip(files, (1.0, 2.0), strict=True):
+        file.write_text(result([seconds]).model_dump_json())
+    words = list(map(str, files))
+    assert compare_benchmarks.main(words) == 0
+    assert "| kip | Python stores, warm | 1,000 | 2,000 | - | - | 2.00 | **slower** |" in capsys.readouterr().out
+    assert compare_benchmarks.main([*words, "--exit-code", "--output", "json"]) == 1
+    assert json.loads(capsys.readouterr().out)["differs"] is True
+    assert compare_benchmarks.main([words[0], words[0], "--exit-code"]) == 0
+    capsys.readouterr()
+    files[1].write_text("{}")
+    assert compare_benchmarks.main(words) == 2
+    assert "no scenario and contender in common" in capsys.readouterr().err
+    assert compare_benchmarks.main([words[0], str(tmp_path / "none.json")]) == 2
+    assert "none.json cannot be read" in capsys.readouterr().err
+
+
+def test_a_worker_file_gives_the_way_to_the_cluster_and_nothing_else(tmp_path: Path) -> None:
+    lines = {
+        "bootstrap.servers": "a:1,b:2",
+        "group.id": "g",
+        "security.protocol": "SSL",
+        "consumer.ssl.truststore.location": "t.p12",
+        "config.storage.replication.factor": "3",
+        "config.storage.topic": "c",
+        "offset.storage.topic": "o",
+        "status.storage.topic": "s",
+        "consumer.fetch.max.bytes": "1",
+    }
+    file = tmp_path / "worker.properties"
+    file.write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
+    found = connection_from(file)
+    assert found == {name: lines[name] for name in list(lines)[:5] if name != "group.id"}
+    assert is_secured(found)
+    assert not is_secured({SERVERS: "a:1"})
