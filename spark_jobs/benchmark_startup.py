@@ -24,6 +24,7 @@ from connect_share.cache import run_folder
 from connect_share.console import Output, ProgressLine
 from connect_share.embedded.broker import LocalBroker
 from connect_share.embedded.machine import describe_machine
+from connect_share.embedded.worker import worker_properties
 from connect_share.errors import ConfigError
 from connect_share.worker_config import WorkerConfig
 from spark_jobs import command_line
@@ -110,8 +111,7 @@ def _connection(options: argparse.Namespace) -> Connection | None:
 
 def _cluster_id(connection: Connection) -> str:
     """Ask the brokers, so that what cannot be reached is said before anything is made."""
-    topics = {f"{kind}.storage.topic": "unused" for kind in ("config", "offset", "status")}
-    worker = WorkerConfig.from_properties({"group.id": "benchmark", **topics, **connection})
+    worker = WorkerConfig.from_properties({**worker_properties(connection[SERVERS], "benchmark"), **connection})
     with Admin(worker.admin_settings(), client_id="benchmark") as admin:
         return admin.cluster_id()
 
