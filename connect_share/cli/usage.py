@@ -130,12 +130,13 @@ def _show_text(found: Usage, out: Output) -> None:
         return
     out.lines("", "with more groups like these:")
     out.table(
-        ["GROUPS", "START", "RECEIVED BY EACH WORKER", "SENT BY BROKERS"],
+        ["GROUPS", "START", "RECEIVED BY EACH WORKER", "ITS CPU", "SENT BY BROKERS"],
         [
             [
                 each.groups,
                 f"{each.start_s:.2f} s",
                 f"{each.received_per_s:.3g} records/s",
+                f"{each.worker_cpu_share:.1%}",
                 _rate(each.egress_bytes_per_s),
             ]
             for each in found.projections

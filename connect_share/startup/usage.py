@@ -14,6 +14,7 @@ from connect_share.console import Group, group_order
 from connect_share.records import TopicType
 from connect_share.startup.cost_model import CostModel, StartSize
 from connect_share.startup.profile import Count, TopicProfile, total
+from connect_share.startup.running_cost import sent_bytes, worker_cpu_share
 
 FACTORS: Final = (1, 2, 5, 10)
 DEFAULT_EGRESS_BYTES: Final = 50_000_000
@@ -96,12 +97,14 @@ class Projection:
         groups: how many.
         start_s: predicted start of one that is as large as the mean.
         received_per_s: records that every worker receives.
+        worker_cpu_share: of a processor, that a Java worker needs to receive them.
         egress_bytes_per_s: what brokers send to all workers; ``None``: the number of workers is not known.
     """
 
     groups: int
     start_s: float
     received_per_s: float
+    worker_cpu_share: float
     egress_bytes_per_s: float | None
 
     def members(self) -> dict[str, Any]:
@@ -110,6 +113,7 @@ class Projection:
             "groups": self.groups,
             "start_seconds": round(self.start_s, 4),
             "records_per_second_received_by_each_worker": round(self.received_per_s, 3),
+            "worker_cpu_share": round(self.worker_cpu_share, 4),
             "egress_bytes_per_second": _rounded(self.egress_bytes_per_s),
         }
 
@@ -181,7 +185,7 @@ def usage_of(
                 count.bytes / all_bytes if all_bytes else 0.0,
                 records_per_s,
                 bytes_per_s,
-                None if workers is None else bytes_per_s * (workers - (own or 0)),
+                None if workers is None else sent_bytes(records_per_s, bytes_per_s) * (workers - (own or 0)),
                 count.records * model.per_record_s + count.bytes * model.per_byte_s,
                 own,
             )
@@ -211,11 +215,13 @@ class _Plan:
             bytes=round(self._everything.bytes * factor),
             own_records=self._own,
         )
+        received_per_s, sent_per_s = self._records_per_s * factor, sent_bytes(self._records_per_s, self._bytes_per_s)
         return Projection(
             round(self._groups * factor),
             self._model.seconds(size),
-            self._records_per_s * factor,
-            None if self._workers is None else self._bytes_per_s * self._workers * factor**2,
+            received_per_s,
+            worker_cpu_share(received_per_s),
+            None if self._workers is None else sent_per_s * self._workers * factor**2,
         )
 
     def most(self, limits: Limits) -> tuple[int | None, str | None]:

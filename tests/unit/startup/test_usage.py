@@ -10,6 +10,7 @@ from connect_share.keys import ClusterGroupId
 from connect_share.records import TopicType
 from connect_share.startup.cost_model import CostModel
 from connect_share.startup.profile import PartitionCounter, TopicProfile
+from connect_share.startup.running_cost import FRAME_BYTES, worker_cpu_share
 from connect_share.startup.usage import GroupUsage, Limits, Recent, Usage, usage_members, usage_of
 
 A, B = ClusterGroupId("a"), ClusterGroupId("b")
@@ -40,8 +41,8 @@ def test_each_group_has_its_share_of_what_compaction_has_removed() -> None:
     assert a.share == pytest.approx(0.75, abs=0.02)
     assert (a.records_per_s, b.records_per_s) == (3.75, 1.25)
     assert a.bytes_per_s == 375.0
-    assert a.sent_to_others_per_s == 375.0 * 3
-    assert b.sent_to_others_per_s == 125.0 * 2
+    assert a.sent_to_others_per_s == (375.0 + 3.75 * FRAME_BYTES) * 3
+    assert b.sent_to_others_per_s == (125.0 + 1.25 * FRAME_BYTES) * 2
     assert a.start_s_of_others == pytest.approx(0.03)
     assert found.workers == 5
 
@@ -49,18 +50,31 @@ def test_each_group_has_its_share_of_what_compaction_has_removed() -> None:
 def test_brokers_send_with_the_square_of_the_groups_and_starts_grow_with_them() -> None:
     found = usage({"a": 10, "b": 10}, Recent(200, {A: 100, B: 100}, {A: 1_000, B: 1_000}), {"a": 1, "b": 1})
     assert [each.groups for each in found.projections] == [2, 4, 10, 20]
-    assert [each.egress_bytes_per_s for each in found.projections] == [40.0, 160.0, 1_000.0, 4_000.0]
+    one = (2 * FRAME_BYTES + 20.0) * 2  # two records of ten bytes, to two workers
+    assert [each.egress_bytes_per_s for each in found.projections] == [one, 4 * one, 25 * one, 100 * one]
+    assert [each.received_per_s for each in found.projections] == [2, 4, 10, 20]
     assert [round(each.start_s, 3) for each in found.projections] == [1.02, 1.04, 1.1, 1.2]
 
 
 @pytest.mark.parametrize(
     ("limits", "most", "limited_by"),
-    [(Limits(1.1, 1e12), 10, "start"), (Limits(1e9, 1_000.0), 10, "egress"), (Limits(1.005, 1.0), 0, "start")],
+    [
+        (Limits(1.1, 1e12), 10, "start"),
+        (Limits(1e9, 50 * (2 * FRAME_BYTES + 20.0)), 10, "egress"),
+        (Limits(1.005, 1.0), 0, "start"),
+    ],
 )
 def test_how_many_fit(limits: Limits, most: int, limited_by: str) -> None:
     recent = Recent(200, {A: 100, B: 100}, {A: 1_000, B: 1_000})
     found = usage({"a": 10, "b": 10}, recent, {"a": 1, "b": 1}, limits)
     assert (found.most_groups, found.limited_by) == (most, limited_by)
+
+
+@given(st.floats(0, 1e9), st.floats(0, 1e9))
+def test_more_records_cost_a_worker_more_and_nothing_costs_nothing(one: float, other: float) -> None:
+    assert worker_cpu_share(0) == 0
+    low, high = sorted((one, other))
+    assert worker_cpu_share(low) <= worker_cpu_share(high)
 
 
 def test_nothing_is_invented_where_nothing_is_known() -> None:

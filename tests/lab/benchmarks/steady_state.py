@@ -1,0 +1,265 @@
+"""What other groups on the same topics cost a running worker: CPU and bytes for each record that is not its own.
+
+A Java worker with the jar and a Python store follow the topics of 1, 10, 50 and 100 groups, of which all others write. What
+they need while nobody writes is taken away. Linux only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
+from itertools import cycle, islice
+from pathlib import Path
+from typing import Any, Final
+
+from connect_share import ConnectStorage, WorkerConfig, client
+from connect_share.embedded.broker import DEFAULT_VERSION, LocalBroker
+from connect_share.embedded.machine import describe_machine
+from connect_share.embedded.worker import worker_properties, write_properties
+from connect_share.errors import ConfigError, ReadToEndTimeoutError
+from connect_share.records import TopicType
+from connect_share.topic_io.facts import admin_of
+from connect_share.topics import ensure_topic, topic_spec
+from connect_share.worker_config import SHARING_PROPERTY
+from connect_share.worker_plugin import INTERCEPTOR_CLASS, jar_path
+from spark_jobs import command_line
+from spark_jobs.startup.scenarios import PLANS
+from spark_jobs.workload import group_records
+from tests.lab.benchmarks.output import hand_out
+from tests.lab.benchmarks.process_cost import Family
+from tests.lab.worker import LabWorker
+
+_SIZE: Final = PLANS["groups-100"].size
+_KINDS: Final = (TopicType.OFFSET,) * 5 + (TopicType.STATUS,)
+"""Workers write offsets all the time, statuses seldom, configurations hardly ever."""
+
+_SETTLE_S: Final = 3.0
+_TICK_S: Final = 0.001
+_WARM_UP_S: Final = 15.0
+"""At the highest rate: so long the JVM compiles."""
+_READY: Final = "ready"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One window of one contender.
+
+    Attributes:
+        contender: ``java`` or ``python``.
+        groups: on the topics, the contender's own included.
+        rate: records a second that each other group was to write.
+        records_per_s: foreign records that came.
+        payload_bytes: of one of them, key and value, in the mean.
+        cpu_share: of one processor.
+        received_bytes_per_s: read from sockets; ``None``: the system does not count how this client reads them.
+    """
+
+    contender: str
+    groups: int
+    rate: float
+    records_per_s: float
+    payload_bytes: float
+    cpu_share: float
+    received_bytes_per_s: float | None
+
+
+def _properties(servers: str, prefix: str, group: str) -> dict[str, str]:
+    return {**worker_properties(servers, group, prefix), SHARING_PROPERTY: "enabled"}
+
+
+class _Writer:
+    """Writes records of other groups, evenly, each by itself, as workers that do not know of each other do."""
+
+    def __init__(self, worker: WorkerConfig) -> None:
+        self._worker = worker
+        self._producer = client.producer(
+            worker.producer_settings(), client_id="benchmark", overrides={"linger.ms": "0"}
+        )
+        self.written = self.payload = 0
+
+    @contextmanager
+    def writing(self, groups: int, per_second: float) -> Iterator[None]:
+        ended = threading.Event()
+        thread = threading.Thread(target=self._run, args=(groups, per_second, ended))
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+            if self._producer.flush(30):
+                raise ReadToEndTimeoutError("the records of other groups were not acknowledged within 30 s")
+
+    def _run(self, groups: int, per_second: float, ended: threading.Event) -> None:
+        turns = [cycle(islice(group_records(_SIZE, group, kind), 50)) for kind in _KINDS for group in range(groups)]
+        kinds = [kind for kind in _KINDS for _ in range(groups)]
+        began_s, sent = time.monotonic(), 0
+        while not ended.wait(_TICK_S):
+            due = (time.monotonic() - began_s) * per_second
+            while turns and sent < due:
+                at = sent % len(turns)
+                key, value = next(turns[at])
+                self._producer.produce(self._worker.topic(kinds[at]), key=key, value=value)
+                self.payload += len(key) + len(value or b"")
+                sent += 1
+                self.written += 1
+            self._producer.poll(0)
+
+
+class _Process:
+    """A contender that runs."""
+
+    def __init__(self, name: str, pid: int, *, counts_bytes: bool) -> None:
+        self.name, self._pid, self._family, self._counts_bytes = name, pid, Family(pid), counts_bytes
+
+    def look(self) -> tuple[float, int | None]:
+        """CPU seconds, and bytes that were read, since it started."""
+        if not self._counts_bytes:
+            return self._family.look(), None
+        lines = Path(f"/proc/{self._pid}/io").read_text(encoding="ascii").splitlines()
+        return self._family.look(), int(lines[0].split()[1])
+
+
+@contextmanager
+def _followers(servers: str, prefix: str, folder: Path) -> Iterator[list[_Process]]:
+    with ExitStack() as stack:
+        java = {**_properties(servers, prefix, "measured-java"), "interceptor.classes": INTERCEPTOR_CLASS}
+        worker = stack.enter_context(LabWorker(java, class_path=(jar_path(),)))
+        file = write_properties(folder / "python.properties", _properties(servers, prefix, "measured-python"))
+        store = stack.enter_context(
+            subprocess.Popen(
+                [sys.executable, "-m", "tests.lab.benchmarks.steady_state", "--follow", str(file)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+        )
+        stack.callback(store.kill)
+        if store.stdout is None or store.stdout.readline().strip() != _READY:
+            raise ReadToEndTimeoutError("the Python store did not start; it says why above")
+        yield [
+            _Process("java", worker.pid or 0, counts_bytes=True),
+            # librdkafka reads by recvmsg(2), which Linux does not count.
+            _Process("python", store.pid, counts_bytes=False),
+        ]
+
+
+def _follow(file: Path) -> int:
+    with ConnectStorage(WorkerConfig.from_file(file)):
+        print(_READY, flush=True)
+        sys.stdin.read()
+    return 0
+
+
+def _measure(servers: str, folder: Path, options: argparse.Namespace) -> list[Reading]:
+    prefix = f"connect-share-benchmark-{time.time_ns() // 1_000_000}"
+    worker = WorkerConfig.from_properties(_properties(servers, prefix, "writers"))
+    with admin_of(worker) as admin:
+        for topic_type in TopicType:
+            ensure_topic(admin, topic_spec(worker, topic_type))
+    found = []
+    with _followers(servers, prefix, folder) as processes:
+        writer = _Writer(worker)
+        most = max(options.groups)
+        with writer.writing(most - 1, (most - 1) * max(options.rates)):
+            time.sleep(_WARM_UP_S)
+        for rate in options.rates:
+            for groups in options.groups:
+                with writer.writing(groups - 1, (groups - 1) * rate):
+                    time.sleep(_SETTLE_S)
+                    before, written, payload = [each.look() for each in processes], writer.written, writer.payload
+                    began_s = time.monotonic()
+                    time.sleep(options.window)
+                    lasted_s = time.monotonic() - began_s
+                    after, records = [each.look() for each in processes], writer.written - written
+                    size = (writer.payload - payload) / max(1, records)
+                for process, (cpu_s, read), (cpu_now_s, read_now) in zip(processes, before, after, strict=True):
+                    received = None if read is None or read_now is None else (read_now - read) / lasted_s
+                    share = (cpu_now_s - cpu_s) / lasted_s
+                    found.append(Reading(process.name, groups, rate, records / lasted_s, size, share, received))
+    with admin_of(worker) as admin:
+        admin.delete_topics([worker.topic(topic_type) for topic_type in TopicType])
+    return found
+
+
+def steady_report(readings: Sequence[Reading]) -> dict[str, Any]:
+    """Return all windows, with CPU and bytes of each foreign record: what is more than with one group, by records."""
+    rows = []
+    for each in readings:
+        (idle,) = (
+            one
+            for one in readings
+            if (one.contender, one.rate) == (each.contender, each.rate)
+            and one.groups == min(r.groups for r in readings)
+        )
+        row: dict[str, Any] = {name: _rounded(value) for name, value in asdict(each).items()}
+        if each.records_per_s > idle.records_per_s:
+            more = each.records_per_s - idle.records_per_s
+            row["cpu_us_per_record"] = round((each.cpu_share - idle.cpu_share) / more * 1e6, 1)
+            if each.received_bytes_per_s is not None and idle.received_bytes_per_s is not None:
+                row["received_bytes_per_record"] = round(
+                    (each.received_bytes_per_s - idle.received_bytes_per_s) / more, 1
+                )
+        rows.append(row)
+    return {"windows": rows}
+
+
+def _rounded(value: Any) -> Any:
+    return round(value, 4) if isinstance(value, float) else value
+
+
+def steady_table(report: Mapping[str, Any]) -> list[str]:
+    """Return the report as Markdown lines."""
+    heads = (
+        "worker",
+        "groups",
+        "records/s of each",
+        "received/s",
+        "of a processor",
+        "CPU us/record",
+        "bytes/record",
+        "payload",
+    )
+    lines = [f"| {' | '.join(heads)} |", f"| --- |{' ---: |' * (len(heads) - 1)}"]
+    for row in report["windows"]:
+        more = (row.get("cpu_us_per_record", ""), row.get("received_bytes_per_record", ""))
+        figures = (row["groups"], f"{row['rate']:g}", f"{row['records_per_s']:,.0f}", f"{row['cpu_share']:.1%}", *more)
+        lines.append(f"| {row['contender']} | {' | '.join(map(str, figures))} | {row['payload_bytes']:.0f} |")
+    return lines
+
+
+def _body(options: argparse.Namespace) -> int:
+    if options.follow is not None:
+        return _follow(options.follow)
+    if min(options.groups) < 1 or min(options.rates) <= 0 or options.window <= 0:
+        raise ConfigError("--groups has to be at least 1, --rates and --window more than 0")
+    with LocalBroker("bench") as broker:
+        readings = _measure(broker.bootstrap_servers, broker.folder, options)
+    machine = {"machine": describe_machine(), "versions": {"kafka": DEFAULT_VERSION}, "window_s": options.window}
+    report = {**steady_report(readings), **machine}
+    hand_out(options, "benchmark_steady_state", report, steady_table(report))
+    return 0
+
+
+def main(argv: Sequence[str]) -> int:
+    """Measure what foreign records cost. 0 done (whatever the figures), 1 failed, 2 usage."""
+    arguments = argparse.ArgumentParser(prog="python -m tests.lab.benchmarks.steady_state", description=__doc__)
+    arguments.add_argument("--groups", type=int, nargs="+", default=[1, 10, 50, 100], help="default 1 10 50 100")
+    arguments.add_argument(
+        "--rates", type=float, nargs="+", default=[1.0, 20.0], help="of each group; default 1 and 20"
+    )
+    arguments.add_argument("--window", type=float, default=20.0, metavar="SECONDS", help="of one figure; default 20")
+    arguments.add_argument("--result", type=Path, help="file for the whole report as JSON")
+    arguments.add_argument("--output", choices=("text", "json"), default="text")
+    arguments.add_argument("--follow", type=Path, help=argparse.SUPPRESS)
+    return command_line.run(arguments.parse_args(argv), _body)
+
+
+if __name__ == "__main__":
+    command_line.exit_with(main)
