@@ -5,32 +5,18 @@ from __future__ import annotations
 import gc
 import json
 import logging
-import select
-import socket
-import socketserver
-import threading
-import time
 import traceback
 from base64 import b64encode
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
-from confluent_kafka.admin import (
-    AclOperation,
-    ResourcePatternType,
-    ResourceType,
-)
 
 from connect_share.admin import Admin, NewTopicRequest
 from connect_share.cli.__main__ import main
 from connect_share.errors import (
     AuthorizationError,
-    BrokerTimeoutError,
-    BrokerUnavailableError,
-    ConfigError,
     ConnectShareError,
     ReadToEndTimeoutError,
     TopicMissingError,
@@ -40,61 +26,16 @@ from connect_share.state import ConnectorStatus, SessionKey, State
 from connect_share.storage import ConnectStorage
 from connect_share.stores.memory import MemoryConfigBackingStore
 from connect_share.worker_config import WorkerConfig
-from migrator.survey.survey import survey
 from tests.lab.secure_broker import SecureBroker
 from tests.support.flushes import flush_offsets
 from tests.support.idle_runtime import Idle
-from tests.support.rights import Acl, allow
+from tests.support.rights import allow
+from tests.support.secure_site import KINDS, USERS, rights_of, worker_file
 from tests.support.topics import create_known
 from tests.support.waiting import await_that
 
 # One broker with TLS and rights, not one for each process.
 pytestmark = pytest.mark.xdist_group("secure-broker")
-
-KINDS = ("config", "offset", "status")
-USERS = {"owner": "s3cr;t='$#:", "reader": "reader-pw", "mute": "mute-pw", "nobody": "nobody-pw"}
-# What a worker needs, by resource; all topics and groups of a test begin with the user's name.
-TOPIC_RIGHTS = ("CREATE", "DESCRIBE", "DESCRIBE_CONFIGS", "READ", "WRITE")
-RIGHTS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
-    "owner": {"topic": TOPIC_RIGHTS, "group": ("READ", "DESCRIBE")},
-    "reader": {"topic": ("DESCRIBE", "READ"), "group": ("READ",)},
-    "mute": {"topic": tuple(right for right in TOPIC_RIGHTS if right != "WRITE"), "group": ("READ", "DESCRIBE")},
-    "nobody": {},
-}
-
-
-def rights_of(user: str, denied: Sequence[str] = ()) -> list[Acl]:
-    kinds = {"topic": ResourceType.TOPIC, "group": ResourceType.GROUP}
-    return [
-        (kinds[kind], "shared-", ResourcePatternType.PREFIXED, AclOperation[right])
-        for kind, rights in RIGHTS[user].items()
-        for right in rights
-        if kind != "topic" or right not in denied
-    ]
-
-
-@pytest.fixture(scope="module")
-def secure() -> Iterator[SecureBroker]:
-    with SecureBroker(USERS) as broker:
-        for user in RIGHTS:
-            allow(broker, user, rights_of(user))
-        yield broker
-
-
-def worker_file(
-    folder: Path, broker: SecureBroker, user: str, mechanism: Any = "SCRAM-SHA-512", **changes: str
-) -> Path:
-    properties = {
-        **broker.worker_properties(user, mechanism=mechanism),
-        "group.id": f"shared-{user}",
-        "connect.management.topic.sharing.support": "enabled",
-        **{f"{kind}.storage.topic": f"shared-{kind}" for kind in KINDS},
-        **{f"{kind}.storage.{number}": "1" for kind in KINDS for number in ("replication.factor", "partitions")},
-        **{name.replace("_", "."): value for name, value in changes.items()},
-    }
-    path = folder / f"{user}.properties"
-    path.write_text("".join(f"{name}={value}\n" for name, value in properties.items()), "ascii")
-    return path
 
 
 @pytest.fixture
@@ -276,109 +217,6 @@ def test_a_missing_topic_that_may_not_be_created_is_named(secure: SecureBroker, 
     assert isinstance(error, TopicMissingError)
     assert "may not be created" in str(error)
     assert ".storage.topic" in str(error)
-
-
-def test_a_wrong_password_is_named(secure: SecureBroker, tmp_path: Path) -> None:
-    path = worker_file(tmp_path, secure, "reader")
-    path.write_text(path.read_text().replace("reader-pw", "zebra-pw"))
-    with pytest.raises(AuthorizationError, match="check user, password and sasl") as caught:
-        ask(path)
-    assert "zebra" not in str(caught.value)
-
-
-def test_a_broker_that_is_not_trusted_is_named(secure: SecureBroker, tmp_path: Path) -> None:
-    path = worker_file(tmp_path, secure, "reader")
-    lines = [line for line in path.read_text().splitlines() if not line.startswith("ssl.truststore")]
-    path.write_text("\n".join(lines))
-    with pytest.raises(BrokerUnavailableError, match="certificate"):
-        ask(path)
-
-
-ANOTHER_NAME = "127.0.0.2"  # this machine, under a name that the broker's certificate does not have
-
-
-@contextmanager
-def under_another_name(broker: SecureBroker) -> Iterator[str]:
-    """Pass bytes on from an address that is not in the certificate."""
-    host, _, port = broker.bootstrap_servers.rpartition(":")
-
-    class Passing(socketserver.BaseRequestHandler):
-        def handle(self) -> None:
-            with socket.create_connection((host, int(port))) as inner:
-                ends = {self.request: inner, inner: self.request}
-                while readable := select.select(list(ends), [], [])[0]:
-                    for end in readable:
-                        data = end.recv(65536)
-                        if not data:
-                            return
-                        ends[end].sendall(data)
-
-    with socketserver.ThreadingTCPServer((ANOTHER_NAME, 0), Passing) as server:
-        server.daemon_threads = True
-        serving = threading.Thread(target=server.serve_forever)
-        serving.start()
-        try:
-            yield f"{ANOTHER_NAME}:{server.server_address[1]}"
-        finally:
-            server.shutdown()
-            serving.join()
-
-
-def test_only_an_empty_algorithm_takes_a_certificate_of_another_host(secure: SecureBroker, tmp_path: Path) -> None:
-    path = worker_file(tmp_path, secure, "reader")
-    lines = [line for line in path.read_text().splitlines() if not line.startswith("bootstrap.servers")]
-    algorithm = "ssl.endpoint.identification.algorithm"
-    with under_another_name(secure) as elsewhere:
-        for more in ([], [f"{algorithm}=HTTPS"]):
-            path.write_text("\n".join([*lines, f"bootstrap.servers={elsewhere}", *more]))
-            with pytest.raises(BrokerUnavailableError, match="certificate"):
-                ask(path)
-        for typo in ("htps", "LDAPS", "https,", "none"):
-            path.write_text("\n".join([*lines, f"bootstrap.servers={elsewhere}", f"{algorithm}={typo}"]))
-            with pytest.raises(ConfigError, match=f"{algorithm} has to be https"):
-                ask(path)
-        path.write_text("\n".join([*lines, f"bootstrap.servers={elsewhere}", f"{algorithm}="]))
-        assert ask(path)
-
-
-def ask(path: Path) -> str:
-    settings = WorkerConfig.from_file(path).admin_settings()
-    with suppress(BrokerTimeoutError), closing(Admin(settings, client_id="tests", timeout_s=3)) as admin:
-        return admin.cluster_id()
-    # A busy machine was not done with the first handshake.
-    with closing(Admin(settings, client_id="tests", timeout_s=60)) as admin:
-        return admin.cluster_id()
-
-
-@pytest.mark.parametrize("words", [["get", "groups"], ["create", "topics", "--dry-run"]])
-def test_plaintext_at_a_tls_listener_is_named(
-    secure: SecureBroker, tmp_path: Path, words: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = worker_file(tmp_path, secure, "owner", security_protocol="SASL_PLAINTEXT")
-    began_s = time.monotonic()
-    assert main([*words, "-w", str(path), "--timeout", "60"]) == 1
-    assert time.monotonic() - began_s < 30
-    host = secure.bootstrap_servers
-    expected = f"security.protocol is SASL_PLAINTEXT and {host} speaks TLS; set security.protocol to SSL, or SASL_SSL"
-    assert expected in capsys.readouterr().err
-
-
-def test_a_survey_names_the_wrong_protocol_in_either_direction(
-    secure: SecureBroker, broker: Any, tmp_path: Path
-) -> None:
-    plain = worker_file(tmp_path, secure, "owner", security_protocol="PLAINTEXT")
-    other = tmp_path / "other.properties"
-    words = [
-        line for line in plain.read_text("ascii").splitlines() if not line.startswith(("bootstrap", "security", "sasl"))
-    ]
-    other.write_text("\n".join([*words, f"bootstrap.servers={broker.bootstrap_servers}", "security.protocol=SSL"]))
-    began_s = time.monotonic()
-    found = survey([plain, other])
-    assert time.monotonic() - began_s < 40
-    assert [part for text in found.unanswered for part in ("speaks TLS", "speaks plaintext") if part in text] == [
-        "speaks TLS",
-        "speaks plaintext",
-    ]
 
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-512", "PLAIN"])
