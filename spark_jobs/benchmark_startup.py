@@ -11,30 +11,32 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
+import signal
 import sys
-from collections.abc import Sequence
-from contextlib import ExitStack
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from functools import cache, partial
 from pathlib import Path
 from typing import Final
 
-from connect_share.admin import Admin
 from connect_share.cache import run_folder
-from connect_share.console import Output, ProgressLine
+from connect_share.console import NEEDS_YES, Output, ProgressLine, confirmed
+from connect_share.console.options import add_profile
 from connect_share.embedded.broker import LocalBroker
 from connect_share.embedded.machine import describe_machine
-from connect_share.embedded.worker import worker_properties
 from connect_share.errors import ConfigError
-from connect_share.worker_config import WorkerConfig
 from spark_jobs import command_line
 from spark_jobs.startup import latency, resume
-from spark_jobs.startup.connection import SERVERS, Connection, connection_from, is_secured
+from spark_jobs.startup.connection import SERVERS, announcement, connection_from, is_secured, look_at
 from spark_jobs.startup.contenders import missing_contenders
 from spark_jobs.startup.goals import Goal, goals
 from spark_jobs.startup.report import startup_table, write_report
+from spark_jobs.startup.result import StartupResult
 from spark_jobs.startup.scenarios import CONTENDERS, PLANS, SUITES, chosen
 from spark_jobs.startup.suite import Suite
+from spark_jobs.startup.view import EMBEDDED
 
 _ROUNDS: Final = {"full": 5, "quick": 2, "kip": 5}
 _PUTS: Final = {"full": latency.PUTS, "quick": 40, "kip": latency.PUTS}
@@ -42,14 +44,15 @@ _STORMS: Final = {"full": (20, 100, 200), "quick": (20,), "kip": (20, 100)}
 _BROKER: Final = {"log.cleaner.backoff.ms": "500"}
 """The cleaner looks for work twice a second, or a compacted topic would have to be waited for."""
 
-_EMBEDDED: Final = "embedded"
 _SETTLE_S: Final = 4.0
 _SETTLE_ELSEWHERE_S: Final = 20.0
 """Longer than the brokers' own 15 seconds between two looks."""
 
 
 def _body(options: argparse.Namespace) -> int:
-    connection = _connection(options)
+    connection = None
+    if not options.embedded:
+        connection = connection_from(options.worker_config, options.bootstrap_servers, options.profile)
     rounds = _ROUNDS[options.suite] if options.rounds is None else options.rounds
     puts = _PUTS[options.suite] if options.puts is None else options.puts
     if rounds < 1 or puts < 1:
@@ -57,10 +60,16 @@ def _body(options: argparse.Namespace) -> int:
     absent = missing_contenders(is_secured=connection is not None and is_secured(connection))
     missing = {name: why for name, why in absent.items() if name in options.contenders}
     plans = chosen(options.suite, options.scenarios)
-    if options.again and options.result is not None:
-        options.result.unlink(missing_ok=True)
-    machine = {**describe_machine(), "cluster": _EMBEDDED if connection is None else _cluster_id(connection)}
-    before = resume.load(options.result, machine, resume.versions())
+    puts = 0 if options.no_latency else puts
+    cluster: dict[str, object] = {"cluster": EMBEDDED}
+    if connection is not None:
+        cluster, left = look_at(connection)
+        lines = announcement(connection, plans, options.contenders - missing.keys(), puts, left)
+        print(*lines, sep="\n", file=sys.stderr)
+    known = None if options.again else options.result
+    before = resume.load(known, {**describe_machine(), **cluster}, resume.versions())
+    if connection and not options.yes and not confirmed("Run the benchmark there?", otherwise=NEEDS_YES):
+        return 1
     with ExitStack() as stack:
         progress = stack.enter_context(ProgressLine(sys.stderr))
         folder = run_folder("benchmark")
@@ -78,10 +87,15 @@ def _body(options: argparse.Namespace) -> int:
             before.model_copy(update={"missing": missing}),
             options.result,
             storms=() if options.no_storm else options.storm or _STORMS[options.suite],
-            puts=0 if options.no_latency else puts,
+            puts=puts,
             settle_s=_SETTLE_S if options.embedded else _SETTLE_ELSEWHERE_S,
             say=partial(print, file=sys.stderr, flush=True),
         ).run()
+    _hand_out(result, options)
+    return 0
+
+
+def _hand_out(result: StartupResult, options: argparse.Namespace) -> None:
     if options.report is not None:
         for path in write_report(result, options.report):
             print(f"wrote {path}", file=sys.stderr)
@@ -95,25 +109,6 @@ def _body(options: argparse.Namespace) -> int:
         )
         output.lines("", *(_line(goal) for goal in judged if goal.met is not None))
         output.lines(f"{sum(goal.met is None for goal in judged)} goals of {len(judged)} were not measured")
-    return 0
-
-
-def _connection(options: argparse.Namespace) -> Connection | None:
-    """Return the connection to the user's cluster; ``None`` for a broker of the benchmark's own."""
-    if options.worker_config is not None:
-        return connection_from(options.worker_config)
-    if options.bootstrap_servers:
-        return {SERVERS: options.bootstrap_servers}
-    if not options.embedded:
-        raise ConfigError("give --embedded for a broker of its own, --worker-config or --bootstrap-servers")
-    return None
-
-
-def _cluster_id(connection: Connection) -> str:
-    """Ask the brokers, so that what cannot be reached is said before anything is made."""
-    worker = WorkerConfig.from_properties({**worker_properties(connection[SERVERS], "benchmark"), **connection})
-    with Admin(worker.admin_settings(), client_id="benchmark") as admin:
-        return admin.cluster_id()
 
 
 def _line(goal: Goal) -> str:
@@ -144,16 +139,7 @@ def _numbers(text: str) -> tuple[int, ...]:
 def main(argv: Sequence[str]) -> int:
     """Measure starts. 0 done (whatever the figures), 1 failed, 2 usage."""
     arguments = command_line.parser("benchmark_startup", __doc__ or "")
-    where = arguments.add_mutually_exclusive_group()
-    where.add_argument("--embedded", action="store_true", help="on a local broker of its own")
-    where.add_argument("-B", "--bootstrap-servers", help="on this cluster, in topics of its own that are deleted after")
-    where.add_argument(
-        "-w",
-        "--worker-config",
-        type=Path,
-        metavar="FILE",
-        help="the same on the cluster of a worker file, with its security settings and replication factors",
-    )
+    _add_cluster(arguments)
     arguments.add_argument("--suite", choices=tuple(SUITES), default="kip", help="which scenarios; default kip")
     arguments.add_argument("--scenarios", type=_names, help=f"instead: comma list of {', '.join(PLANS)}")
     arguments.add_argument("--rounds", type=int, help="default 5, quick: 2")
@@ -173,7 +159,37 @@ def main(argv: Sequence[str]) -> int:
     arguments.add_argument("--again", action="store_true", help="forget what is in that file")
     arguments.add_argument("--report", type=Path, metavar="DIR", help="folder for report.html and report.md")
     arguments.add_argument("--output", choices=("text", "json"), default="text")
-    return command_line.run(arguments.parse_args(argv), _body)
+    options = arguments.parse_args(argv)
+    with _terminated_as_interrupted():
+        return command_line.run(options, _body)
+
+
+def _add_cluster(arguments: argparse.ArgumentParser) -> None:
+    where = arguments.add_mutually_exclusive_group()
+    where.add_argument("--embedded", action="store_true", help="on a local broker of its own")
+    where.add_argument("-B", "--bootstrap-servers", help="on this cluster, in topics of its own that are deleted after")
+    where.add_argument(
+        "-w",
+        "--worker-config",
+        type=Path,
+        metavar="FILE",
+        help="the same on the cluster of a worker file, with its security settings and replication factors",
+    )
+    add_profile(arguments)
+    arguments.add_argument("--yes", action="store_true", help="do not ask before your cluster is used")
+
+
+@contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """Clean up on SIGTERM as on Ctrl-C: no topic is to stay on somebody's cluster when a pipeline is stopped."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 if __name__ == "__main__":

@@ -24,16 +24,17 @@ def _body(options: argparse.Namespace) -> int:
         output.json({**asdict(found), "differs": found.differs})
     else:
         output.lines(*lines(found))
-    return 1 if options.exit_code and found.differs else 0
+    return 1 if found.differs else 0
 
 
 def main(argv: Sequence[str]) -> int:
-    """Compare. 0 done, 1 failed, or with --exit-code a difference, 2 usage."""
+    """Compare. As diff: 0 same within the spread, 1 a start differs, 2 failed, or the results cannot be compared."""
     arguments = command_line.parser("compare_benchmarks", __doc__ or "")
-    arguments.epilog = None  # nothing runs on a cluster
+    arguments.epilog = (
+        "Exit codes: 0 same within the spread, 1 a start differs, 2 failed, or the results cannot be compared."
+    )
     arguments.add_argument("before", type=Path, help="JSON file of a benchmark (--result)")
     arguments.add_argument("after", type=Path, help="another one")
-    arguments.add_argument("--exit-code", action="store_true", help="end with 1 if a start differs, for pipelines")
     arguments.add_argument("--output", choices=("text", "json"), default="text")
     return command_line.run(arguments.parse_args(argv), _body)
 

@@ -13,17 +13,18 @@ from pathlib import Path
 from typing import Any, Final
 
 from markupsafe import Markup
-from pydantic import ValidationError
 
 from connect_share.console import printable
-from connect_share.errors import ConnectShareError, UsageError
+from connect_share.errors import ConnectShareError
 from migrator.report.page import render_markdown, render_page
 from spark_jobs import command_line, plots, units
+from spark_jobs.startup import resume
 from spark_jobs.startup.goals import goals
 from spark_jobs.startup.result import StartupResult, Warmth
 from spark_jobs.startup.series import contrasts, growths
 from spark_jobs.startup.summary import model_cards, ratio_cards, sentences
 from spark_jobs.startup.view import (
+    EMBEDDED,
     KIP,
     OURS,
     STORES,
@@ -69,6 +70,7 @@ def report_values(result: StartupResult) -> dict[str, Any]:
         "storms": storms,
         "latencies": latencies,
         "facts": _facts(result),
+        "is_embedded": _is_embedded(result),
         "missing": [f"Not measured: {look_of(name).title}: {why}" for name, why in sorted(result.missing.items())],
         "titles": titles,
         "described": _described,
@@ -104,6 +106,10 @@ def _described(scenario: MeasuredScenario) -> str:
     return f"{scenario.title}: {'; '.join(topics)}."
 
 
+def _is_embedded(result: StartupResult) -> bool:
+    return bool(result.machine.get("cluster", EMBEDDED) == EMBEDDED)
+
+
 def _facts(result: StartupResult) -> list[tuple[str, object]]:
     """Return the lines about machine and versions."""
     facts: list[tuple[str, object]] = []
@@ -115,7 +121,9 @@ def _facts(result: StartupResult) -> list[tuple[str, object]]:
     for name, value in result.machine.items():
         is_size = name.endswith("_bytes") and isinstance(value, int) and value >= 0
         facts.append((name.removesuffix("_bytes").replace("_", " "), units.size(value) if is_size else value))
-    return [*facts, *((f"version of {name}", version) for name, version in result.versions.items())]
+    # No client asks brokers for their version.
+    names = {} if _is_embedded(result) else {"kafka": "Java's stores (the brokers may have another)"}
+    return [*facts, *((f"version of {names.get(name, name)}", version) for name, version in result.versions.items())]
 
 
 def render_report(result: StartupResult) -> tuple[str, str]:
@@ -186,22 +194,6 @@ def _budget(scenario: MeasuredScenario) -> list[str]:
     return [f"  {'where the milliseconds go, medians':<58}{heads}", *rows, ""]
 
 
-def load_result(path: Path) -> StartupResult:
-    """Read a saved result.
-
-    Raises:
-        UsageError: the file cannot be read, or is not a result of this format.
-    """
-    try:
-        return StartupResult.model_validate_json(path.read_bytes())
-    except OSError as exc:
-        raise UsageError(f"{path} cannot be read: {exc.strerror}") from exc
-    except ValidationError as exc:
-        raise UsageError(
-            f"{path} is not a result of the start-up benchmark: {exc.errors()[0]['msg']}; run benchmark_startup again"
-        ) from exc
-
-
 def main(argv: Sequence[str]) -> int:
     """Draw the report of a saved result; return the exit code."""
     arguments = command_line.parser("startup.report", "Draw the start-up benchmark's report from its saved result.")
@@ -211,7 +203,7 @@ def main(argv: Sequence[str]) -> int:
     options = arguments.parse_args(argv)
 
     def body(_: object) -> int:
-        for path in write_report(load_result(options.result), options.to):
+        for path in write_report(resume.read(options.result), options.to):
             print(path)
         return 0
 

@@ -19,6 +19,9 @@ from connect_share.private_file import write_private_file
 from spark_jobs.startup.result import FORMAT, Scenario, Starts, StartupResult, Storm
 from spark_jobs.startup.scenarios import COLD_STARTS
 
+_MOST_BYTES: Final = 64 << 20
+"""A whole one has less than one MiB."""
+
 _CHANGING: Final = frozenset({"load_1_minute"})
 _NOT_MEASURED: Final = ("cli", "embedded", "worker_plugin", "topic_ids", "startup")
 """Parts of our package that do not run in a start."""
@@ -66,11 +69,15 @@ def read(path: Path, remedy: str = "measure again, or name another file") -> Sta
         ConfigError: the file cannot be read, or is something else; its text ends with the remedy.
     """
     try:
+        if path.stat().st_size > _MOST_BYTES:
+            raise ConfigError(f"{path} is longer than {_MOST_BYTES >> 20} MiB; {remedy}", property_name="result")
         found = StartupResult.model_validate_json(path.read_bytes())
     except OSError as exc:
         raise ConfigError(f"{path} cannot be read: {exc.strerror}", property_name="result") from exc
     except ValidationError as exc:
-        raise ConfigError(f"{path} is no result of this benchmark; {remedy}", property_name="result") from exc
+        raise ConfigError(
+            f"{path} is not a result of the start-up benchmark; {remedy}", property_name="result"
+        ) from exc
     if found.format != FORMAT:
         raise ConfigError(f"{path} has another format than {FORMAT}; {remedy}", property_name="result")
     return found

@@ -17,7 +17,7 @@ from connect_share.errors import ConfigError
 from connect_share.progress import Progress
 from spark_jobs.session import spark_session
 from spark_jobs.startup import latency, resume
-from spark_jobs.startup.connection import Connection
+from spark_jobs.startup.connection import PREFIX, Connection
 from spark_jobs.startup.contenders import measure
 from spark_jobs.startup.cost_fit import fitted, points
 from spark_jobs.startup.filling import filled, worker_properties_of, write_files
@@ -57,7 +57,7 @@ class Suite:
     puts: int = 0
     settle_s: float = 0.0
     say: Callable[[str], None] = lambda _: None
-    _prefix: str = field(init=False, default_factory=lambda: f"connect-share-benchmark-{time.time_ns() // 1_000_000}")
+    _prefix: str = field(init=False, default_factory=lambda: f"{PREFIX}{time.time_ns() // 1_000_000}")
 
     def run(self) -> StartupResult:
         """Measure what is missing.

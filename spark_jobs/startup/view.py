@@ -15,6 +15,9 @@ from spark_jobs.startup.result import PHASES, Latency, Prediction, Scenario, Sta
 from spark_jobs.units import milliseconds, ratio
 
 KIP: Final = "kip"
+EMBEDDED: Final = "embedded"
+"""What a result of a benchmark on a broker of its own says of the cluster."""
+
 OURS: Final = "python"
 STORES: Final = ("config", "status", "offset")
 WARMTHS: Final[tuple[Warmth, ...]] = ("cold", "warm")

@@ -9,9 +9,12 @@ from pathlib import Path
 import pytest
 
 from connect_share.embedded.worker import worker_properties, write_properties
-from spark_jobs import benchmark_startup
-from spark_jobs.startup import latency
-from spark_jobs.startup.result import PHASES, StartupResult
+from connect_share.records import TopicType
+from connect_share.worker_config import WorkerConfig
+from spark_jobs import benchmark_startup, compare_benchmarks
+from spark_jobs.startup import latency, suite
+from spark_jobs.startup.filling import Files
+from spark_jobs.startup.result import PHASES, Starts, StartupResult
 from spark_jobs.startup.scenarios import COLD_STARTS
 from tests.support.kafka import TestBroker
 from tests.support.long_forms import LONG
@@ -25,7 +28,7 @@ def test_a_run_that_was_stopped_goes_on(
 ) -> None:
     file = tmp_path / "out" / "result.json"
     options = ["-B", broker.bootstrap_servers, "--scenarios", "tiny", "--rounds", "1", "--storm", "3", "--puts", "1"]
-    options += ["--contenders", "python,plain-client,librdkafka", "--result", str(file)]
+    options += ["--contenders", "python,plain-client,librdkafka", "--result", str(file), "--yes"]
 
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
@@ -84,7 +87,7 @@ def test_java_is_measured_on_transactional_topics_and_while_others_write(broker:
     file = tmp_path / "result.json"
     worker = write_properties(tmp_path / "worker.properties", worker_properties(broker.bootstrap_servers, "unused"))
     options = ["-w", str(worker), "--scenarios", "tiny-transactions", "--rounds", "1", "--no-storm"]
-    options += ["--contenders", "java", "--puts", "1", "--result", str(file)]
+    options += ["--contenders", "java", "--puts", "1", "--result", str(file), "--yes"]
     assert benchmark_startup.main(options) == 0
     found = StartupResult.model_validate_json(file.read_bytes())
     assert {(each.contender, each.warmth) for each in found.starts} == {("java", "cold"), ("java", "warm")}
@@ -92,6 +95,47 @@ def test_java_is_measured_on_transactional_topics_and_while_others_write(broker:
     assert found.starts[0].size is not None
     assert found.starts[0].size.records == 360
     assert {(each.contender, each.groups) for each in found.latencies} == {("java", 1), ("java", 20)}
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("spark")
+def test_on_a_cluster_of_a_user_nothing_else_is_touched(
+    broker: TestBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    worker = write_properties(tmp_path / "worker.properties", worker_properties(broker.bootstrap_servers, "unused"))
+    file, report = tmp_path / "result.json", tmp_path / "report"
+    options = ["-w", str(worker), "--scenarios", "tiny", "--rounds", "1", "--no-storm", "--no-latency"]
+    options += ["--contenders", "python,librdkafka", "--result", str(file), "--report", str(report)]
+    assert benchmark_startup.main(options) == 1
+    refused = capsys.readouterr().err
+    assert f"cluster: {broker.bootstrap_servers}" in refused
+    assert "about 360 made-up records" in refused
+    assert "--yes" in refused
+    assert not file.exists()
+
+    made: set[str] = set()
+    with monkeypatch.context() as patched, broker.admin() as admin:
+
+        def interrupted(_plan: object, files: Files, *_: object) -> list[Starts]:
+            made.update(WorkerConfig.from_file(files.ours).topic(kind) for kind in TopicType)
+            assert made <= admin.topic_names()
+            raise KeyboardInterrupt
+
+        patched.setattr(suite, "measure", interrupted)
+        assert benchmark_startup.main([*options, "--yes"]) == 130
+        assert len(made) == 3
+        await_that(admin.topic_names, lambda there: not made & there, what="its topics removed")
+
+    assert benchmark_startup.main([*options, "--yes"]) == 0
+    found = StartupResult.model_validate_json(file.read_bytes())
+    assert {each.contender for each in found.starts} == {"python", "librdkafka"}
+    assert found.machine["brokers"] == 1
+    page = (report / "report.md").read_text("utf-8")
+    assert "of the cluster named below, over the network" in page
+    assert "the brokers may have another" in page
+    assert broker.bootstrap_servers not in page + file.read_text("utf-8")
+    assert compare_benchmarks.main([str(file), str(file)]) == 0
+    assert "| tiny | Python stores, cold |" in capsys.readouterr().out
 
 
 def test_the_benchmark_wants_a_broker_and_scenarios_it_knows(capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from connect_share.errors import ConfigError
 from spark_jobs import compare_benchmarks
 from spark_jobs.startup.comparison import compare, lines
-from spark_jobs.startup.connection import SERVERS, connection_from, is_secured
+from spark_jobs.startup.connection import PREFIX, SERVERS, announcement, connection_from, is_secured
 from spark_jobs.startup.result import Scenario, Starts, StartupResult
+from spark_jobs.startup.scenarios import chosen
 
 HERE = {"processors": 2, "architecture": "x86_64", "memory_bytes": 1, "system": "Linux 6", "cluster": "embedded"}
 
@@ -34,12 +35,12 @@ def result(ours: list[float], bare: list[float] | None = None, **changed: Any) -
 
 
 def test_on_one_machine_milliseconds_are_compared() -> None:
-    (row, bare) = compare(result([0.1, 0.11, 0.12], [0.05]), result([0.2, 0.21, 0.22], [0.05])).rows
+    (row, bare) = compare(result([0.1, 0.11, 0.12], [0.05] * 3), result([0.2, 0.21, 0.22], [0.05] * 3)).rows
     assert (row.contender, row.warmth, row.before, row.after) == ("python", "warm", 0.11, 0.21)
     assert row.ratio == pytest.approx(0.21 / 0.11)
     assert row.differs
     assert row.bare_before == pytest.approx(2.2)
-    assert not bare.differs
+    assert (row.verdict, bare.verdict) == ("**slower**", "same")
 
 
 def test_a_spread_that_meets_is_no_difference() -> None:
@@ -49,22 +50,37 @@ def test_a_spread_that_meets_is_no_difference() -> None:
 
 def test_on_two_machines_multiples_of_the_bare_read_are_compared() -> None:
     slower = {**HERE, "processors": 64}
-    found = compare(result([0.1, 0.1], [0.05]), result([0.4, 0.4], [0.2], machine=slower))
+    found = compare(result([0.1] * 3, [0.05]), result([0.4] * 3, [0.2], machine=slower, versions={"kafka": "4.3.1"}))
     assert not found.same_machine
     assert not found.differs
     assert found.rows[0].ratio == pytest.approx(1)
-    assert next(lines(found)).startswith("Two machines")
-    assert compare(result([0.1, 0.1]), result([0.4, 0.4], machine=slower)).rows[0].ratio is None
+    shown = list(lines(found))
+    assert shown[0].startswith("Two machines")
+    assert "| processors | 2 | 64 |" in shown
+    assert "| version of kafka | - | 4.3.1 |" in shown
+    assert shown[-1] == "Same within the spread: 1 starts."
+    with pytest.raises(ConfigError, match="no start beside bare librdkafka in both"):
+        compare(result([0.1] * 3), result([0.4] * 3, machine=slower))
+
+
+def test_few_starts_are_shown_and_not_judged() -> None:
+    few = StartupResult(
+        **result([1.0] * 3).model_dump(exclude={"starts"}),
+        starts=[*result([1.0] * 3).starts, Starts(scenario="kip", contender="kcat", warmth="cold", seconds=[1.0, 9.0])],
+    )
+    assert [row.verdict for row in compare(few, few).rows] == ["same", "too few starts"]
+    with pytest.raises(ConfigError, match="less than 3 times"):
+        compare(result([0.1] * 2), result([0.4] * 3))
 
 
 def test_only_what_is_the_same_is_compared() -> None:
     more = [scenario(), scenario("groups-10")]
-    assert compare(result([1.0], scenarios=more), result([1.0])).left_out == ("groups-10",)
-    with pytest.raises(ConfigError, match="no scenario and contender in common"):
+    assert compare(result([1.0] * 3, scenarios=more), result([1.0] * 3)).left_out == ("groups-10",)
+    with pytest.raises(ConfigError, match=r"no scenario and contender in common \(kip against kip\), or the records"):
         compare(result([1.0]), result([1.0], scenarios=[scenario(records=11)]))
 
 
-@given(*[st.lists(st.floats(1e-6, 1e6), min_size=1, max_size=9)] * 2)
+@given(*[st.lists(st.floats(1e-6, 1e6), min_size=3, max_size=9)] * 2)
 def test_the_other_way_round_is_the_inverse(one: list[float], other: list[float]) -> None:
     there, back = compare(result(one), result(other)).rows[0], compare(result(other), result(one)).rows[0]
     assert there.ratio is not None
@@ -76,13 +92,13 @@ def test_the_other_way_round_is_the_inverse(one: list[float], other: list[float]
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files = [tmp_path / "before.json", tmp_path / "after.json"]
     for file, seconds in zip(files, (1.0, 2.0), strict=True):
-        file.write_text(result([seconds]).model_dump_json())
+        file.write_text(result([seconds] * 3).model_dump_json())
     words = list(map(str, files))
-    assert compare_benchmarks.main(words) == 0
+    assert compare_benchmarks.main(words) == 1
     assert "| kip | Python stores, warm | 1,000 | 2,000 | - | - | 2.00 | **slower** |" in capsys.readouterr().out
-    assert compare_benchmarks.main([*words, "--exit-code", "--output", "json"]) == 1
+    assert compare_benchmarks.main([*words, "--output", "json"]) == 1
     assert json.loads(capsys.readouterr().out)["differs"] is True
-    assert compare_benchmarks.main([words[0], words[0], "--exit-code"]) == 0
+    assert compare_benchmarks.main([words[0], words[0]]) == 0
     capsys.readouterr()
     files[1].write_text("{}")
     assert compare_benchmarks.main(words) == 2
@@ -105,7 +121,33 @@ def test_a_worker_file_gives_the_way_to_the_cluster_and_nothing_else(tmp_path: P
     }
     file = tmp_path / "worker.properties"
     file.write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
-    found = connection_from(file)
-    assert found == {name: lines[name] for name in list(lines)[:5] if name != "group.id"}
+    found = connection_from(file, None, None)
+    replicas = {f"{kind}.storage.replication.factor": "-1" for kind in ("offset", "status")}
+    assert found == replicas | {name: lines[name] for name in list(lines)[:5] if name != "group.id"}
     assert is_secured(found)
-    assert not is_secured({SERVERS: "a:1"})
+
+
+def test_brokers_and_a_profile_lead_to_a_cluster_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "profiles.toml"
+    file.write_text('[near]\nsecurity.protocol = "SSL"\n[far]\nbootstrap.servers = "c:3"\n')
+    monkeypatch.setenv("CONNECT_SHARE_PROFILES", str(file))
+    monkeypatch.delenv("CONNECT_SHARE_PROFILE", raising=False)
+    alone, secured = connection_from(None, "a:1", None), connection_from(None, "a:1", "near")
+    assert not is_secured(alone)
+    assert is_secured(secured)
+    assert (alone[SERVERS], secured[SERVERS], connection_from(None, None, "far")[SERVERS]) == ("a:1", "a:1", "c:3")
+    for profile in (None, "near"):
+        with pytest.raises(ConfigError, match="--bootstrap-servers, or a profile"):
+            connection_from(None, None, profile)
+
+
+def test_what_is_written_to_a_cluster_is_said_first() -> None:
+    connection, plans = {SERVERS: "a:1", "sasl.jaas.config": "secret"}, chosen("kip", None)
+    text = "\n".join(announcement(connection, plans, {"python"}, 5, [f"{PREFIX}{each}" for each in "abcd"]))
+    assert "about 24,000 made-up records" in text
+    assert "4 such topics are there (connect-share-benchmark-a" in text
+    assert "secret" not in text
+    with_java = "\n".join(announcement(connection, plans, {"java"}, 0, []))
+    assert "about 48,000 made-up records" in with_java
+    assert "puts" not in with_java
+    assert "such topics" not in with_java
