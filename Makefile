@@ -68,6 +68,7 @@ bench: $(STAMP)
 	$(BIN)/python -m tests.lab.benchmarks.backup --result build/bench/backup.json
 	$(BIN)/python -m tests.lab.benchmarks.many_groups --result build/bench/many_groups.json
 	$(BIN)/python -m tests.lab.benchmarks.steady_state --result build/bench/steady_state.json
+	$(BIN)/python -m tests.lab.benchmarks.figures build/bench  # into docs/benchmarks and README.md, to be committed
 
 soak: $(STAMP)
 	CONNECT_SHARE_SOAK_MINUTES=$(MINUTES) $(BIN)/python -m pytest -s $$(grep -rl --include='test_*.py' -e long_forms -e hostile_records tests)

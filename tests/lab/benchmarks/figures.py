@@ -1,0 +1,228 @@
+"""Put the results of ``make bench`` into the docs, and draw from them the report and the README's figures.
+
+``figures FOLDER`` takes the results of a folder over into ``docs/benchmarks``; without one the drawings are made again from
+what is there. ``--check`` says whether they are those of the results, and writes nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from connect_share.errors import ConfigError
+from spark_jobs import command_line
+from spark_jobs.startup import resume
+from spark_jobs.startup.goals import LARGE, SMALL, goals
+from spark_jobs.startup.report import render_report
+from spark_jobs.startup.result import StartupResult
+from spark_jobs.startup.view import (
+    KIP,
+    OURS,
+    STORES,
+    MeasuredScenario,
+    Spread,
+    measured_latencies,
+    measured_scenarios,
+    measured_storms,
+)
+from spark_jobs.units import listed, milliseconds, percent, ratio, size
+
+ROOT: Final = Path(__file__).parents[3]
+BEGIN: Final = "<!-- Made by tests/lab/benchmarks/figures.py from docs/benchmarks/startup.json; do not edit. -->"
+END: Final = "<!-- End of the made figures. -->"
+
+_SHOWN: Final = (KIP, LARGE, SMALL)
+_BOTH: Final[Mapping[str, str]] = {
+    "java-jar": "Java stores with the jar, warm / first of a JVM",
+    "java": "Java stores, plain keys, warm / first of a JVM",
+    "java-foreign": "Java stores without the jar, every record foreign, warm / first of a JVM",
+    "plain-client": "plain client, default settings, records only read, warm / first",
+    "librdkafka": "bare librdkafka with our settings, records thrown away unseen: the limit, warm / first",
+    "kcat": "kcat (C), one topic after another, its process included",
+}
+_STORM: Final = 100
+
+
+def readme_figures(result: StartupResult) -> str:
+    """Return the README's part about starts as Markdown.
+
+    Raises:
+        ConfigError: scenarios that it shows were not measured.
+    """
+    scenarios = measured_scenarios(result)
+    missing = [name for name in _SHOWN if name not in scenarios or scenarios[name].find(OURS, "warm") is None]
+    if missing:
+        raise ConfigError(
+            f"the README shows {listed(_SHOWN)}, and {listed(missing)} is not in the result: run make bench with --suite full"
+        )
+    shown = [scenarios[name] for name in _SHOWN]
+    judged = [goal for goal in goals(result) if goal.met is not None]
+    missed = [f"- {goal.sentence}: {goal.measured} (goal: {goal.target})" for goal in judged if not goal.met]
+    count = f"{len(judged) - len(missed)} of {len(judged)}"
+    verdict = f"{count} [goals](docs/benchmarks/startup.md) are met{'; missed:' if missed else '.'}"
+    parts = [_measured(result, shown[0]), "\n".join(_table(shown)), " ".join(_sentences(result, shown)), verdict]
+    return "\n\n".join([*parts, *(["\n".join(missed)] if missed else [])])
+
+
+def _measured(result: StartupResult, kip: MeasuredScenario) -> str:
+    machine, versions = result.machine, result.versions
+    date = f"{datetime.fromtimestamp(result.measured_at_ms / 1000, UTC):%Y-%m-%d}"
+    rounds = min(len(each.total.values) for each in kip.starts if each.warmth == "cold")
+    processors, memory = machine.get("processors", "?"), size(machine.get("memory_bytes", 0))
+    programs = {"Kafka": versions.get("kafka"), "librdkafka": versions.get("librdkafka")}
+    programs |= {"Java": machine.get("java"), "Python": machine.get("python")}
+    known = ", ".join(f"{name} {version}" for name, version in programs.items() if version)
+    return (
+        f"Measured by `make bench` on {date}, in one run on one machine with {processors} processors and {memory} (broker, "
+        f"Java and Python together; {known}; {rounds} rounds), until all three stores are ready. Ratios hold on other "
+        "machines, milliseconds do not."
+    )
+
+
+def _table(shown: Sequence[MeasuredScenario]) -> Iterator[str]:
+    yield f"| milliseconds, median (min-max) | {' | '.join(map(_title, shown))} |"
+    yield "| --- |" + " --- |" * len(shown)
+    yield from _row("**Python stores**, shared topics, warm", [_spread(each, OURS, "warm", "**") for each in shown])
+    yield from _row("the same, first start of a process", [_spread(each, OURS, "cold") for each in shown])
+    short = [_spread(each, "python-checkpoint", "cold") for each in shown]
+    yield from _row("the same, from a checkpoint with 1 % new records, first start of a process", short)
+    for contender, words in _BOTH.items():
+        yield from _row(words, [_both(each, contender) for each in shown])
+
+
+def _title(scenario: MeasuredScenario) -> str:
+    known = scenario.scenario
+    if known is None or scenario.name != KIP:
+        return scenario.title
+    return (
+        f"KIP's workload: {known.groups} groups of {known.jobs} jobs, {known.config_records:,} records a topic, configs "
+        f"{size(known.config_bytes)}"
+    )
+
+
+def _row(words: str, cells: Sequence[str]) -> Iterator[str]:
+    if any(cells):
+        yield f"| {words} | {' | '.join(cells)} |"
+
+
+def _spread(scenario: MeasuredScenario, contender: str, warmth: str, mark: str = "") -> str:
+    found = _total(scenario, contender, warmth)
+    if found is None:
+        return ""
+    return f"{mark}{milliseconds(found.median)}{mark} ({milliseconds(found.low)}-{milliseconds(found.high)})"
+
+
+def _both(scenario: MeasuredScenario, contender: str) -> str:
+    found = (_total(scenario, contender, warmth) for warmth in ("warm", "cold"))
+    return " / ".join(milliseconds(each.median) for each in found if each is not None)
+
+
+def _total(scenario: MeasuredScenario, contender: str, warmth: str) -> Spread | None:
+    found = (each.total for each in scenario.starts if (each.contender, each.warmth) == (contender, warmth))
+    return next(found, None)
+
+
+def _sentences(result: StartupResult, shown: Sequence[MeasuredScenario]) -> Iterator[str]:
+    for each in (storm for group in measured_storms(result) for storm in group):
+        if each.storm.starts == _STORM and each.times is not None:
+            yield f"{_STORM} starts, {each.label}, take {ratio(each.times)} times as long as one after another."
+    puts = {
+        (each.latency.contender, each.latency.store, each.latency.groups): each for each in measured_latencies(result)
+    }
+    for contender, whose in ((OURS, "the Python stores"), ("java", "Java's")):
+        alone = [puts.get((contender, store, 1)) for store in STORES]
+        times = [f"{milliseconds(each.seconds.median)} ms ({each.latency.store})" for each in alone if each is not None]
+        if times:
+            yield f"A put is read back from {whose} after {listed(times)}."
+    slower = [each.beside_one_group for (name, *_), each in puts.items() if name == OURS and each.beside_one_group]
+    if slower:
+        yield f"Other groups that write to the same topics cost at most {percent(max(0.0, max(slower) - 1))} of that."
+    peaks = [start.peak_bytes for each in shown[1:] if (start := each.find(OURS, "cold")) and start.peak_bytes]
+    if len(peaks) == 2:
+        yield f"A start at 1,000 groups needs {size(max(0.0, peaks[0] - peaks[1]))} more memory than that of a single group."
+    yield "The KIP's own figures: config about 500 ms, status 400-500 ms."
+
+
+def with_figures(readme: str, figures: str) -> str:
+    """Return the README with these figures between the two marks.
+
+    Raises:
+        ConfigError: the marks are not there once each, in their order.
+    """
+    before, begin, rest = readme.partition(f"{BEGIN}\n")
+    _, end, after = rest.partition(f"{END}\n")
+    if not begin or not end or BEGIN in after or END in after:
+        raise ConfigError(f"README.md needs the line {BEGIN} and, further down, {END}, once each")
+    return f"{before}{begin}\n{figures}\n\n{end}{after}"
+
+
+def drawings(root: Path) -> dict[Path, str]:
+    """Return the files that are made of the result in the docs, by path.
+
+    Raises:
+        ConfigError: there is no result, or it lacks what the README shows.
+    """
+    result = resume.read(root / "docs" / "benchmarks" / "startup.json", "run make bench")
+    page, markdown = render_report(result)
+    readme = root / "README.md"
+    return {
+        root / "docs" / "benchmarks" / "startup.html": page,
+        root / "docs" / "benchmarks" / "startup.md": markdown,
+        readme: with_figures(readme.read_text("utf-8"), readme_figures(result)),
+    }
+
+
+def take_over(folder: Path, root: Path) -> None:
+    """Copy the results and printed tables of a run of ``make bench``.
+
+    Raises:
+        ConfigError: the start-up benchmark's result is not there, or not whole; nothing is copied.
+    """
+    startup = folder / "startup" / "result.json"
+    readme_figures(resume.read(startup, "run make bench"))
+    docs = root / "docs" / "benchmarks"
+    docs.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(startup, docs / "startup.json")
+    for each in sorted((*folder.glob("*.json"), *folder.glob("*.txt"))):
+        shutil.copyfile(each, docs / each.name)
+
+
+def stale(root: Path) -> list[str]:
+    """Return the names of files that are not what the result in the docs makes.
+
+    Raises:
+        ConfigError: as :func:`drawings`.
+    """
+    return [path.name for path, text in drawings(root).items() if not path.exists() or path.read_text("utf-8") != text]
+
+
+def main(argv: Sequence[str], root: Path = ROOT) -> int:
+    """Draw, or check. 0 done, 1 something is not what the result makes, 2 there is no whole result."""
+    arguments = argparse.ArgumentParser(prog="python -m tests.lab.benchmarks.figures", description=__doc__)
+    arguments.add_argument("folder", nargs="?", type=Path, help="results of make bench, such as build/bench")
+    arguments.add_argument("--check", action="store_true", help="write nothing")
+
+    def body(options: argparse.Namespace) -> int:
+        if options.check:
+            old = stale(root)
+            print(
+                *(f"{name} is not what docs/benchmarks/startup.json makes" for name in old), sep="\n", file=sys.stderr
+            )
+            return 1 if old else 0
+        if options.folder is not None:
+            take_over(options.folder, root)
+        for path, text in drawings(root).items():
+            path.write_text(text, "utf-8")
+            print(f"wrote {path.relative_to(root)}")
+        return 0
+
+    return command_line.run(arguments.parse_args(argv), body)
+
+
+if __name__ == "__main__":
+    command_line.exit_with(main)
