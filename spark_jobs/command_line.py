@@ -22,13 +22,13 @@ def parser(job: str, description: str) -> argparse.ArgumentParser:
     )
 
 
-def run(options: argparse.Namespace, body: Callable[[argparse.Namespace], int]) -> int:
-    """Run a job's body; errors of ours become one line on stderr and their exit code."""
+def run(options: argparse.Namespace, body: Callable[[argparse.Namespace], int], *, failed: int | None = None) -> int:
+    """Run a job's body; errors of ours become one line on stderr and an exit code: ``failed``, or their own."""
     try:
         return body(options)
     except ConnectShareError as exc:
         print(f"error: {exc}", file=sys.stderr)
-        return exc.exit_code
+        return exc.exit_code if failed is None else failed
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return INTERRUPTED

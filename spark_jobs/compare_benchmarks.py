@@ -36,7 +36,7 @@ def main(argv: Sequence[str]) -> int:
     arguments.add_argument("before", type=Path, help="JSON file of a benchmark (--result)")
     arguments.add_argument("after", type=Path, help="another one")
     arguments.add_argument("--output", choices=("text", "json"), default="text")
-    return command_line.run(arguments.parse_args(argv), _body)
+    return command_line.run(arguments.parse_args(argv), _body, failed=2)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +106,20 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "no scenario and contender in common" in capsys.readouterr().err
     assert compare_benchmarks.main([words[0], str(tmp_path / "none.json")]) == 2
     assert "none.json cannot be read" in capsys.readouterr().err
+
+
+def test_a_comparison_that_cannot_be_printed_has_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "result.json"
+    file.write_text(result([1.0] * 3).model_dump_json())
+    codes = []
+    with (
+        suppress(OSError),
+        Path("/dev/full").open("w") as full,
+        monkeypatch.context() as patched,
+    ):  # it fails to close, too
+        patched.setattr("sys.stdout", full)
+        codes.append(compare_benchmarks.main([str(file), str(file)]))
+    assert codes == [2]
 
 
 def test_a_worker_file_gives_the_way_to_the_cluster_and_nothing_else(tmp_path: Path) -> None:
