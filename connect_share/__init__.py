@@ -1,208 +1,222 @@
 """Backing stores for Kafka Connect clusters that share their internal topics (KIP-1173).
 
-Everything a user of the library needs is importable from here; see ``docs/embedding.md``.
+Everything a user of the library needs is importable from here; see ``docs/embedding.md``. The module of a name is imported
+when the name is first used: who needs only keys or errors waits neither for Kafka's client nor for the stores.
 """
 
 from typing import TYPE_CHECKING
 
 from connect_share import _import_interruption  # noqa: F401 - first, for it acts while the others are imported
-from connect_share.admin import GroupMember
-from connect_share.errors import (
-    AuthorizationError,
-    BrokerError,
-    BrokerTimeoutError,
-    BrokerUnavailableError,
-    ConfigError,
-    ConnectShareError,
-    FencedError,
-    FlushInProgressError,
-    GroupMembershipError,
-    GroupProtocolError,
-    InvalidClusterGroupIdError,
-    KeyFormatError,
-    LiveMembersError,
-    LogFailedError,
-    NotStartedError,
-    OpenTransactionError,
-    PartitionCountError,
-    PlainTopicsError,
-    PrivilegedWriteError,
-    ReadToEndTimeoutError,
-    RecordError,
-    RecordFileError,
-    ReplicationFactorError,
-    StoreClosedError,
-    StoreError,
-    TaskCountError,
-    TopicError,
-    TopicMissingError,
-    TopicNotCompactedError,
-    TopicRecreatedError,
-    UnreadableHeadersError,
-    UsageError,
-    ValueFormatError,
-    WorkerPluginError,
-    WriteError,
-)
-from connect_share.keys import ClusterGroupId, prefix_key, split_key
-from connect_share.log.memory_log import MemoryTopic
-from connect_share.murmur2 import murmur2, partition_for
-from connect_share.records import ConnectorTaskId, OffsetRange, Record, TopicType
-from connect_share.sealing import KeyRing, SealingMode
-from connect_share.state import (
-    ClusterConfigState,
-    ConnectorStatus,
-    OffsetSnapshot,
-    RestartRequest,
-    SessionKey,
-    State,
-    StatusSnapshot,
-    TargetState,
-    TaskStatus,
-    TopicStatus,
-    replay_config,
-    replay_offsets,
-    replay_status,
-    task_configs_changed,
-)
-from connect_share.storage import ConnectStorage, SharedTopics, StorageStartup, StoreStartup
-from connect_share.stores.alter_offsets import alter_offsets, reset_offsets
-from connect_share.stores.backing_stores import ConfigBackingStore, StatusBackingStore
-from connect_share.stores.config import KafkaConfigBackingStore
-from connect_share.stores.config_listener import ConfigUpdateListener
-from connect_share.stores.connector_offsets import ConnectorOffsetBackingStore
-from connect_share.stores.memory import MemoryConfigBackingStore, MemoryOffsetBackingStore, MemoryStatusBackingStore
-from connect_share.stores.offset_backing_store import OffsetBackingStore
-from connect_share.stores.offset_reader import OffsetStorageReader
-from connect_share.stores.offset_writer import OffsetStorageWriter
-from connect_share.stores.offsets import KafkaOffsetBackingStore
-from connect_share.stores.status import KafkaStatusBackingStore
-from connect_share.stores.task_offset_writer import TaskOffsetWriter
-from connect_share.stores.transactional_writer import TransactionalWriter
-from connect_share.worker_config import (
-    ClientSettings,
-    ConfigData,
-    ConfigProvider,
-    Isolation,
-    WorkerConfig,
-    WorkerConfigTransformer,
-)
+from connect_share.murmur2 import murmur2 as murmur2  # at once, for the module has the name of the function
 
 if TYPE_CHECKING:
-    from connect_share.async_storage.storage import AsyncConnectStorage
+    from connect_share.admin import GroupMember as GroupMember
+    from connect_share.async_storage.storage import AsyncConnectStorage as AsyncConnectStorage
+    from connect_share.errors import AuthorizationError as AuthorizationError
+    from connect_share.errors import BrokerError as BrokerError
+    from connect_share.errors import BrokerTimeoutError as BrokerTimeoutError
+    from connect_share.errors import BrokerUnavailableError as BrokerUnavailableError
+    from connect_share.errors import ConfigError as ConfigError
+    from connect_share.errors import ConnectShareError as ConnectShareError
+    from connect_share.errors import FencedError as FencedError
+    from connect_share.errors import FlushInProgressError as FlushInProgressError
+    from connect_share.errors import GroupMembershipError as GroupMembershipError
+    from connect_share.errors import GroupProtocolError as GroupProtocolError
+    from connect_share.errors import InvalidClusterGroupIdError as InvalidClusterGroupIdError
+    from connect_share.errors import KeyFormatError as KeyFormatError
+    from connect_share.errors import LiveMembersError as LiveMembersError
+    from connect_share.errors import LogFailedError as LogFailedError
+    from connect_share.errors import NotStartedError as NotStartedError
+    from connect_share.errors import OpenTransactionError as OpenTransactionError
+    from connect_share.errors import PartitionCountError as PartitionCountError
+    from connect_share.errors import PlainTopicsError as PlainTopicsError
+    from connect_share.errors import PrivilegedWriteError as PrivilegedWriteError
+    from connect_share.errors import ReadToEndTimeoutError as ReadToEndTimeoutError
+    from connect_share.errors import RecordError as RecordError
+    from connect_share.errors import RecordFileError as RecordFileError
+    from connect_share.errors import ReplicationFactorError as ReplicationFactorError
+    from connect_share.errors import StoreClosedError as StoreClosedError
+    from connect_share.errors import StoreError as StoreError
+    from connect_share.errors import TaskCountError as TaskCountError
+    from connect_share.errors import TopicError as TopicError
+    from connect_share.errors import TopicMissingError as TopicMissingError
+    from connect_share.errors import TopicNotCompactedError as TopicNotCompactedError
+    from connect_share.errors import TopicRecreatedError as TopicRecreatedError
+    from connect_share.errors import UnreadableHeadersError as UnreadableHeadersError
+    from connect_share.errors import UsageError as UsageError
+    from connect_share.errors import ValueFormatError as ValueFormatError
+    from connect_share.errors import WorkerPluginError as WorkerPluginError
+    from connect_share.errors import WriteError as WriteError
+    from connect_share.keys import ClusterGroupId as ClusterGroupId
+    from connect_share.keys import prefix_key as prefix_key
+    from connect_share.keys import split_key as split_key
+    from connect_share.log.memory_log import MemoryTopic as MemoryTopic
+    from connect_share.murmur2 import partition_for as partition_for
+    from connect_share.records import ConnectorTaskId as ConnectorTaskId
+    from connect_share.records import OffsetRange as OffsetRange
+    from connect_share.records import Record as Record
+    from connect_share.records import TopicType as TopicType
+    from connect_share.sealing import KeyRing as KeyRing
+    from connect_share.sealing import SealingMode as SealingMode
+    from connect_share.state import ClusterConfigState as ClusterConfigState
+    from connect_share.state import ConnectorStatus as ConnectorStatus
+    from connect_share.state import OffsetSnapshot as OffsetSnapshot
+    from connect_share.state import RestartRequest as RestartRequest
+    from connect_share.state import SessionKey as SessionKey
+    from connect_share.state import State as State
+    from connect_share.state import StatusSnapshot as StatusSnapshot
+    from connect_share.state import TargetState as TargetState
+    from connect_share.state import TaskStatus as TaskStatus
+    from connect_share.state import TopicStatus as TopicStatus
+    from connect_share.state import replay_config as replay_config
+    from connect_share.state import replay_offsets as replay_offsets
+    from connect_share.state import replay_status as replay_status
+    from connect_share.state import task_configs_changed as task_configs_changed
+    from connect_share.storage import ConnectStorage as ConnectStorage
+    from connect_share.storage import SharedTopics as SharedTopics
+    from connect_share.storage import StorageStartup as StorageStartup
+    from connect_share.storage import StoreStartup as StoreStartup
+    from connect_share.stores.alter_offsets import alter_offsets as alter_offsets
+    from connect_share.stores.alter_offsets import reset_offsets as reset_offsets
+    from connect_share.stores.backing_stores import ConfigBackingStore as ConfigBackingStore
+    from connect_share.stores.backing_stores import StatusBackingStore as StatusBackingStore
+    from connect_share.stores.config import KafkaConfigBackingStore as KafkaConfigBackingStore
+    from connect_share.stores.config_listener import ConfigUpdateListener as ConfigUpdateListener
+    from connect_share.stores.connector_offsets import ConnectorOffsetBackingStore as ConnectorOffsetBackingStore
+    from connect_share.stores.memory import MemoryConfigBackingStore as MemoryConfigBackingStore
+    from connect_share.stores.memory import MemoryOffsetBackingStore as MemoryOffsetBackingStore
+    from connect_share.stores.memory import MemoryStatusBackingStore as MemoryStatusBackingStore
+    from connect_share.stores.offset_backing_store import OffsetBackingStore as OffsetBackingStore
+    from connect_share.stores.offset_reader import OffsetStorageReader as OffsetStorageReader
+    from connect_share.stores.offset_writer import OffsetStorageWriter as OffsetStorageWriter
+    from connect_share.stores.offsets import KafkaOffsetBackingStore as KafkaOffsetBackingStore
+    from connect_share.stores.status import KafkaStatusBackingStore as KafkaStatusBackingStore
+    from connect_share.stores.task_offset_writer import TaskOffsetWriter as TaskOffsetWriter
+    from connect_share.stores.transactional_writer import TransactionalWriter as TransactionalWriter
+    from connect_share.worker_config import ClientSettings as ClientSettings
+    from connect_share.worker_config import ConfigData as ConfigData
+    from connect_share.worker_config import ConfigProvider as ConfigProvider
+    from connect_share.worker_config import Isolation as Isolation
+    from connect_share.worker_config import WorkerConfig as WorkerConfig
+    from connect_share.worker_config import WorkerConfigTransformer as WorkerConfigTransformer
 
     __version__: str
 else:
-    _MOVED = {"EmbeddedError": "connect_share.embedded.errors", "TopicIdRepairError": "connect_share.topic_ids.errors"}
+    # The same names as above; tests/unit/test_public_names.py compares the two.
+    _MODULES = {
+        "AsyncConnectStorage": "async_storage.storage",
+        "AuthorizationError": "errors",
+        "BrokerError": "errors",
+        "BrokerTimeoutError": "errors",
+        "BrokerUnavailableError": "errors",
+        "ClientSettings": "worker_config",
+        "ClusterConfigState": "state",
+        "ClusterGroupId": "keys",
+        "ConfigBackingStore": "stores.backing_stores",
+        "ConfigData": "worker_config",
+        "ConfigError": "errors",
+        "ConfigProvider": "worker_config",
+        "ConfigUpdateListener": "stores.config_listener",
+        "ConnectShareError": "errors",
+        "ConnectStorage": "storage",
+        "ConnectorOffsetBackingStore": "stores.connector_offsets",
+        "ConnectorStatus": "state",
+        "ConnectorTaskId": "records",
+        "FencedError": "errors",
+        "FlushInProgressError": "errors",
+        "GroupMember": "admin",
+        "GroupMembershipError": "errors",
+        "GroupProtocolError": "errors",
+        "InvalidClusterGroupIdError": "errors",
+        "Isolation": "worker_config",
+        "KafkaConfigBackingStore": "stores.config",
+        "KafkaOffsetBackingStore": "stores.offsets",
+        "KafkaStatusBackingStore": "stores.status",
+        "KeyFormatError": "errors",
+        "KeyRing": "sealing",
+        "LiveMembersError": "errors",
+        "LogFailedError": "errors",
+        "MemoryConfigBackingStore": "stores.memory",
+        "MemoryOffsetBackingStore": "stores.memory",
+        "MemoryStatusBackingStore": "stores.memory",
+        "MemoryTopic": "log.memory_log",
+        "NotStartedError": "errors",
+        "OffsetBackingStore": "stores.offset_backing_store",
+        "OffsetRange": "records",
+        "OffsetSnapshot": "state",
+        "OffsetStorageReader": "stores.offset_reader",
+        "OffsetStorageWriter": "stores.offset_writer",
+        "OpenTransactionError": "errors",
+        "PartitionCountError": "errors",
+        "PlainTopicsError": "errors",
+        "PrivilegedWriteError": "errors",
+        "ReadToEndTimeoutError": "errors",
+        "Record": "records",
+        "RecordError": "errors",
+        "RecordFileError": "errors",
+        "ReplicationFactorError": "errors",
+        "RestartRequest": "state",
+        "SealingMode": "sealing",
+        "SessionKey": "state",
+        "SharedTopics": "storage",
+        "State": "state",
+        "StatusBackingStore": "stores.backing_stores",
+        "StatusSnapshot": "state",
+        "StorageStartup": "storage",
+        "StoreClosedError": "errors",
+        "StoreError": "errors",
+        "StoreStartup": "storage",
+        "TargetState": "state",
+        "TaskCountError": "errors",
+        "TaskOffsetWriter": "stores.task_offset_writer",
+        "TaskStatus": "state",
+        "TopicError": "errors",
+        "TopicMissingError": "errors",
+        "TopicNotCompactedError": "errors",
+        "TopicRecreatedError": "errors",
+        "TopicStatus": "state",
+        "TopicType": "records",
+        "TransactionalWriter": "stores.transactional_writer",
+        "UnreadableHeadersError": "errors",
+        "UsageError": "errors",
+        "ValueFormatError": "errors",
+        "WorkerConfig": "worker_config",
+        "WorkerConfigTransformer": "worker_config",
+        "WorkerPluginError": "errors",
+        "WriteError": "errors",
+        "alter_offsets": "stores.alter_offsets",
+        "murmur2": "murmur2",
+        "partition_for": "murmur2",
+        "prefix_key": "keys",
+        "replay_config": "state",
+        "replay_offsets": "state",
+        "replay_status": "state",
+        "reset_offsets": "stores.alter_offsets",
+        "split_key": "keys",
+        "task_configs_changed": "state",
+    }
+    _MOVED = {"EmbeddedError": "embedded.errors", "TopicIdRepairError": "topic_ids.errors"}
+    __all__ = sorted([*_MODULES, "__version__"])  # noqa: PLE0605 - no third list of the same names
+
+    def __dir__():
+        return sorted({*globals(), *__all__})
 
     def __getattr__(name):
-        """Return the version, whose look-up is a tenth of the time of an import, or a name that has moved."""
+        """Return the version, a public name, a module of such names, or a name that has moved; PEP 562."""
+        from importlib import import_module
+
         if name == "__version__":
             from importlib.metadata import version
 
             return version("connect-share")
-        from importlib import import_module
-
-        if name == "AsyncConnectStorage":  # asyncio takes a third of the time of an import, and most do without
-            return import_module("connect_share.async_storage").AsyncConnectStorage
+        if name in _MODULES:
+            found = globals()[name] = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+            return found
+        if name in {module.partition(".")[0] for module in _MODULES.values()}:
+            return import_module(f"{__name__}.{name}")
         if name not in _MOVED:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from warnings import warn
 
-        warn(f"connect_share.{name} has moved to {_MOVED[name]}", DeprecationWarning, stacklevel=2)
-        return getattr(import_module(_MOVED[name]), name)
-
-
-__all__ = [
-    "AsyncConnectStorage",
-    "AuthorizationError",
-    "BrokerError",
-    "BrokerTimeoutError",
-    "BrokerUnavailableError",
-    "ClientSettings",
-    "ClusterConfigState",
-    "ClusterGroupId",
-    "ConfigBackingStore",
-    "ConfigData",
-    "ConfigError",
-    "ConfigProvider",
-    "ConfigUpdateListener",
-    "ConnectShareError",
-    "ConnectStorage",
-    "ConnectorOffsetBackingStore",
-    "ConnectorStatus",
-    "ConnectorTaskId",
-    "FencedError",
-    "FlushInProgressError",
-    "GroupMember",
-    "GroupMembershipError",
-    "GroupProtocolError",
-    "InvalidClusterGroupIdError",
-    "Isolation",
-    "KafkaConfigBackingStore",
-    "KafkaOffsetBackingStore",
-    "KafkaStatusBackingStore",
-    "KeyFormatError",
-    "KeyRing",
-    "LiveMembersError",
-    "LogFailedError",
-    "MemoryConfigBackingStore",
-    "MemoryOffsetBackingStore",
-    "MemoryStatusBackingStore",
-    "MemoryTopic",
-    "NotStartedError",
-    "OffsetBackingStore",
-    "OffsetRange",
-    "OffsetSnapshot",
-    "OffsetStorageReader",
-    "OffsetStorageWriter",
-    "OpenTransactionError",
-    "PartitionCountError",
-    "PlainTopicsError",
-    "PrivilegedWriteError",
-    "ReadToEndTimeoutError",
-    "Record",
-    "RecordError",
-    "RecordFileError",
-    "ReplicationFactorError",
-    "RestartRequest",
-    "SealingMode",
-    "SessionKey",
-    "SharedTopics",
-    "State",
-    "StatusBackingStore",
-    "StatusSnapshot",
-    "StorageStartup",
-    "StoreClosedError",
-    "StoreError",
-    "StoreStartup",
-    "TargetState",
-    "TaskCountError",
-    "TaskOffsetWriter",
-    "TaskStatus",
-    "TopicError",
-    "TopicMissingError",
-    "TopicNotCompactedError",
-    "TopicRecreatedError",
-    "TopicStatus",
-    "TopicType",
-    "TransactionalWriter",
-    "UnreadableHeadersError",
-    "UsageError",
-    "ValueFormatError",
-    "WorkerConfig",
-    "WorkerConfigTransformer",
-    "WorkerPluginError",
-    "WriteError",
-    "__version__",
-    "alter_offsets",
-    "murmur2",
-    "partition_for",
-    "prefix_key",
-    "replay_config",
-    "replay_offsets",
-    "replay_status",
-    "reset_offsets",
-    "split_key",
-    "task_configs_changed",
-]
+        warn(f"connect_share.{name} has moved to connect_share.{_MOVED[name]}", DeprecationWarning, stacklevel=2)
+        return getattr(import_module(f"{__name__}.{_MOVED[name]}"), name)

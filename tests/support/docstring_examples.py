@@ -9,6 +9,8 @@ from typing import Any
 
 import connect_share
 
+PUBLIC_NAMES: list[str] = vars(connect_share)["__all__"]
+"""What ``from connect_share import *`` brings; type checkers see the names, not the list."""
 WORKER = "worker_config"
 """A name in examples that need a broker: the worker file of a group that shares its topics with others."""
 

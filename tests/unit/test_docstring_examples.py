@@ -10,7 +10,7 @@ import inspect
 import pytest
 
 import connect_share
-from tests.support.docstring_examples import examples, run
+from tests.support.docstring_examples import PUBLIC_NAMES, examples, run
 
 
 @pytest.mark.parametrize("example", examples(with_broker=False), ids=lambda example: example.name)
@@ -22,7 +22,7 @@ def test_an_example_is_right(example: doctest.DocTest, monkeypatch: pytest.Monke
 def test_every_public_name_has_an_example() -> None:
     # Errors, and data without behaviour, are in the examples of others. Transactions of the leader are made by its store.
     without = {"TransactionalWriter", "OffsetRange"}
-    for name in connect_share.__all__:
+    for name in PUBLIC_NAMES:
         found = getattr(connect_share, name)
         data = inspect.isclass(found) and (
             issubclass(found, (Exception, enum.Enum)) or dataclasses.is_dataclass(found) or found.__module__ == "typing"

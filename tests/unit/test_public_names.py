@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import pickle
+import subprocess
+import sys
 import typing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,23 +17,64 @@ import connect_share
 import migrator
 from connect_share import errors
 from connect_share.state.config_fold import ListenerMethod
+from tests.support.docstring_examples import PUBLIC_NAMES
 
 
 def test_the_list_of_public_names_is_sorted_and_whole() -> None:
-    assert list(connect_share.__all__) == sorted(set(connect_share.__all__))
-    for name in connect_share.__all__:
+    assert sorted(set(PUBLIC_NAMES)) == PUBLIC_NAMES
+    for name in PUBLIC_NAMES:
         assert getattr(connect_share, name) is not None
+    assert set(PUBLIC_NAMES) <= set(dir(connect_share))
+
+
+def test_type_checkers_see_the_names_that_there_are() -> None:
+    tree = ast.parse(Path(connect_share.__file__).read_text())
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    seen = {(node.module, each.name) for node in imports for each in node.names if each.name == each.asname}
+    names = vars(connect_share)["_MODULES"]
+    assert seen == {(f"connect_share.{module}", name) for name, module in names.items()}
+    assert {"__version__", *names} == set(PUBLIC_NAMES)
+
+
+_KAFKA_CLIENT = ["confluent_kafka"]
+_ALL = ["connect_share.stores", "connect_share.storage", "connect_share.async_storage", "fastavro", "jinja2"]
+
+
+@pytest.mark.parametrize(
+    ("statement", "left_out"),
+    [
+        ("import connect_share; connect_share.__version__", [*_KAFKA_CLIENT, *_ALL, "pydantic"]),
+        ("from connect_share import ConfigError, murmur2", [*_KAFKA_CLIENT, *_ALL, "pydantic"]),
+        ("from connect_share import prefix_key, Record", [*_KAFKA_CLIENT, *_ALL]),
+        ("import connect_share; connect_share.errors.ConfigError", [*_KAFKA_CLIENT, *_ALL, "pydantic"]),
+        ("import connect_share.keys", [*_KAFKA_CLIENT, *_ALL]),
+        ("import connect_share.cli.__main__", [*_KAFKA_CLIENT, *_ALL]),
+        ("import migrator.cli.__main__", [*_KAFKA_CLIENT, *_ALL]),
+        (
+            "import migrator.cli.__main__, migrator.cli.apply",
+            ["connect_share.stores", "connect_share.storage", "pyspark", "spark_jobs", "migrator.cutover", "jinja2"],
+        ),
+    ],
+)
+def test_what_is_not_needed_is_not_imported(statement: str, left_out: list[str]) -> None:
+    program = f"{statement}\nimport sys\nprint([name for name in {left_out} if name in sys.modules])"
+    assert subprocess.check_output([sys.executable, "-c", program], text=True) == "[]\n"
+
+
+def test_a_function_with_the_name_of_its_module_stays_a_function() -> None:
+    program = "import connect_share.murmur2\nfrom connect_share import murmur2\nprint(murmur2(b''))"
+    assert subprocess.check_output([sys.executable, "-c", program], text=True) == "275646681\n"
 
 
 def test_every_error_is_public() -> None:
     for name, found in inspect.getmembers(errors, inspect.isclass):
         if issubclass(found, errors.ConnectShareError):
-            assert name in connect_share.__all__
+            assert name in PUBLIC_NAMES
 
 
 @pytest.mark.parametrize("name", ["EmbeddedError", "TopicIdRepairError"])
 def test_a_name_that_moved_is_still_found(name: str) -> None:
-    assert name not in connect_share.__all__
+    assert name not in PUBLIC_NAMES
     with pytest.warns(DeprecationWarning, match=f"{name} has moved to connect_share"):
         assert issubclass(getattr(connect_share, name), errors.ConnectShareError)
     with pytest.raises(AttributeError, match="no attribute"):

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import connect_share
+from tests.support.docstring_examples import PUBLIC_NAMES
 from tests.support.examples import example
 
 
 def run(page: str, **given: Any) -> dict[str, Any]:
     """Run the example of a page with the public names and what is given; return all names afterwards."""
-    names = {name: getattr(connect_share, name) for name in connect_share.__all__} | given
+    names = {name: getattr(connect_share, name) for name in PUBLIC_NAMES} | given
     exec(compile(example(page), page, "exec"), names)
     return names
 

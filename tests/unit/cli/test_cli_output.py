@@ -286,7 +286,11 @@ sys.exit(run_program(parser, None, {body}, command=lambda _: "", after_interrupt
 
 @pytest.mark.parametrize(
     ("words", "ours"),
-    [(["-m", "connect_share"], True), (["-m", "migrator.cli"], True), (["-c", "import connect_share"], False)],
+    [
+        (["-m", "connect_share"], True),
+        (["-m", "migrator.cli"], True),
+        (["-c", "from connect_share import ConnectStorage"], False),
+    ],
 )
 def test_ctrl_c_while_a_program_is_imported(words: list[str], ours: bool, tmp_path: Path) -> None:
     """A program of ours ends with a sentence; whoever imports the library keeps Python's own ways."""
