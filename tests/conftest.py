@@ -42,18 +42,21 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 _shared = pytest.StashKey[tuple[ExitStack, TestBroker]]()
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark tests by their folders, before pytest-xdist looks for groups."""
+    path = str(item.path)
+    for folder, markers in {"broker": ["broker"], "worker": ["broker", "worker"], "spark": ["spark"]}.items():
+        if f"/tests/{folder}/" in path:
+            for marker in markers:
+                item.add_marker(marker)
+    if "/tests/spark/" in path:
+        # One Spark session costs ten seconds and a gigabyte: all its tests in one process.
+        item.add_marker(pytest.mark.xdist_group("spark"))
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        path = str(item.path)
-        for folder, markers in {"broker": ["broker"], "worker": ["broker", "worker"], "spark": ["spark"]}.items():
-            if f"/tests/{folder}/" in path:
-                for marker in markers:
-                    item.add_marker(marker)
-        if "/tests/spark/" in path:
-            # One Spark session costs ten seconds and a gigabyte: all its tests in one process.
-            item.add_marker(pytest.mark.xdist_group("spark"))
-    # What takes long begins first; short tests fill the gaps at the end.
+    """Begin with what takes long; short tests fill the gaps at the end."""
     items.sort(key=lambda item: "/tests/unit/" in str(item.path))
 
 
@@ -68,9 +71,9 @@ def _start_shared_broker(config: pytest.Config) -> TestBroker:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_node_collection_finished(node: Any, ids: list[str]) -> None:
     """Refuse to run where pytest-xdist forms no groups: what a group starts once would be started by every process."""
-    grouped = node.config.getoption("dist") == "loadgroup" and any("/worker_plugin/" in test for test in ids)
-    if grouped and not any("@" in test for test in ids):
-        raise pytest.UsageError("pytest-xdist forms no groups of tests with this pytest: see pyproject.toml")
+    apart = [test for test in ids if test.startswith(("tests/worker_plugin/", "tests/spark/")) and "@" not in test]
+    if node.config.getoption("dist") == "loadgroup" and apart:
+        raise pytest.UsageError(f"pytest-xdist forms no group of {apart[0]} with this pytest: see pyproject.toml")
 
 
 @pytest.hookimpl(optionalhook=True)
