@@ -171,16 +171,19 @@ def answer(
 def refuse_what_was_forwarded_to_the_wrong_worker(
     broker: TestBroker, unique: str, workers: Sequence[RuntimeWorker], name: str
 ) -> None:
-    """The first worker leads. A request that was forwarded goes no further, or two workers might send it to and fro."""
+    """A request that was forwarded goes no further, or two workers might send it to and fro."""
     properties = worker_properties(broker.bootstrap_servers, unique) | SHARING
     with ConnectStorage(WorkerConfig.from_properties(properties), allow_live_members=True) as storage:
         key = storage.config.snapshot().session_key
     assert key is not None
-    leader, follower = workers
-    for method, path, body in (("POST", "tasks", b"[{}]"), ("PUT", "fence", b"")):
-        signature = signature_headers(key.key, body, key.algorithm)
-        assert answer(follower, method, f"/connectors/{name}/{path}", body, signature) == 409
-    owner = leader.rest.status(name)["tasks"][0]["worker_id"]
+    body = b"{}"  # the leader looks at it, and refuses it
+    signature = signature_headers(key.key, body, key.algorithm)
+    tasks = [answer(worker, "POST", f"/connectors/{name}/tasks", body, signature) for worker in workers]
+    assert sorted(tasks) == [400, 409, 409]
+    signature = signature_headers(key.key, b"", key.algorithm)
+    follower = workers[tasks.index(409)]
+    assert answer(follower, "PUT", f"/connectors/{name}/fence", b"", signature) == 409
+    owner = workers[0].rest.status(name)["tasks"][0]["worker_id"]
     other = next(worker for worker in workers if worker.address != owner)
     path = f"/connectors/{name}/tasks/0/restart"
     assert answer(other, "POST", f"{path}?forward=false") == 409
@@ -211,7 +214,7 @@ def test_a_killed_worker_loses_nothing_and_repeats_nothing(
         return {worker.rest.status(name)["tasks"][0]["worker_id"] for name in names}
 
     await_that(lambda: owners(workers[0]), lambda found: len(found) == 3, what="spread")
-    refuse_what_was_forwarded_to_the_wrong_worker(broker, unique, workers[:2], "read-0")
+    refuse_what_was_forwarded_to_the_wrong_worker(broker, unique, workers, "read-0")
     end_s, count = time.monotonic() + 60 * _MINUTES, 50
     while count < 150 or time.monotonic() < end_s:
         for name in names:

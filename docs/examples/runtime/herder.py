@@ -216,9 +216,9 @@ class Herder:
     # Of other workers.
 
     def put_task_configs(self, name: str, configs: Any) -> None:
+        self._require_leader(name)
         if not isinstance(configs, list) or not all(isinstance(each, dict) and _is_text(each) for each in configs):
             raise RestError(400, "Task configurations have to be a list of objects")
-        self._require_leader(name)
         self._worker.leader.put_task_configs(name, configs)
 
     def fence(self, name: str) -> None:

@@ -212,7 +212,7 @@ def test_parts_that_were_measured_are_found() -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("{", "no result of this benchmark"),
+        ("{", "is not a result of the start-up benchmark"),
         ('{"format": "startup-benchmark/1"}', "another format"),
         (json.dumps({"machine": {"processors": 4}, "versions": VERSIONS}), "another machine: processors was 4, is 2"),
         (json.dumps({"machine": MACHINE, "versions": {}}), "another version: kafka was None, is 4.3.1"),
