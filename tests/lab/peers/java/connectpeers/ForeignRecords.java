@@ -4,12 +4,15 @@ import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.producer.KafkaProducer;
@@ -53,14 +56,14 @@ final class ForeignRecords {
     }
 
     void add(Map<String, String> worker, int before) {
-        createTopics(worker);
+        Set<String> there = createTopics(worker);
         for (int i = 0; i < before; i++) {
-            send(worker);
+            send(worker, there);
         }
         producer.flush();
         clock.scheduleAtFixedRate(() -> {
             for (int i = 0; i < AT_ONCE; i++) {
-                send(worker);
+                send(worker, Set.of(KeyCount.KINDS));
             }
         }, EVERY_MS, EVERY_MS, TimeUnit.MILLISECONDS);
     }
@@ -70,9 +73,12 @@ final class ForeignRecords {
         producer.close(Duration.ofSeconds(5));
     }
 
-    private synchronized void send(Map<String, String> worker) {
+    private synchronized void send(Map<String, String> worker, Set<String> kinds) {
         long number = written++;
         String kind = KeyCount.KINDS[(int) (number % KeyCount.KINDS.length)];
+        if (!kinds.contains(kind)) {
+            return; // each record for a topic that is not there waits for max.block.ms
+        }
         long rest = number / KeyCount.KINDS.length;
         List<String> groups = groups(worker.get("group.id"));
         String group = groups.get((int) (rest % groups.size()));
@@ -107,7 +113,8 @@ final class ForeignRecords {
     }
 
     // As the worker would make them; where it could not, the test expects so, and the worker says it.
-    private void createTopics(Map<String, String> worker) {
+    private Set<String> createTopics(Map<String, String> worker) {
+        Set<String> there = new HashSet<>();
         List<NewTopic> topics = new ArrayList<>();
         for (String kind : KeyCount.KINDS) {
             String begin = kind + ".storage.";
@@ -129,13 +136,22 @@ final class ForeignRecords {
             for (NewTopic topic : topics) {
                 try {
                     admin.createTopics(List.of(topic)).all().get(30, TimeUnit.SECONDS);
-                } catch (ExecutionException | java.util.concurrent.TimeoutException there) {
-                    System.err.println("peers: " + topic.name() + " is not created here: " + there.getMessage());
+                } catch (ExecutionException | TimeoutException why) {
+                    System.err.println("peers: " + topic.name() + " is not created here: " + why.getMessage());
+                }
+            }
+            Set<String> names = admin.listTopics().names().get(30, TimeUnit.SECONDS);
+            for (String kind : KeyCount.KINDS) {
+                if (names.contains(worker.get(kind + ".storage.topic"))) {
+                    there.add(kind);
                 }
             }
         } catch (InterruptedException stopped) {
             Thread.currentThread().interrupt();
+        } catch (ExecutionException | TimeoutException away) {
+            System.err.println("peers: topics are not listed: " + away.getMessage());
         }
+        return there;
     }
 
     private static byte[] bytes(String text) {
