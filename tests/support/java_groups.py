@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -19,7 +18,7 @@ from connect_share.worker_config import SHARING_PROPERTY, ClientSettings, Isolat
 from connect_share.worker_plugin import INTERCEPTOR_CLASS, jar_path
 from tests.lab.waiting import when_possible
 from tests.lab.worker import LabWorker
-from tests.support.topics import create_known, pairs_of, read_topic, send
+from tests.support.topics import ANYWHERE, create_known, pairs_of, read_topic, send, written_evenly
 from tests.support.waiting import await_that
 
 EXACTLY_ONCE = {
@@ -110,31 +109,11 @@ def write(settings: ClientSettings, topic: str, records: list[tuple[bytes, bytes
 @contextmanager
 def foreign_records(settings: ClientSettings, topic: str, per_second: int) -> Iterator[None]:
     """Write another group's records to a config topic for as long as the block runs."""
-    tick_s = 0.02
-    ended = threading.Event()
+    pairs = ((b"other.group.commit-connector-%d" % (number % 500), b'{"tasks":%d}' % number) for number in count())
+    records = (Record(topic, ANYWHERE, 0, 0, *pair) for pair in pairs)
     producer = client.producer(settings, client_id="tests", overrides={"linger.ms": "5"})
-
-    def run() -> None:
-        written, ticks = count(), 0
-        sent = 0
-        while not ended.wait(tick_s):
-            ticks += 1
-            while sent < ticks * tick_s * per_second:
-                number = next(written)
-                producer.produce(
-                    topic, key=b"other.group.commit-connector-%d" % (number % 500), value=b'{"tasks":%d}' % number
-                )
-                sent += 1
-            producer.poll(0)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
+    with written_evenly(producer, records, per_second, every_s=0.02):
         yield
-    finally:
-        ended.set()
-        thread.join()
-        assert producer.flush(30) == 0
 
 
 class LogLines:

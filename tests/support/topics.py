@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
+from itertools import islice
 
 from connect_share import client
 from connect_share.admin import Admin, NewTopicRequest
@@ -94,6 +98,32 @@ def send(producer: client.Producer, records: Iterable[Record]) -> int:
     assert producer.flush(120) == 0
     assert failures == []
     return count
+
+
+@contextmanager
+def written_evenly(
+    producer: client.Producer, records: Iterator[Record], per_second: float, *, every_s: float
+) -> Iterator[None]:
+    """Write records while the block runs, looking every so often what is due; wait until all are acknowledged."""
+    ended = threading.Event()
+
+    def run() -> None:
+        began_s, sent = time.monotonic(), 0
+        while not ended.wait(every_s):
+            due = int((time.monotonic() - began_s) * per_second)
+            for record in islice(records, due - sent):
+                producer.produce(record.topic, key=record.key, value=record.value)
+            sent = due
+            producer.poll(0)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+        assert producer.flush(30) == 0
 
 
 def pairs_of(topic: str, pairs: Iterable[tuple[bytes | None, bytes | None]], partition: int = ANYWHERE) -> list[Record]:

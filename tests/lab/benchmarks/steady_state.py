@@ -1,7 +1,7 @@
 """What other groups on the same topics cost a running worker: CPU and bytes for each record that is not its own.
 
 A Java worker with the jar and a Python store follow the topics of 1, 10, 50 and 100 groups, of which all others write. What
-they need while nobody writes is taken away. Linux only.
+they need without other writers is subtracted. Linux only.
 """
 
 from __future__ import annotations
@@ -9,23 +9,19 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any, Final
 
 from connect_share import ConnectStorage, WorkerConfig, client
-from connect_share.embedded.broker import DEFAULT_VERSION, LocalBroker
-from connect_share.embedded.machine import describe_machine
+from connect_share.embedded.broker import LocalBroker
 from connect_share.embedded.worker import worker_properties, write_properties
 from connect_share.errors import ConfigError, ReadToEndTimeoutError
-from connect_share.records import TopicType
-from connect_share.topic_io.facts import admin_of
-from connect_share.topics import ensure_topic, topic_spec
+from connect_share.records import Record, TopicType
 from connect_share.worker_config import SHARING_PROPERTY
 from connect_share.worker_plugin import INTERCEPTOR_CLASS, jar_path
 from spark_jobs import command_line
@@ -34,6 +30,7 @@ from spark_jobs.workload import group_records
 from tests.lab.benchmarks.output import hand_out
 from tests.lab.benchmarks.process_cost import Family
 from tests.lab.worker import LabWorker
+from tests.support.topics import ANYWHERE, written_evenly
 
 _SIZE: Final = PLANS["groups-100"].size
 _KINDS: Final = (TopicType.OFFSET,) * 5 + (TopicType.STATUS,)
@@ -54,7 +51,7 @@ class Reading:
         contender: ``java`` or ``python``.
         groups: on the topics, the contender's own included.
         rate: records a second that each other group was to write.
-        records_per_s: foreign records that came.
+        records_per_s: foreign records that were written.
         payload_bytes: of one of them, key and value, in the mean.
         cpu_share: of one processor.
         received_bytes_per_s: read from sockets; ``None``: the system does not count how this client reads them.
@@ -74,7 +71,7 @@ def _properties(servers: str, prefix: str, group: str) -> dict[str, str]:
 
 
 class _Writer:
-    """Writes records of other groups, evenly, each by itself, as workers that do not know of each other do."""
+    """Writes records of other groups, evenly, each by itself, as workers do that do not know of each other."""
 
     def __init__(self, worker: WorkerConfig) -> None:
         self._worker = worker
@@ -83,33 +80,21 @@ class _Writer:
         )
         self.written = self.payload = 0
 
-    @contextmanager
-    def writing(self, groups: int, per_second: float) -> Iterator[None]:
-        ended = threading.Event()
-        thread = threading.Thread(target=self._run, args=(groups, per_second, ended))
-        thread.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            thread.join()
-            if self._producer.flush(30):
-                raise ReadToEndTimeoutError("the records of other groups were not acknowledged within 30 s")
+    def writing(self, groups: int, per_second: float) -> AbstractContextManager[None]:
+        """Write while the block runs; ``groups`` take turns."""
+        return written_evenly(self._producer, self._records(groups), per_second, every_s=_TICK_S)
 
-    def _run(self, groups: int, per_second: float, ended: threading.Event) -> None:
-        turns = [cycle(islice(group_records(_SIZE, group, kind), 50)) for kind in _KINDS for group in range(groups)]
-        kinds = [kind for kind in _KINDS for _ in range(groups)]
-        began_s, sent = time.monotonic(), 0
-        while not ended.wait(_TICK_S):
-            due = (time.monotonic() - began_s) * per_second
-            while turns and sent < due:
-                at = sent % len(turns)
-                key, value = next(turns[at])
-                self._producer.produce(self._worker.topic(kinds[at]), key=key, value=value)
-                self.payload += len(key) + len(value or b"")
-                sent += 1
-                self.written += 1
-            self._producer.poll(0)
+    def _records(self, groups: int) -> Iterator[Record]:
+        turns = [
+            (self._worker.topic(kind), cycle(islice(group_records(_SIZE, group, kind), 50)))
+            for kind in _KINDS
+            for group in range(groups)
+        ]
+        for topic, pairs in cycle(turns):
+            key, value = next(pairs)
+            self.written += 1
+            self.payload += len(key) + len(value or b"")
+            yield Record(topic, ANYWHERE, 0, 0, key, value)
 
 
 class _Process:
@@ -159,15 +144,11 @@ def _follow(file: Path) -> int:
 
 def _measure(servers: str, folder: Path, options: argparse.Namespace) -> list[Reading]:
     prefix = f"connect-share-benchmark-{time.time_ns() // 1_000_000}"
-    worker = WorkerConfig.from_properties(_properties(servers, prefix, "writers"))
-    with admin_of(worker) as admin:
-        for topic_type in TopicType:
-            ensure_topic(admin, topic_spec(worker, topic_type))
     found = []
     with _followers(servers, prefix, folder) as processes:
-        writer = _Writer(worker)
-        most = max(options.groups)
-        with writer.writing(most - 1, (most - 1) * max(options.rates)):
+        writer = _Writer(WorkerConfig.from_properties(_properties(servers, prefix, "writers")))
+        most = options.groups[-1]
+        with writer.writing(most - 1, (most - 1) * options.rates[-1]):
             time.sleep(_WARM_UP_S)
         for rate in options.rates:
             for groups in options.groups:
@@ -183,28 +164,21 @@ def _measure(servers: str, folder: Path, options: argparse.Namespace) -> list[Re
                     received = None if read is None or read_now is None else (read_now - read) / lasted_s
                     share = (cpu_now_s - cpu_s) / lasted_s
                     found.append(Reading(process.name, groups, rate, records / lasted_s, size, share, received))
-    with admin_of(worker) as admin:
-        admin.delete_topics([worker.topic(topic_type) for topic_type in TopicType])
     return found
 
 
 def steady_report(readings: Sequence[Reading]) -> dict[str, Any]:
     """Return all windows, with CPU and bytes of each foreign record: what is more than with one group, by records."""
+    alone = {(each.contender, each.rate): each for each in readings if each.groups == 1}
     rows = []
     for each in readings:
-        (idle,) = (
-            one
-            for one in readings
-            if (one.contender, one.rate) == (each.contender, each.rate)
-            and one.groups == min(r.groups for r in readings)
-        )
+        idle = alone[each.contender, each.rate]
         row: dict[str, Any] = {name: _rounded(value) for name, value in asdict(each).items()}
-        if each.records_per_s > idle.records_per_s:
-            more = each.records_per_s - idle.records_per_s
-            row["cpu_us_per_record"] = round((each.cpu_share - idle.cpu_share) / more * 1e6, 1)
+        if each.records_per_s:
+            row["cpu_us_per_record"] = round((each.cpu_share - idle.cpu_share) / each.records_per_s * 1e6, 1)
             if each.received_bytes_per_s is not None and idle.received_bytes_per_s is not None:
                 row["received_bytes_per_record"] = round(
-                    (each.received_bytes_per_s - idle.received_bytes_per_s) / more, 1
+                    (each.received_bytes_per_s - idle.received_bytes_per_s) / each.records_per_s, 1
                 )
         rows.append(row)
     return {"windows": rows}
@@ -237,12 +211,12 @@ def steady_table(report: Mapping[str, Any]) -> list[str]:
 def _body(options: argparse.Namespace) -> int:
     if options.follow is not None:
         return _follow(options.follow)
-    if min(options.groups) < 1 or min(options.rates) <= 0 or options.window <= 0:
+    options.groups, options.rates = sorted({1, *options.groups}), sorted(set(options.rates))
+    if options.groups[0] < 1 or options.rates[0] <= 0 or options.window <= 0:
         raise ConfigError("--groups has to be at least 1, --rates and --window more than 0")
     with LocalBroker("bench") as broker:
         readings = _measure(broker.bootstrap_servers, broker.folder, options)
-    machine = {"machine": describe_machine(), "versions": {"kafka": DEFAULT_VERSION}, "window_s": options.window}
-    report = {**steady_report(readings), **machine}
+    report = {**steady_report(readings), "window_s": options.window}
     hand_out(options, "benchmark_steady_state", report, steady_table(report))
     return 0
 
@@ -250,7 +224,7 @@ def _body(options: argparse.Namespace) -> int:
 def main(argv: Sequence[str]) -> int:
     """Measure what foreign records cost. 0 done (whatever the figures), 1 failed, 2 usage."""
     arguments = argparse.ArgumentParser(prog="python -m tests.lab.benchmarks.steady_state", description=__doc__)
-    arguments.add_argument("--groups", type=int, nargs="+", default=[1, 10, 50, 100], help="default 1 10 50 100")
+    arguments.add_argument("--groups", type=int, nargs="+", default=[10, 50, 100], help="beside 1; default 10 50 100")
     arguments.add_argument(
         "--rates", type=float, nargs="+", default=[1.0, 20.0], help="of each group; default 1 and 20"
     )
