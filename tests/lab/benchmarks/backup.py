@@ -18,7 +18,6 @@ from connect_share import client
 from connect_share.cache import run_folder
 from connect_share.console import ProgressLine
 from connect_share.embedded.broker import LocalBroker
-from connect_share.embedded.machine import describe_machine
 from connect_share.embedded.worker import worker_properties, write_properties
 from connect_share.records import TopicType
 from connect_share.topic_io.facts import admin_of
@@ -106,7 +105,7 @@ def _body(options: argparse.Namespace) -> int:
         }
         for what, cost in found.items()
     }
-    report = {"records": options.records, "file_bytes": file_bytes, "steps": steps, "machine": describe_machine()}
+    report = {"records": options.records, "file_bytes": file_bytes, "steps": steps}
     hand_out(options, "benchmark_backup", report, _table(report))
     return 0
 

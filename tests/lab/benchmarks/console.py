@@ -17,7 +17,6 @@ from connect_share import client
 from connect_share.admin import Admin, NewTopicRequest
 from connect_share.console import ProgressLine
 from connect_share.embedded.broker import LocalBroker
-from connect_share.embedded.machine import describe_machine
 from connect_share.errors import ConfigError, ConnectShareError
 from connect_share.keys import prefix_key
 from connect_share.records import ConnectorTaskId, Record, TopicType
@@ -109,8 +108,6 @@ def measure(servers: str, size: WorkloadSize, rounds: int, progress: ProgressLin
             for command, measured in found.items()
         },
         "goals": GOAL_S,
-        "machine": describe_machine(),
-        "measured_at_ms": int(time.time() * 1000),
     }
 
 

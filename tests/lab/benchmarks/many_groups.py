@@ -20,7 +20,6 @@ from typing import Any, Final
 
 from connect_share import ConnectStorage, SharedTopics, WorkerConfig, client
 from connect_share.embedded.broker import LocalBroker
-from connect_share.embedded.machine import describe_machine
 from connect_share.embedded.worker import worker_properties
 from connect_share.records import Record, TopicType
 from connect_share.topic_io.facts import admin_of
@@ -170,7 +169,6 @@ def _body(options: argparse.Namespace) -> int:
         "rounds": rounds,
         "medians": medians,
         "shared_to_one": {name: medians["shared"][name] / medians["one"][name] for name in _FIGURES},
-        "machine": describe_machine(),
     }
     hand_out(options, "benchmark_many_groups", report, _lines(report, options))
     return 0

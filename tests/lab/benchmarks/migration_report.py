@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import statistics
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from connect_share.client import library_versions
-from connect_share.embedded.broker import DEFAULT_VERSION
-from connect_share.embedded.machine import describe_machine
 from tests.lab.benchmarks.mirror_maker import VERSION
 
 PARTS: Final = ("wall_s", "copy_s", "cpu_s", "peak_bytes")
@@ -137,9 +133,7 @@ def migration_report(sizes: Mapping[str, Mapping[str, Any]], rounds: int) -> dic
         "goals": goals,
         "met": all(goal["met"] for goal in goals),
         "sizes": {name: dict(size) for name, size in sizes.items()},
-        "machine": describe_machine(),
-        "versions": {**library_versions(), "kafka": DEFAULT_VERSION, "mirror_maker": VERSION},
-        "measured_at_ms": int(time.time() * 1000),
+        "versions": {"mirror_maker": VERSION},
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,13 +16,13 @@ from spark_jobs.startup.resume import versions
 def hand_out(options: argparse.Namespace, job: str, report: Mapping[str, Any], lines: Sequence[str]) -> None:
     """Write a report to the file of ``--result``, if one was named, and print it in the form of ``--output``.
 
-    The file has the versions, too; what a reader sees is beside it as ``.txt``.
+    The file has machine, versions and time, too; what a reader sees is beside it as ``.txt``.
     """
-    report = {"versions": versions(), **report}
+    machine, used = describe_machine(), {**versions(), **report.get("versions", {})}
+    report = {**report, "machine": machine, "versions": used, "measured_at_ms": int(time.time() * 1000)}
     if options.result is not None:
         options.result.parent.mkdir(parents=True, exist_ok=True)
         options.result.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
-        machine, used = describe_machine(), report["versions"]
         facts = [f"{name}: {value}" for each in (machine, used) for name, value in each.items()]
         options.result.with_suffix(".txt").write_text("\n".join([*lines, "", *facts, ""]), encoding="utf-8")
     output = Output(job, options.output)

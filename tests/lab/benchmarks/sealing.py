@@ -23,7 +23,6 @@ from connect_share.admin import Admin
 from connect_share.cache import run_folder
 from connect_share.console import ProgressLine
 from connect_share.embedded.broker import LocalBroker
-from connect_share.embedded.machine import describe_machine
 from connect_share.embedded.worker import write_properties
 from connect_share.errors import ConfigError
 from connect_share.progress import Progress
@@ -140,8 +139,6 @@ def sealing_report(found: Mapping[str, Found]) -> dict[str, Any]:
     return {
         "scenarios": scenarios,
         "goals": GOALS,
-        "machine": describe_machine(),
-        "measured_at_ms": int(time.time() * 1000),
     }
 
 

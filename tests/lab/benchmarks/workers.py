@@ -25,9 +25,8 @@ from connect_share import client
 from connect_share.admin import Admin
 from connect_share.cache import run_folder
 from connect_share.console import ProgressLine
-from connect_share.embedded.broker import DEFAULT_VERSION, LocalBroker
+from connect_share.embedded.broker import LocalBroker
 from connect_share.embedded.errors import EmbeddedError
-from connect_share.embedded.machine import describe_machine
 from connect_share.embedded.worker import worker_properties
 from connect_share.errors import ConfigError, WriteError
 from connect_share.progress import Progress
@@ -191,9 +190,6 @@ def workers_report(found: Mapping[str, Sequence[Mapping[str, float]]]) -> dict[s
             "jar_shared_to_plain_dedicated": ratio("jar_shared", "plain_dedicated"),
             "sealed_to_jar_shared": ratio("sealed_shared", "jar_shared"),
         },
-        "machine": describe_machine(),
-        "versions": {"kafka": DEFAULT_VERSION},
-        "measured_at_ms": int(time.time() * 1000),
     }
 
 
