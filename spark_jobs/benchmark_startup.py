@@ -181,7 +181,7 @@ def _add_cluster(arguments: argparse.ArgumentParser) -> None:
 
 @contextmanager
 def _terminated_as_interrupted() -> Iterator[None]:
-    """Clean up on SIGTERM as on Ctrl-C: no topic is to stay on somebody's cluster when a pipeline is stopped."""
+    """Clean up on SIGTERM as on Ctrl-C: no topic is to stay on a user's cluster when a pipeline is stopped."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -11,7 +11,7 @@ FRAME_BYTES: Final = 135
 _WORKER_CPU: Final = ((0.0, 0.0), (100.0, 0.075), (180.0, 0.096), (2_000.0, 0.166))
 """Foreign records a second, and the share of a processor that a Java worker with the jar needs for them.
 
-Up to some hundred a second each record comes by itself, and its fetch costs most; then many come with one.
+One window of ten seconds each. Where many come in a second, each costs less.
 """
 
 

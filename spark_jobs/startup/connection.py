@@ -78,7 +78,7 @@ def look_at(connection: Connection) -> tuple[dict[str, object], list[str]]:
 def announcement(
     connection: Connection, plans: Sequence[Plan], contenders: Collection[str], puts: int, left: Sequence[str]
 ) -> Iterator[str]:
-    """Yield what will be done on somebody's cluster; ``left``: topics of benchmarks that are there already."""
+    """Yield what will be done on a user's cluster; ``left``: topics of benchmarks that are there already."""
     records, total, most = 0, 0, 0
     for plan in plans:
         # The Java stores' plain keys are a second copy.

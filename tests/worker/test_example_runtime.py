@@ -66,7 +66,7 @@ def lines_of(broker: TestBroker, topic: str, count: int) -> list[str]:
     found: list[str] = []
 
     def read(timeout_s: float) -> int:
-        # A message with an error tells of the topic, which may not be there yet.
+        # A message with an error is no record: the topic may not be there yet.
         found.extend(
             (each.value() or b"").decode() for each in consumer.consume(500, timeout_s) if each.error() is None
         )

@@ -19,13 +19,13 @@ from spark_jobs import command_line
 from spark_jobs.startup import resume
 from spark_jobs.startup.goals import LARGE, SMALL, goals
 from spark_jobs.startup.report import render_report
-from spark_jobs.startup.result import StartupResult
+from spark_jobs.startup.result import StartupResult, Warmth
 from spark_jobs.startup.view import (
     KIP,
     OURS,
     STORES,
+    WARMTHS,
     MeasuredScenario,
-    Spread,
     measured_latencies,
     measured_scenarios,
     measured_storms,
@@ -33,8 +33,8 @@ from spark_jobs.startup.view import (
 from spark_jobs.units import listed, milliseconds, percent, ratio, size
 
 ROOT: Final = Path(__file__).parents[3]
-BEGIN: Final = "<!-- Made by tests/lab/benchmarks/figures.py from docs/benchmarks/startup.json; do not edit. -->"
-END: Final = "<!-- End of the made figures. -->"
+BEGIN: Final = "<!-- make bench writes what is between these two marks (tests/lab/benchmarks/figures.py). -->"
+END: Final = "<!-- End of what make bench writes. -->"
 
 _SHOWN: Final = (KIP, LARGE, SMALL)
 _BOTH: Final[Mapping[str, str]] = {
@@ -110,21 +110,17 @@ def _row(words: str, cells: Sequence[str]) -> Iterator[str]:
         yield f"| {words} | {' | '.join(cells)} |"
 
 
-def _spread(scenario: MeasuredScenario, contender: str, warmth: str, mark: str = "") -> str:
-    found = _total(scenario, contender, warmth)
+def _spread(scenario: MeasuredScenario, contender: str, warmth: Warmth, mark: str = "") -> str:
+    found = scenario.find(contender, warmth)
     if found is None:
         return ""
-    return f"{mark}{milliseconds(found.median)}{mark} ({milliseconds(found.low)}-{milliseconds(found.high)})"
+    total = found.total
+    return f"{mark}{milliseconds(total.median)}{mark} ({milliseconds(total.low)}-{milliseconds(total.high)})"
 
 
 def _both(scenario: MeasuredScenario, contender: str) -> str:
-    found = (_total(scenario, contender, warmth) for warmth in ("warm", "cold"))
-    return " / ".join(milliseconds(each.median) for each in found if each is not None)
-
-
-def _total(scenario: MeasuredScenario, contender: str, warmth: str) -> Spread | None:
-    found = (each.total for each in scenario.starts if (each.contender, each.warmth) == (contender, warmth))
-    return next(found, None)
+    found = (scenario.find(contender, warmth) for warmth in reversed(WARMTHS))
+    return " / ".join(milliseconds(each.total.median) for each in found if each is not None)
 
 
 def _sentences(result: StartupResult, shown: Sequence[MeasuredScenario]) -> Iterator[str]:
