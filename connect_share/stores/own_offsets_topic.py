@@ -163,9 +163,10 @@ def _overrides(
     given = {client: client_overrides(connector_config, client) for client in _CLIENTS}
     if any(given.values()):
         policy = OverridePolicy.of(worker_config.originals)
-        for name in refused_overrides(connector_config, policy):
+        refused = refused_overrides(connector_config, policy)
+        if refused:
             raise _refused(
-                connector, name, f"is not allowed by the worker's {POLICY_PROPERTY}={policy.name}; remove it"
+                connector, refused[0], f"is not allowed by the worker's {POLICY_PROPERTY}={policy.name}; remove it"
             )
     return {
         client: {
