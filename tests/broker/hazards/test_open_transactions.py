@@ -51,7 +51,7 @@ from tests.support.waiting import await_that
 def test_the_owner_is_named_at_the_deadline(
     shared: Shared, kind: str, pair: Pair, group: str | None, transactional_id: str | None, told: str
 ) -> None:
-    worker = shared.sharing(f"{shared.unique}-g", exactly_once_source_support="enabled")
+    worker = shared.sharing(shared.group, exactly_once_source_support="enabled")
     store = (shared.config_store if kind == "config" else shared.offset_store)(worker=worker)
     with shared.open_transaction(kind, [pair]):
         error = error_at_deadline(store._log.read_to_end, lambda error: told in str(error))
@@ -63,7 +63,7 @@ def test_a_start_says_what_it_waits_for_and_the_remedy_is_one(
     shared: Shared, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(open_transactions, "LOG_AFTER_S", 0.2)
-    worker = shared.sharing(f"{shared.unique}-g", exactly_once_source_support="enabled")
+    worker = shared.sharing(shared.group, exactly_once_source_support="enabled")
     with ConnectStorage(worker, allow_live_members=True):
         pass  # makes the topics
     storage = ConnectStorage(worker, allow_live_members=True)

@@ -71,6 +71,8 @@ class Shared:
     def __init__(self, bootstrap_servers: str, unique: str, stack: ExitStack) -> None:
         self.bootstrap_servers = bootstrap_servers
         self.unique = unique
+        self.group = f"{unique}-g"
+        """A cluster group id that no other test has: members and transactional ids are known on the whole broker."""
         self._stack = stack
         self.admin = stack.enter_context(Admin(self.worker().admin_settings(), client_id=f"{unique}-test"))
         self.topics = {kind: f"{unique}-{kind}s" for kind in ("config", "offset", "status")}
@@ -85,10 +87,7 @@ class Shared:
         return WorkerConfig.from_properties(self.properties(group, **overrides))
 
     def sharing(self, group: str = "group-a", **overrides: str) -> WorkerConfig:
-        """Return the worker file of a group that shares the topics.
-
-        Members and transactional ids of a group are known on the whole broker: a test with one needs a name of its own.
-        """
+        """Return the worker file of a group that shares the topics; :attr:`group` for one with members or transactions."""
         return WorkerConfig.from_properties(self.properties(group, **overrides) | SHARING)
 
     def config_store(self, *group: str | None, **options: Any) -> KafkaConfigBackingStore:

@@ -31,7 +31,7 @@ KEY = b'["foo",{"filename":"x.txt"}]'
 
 
 def exactly_once(shared: Any, **more: str) -> WorkerConfig:
-    config: WorkerConfig = shared.sharing(f"{shared.unique}-g", **{"exactly_once_source_support": "enabled", **more})
+    config: WorkerConfig = shared.sharing(shared.group, **{"exactly_once_source_support": "enabled", **more})
     return config
 
 

@@ -28,9 +28,7 @@ def run(body: Callable[[], Coroutine[Any, Any, None]]) -> None:
 
 def test_a_task_writes_with_exactly_once(shared: Any) -> None:
     async def body() -> None:
-        async with AsyncConnectStorage(
-            shared.sharing(f"{shared.unique}-g", exactly_once_source_support="enabled")
-        ) as storage:
+        async with AsyncConnectStorage(shared.sharing(shared.group, exactly_once_source_support="enabled")) as storage:
             await storage.config.claim_write_privileges()
             await storage.config.put_connector_config("c", SOURCE)
             await storage.config.put_task_configs("c", [{"n": "0"}])

@@ -234,7 +234,7 @@ def test_aborted_own_record_at_the_end(shared: Any) -> None:  # case 16
     uncommitted = shared.config_store()
     assert uncommitted.snapshot().offset == 2
     assert uncommitted.snapshot().connectors() == {"a", "b"}
-    committed = shared.config_store(worker=shared.worker(f"{shared.unique}-g", exactly_once_source_support="enabled"))
+    committed = shared.config_store(worker=shared.worker(shared.group, exactly_once_source_support="enabled"))
     assert committed.snapshot().offset == 1
     assert committed.snapshot().connectors() == {"a"}
     assert committed.positions() == uncommitted.positions() == {0: 3}
@@ -245,7 +245,7 @@ def test_transaction_marker_last_in_the_log(shared: Any, mode: Any) -> None:  # 
     shared.config_store().stop()
     shared.write("config", [CONNECTOR], group="group-a", transactional_id=f"{shared.unique}-t")
     await_that(lambda: shared.end_offset("config") == 2, what="the marker there")  # it follows the answer to the commit
-    store = shared.config_store(worker=shared.worker(f"{shared.unique}-g", exactly_once_source_support=mode))
+    store = shared.config_store(worker=shared.worker(shared.group, exactly_once_source_support=mode))
     assert store.snapshot().offset == 1
     assert store.positions() == {0: 2}
     store.refresh(30)

@@ -31,7 +31,7 @@ def test_exactly_once_tasks(shared: Any) -> None:
     topic = f"{shared.unique}-lines"
     shared.create(topic)
     shared.extra_topics.add(topic)
-    worker = shared.sharing(f"{shared.unique}-g", exactly_once_source_support="enabled")
+    worker = shared.sharing(shared.group, exactly_once_source_support="enabled")
     for lines in (["a", "b"], ["a", "b", "c"]):
         run("exactly-once-tasks.md", worker=worker, topic=topic, lines=lines)
     assert [value for _, value in shared.read("lines", topic=topic, isolation="read_committed")] == [b"a", b"b", b"c"]

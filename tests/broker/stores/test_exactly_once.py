@@ -19,7 +19,7 @@ CONFIG = {"name": "foo"}
 
 def leader(shared: Any, mode: Any, group: Any = "group-a", **options: Any) -> Any:
     # The transactional id comes from the group, and groups of tests that run at once must not fence each other.
-    worker = shared.worker(f"{shared.unique}-g", exactly_once_source_support=mode)
+    worker = shared.worker(shared.group, exactly_once_source_support=mode)
     return shared.config_store(group, worker=worker, **options)
 
 
@@ -104,7 +104,7 @@ def test_second_leader_fences_the_first(shared: Any, mode: Any) -> None:  # case
 
 def test_users_transactional_id_and_idempotence_are_overridden(shared: Any) -> None:  # case 25
     worker = shared.worker(
-        f"{shared.unique}-g",
+        shared.group,
         exactly_once_source_support="preparing",
         transactional_id="the-users",
         enable_idempotence="false",
@@ -152,9 +152,7 @@ def test_stop_gives_privileges_up(shared: Any, mode: Any) -> None:
 
 
 def test_value_too_large_in_a_transaction_takes_the_privileges(shared: Any) -> None:
-    worker = shared.worker(
-        f"{shared.unique}-g", exactly_once_source_support="enabled", config_storage_max_message_bytes="1000"
-    )
+    worker = shared.worker(shared.group, exactly_once_source_support="enabled", config_storage_max_message_bytes="1000")
     store = shared.config_store(worker=worker)
     store.claim_write_privileges()
     with pytest.raises(PrivilegedWriteError) as refused:
@@ -180,7 +178,7 @@ def test_tasks_are_written_only_behind_the_end_of_the_log(shared: Any) -> None:
 
 
 def test_offsets_are_reset_in_one_transaction(shared: Any) -> None:
-    worker = shared.worker(f"{shared.unique}-g", exactly_once_source_support="enabled")
+    worker = shared.worker(shared.group, exactly_once_source_support="enabled")
     store = shared.offset_store(worker=worker)
     shared.write("offset", [(b'["foo",{"a":%d}]' % number, b"{}") for number in range(3)], group="group-a")
     writer = TransactionalWriter(

@@ -33,7 +33,7 @@ class Runtime:
     """A worker that runs nothing, and takes note of what it would run."""
 
     def __init__(self, shared: Any, number: int, stack: ExitStack, **overrides: str) -> None:
-        worker = shared.sharing(f"{shared.unique}-g", **{**FAST, **overrides})
+        worker = shared.sharing(shared.group, **{**FAST, **overrides})
         self.storage = stack.enter_context(ConnectStorage(worker, allow_live_members=ConnectGroupMember.is_own_member))
         self.running = NOTHING
         self.generation: Generation | None = None
@@ -131,7 +131,7 @@ def work(shared: dict[str, Any], ready: Any) -> None:
 def test_a_killed_leader_is_replaced_and_its_work_taken_over(shared: Any, stack: ExitStack) -> None:
     context = multiprocessing.get_context("spawn")
     ready = context.Event()
-    properties = shared.sharing(f"{shared.unique}-g", **FAST).originals
+    properties = shared.sharing(shared.group, **FAST).originals
     process = context.Process(target=work, args=(dict(properties), ready), daemon=True)
     process.start()
     stack.callback(process.kill)
@@ -148,7 +148,7 @@ def test_a_killed_leader_is_replaced_and_its_work_taken_over(shared: Any, stack:
 
 
 def test_java_workers_and_these_do_not_join_one_group(shared: Any, stack: ExitStack) -> None:
-    with ConnectMember(shared.bootstrap_servers, f"{shared.unique}-g"):
+    with ConnectMember(shared.bootstrap_servers, shared.group):
         runtime = Runtime(shared, 1, stack)
         await_that(lambda: runtime.failures, what="refused")
     (failure,) = runtime.failures
@@ -161,14 +161,12 @@ def test_own_members_do_not_block_writes_and_others_do(shared: Any, stack: ExitS
     runtime = Runtime(shared, 1, stack)
     await_that(lambda: runtime.generation, what="joined")
     runtime.storage.config.put_connector_config("c", {"a": "b"})
-    with ConnectStorage(shared.sharing(f"{shared.unique}-g")) as stranger, pytest.raises(LiveMembersError):
+    with ConnectStorage(shared.sharing(shared.group)) as stranger, pytest.raises(LiveMembersError):
         stranger.config.put_connector_config("c", {"a": "c"})
     runtime.member.stop()
     with (
-        ConnectMember(shared.bootstrap_servers, f"{shared.unique}-g"),
-        ConnectStorage(
-            shared.sharing(f"{shared.unique}-g"), allow_live_members=ConnectGroupMember.is_own_member
-        ) as stranger,
+        ConnectMember(shared.bootstrap_servers, shared.group),
+        ConnectStorage(shared.sharing(shared.group), allow_live_members=ConnectGroupMember.is_own_member) as stranger,
         pytest.raises(LiveMembersError),
     ):
         stranger.config.put_connector_config("c", {"a": "c"})
@@ -208,7 +206,7 @@ def test_a_member_without_a_coordinator_stops_and_starts_again_with_it(
 
 
 def test_a_member_that_was_never_started_ends(shared: Any, stack: ExitStack) -> None:
-    worker = shared.sharing(f"{shared.unique}-g")
+    worker = shared.sharing(shared.group)
     config = MemoryConfigBackingStore()
     threads = threading.active_count()
     member = ConnectGroupMember(worker, config, Idle(), worker_url="http://localhost:1/")
@@ -244,7 +242,7 @@ def test_a_listener_that_raises_ends_the_membership(shared: Any) -> None:
 
     config, failures = MemoryConfigBackingStore(), list[Exception]()
     config.start()
-    worker = shared.sharing(f"{shared.unique}-g", **FAST)
+    worker = shared.sharing(shared.group, **FAST)
     with ConnectGroupMember(
         worker, config, Raising(), worker_url="http://localhost:1/", on_failed=failures.append
     ) as member:
@@ -261,7 +259,7 @@ def test_an_assignor_that_raises_is_not_called_a_listener(shared: Any) -> None:
     config, failures = MemoryConfigBackingStore(), list[Exception]()
     config.start()
     with ConnectGroupMember(
-        shared.sharing(f"{shared.unique}-g", **FAST),
+        shared.sharing(shared.group, **FAST),
         config,
         Idle(),
         worker_url="http://localhost:1/",

@@ -166,7 +166,7 @@ def test_empty_topics_and_garbage_keys_are_no_plain_topics(shared: Any) -> None:
 
 def test_writes_are_refused_while_java_members_live(shared: Any, monkeypatch: Any) -> None:
     monkeypatch.setattr("connect_share.storage.live_members.LIVE_MEMBERS_CACHE_S", 0.0)
-    group = f"{shared.unique}-g"
+    group = shared.group
     with ConnectStorage(shared.sharing(group)) as storage:
         fill(storage)
         with ConnectMember(shared.bootstrap_servers, group):
@@ -193,7 +193,7 @@ def test_writes_are_refused_while_java_members_live(shared: Any, monkeypatch: An
 
 def test_claim_does_not_fence_live_java_members(shared: Any) -> None:
     """A claim would fence the Java leader, which is as bad as writing."""
-    group = f"{shared.unique}-g"
+    group = shared.group
     with (
         ConnectStorage(shared.sharing(group, exactly_once_source_support="enabled")) as storage,
         ConnectMember(shared.bootstrap_servers, group),
@@ -204,7 +204,7 @@ def test_claim_does_not_fence_live_java_members(shared: Any) -> None:
 
 def test_other_groups_members_do_not_matter(shared: Any) -> None:
     with (
-        ConnectStorage(shared.sharing(f"{shared.unique}-g")) as storage,
+        ConnectStorage(shared.sharing(shared.group)) as storage,
         ConnectMember(shared.bootstrap_servers, f"{shared.unique}-other"),
     ):
         fill(storage)
@@ -380,7 +380,7 @@ def test_entering_twice_is_refused(shared: Any) -> None:
 
 
 def test_exactly_once_storage(shared: Any) -> None:
-    config = shared.sharing(f"{shared.unique}-g", exactly_once_source_support="enabled")
+    config = shared.sharing(shared.group, exactly_once_source_support="enabled")
     with ConnectStorage(config) as storage:
         storage.config.claim_write_privileges()
         fill(storage)

@@ -45,7 +45,7 @@ def data(shared: Any) -> str:
 
 
 def exactly_once(shared: Any, **more: str) -> WorkerConfig:
-    config: WorkerConfig = shared.sharing(f"{shared.unique}-g", **{"exactly_once_source_support": "enabled", **more})
+    config: WorkerConfig = shared.sharing(shared.group, **{"exactly_once_source_support": "enabled", **more})
     return config
 
 
