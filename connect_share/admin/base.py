@@ -29,6 +29,8 @@ FIRST_TRY_S: Final = 3.0
 _FIRST_OF_ALL_S: Final = 1.5
 _LONGEST_TRY_S: Final = 10.0
 _RETRY_S: Final = 0.1
+_FIRST_RETRY_S: Final = 0.01
+"""A broker that has just been told of a new topic leads its partitions some ten milliseconds later."""
 _GRACE_S: Final = 0.5
 _LOOK_S: Final = 1.0
 _PROTOCOL_S: Final = 3.0
@@ -127,6 +129,7 @@ class AdminBase:
         deadline_s = time.monotonic() + limit_s
         try_s = min(FIRST_TRY_S if self._answered else _FIRST_OF_ALL_S, limit_s / 2)
         cut_off = refused = unknown = 0
+        pause_s = _FIRST_RETRY_S
         while True:
             try:
                 answer = ask(max(0.1, min(try_s, deadline_s - time.monotonic())))
@@ -150,7 +153,8 @@ class AdminBase:
             except BrokerError as exc:
                 if not exc.retriable or time.monotonic() + _RETRY_S > deadline_s:
                     raise
-                time.sleep(_RETRY_S)
+                time.sleep(pause_s)
+                pause_s = min(2 * pause_s, _RETRY_S)
             else:
                 self._answered = True
                 return answer

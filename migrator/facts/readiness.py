@@ -25,7 +25,7 @@ from connect_share.topic_io.facts import (
     require_no_open_transaction,
     require_topic,
 )
-from connect_share.topics import check_cleanup_policy, check_partition_count, topic_spec
+from connect_share.topics import check_known_policy, check_partition_count, topic_spec
 from connect_share.topics.shared_set import create_missing
 from connect_share.transform.rules import KeyTransform
 from connect_share.transform.sealed import Opening, Sealing, Times
@@ -88,6 +88,7 @@ def _open_destination(run: MigrationRun, admin: Admin, *, create: bool) -> Opene
     specs = [topic_spec(worker, topic_type) for topic_type, planned in topics.items() if planned.create]
     made = create_missing(admin, specs) if create and specs else []
     facts = read_facts(admin, {topic.topic for topic in topics.values()})
+    settings = admin.settings_of_topics(facts)
     opened = {}
     for topic_type, planned in topics.items():
         if planned.create and not create and planned.topic not in facts:
@@ -96,7 +97,7 @@ def _open_destination(run: MigrationRun, admin: Admin, *, create: bool) -> Opene
         if not planned.create:
             require_same_topic(found, planned.topic_id)
         spec = topic_spec(worker, topic_type)
-        check_cleanup_policy(admin, spec)
+        check_known_policy(spec, settings[planned.topic], admin.bootstrap_servers)
         check_partition_count(spec, len(found.ends))
         if len(found.ends) != planned.partitions:
             raise PlanRejectedError(
