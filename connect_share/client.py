@@ -300,13 +300,14 @@ def is_unknown_topic(error: BrokerError) -> bool:
 
 # The library gives such headers with holes and an exception beside them. A call in Python's own loop does not look for
 # that exception once the interpreter has specialised it, and who touches a hole crashes; a call from C always looks.
-_ask_headers: Final[Callable[[Message], Any]] = operator.methodcaller("headers")
+ask_headers: Final[Callable[[Message], Any]] = operator.methodcaller("headers")
+"""Returns a message's headers in the library's own form, nothing for none; ``SystemError`` if a name is not UTF-8."""
 
 
 def headers_of(message: Message) -> Headers | None:
     """Return a message's headers, ``None`` if a name is not UTF-8. Ask once: the library's second answer has holes."""
     try:
-        headers = _ask_headers(message)
+        headers = ask_headers(message)
     except SystemError:
         return None
     return tuple((str(header[0]), header[1]) for header in headers) if headers else ()

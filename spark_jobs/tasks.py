@@ -15,8 +15,9 @@ from pyspark import SparkContext, TaskContext
 from pyspark.sql import SparkSession
 
 from connect_share.progress import Progress
-from migrator.copy.copy_job import CopyJob, copy_one
+from migrator.copy.copy_job import CopyJob
 from migrator.copy.evidence import SliceEvidence
+from migrator.copy.local_engine import copy_one
 from spark_jobs.session import warn_of_missing_protection
 
 J = TypeVar("J")

@@ -51,8 +51,9 @@ _DRAIN_S: Final = 90.0
 """The client gives each request up after a minute."""
 _LOST: Final = frozenset({"_TRANSPORT", "_ALL_BROKERS_DOWN", "_TIMED_OUT", "_RESOLVE"})
 
-Outgoing = tuple[bytes | None, bytes | None, int, Any]
-"""Key, value, timestamp in ms, and the headers in the client's own form (``None``: none)."""
+Outgoing = tuple[str, bytes | None, bytes | None, int, Any, Any, int, Any]
+"""What the client's ``produce`` takes, made once for each record: topic, value, key, -1, the writer's ``delivered`` twice,
+timestamp in ms, and the headers in the client's own form (``None``: none)."""
 
 
 class KeptProducer:
@@ -143,6 +144,10 @@ class CheckedWriter:
     """A producer that notices every failed delivery; the first one ends the copy.
 
     The producer is made with the first record: most slices of a small cluster are empty.
+
+    Attributes:
+        topic: that is written to.
+        delivered: is called with each acknowledgement.
     """
 
     def __init__(self, producers: Producers, settings: ClientSettings, topic: str, client_id: str) -> None:
@@ -150,19 +155,19 @@ class CheckedWriter:
         self._settings = settings
         self._client_id = client_id
         self._producer: KeptProducer | None = None
-        self._topic = topic
+        self.topic: Final = topic
         self._failures: list[client.KafkaError] = []
         self._sent = 0
         self._polled = 0
         self._acknowledged = 0
         self._first: dict[int, int] = {}
-        self._last: dict[int, int] = {}
-        self._delivered = self._listener()
+        self._last: dict[int, client.Message] = {}
+        self.delivered: Final = self._listener()
 
     @property
     def offsets(self) -> dict[int, tuple[int, int]]:
         """Per partition the first and last offset acknowledged."""
-        return {partition: (first, self._last[partition]) for partition, first in self._first.items()}
+        return {partition: (first, self._last[partition].offset() or 0) for partition, first in self._first.items()}
 
     @property
     def is_acknowledged(self) -> bool:
@@ -187,16 +192,19 @@ class CheckedWriter:
                 failures.append(error)
                 return
             self._acknowledged += 1
-            partition, offset = message.partition() or 0, message.offset() or 0
+            partition = message.partition() or 0
             if partition not in last:
-                first[partition] = offset
-            last[partition] = offset
+                first[partition] = message.offset() or 0
+            last[partition] = message
 
         return delivered
 
     def write(self, record: Record) -> None:
         """Queue one record; blocks while the queue is full."""
-        self.write_all(((record.key, record.value, record.timestamp_ms, [*record.whole_headers()] or None),))
+        headers, delivered = [*record.whole_headers()] or None, self.delivered
+        self.write_all(
+            ((self.topic, record.value, record.key, -1, delivered, delivered, record.timestamp_ms, headers),)
+        )
 
     def write_all(self, records: Sequence[Outgoing]) -> None:
         """Queue records in this order; blocks while the queue is full.
@@ -208,11 +216,10 @@ class CheckedWriter:
         if self._producer is None:
             self._producer = self._producers.get(self._settings, self._client_id)
         producer = self._producer
-        produce, topic, delivered = producer.client.produce, self._topic, self._delivered
+        produce = producer.client.produce
         self._raise_failure()
         try:
-            for key, value, timestamp_ms, headers in records:
-                arguments = (topic, value, key, -1, delivered, delivered, timestamp_ms, headers)
+            for arguments in records:
                 try:
                     produce(*arguments)
                 except BufferError:
@@ -260,7 +267,7 @@ class CheckedWriter:
         self._raise_failure()
         if self._acknowledged != self._sent:
             raise CopyError(
-                f"{self._topic}: {self._sent} records were sent but {self._acknowledged} acknowledged; "
+                f"{self.topic}: {self._sent} records were sent but {self._acknowledged} acknowledged; "
                 "the destination holds a part of them"
             )
 
@@ -270,7 +277,7 @@ class CheckedWriter:
             self._producers.forget(producer, lost=True)
             producer.drop_queued()
             raise UnacknowledgedError(
-                f"{self._topic}: the brokers have stopped acknowledging; it is not known what the destination has"
+                f"{self.topic}: the brokers have stopped acknowledging; it is not known what the destination has"
             )
 
     def abandon(self) -> None:
@@ -286,7 +293,7 @@ class CheckedWriter:
             raise self._refusal(fatal or self._failures[0])
 
     def _refusal(self, error: client.KafkaError | client.KafkaException) -> BrokerError:
-        return client.translate(error, doing=f"writing to {self._topic}", needs=client.TopicRight.WRITE)
+        return client.translate(error, doing=f"writing to {self.topic}", needs=client.TopicRight.WRITE)
 
 
 PROCESS_PRODUCERS: Final = Producers(once=True)

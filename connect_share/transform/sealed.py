@@ -105,6 +105,11 @@ class Opening:
         """Whether there are keys."""
         return bool(self._ids)
 
+    @property
+    def may_refuse(self) -> bool:
+        """Whether the group may have sealed values."""
+        return self._seals is not None
+
     def take(self, record: Record) -> Record | None:
         """Return a record of the group with its value opened; ``None``: it is refused. In log order per partition."""
         if self._seals is None:

@@ -18,7 +18,7 @@ from connect_share.topic_io.checked_writer import CLIENT_ID, Producers
 from connect_share.topic_io.facts import admin_of
 from connect_share.transform.rules import SkipReason
 from migrator.backup import back_up
-from migrator.copy.copy_job import LOCAL_ENGINE, Engine, local_engine
+from migrator.copy.local_engine import LOCAL_ENGINE, Engine, local_engine
 from migrator.facts.bystanders import take_baseline
 from migrator.facts.manifest import Manifest, MigrationStatus, WrittenTopic
 from migrator.facts.migration_run import MigrationRun

@@ -19,8 +19,8 @@ from connect_share.progress import Progress, Silent
 from connect_share.records import TopicType
 from connect_share.topic_io.facts import read_records
 from connect_share.transform.sealed import Opening, Times
-from migrator.copy.copy_job import local_engine
 from migrator.copy.evidence import SliceEvidence
+from migrator.copy.local_engine import local_engine
 from migrator.facts.manifest import Followed, Manifest, MigrationStatus
 from migrator.facts.migration_run import MigrationRun
 from migrator.facts.readiness import check_all, copy_jobs, slices_behind, space_of, times_at_destination

@@ -1,40 +1,31 @@
-"""The copy of one source partition, shared by the local engine and by Spark; and the local engine.
+"""The copy of one source partition, shared by the local engine and by Spark.
 
 One call consumes the planned range, gives each record its new key and produces it, in order, through one
-producer. A key lives in one source partition, so order per key holds at the destination as well. The local engine
-continues when the destination was lost for a while.
+producer. A key lives in one source partition, so order per key holds at the destination as well.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 
 from connect_share import client
 from connect_share.admin import Admin
-from connect_share.client import headers_of, to_record, to_whole_record
+from connect_share.client import to_whole_record
 from connect_share.keys import MARKER
 from connect_share.log.ranges import RangeReader, read_ranges
-from connect_share.migration_errors import UnacknowledgedError
-from connect_share.progress import Progress, Silent
 from connect_share.records import Record, TopicType
-from connect_share.sealing.cipher import is_sealed
 from connect_share.topic_io.checked_writer import (
     PROCESS_PRODUCERS,
     PRODUCER_OVERRIDES,
     CheckedWriter,
-    Outgoing,
     Producers,
 )
 from connect_share.topic_io.facts import IDLE_TIMEOUT_S
 from connect_share.transform.canonical import fold_state
-from connect_share.transform.rules import KeyTransform, Skipped, SkipReason
+from connect_share.transform.rules import Skipped
 from connect_share.transform.sealed import NO_SEALING, Opening, Passage, Sealing, Times
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
 from migrator.copy.evidence import SliceEvidence, Tally
@@ -42,15 +33,6 @@ from migrator.copy.existing_records import BARRIER_RECORDS, ExistingRecords, Res
 from migrator.plan.plan import CopySlice
 
 _logger = logging.getLogger(__name__)
-
-LOCAL_ENGINE: Final = "local"
-OPEN_AHEAD: Final = 1
-"""Slices fetched while one is written. A second thread would take a quarter more CPU time without a gain."""
-_MAX_ATTEMPTS_IN_VAIN: Final = 3
-"""Attempts to continue without anything new at the destination."""
-_BROKER_HANDLES_S: Final = 1.0
-"""Time in which a broker has handled what it had received when a connection broke."""
-"""By topic type, original key and value of the record that :meth:`CopyJob.write_barrier` writes."""
 
 
 def marker(topic: str, prefix: bytes) -> Record:
@@ -161,32 +143,51 @@ class CopyJob:
             ReadToEndTimeoutError, ConfigError: the end of the range was not reached; a key of the source is missing.
         """
         slice_, passage, resume_point = self.slice_, self.passage(existing), None
-        tally = Tally(self.source_sealing.salt + self.sealing.salt)
-        writer = CheckedWriter(producers, self.producer_settings, slice_.destination_topic, self.client_id)
+        tally, writer = self.tally(), self.writer(producers)
         try:
             if existing is not None and existing.found:
                 with reader or self.open() as first:
                     sent = rewritten(slice_, _records(first), Tally(), passage=self.passage())
                     resume_point, reader = existing.resume_point(sent, slice_.destination_partitions), None
             with reader or self.open() as source:
-                if resume_point is None and not slice_.fold and passage.is_plain:
-                    _mirror(slice_, source, tally, writer, opening=passage.opening, on_progress=on_progress)
-                else:
-                    for record in rewritten(slice_, _records(source), tally, on_progress, passage=passage):
-                        tally.add(record)
-                        if resume_point is not None and resume_point.passes(record):
-                            tally.found_present += 1
-                        else:
-                            writer.write(passage.sealed(record))
-            passage.end(self.noted)
-            tally.flush()  # a sealed removal is no tombstone
-            needs_marker = slice_.topic_type is TopicType.CONFIG and tally.tombstones > 0
-            if needs_marker:
-                writer.write(marker(slice_.destination_topic, slice_.transform.prefix))
+                for record in rewritten(slice_, _records(source), tally, on_progress, passage=passage):
+                    tally.add(record)
+                    if resume_point is not None and resume_point.passes(record):
+                        tally.found_present += 1
+                    else:
+                        writer.write(passage.sealed(record))
+            return self.ended(passage, tally, writer, resume_point)
         except BaseException:
             writer.abandon()
             raise
+
+    def ended(
+        self, passage: Passage, tally: Tally, writer: CheckedWriter, resume_point: ResumePoint | None = None
+    ) -> PendingCopy:
+        """Return the copy after its last record was queued; a config topic with tombstones gets its marker.
+
+        Raises:
+            BrokerError, ConfigError: as :meth:`begin`.
+        """
+        slice_ = self.slice_
+        passage.end(self.noted)
+        tally.flush()  # a sealed removal is no tombstone
+        needs_marker = slice_.topic_type is TopicType.CONFIG and tally.tombstones > 0
+        if needs_marker:
+            writer.write(marker(slice_.destination_topic, slice_.transform.prefix))
         return PendingCopy(slice_, writer, tally, resume_point, needs_marker)
+
+    def tally(self) -> Tally:
+        """Return new figures of the slice."""
+        return Tally(self.source_sealing.salt + self.sealing.salt)
+
+    def writer(self, producers: Producers) -> CheckedWriter:
+        """Return a new writer to the slice's destination."""
+        return CheckedWriter(producers, self.producer_settings, self.slice_.destination_topic, self.client_id)
+
+    def may_be_mirrored(self, existing: ExistingRecords | None) -> bool:
+        """Return whether every record is copied as it is but for its key; ``existing``: as for :meth:`begin`."""
+        return not self.slice_.fold and not (existing and existing.found) and self.passage().is_plain
 
     def passage(self, existing: ExistingRecords | None = None) -> Passage:
         """Return a new way of its values, after what an interrupted copy has left."""
@@ -251,145 +252,3 @@ class CopyJob:
 
 def _records(reader: RangeReader) -> Iterator[Record]:
     return (to_whole_record(message) for batch in reader.batches(IDLE_TIMEOUT_S) for message in batch)
-
-
-def _mirror(
-    slice_: CopySlice,
-    reader: RangeReader,
-    tally: Tally,
-    writer: CheckedWriter,
-    *,
-    opening: Opening,
-    on_progress: Callable[[int], None] | None,
-) -> None:
-    """Do what :func:`rewritten` does in ``mirror`` mode, and write, without a :class:`Record` for each message.
-
-    Twice as fast: most of a copy's time is spent on each single record. Both sides have no keys.
-    """
-    transform = slice_.transform
-    prefix, (beginnings, cut) = transform.prefix, transform.sure_beginnings
-    for batch in reader.batches(IDLE_TIMEOUT_S):
-        outgoing: list[Outgoing] = []
-        for message in batch:
-            key: Any = message.key()
-            if key is not None and key.startswith(beginnings):
-                key = prefix + key[cut:]
-            else:
-                original = transform.original_key(key)
-                if isinstance(original, SkipReason):
-                    tally.skipped[original] += 1
-                    continue
-                key = prefix + original
-            value: Any = message.value()
-            if (is_sealed(value) or opening.unopened) and opening.take(to_record(message)) is None:
-                tally.skipped[SkipReason.REFUSED] += 1
-                continue
-            headers: Any = headers_of(message)
-            if headers is None:
-                to_record(message, headers).whole_headers()  # raises
-            outgoing.append((key, value, message.timestamp()[1], [*headers] if headers else None))
-        tally.add_batch(batch, outgoing)
-        writer.write_all(outgoing)
-        if on_progress is not None:
-            on_progress(len(batch))
-
-
-Engine = Callable[[Sequence[CopyJob]], Iterable[SliceEvidence]]
-"""Runs every job once and yields the evidence as jobs end, in any order."""
-_Space = tuple[TopicType, KeyTransform]
-
-
-def local_engine(progress: Progress, producers: Producers | None = None) -> Engine:
-    """Return the engine that copies in this process; ``producers`` are made with ``once``."""
-    return partial(copy_all, producers=producers or Producers(once=True), progress=progress)
-
-
-def copy_one(job: CopyJob, *, resumed: bool = False) -> SliceEvidence:
-    """Copy one slice with producers that are kept for the next one.
-
-    With ``resumed`` an earlier attempt may have written; what is there is not written again.
-
-    Raises:
-        ConnectShareError: as :func:`copy_all`.
-    """
-    (evidence,) = copy_all([replace(job, resumed=job.resumed or resumed)], PROCESS_PRODUCERS, Silent())
-    return evidence
-
-
-def copy_all(jobs: Sequence[CopyJob], producers: Producers, progress: Progress) -> Iterator[SliceEvidence]:
-    """Copy slices one after the other, and yield the evidence of each.
-
-    A batch whose answer does not come, as when a broker is killed, is never sent again: a broker may have taken it and
-    have forgotten that. Instead the destination is read, as by a resume, and what is missing there is written.
-
-    Raises:
-        BrokerError: reading or writing was refused, or the destination did not come back in time.
-        ReadToEndTimeoutError: the end of a range was not reached.
-        CopyError: an acknowledgement is missing.
-    """
-    left = {job.slice_.name: job for job in jobs}
-    existing = _read_existing(jobs, progress)
-    in_vain, reached = 0, (-len(left), sum(each.count for each in existing.values()))
-    while left:
-        ranges = [job.slice_.offset_range for job in left.values()]
-        progress.phase("copying", sum(part.end - part.start for part in ranges))
-        try:
-            for evidence in _copy(list(left.values()), existing, producers, progress):
-                del left[evidence.slice_name]
-                yield evidence
-        except UnacknowledgedError as lost:
-            _logger.warning(
-                "%s: reading what the destination has, then copying the remaining %d slices", lost, len(left)
-            )
-            left = {name: replace(job, resumed=True) for name, job in left.items()}
-            time.sleep(_BROKER_HANDLES_S)
-            existing = _read_existing(list(left.values()), progress)
-            before, reached = reached, (-len(left), sum(each.count for each in existing.values()))
-            in_vain = 0 if reached > before else in_vain + 1
-            if in_vain == _MAX_ATTEMPTS_IN_VAIN:
-                raise
-
-
-def _copy(
-    jobs: Sequence[CopyJob], existing: Mapping[_Space, ExistingRecords], producers: Producers, progress: Progress
-) -> Iterator[SliceEvidence]:
-    begun: deque[PendingCopy] = deque()
-    opened: deque[RangeReader] = deque()
-    with ExitStack() as stack:
-        try:
-            for number, job in enumerate(jobs):
-                # While a slice is being written the next one is fetched.
-                for ahead in jobs[number + len(opened) : number + 1 + OPEN_AHEAD]:
-                    opened.append(stack.enter_context(ahead.open()))
-                begun.append(
-                    job.begin(
-                        producers,
-                        existing=existing.get(_space(job)),
-                        reader=opened.popleft(),
-                        on_progress=progress.advance,
-                    )
-                )
-                # Without waiting for acknowledgements: the brokers work while the next slices are read.
-                while begun and begun[0].writer.is_settled:
-                    yield begun.popleft().finish()
-            while begun:
-                yield begun.popleft().finish()
-        except UnacknowledgedError:
-            yield from (each.finish() for each in begun if each.writer.is_acknowledged)
-            raise
-
-
-def _space(job: CopyJob) -> _Space:
-    """Return what slices have in common whose copies are found by one read of the destination."""
-    return job.slice_.topic_type, job.slice_.transform.at_destination()
-
-
-def _read_existing(jobs: Sequence[CopyJob], progress: Progress) -> dict[_Space, ExistingRecords]:
-    existing: dict[_Space, ExistingRecords] = {}
-    resumed = [job for job in jobs if job.resumed]
-    if resumed:
-        progress.phase("reading what the destination has", 0)
-    for job in resumed:
-        if _space(job) not in existing:
-            existing[_space(job)] = job.read_existing()
-    return existing

@@ -6,7 +6,7 @@ import hashlib
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final
+from typing import Final, cast
 
 from pydantic import BaseModel, ConfigDict
 
@@ -114,21 +114,25 @@ class Tally:
         if batch:
             self.last_offset = batch[-1].offset()
         self.read += len(batch)
-        parts = [part for key, value, _, _ in added for part in (key, value)]
-        if None in parts:
-            self.pending_tombstones += [at // 2 for at, part in enumerate(parts) if part is None]
-        self.pending += [part or b"" for part in parts]
+        self.flush()
+        values = [each[1] for each in added]
+        if not all(values):
+            self.pending_tombstones = [at for at, value in enumerate(values) if value is None]
+            values = [value or b"" for value in values]
+        self.pending = [b""] * (2 * len(added))
+        self.pending[::2] = [each[2] or b"" for each in added]
+        self.pending[1::2] = cast("list[bytes]", values)
         self.flush()
 
     def flush(self) -> None:
         """Hash and count what is pending; the result does not depend on how often this is called."""
         if not self.pending:
             return
-        lengths = array("Q", map(len, self.pending))
-        self._contents.update(b"".join(self.pending))
-        self._lengths.update(lengths)
+        contents = b"".join(self.pending)
+        self._contents.update(contents)
+        self._lengths.update(array("Q", [*map(len, self.pending)]))
         self._places.update(array("Q", [self.written + place for place in self.pending_tombstones]))
-        self.bytes_written += sum(lengths)
+        self.bytes_written += len(contents)
         self.written += len(self.pending) // 2
         self.tombstones += len(self.pending_tombstones)
         self.pending.clear()

@@ -19,8 +19,9 @@ from connect_share.errors import (
 )
 from connect_share.records import TopicType
 from connect_share.worker_config.client_settings import ClientSettings
-from migrator.copy.copy_job import CopyJob, copy_one
+from migrator.copy.copy_job import CopyJob
 from migrator.copy.evidence import SliceEvidence
+from migrator.copy.local_engine import copy_one
 from migrator.facts.manifest import Manifest, MigrationStatus, manifest_path
 from migrator.verify.equality import StateDifference
 from migrator.verify.verify_job import VerifyJob

@@ -21,8 +21,9 @@ from connect_share.migration_errors import PlanFileError
 from connect_share.progress import Silent
 from connect_share.record_file import half_written
 from connect_share.records import TopicType
-from migrator.copy.copy_job import CopyJob, copy_one, local_engine
+from migrator.copy.copy_job import CopyJob
 from migrator.copy.evidence import SliceEvidence
+from migrator.copy.local_engine import copy_one, local_engine
 from migrator.facts.manifest import Manifest, MigrationStatus, backup_path, manifest_path
 from tests.support.kafka import TOPIC_PREFIX
 from tests.support.migration_faults import CONFIG_RECORDS, Busy, TooLate, full_disk, recreate, set_topic_config

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from connect_share.records import Record, TopicType
-from migrator.copy.copy_job import CopyJob, copy_one
+from migrator.copy.copy_job import CopyJob
+from migrator.copy.local_engine import copy_one
 from tests.support.migration_runs import apply_plan
 from tests.support.migration_site import GROUP, SHARED_PARTITIONS, Site, pair, run
 

@@ -24,8 +24,9 @@ from connect_share.migration_errors import PlanFileError
 from connect_share.progress import Silent
 from connect_share.records import TopicType
 from connect_share.topic_io.checked_writer import ONCE_OVERRIDES, PRODUCER_OVERRIDES
-from migrator.copy.copy_job import CopyJob, Engine
+from migrator.copy.copy_job import CopyJob
 from migrator.copy.evidence import SliceEvidence
+from migrator.copy.local_engine import Engine
 from migrator.facts.manifest import Manifest, MigrationStatus, manifest_path
 from spark_jobs import apply_plan as job
 from spark_jobs.tasks import copy_in_task, run_as_tasks

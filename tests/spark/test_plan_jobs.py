@@ -18,9 +18,10 @@ from connect_share.records import Record, TopicType
 from connect_share.sealing import KEYS_PROPERTY, KeyRing
 from connect_share.state import replay_config, replay_offsets, replay_status
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
-from migrator.copy.copy_job import CopyJob, copy_one
+from migrator.copy.copy_job import CopyJob
 from migrator.copy.evidence import SliceEvidence
 from migrator.copy.existing_records import BARRIER_RECORDS
+from migrator.copy.local_engine import copy_one
 from migrator.facts.manifest import Manifest, MigrationStatus, manifest_path
 from migrator.planner.make_plan import make_plan
 from migrator.report.evidence_folder import folder_of

@@ -17,8 +17,9 @@ from pathlib import Path
 
 from connect_share.progress import Silent
 from migrator.apply.apply import apply_plan, now_ms
-from migrator.copy.copy_job import LOCAL_ENGINE, CopyJob, Engine, local_engine
+from migrator.copy.copy_job import CopyJob
 from migrator.copy.evidence import SliceEvidence
+from migrator.copy.local_engine import LOCAL_ENGINE, Engine, local_engine
 from migrator.facts.migration_run import locked_run
 from migrator.planner.make_plan import make_plan
 from spark_jobs import command_line

@@ -62,7 +62,7 @@ def tally_of(pairs: Sequence[tuple[bytes, bytes | None]], *cuts: int) -> Tally:
     tally = Tally()
     for start, end in zip((0, *cuts), (*cuts, len(pairs)), strict=True):
         batch: Any = [Message(Record("t", 0, offset, 0, None, None)) for offset in range(start, end)]
-        tally.add_batch(batch, [(key, value, 0, None) for key, value in pairs[start:end]])
+        tally.add_batch(batch, [("t", value, key, -1, None, None, 0, None) for key, value in pairs[start:end]])
     return tally
 
 

@@ -1,0 +1,158 @@
+"""The local engine: copies slices in this process, and continues when the destination was lost for a while."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+from connect_share.log.ranges import RangeReader
+from connect_share.migration_errors import UnacknowledgedError
+from connect_share.progress import Progress, Silent
+from connect_share.records import TopicType
+from connect_share.topic_io.checked_writer import PROCESS_PRODUCERS, Producers
+from connect_share.transform.rules import KeyTransform
+from migrator.copy.copy_job import CopyJob, PendingCopy
+from migrator.copy.evidence import SliceEvidence
+from migrator.copy.existing_records import ExistingRecords
+from migrator.copy.mirror import begin_together
+
+_logger = logging.getLogger(__name__)
+
+LOCAL_ENGINE: Final = "local"
+OPEN_AHEAD: Final = 1
+"""Clients that fetch while the slices of one are written. A second thread would take a quarter more CPU time without a
+gain."""
+TOGETHER: Final = 50_000
+"""Offsets of slices that are read by one client; larger slices have one each."""
+_MAX_ATTEMPTS_IN_VAIN: Final = 3
+"""Attempts to continue without anything new at the destination."""
+_BROKER_HANDLES_S: Final = 1.0
+"""Time in which a broker has handled what it had received when a connection broke."""
+
+Engine = Callable[[Sequence[CopyJob]], Iterable[SliceEvidence]]
+"""Runs every job once and yields the evidence as jobs end, in any order."""
+_Space = tuple[TopicType, KeyTransform]
+
+
+def local_engine(progress: Progress, producers: Producers | None = None) -> Engine:
+    """Return the engine that copies in this process; ``producers`` are made with ``once``."""
+    return partial(copy_all, producers=producers or Producers(once=True), progress=progress)
+
+
+def copy_one(job: CopyJob, *, resumed: bool = False) -> SliceEvidence:
+    """Copy one slice with producers that are kept for the next one.
+
+    With ``resumed`` an earlier attempt may have written; what is there is not written again.
+
+    Raises:
+        ConnectShareError: as :func:`copy_all`.
+    """
+    (evidence,) = copy_all([replace(job, resumed=job.resumed or resumed)], PROCESS_PRODUCERS, Silent())
+    return evidence
+
+
+def copy_all(jobs: Sequence[CopyJob], producers: Producers, progress: Progress) -> Iterator[SliceEvidence]:
+    """Copy slices one after the other, and yield the evidence of each.
+
+    A batch whose answer does not come, as when a broker is killed, is never sent again: a broker may have taken it and
+    have forgotten that. Instead the destination is read, as by a resume, and what is missing there is written.
+
+    Raises:
+        BrokerError: reading or writing was refused, or the destination did not come back in time.
+        ReadToEndTimeoutError: the end of a range was not reached.
+        CopyError: an acknowledgement is missing.
+    """
+    left = {job.slice_.name: job for job in jobs}
+    existing = _read_existing(jobs, progress)
+    in_vain, reached = 0, (-len(left), sum(each.count for each in existing.values()))
+    while left:
+        ranges = [job.slice_.offset_range for job in left.values()]
+        progress.phase("copying", sum(part.end - part.start for part in ranges))
+        try:
+            for evidence in _copy(list(left.values()), existing, producers, progress):
+                del left[evidence.slice_name]
+                yield evidence
+        except UnacknowledgedError as lost:
+            _logger.warning(
+                "%s: reading what the destination has, then copying the remaining %d slices", lost, len(left)
+            )
+            left = {name: replace(job, resumed=True) for name, job in left.items()}
+            time.sleep(_BROKER_HANDLES_S)
+            existing = _read_existing(list(left.values()), progress)
+            before, reached = reached, (-len(left), sum(each.count for each in existing.values()))
+            in_vain = 0 if reached > before else in_vain + 1
+            if in_vain == _MAX_ATTEMPTS_IN_VAIN:
+                raise
+
+
+def _copy(
+    jobs: Sequence[CopyJob], existing: Mapping[_Space, ExistingRecords], producers: Producers, progress: Progress
+) -> Iterator[SliceEvidence]:
+    groups = _groups(jobs, existing)
+    begun: deque[PendingCopy] = deque()
+    opened: deque[RangeReader] = deque()
+    with ExitStack() as stack:
+        try:
+            for number, group in enumerate(groups):
+                # While slices are being written the next ones are fetched.
+                for ahead in groups[number + len(opened) : number + 1 + OPEN_AHEAD]:
+                    opened.append(stack.enter_context(_open(ahead)))
+                reader, known = opened.popleft(), existing.get(_space(group[0]))
+                if group[0].may_be_mirrored(known):
+                    begun += begin_together(group, reader, producers, progress.advance)
+                else:
+                    (job,) = group
+                    begun.append(job.begin(producers, existing=known, reader=reader, on_progress=progress.advance))
+                # Without waiting for acknowledgements: the brokers work while the next slices are read.
+                while begun and begun[0].writer.is_settled:
+                    yield begun.popleft().finish()
+            while begun:
+                yield begun.popleft().finish()
+        except UnacknowledgedError:
+            yield from (each.finish() for each in begun if each.writer.is_acknowledged)
+            raise
+
+
+def _open(group: Sequence[CopyJob]) -> RangeReader:
+    """Begin to fetch slices by one client, as their own worker reads them."""
+    first, ranges = group[0], [job.slice_.offset_range for job in group]
+    return RangeReader(first.consumer_settings, ranges, isolation=first.slice_.isolation, client_id=first.client_id)
+
+
+def _groups(jobs: Sequence[CopyJob], existing: Mapping[_Space, ExistingRecords]) -> list[list[CopyJob]]:
+    """Return the slices that are read by one client, in order: a client of its own takes as long as thousands of records."""
+    groups: list[list[CopyJob]] = []
+    places: set[tuple[str, int]] = set()
+    offsets, shared = 0, None
+    for job in jobs:
+        part, mirrored = job.slice_.offset_range, job.may_be_mirrored(existing.get(_space(job)))
+        place, may_share = part[:2], (job.consumer_settings, job.client_id, job.slice_.isolation) if mirrored else None
+        offsets += part.end - part.start
+        if may_share is None or may_share != shared or place in places or offsets > TOGETHER:
+            groups.append([])
+            places, offsets, shared = set(), part.end - part.start, may_share
+        groups[-1].append(job)
+        places.add(place)
+    return groups
+
+
+def _space(job: CopyJob) -> _Space:
+    """Return what slices have in common whose copies are found by one read of the destination."""
+    return job.slice_.topic_type, job.slice_.transform.at_destination()
+
+
+def _read_existing(jobs: Sequence[CopyJob], progress: Progress) -> dict[_Space, ExistingRecords]:
+    existing: dict[_Space, ExistingRecords] = {}
+    resumed = [job for job in jobs if job.resumed]
+    if resumed:
+        progress.phase("reading what the destination has", 0)
+    for job in resumed:
+        if _space(job) not in existing:
+            existing[_space(job)] = job.read_existing()
+    return existing
