@@ -9,16 +9,18 @@ from __future__ import annotations
 import logging
 import math
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any, Final
 
 from connect_share.migration_errors import AlreadyAppliedError, CopyError
 from connect_share.progress import Progress, Silent
 from connect_share.records import TopicType
-from connect_share.topic_io.checked_writer import CLIENT_ID, Producers
+from connect_share.topic_io.checked_writer import CLIENT_ID
 from connect_share.topic_io.facts import admin_of
 from connect_share.transform.rules import SkipReason
 from migrator.backup import back_up
-from migrator.copy.local_engine import LOCAL_ENGINE, Engine, local_engine
+from migrator.copy.local_engine import LOCAL_ENGINE, EarlyReader, Engine, local_engine, producers_for
 from migrator.facts.bystanders import take_baseline
 from migrator.facts.manifest import Manifest, MigrationStatus, WrittenTopic
 from migrator.facts.migration_run import MigrationRun
@@ -65,20 +67,27 @@ def apply_plan(
         BrokerError: the cluster refused.
     """
     progress = progress or Silent()
-    if engine is None:
-        producers = Producers(once=True)
-        engine = local_engine(progress, producers)
-        # The producer gets its id while the plan is checked.
-        producers.get(run.destination.producer_settings(), run.destination.client_id(CLIENT_ID))
-    opened = check_all(run, progress, first=True, create=True)
-    # The backup comes before the manifest: an apply that is interrupted here has written nothing and may be repeated.
-    backed_up = back_up(run, opened, progress) if backup else None
-    baseline = None
-    if isolation_proof:
-        topics = {topic_type: facts for topic_type, (facts, _) in opened.items()}
-        baseline = take_baseline(run.destination, topics, wanted_of(run.plan), progress)
-    run.save(_first_manifest(run, opened, engine=engine_name, isolation=baseline, backup=backed_up))
-    return _copy(run, engine, progress, resumed=False)
+    with ExitStack() as stack:
+        engine = engine or stack.enter_context(_early_engine(run, progress))
+        opened = check_all(run, progress, first=True, create=True)
+        # The backup comes before the manifest: an apply that is interrupted here has written nothing and may be repeated.
+        backed_up = back_up(run, opened, progress) if backup else None
+        baseline = None
+        if isolation_proof:
+            topics = {topic_type: facts for topic_type, (facts, _) in opened.items()}
+            baseline = take_baseline(run.destination, topics, wanted_of(run.plan), progress)
+        run.save(_first_manifest(run, opened, engine=engine_name, isolation=baseline, backup=backed_up))
+        return _copy(run, engine, progress, resumed=False)
+
+
+@contextmanager
+def _early_engine(run: MigrationRun, progress: Progress) -> Iterator[Engine]:
+    """Give the engine of this process; its producer gets its id, and its reader fetches, while the plan is checked."""
+    producers = producers_for(run.plan)
+    producers.get(run.destination.producer_settings(), run.destination.client_id(CLIENT_ID))
+    early = EarlyReader.of(copy_jobs(run, {topic_type: {} for topic_type in TopicType}, {}, resumed=False))
+    with early.reader:
+        yield local_engine(progress, producers, early)
 
 
 def resume_plan(
@@ -104,7 +113,7 @@ def resume_plan(
     check_all(run, progress)
     _require_still_there(run, manifest)
     run.update(engine=engine_name, resumed=manifest.resumed + 1)
-    return _copy(run, engine or local_engine(progress), progress, resumed=True)
+    return _copy(run, engine or local_engine(progress, producers_for(run.plan)), progress, resumed=True)
 
 
 def _first_manifest(run: MigrationRun, opened: Opened, **members: Any) -> Manifest:

@@ -7,20 +7,21 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
 from connect_share.log.ranges import RangeReader
 from connect_share.migration_errors import UnacknowledgedError
 from connect_share.progress import Progress, Silent
-from connect_share.records import TopicType
+from connect_share.records import OffsetRange, TopicType
 from connect_share.topic_io.checked_writer import PROCESS_PRODUCERS, Producers
 from connect_share.transform.rules import KeyTransform
 from migrator.copy.copy_job import CopyJob, PendingCopy
 from migrator.copy.evidence import SliceEvidence
 from migrator.copy.existing_records import ExistingRecords
 from migrator.copy.mirror import begin_together
+from migrator.plan.plan import MigrationPlan
 
 _logger = logging.getLogger(__name__)
 
@@ -30,6 +31,8 @@ OPEN_AHEAD: Final = 1
 gain."""
 TOGETHER: Final = 50_000
 """Offsets of slices that are read by one client; larger slices have one each."""
+_BULK: Final = 200_000
+"""Offsets of a plan from which on the producer does not wait for larger batches."""
 _MAX_ATTEMPTS_IN_VAIN: Final = 3
 """Attempts to continue without anything new at the destination."""
 _BROKER_HANDLES_S: Final = 1.0
@@ -40,9 +43,33 @@ Engine = Callable[[Sequence[CopyJob]], Iterable[SliceEvidence]]
 _Space = tuple[TopicType, KeyTransform]
 
 
-def local_engine(progress: Progress, producers: Producers | None = None) -> Engine:
+@dataclass(frozen=True)
+class EarlyReader:
+    """The first client of a copy, which fetches while the plan is checked.
+
+    Attributes:
+        ranges: it was made for; a copy that begins with others makes one of its own.
+    """
+
+    ranges: list[OffsetRange]
+    reader: RangeReader
+
+    @classmethod
+    def of(cls, jobs: Sequence[CopyJob]) -> EarlyReader:
+        """Begin to fetch what a copy of all these slices reads first; the caller closes the reader."""
+        group = _groups(jobs, {})[0]
+        return cls(_ranges(group), _open(group))
+
+
+def local_engine(progress: Progress, producers: Producers | None = None, early: EarlyReader | None = None) -> Engine:
     """Return the engine that copies in this process; ``producers`` are made with ``once``."""
-    return partial(copy_all, producers=producers or Producers(once=True), progress=progress)
+    return partial(copy_all, producers=producers or Producers(once=True), progress=progress, early=early)
+
+
+def producers_for(plan: MigrationPlan) -> Producers:
+    """Return the producers with which a whole plan is copied."""
+    ranges = [slice_.offset_range for slice_ in plan.slices()]
+    return Producers(once=True, bulk=sum(part.end - part.start for part in ranges) > _BULK)
 
 
 def copy_one(job: CopyJob, *, resumed: bool = False) -> SliceEvidence:
@@ -57,7 +84,9 @@ def copy_one(job: CopyJob, *, resumed: bool = False) -> SliceEvidence:
     return evidence
 
 
-def copy_all(jobs: Sequence[CopyJob], producers: Producers, progress: Progress) -> Iterator[SliceEvidence]:
+def copy_all(
+    jobs: Sequence[CopyJob], producers: Producers, progress: Progress, early: EarlyReader | None = None
+) -> Iterator[SliceEvidence]:
     """Copy slices one after the other, and yield the evidence of each.
 
     A batch whose answer does not come, as when a broker is killed, is never sent again: a broker may have taken it and
@@ -75,14 +104,14 @@ def copy_all(jobs: Sequence[CopyJob], producers: Producers, progress: Progress) 
         ranges = [job.slice_.offset_range for job in left.values()]
         progress.phase("copying", sum(part.end - part.start for part in ranges))
         try:
-            for evidence in _copy(list(left.values()), existing, producers, progress):
+            for evidence in _copy(list(left.values()), existing, producers, progress, early):
                 del left[evidence.slice_name]
                 yield evidence
         except UnacknowledgedError as lost:
             _logger.warning(
                 "%s: reading what the destination has, then copying the remaining %d slices", lost, len(left)
             )
-            left = {name: replace(job, resumed=True) for name, job in left.items()}
+            left, early = {name: replace(job, resumed=True) for name, job in left.items()}, None
             time.sleep(_BROKER_HANDLES_S)
             existing = _read_existing(list(left.values()), progress)
             before, reached = reached, (-len(left), sum(each.count for each in existing.values()))
@@ -92,11 +121,17 @@ def copy_all(jobs: Sequence[CopyJob], producers: Producers, progress: Progress) 
 
 
 def _copy(
-    jobs: Sequence[CopyJob], existing: Mapping[_Space, ExistingRecords], producers: Producers, progress: Progress
+    jobs: Sequence[CopyJob],
+    existing: Mapping[_Space, ExistingRecords],
+    producers: Producers,
+    progress: Progress,
+    early: EarlyReader | None,
 ) -> Iterator[SliceEvidence]:
     groups = _groups(jobs, existing)
     begun: deque[PendingCopy] = deque()
     opened: deque[RangeReader] = deque()
+    if early is not None and early.ranges == _ranges(groups[0]):
+        opened.append(early.reader)
     with ExitStack() as stack:
         try:
             for number, group in enumerate(groups):
@@ -121,8 +156,14 @@ def _copy(
 
 def _open(group: Sequence[CopyJob]) -> RangeReader:
     """Begin to fetch slices by one client, as their own worker reads them."""
-    first, ranges = group[0], [job.slice_.offset_range for job in group]
-    return RangeReader(first.consumer_settings, ranges, isolation=first.slice_.isolation, client_id=first.client_id)
+    first = group[0]
+    return RangeReader(
+        first.consumer_settings, _ranges(group), isolation=first.slice_.isolation, client_id=first.client_id
+    )
+
+
+def _ranges(group: Sequence[CopyJob]) -> list[OffsetRange]:
+    return [job.slice_.offset_range for job in group]
 
 
 def _groups(jobs: Sequence[CopyJob], existing: Mapping[_Space, ExistingRecords]) -> list[list[CopyJob]]:
