@@ -135,10 +135,11 @@ def create_planned(admin: Admin, planned: Sequence[PlannedTopic], *, timeout_s: 
 
     with ThreadPoolExecutor() as pool:
         try:
-            # The one with the most replicas first: if brokers are missing, none is created. The others side by side.
-            made = [is_made(topic, timeout_s) for topic in missing[:1]]
+            # Side by side; those with the most replicas first: if brokers are missing, none is created.
+            most = [topic for topic in missing if topic.replicas == missing[0].replicas]
+            made = [*pool.map(is_made, most, repeat(timeout_s))]
             left_s = max(1.0, deadline_s - time.monotonic())
-            made += pool.map(is_made, missing[1:], repeat(left_s))
+            made += pool.map(is_made, missing[len(most) :], repeat(left_s))
         except BaseException:
             stopping.set()
             raise
