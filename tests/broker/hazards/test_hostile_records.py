@@ -18,8 +18,10 @@ from connect_share.record_file import RecordFile
 from connect_share.records import ConnectorTaskId, OffsetRange, TopicType
 from connect_share.state import ConnectorStatus, State, TargetState, TaskStatus
 from connect_share.storage import ConnectStorage
+from connect_share.topic_io.checked_writer import PROCESS_PRODUCERS
 from connect_share.transform.rules import KeyTransform
 from migrator.copy.copy_job import CopyJob
+from migrator.copy.mirror import begin_together
 from migrator.facts.manifest import backup_path
 from migrator.plan.plan import MigrationPlan
 from tests.broker.stores.conftest import Pair, Shared
@@ -242,10 +244,14 @@ def test_a_record_with_such_a_header_is_refused_by_its_place_only_if_it_has_to_b
     (slice_,) = [each for each in MigrationPlan.load(plan).slices() if each.topic_type is TopicType.CONFIG]
     transform = KeyTransform(TopicType.CONFIG, plain=True, groups=None, destination=ClusterGroupId("another"))
     for fold in (False, True):  # even where it came after the plan
+        job = CopyJob(
+            replace(slice_, offset_range=OffsetRange(config, 0, 0, offset + 1), transform=transform, fold=fold),
+            *(site.settings, site.settings, site.settings),
+            destination_starts=(),
+            client_id="tests",
+        )
         with pytest.raises(UnreadableHeadersError, match=rf"{config}\[0\]@{offset}: .* cannot be carried whole"):
-            CopyJob(
-                replace(slice_, offset_range=OffsetRange(config, 0, 0, offset + 1), transform=transform, fold=fold),
-                *(site.settings, site.settings, site.settings),
-                destination_starts=(),
-                client_id="tests",
-            ).begin()
+            job.begin()
+        if job.may_be_mirrored(None):
+            with pytest.raises(UnreadableHeadersError, match=rf"{config}\[0\]@{offset}: .* cannot be carried whole"):
+                begin_together([job], job.open(), PROCESS_PRODUCERS)
