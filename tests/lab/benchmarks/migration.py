@@ -25,23 +25,22 @@ from connect_share.console import ProgressLine
 from connect_share.embedded.broker import LocalBroker
 from connect_share.embedded.worker import worker_properties, write_properties
 from connect_share.errors import ConfigError
-from connect_share.keys import ConfigKey, split_key
-from connect_share.log.ranges import read_batches
-from connect_share.murmur2 import partition_for
 from connect_share.progress import Progress
-from connect_share.records import OffsetRange, TopicType
+from connect_share.records import TopicType
 from connect_share.topics import ensure_topic, topic_spec
-from connect_share.worker_config import SHARING_PROPERTY, ClientSettings, Isolation, WorkerConfig
+from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
 from migrator.facts.manifest import Manifest, manifest_path
 from spark_jobs import command_line
 from spark_jobs.generate_workload import GroupJob, write_groups
 from spark_jobs.workload import WorkloadSize
+from tests.lab.benchmarks.migration_audit import records_of, wrong_in
 from tests.lab.benchmarks.migration_report import KIP, migration_report, migration_table, size_report
 from tests.lab.benchmarks.mirror_maker import mirror, partitions_of, programs, remove
 from tests.lab.benchmarks.output import hand_out
 from tests.lab.benchmarks.process_cost import Cost, measured
+from tests.lab.benchmarks.spark_cluster import WORKERS, SparkCluster, standalone_cluster
 
-CONTENDERS: Final = ("mirror-maker", "local", "backup", "spark", "warm")
+CONTENDERS: Final = ("mirror-maker", "local", "backup", "spark", "warm", "cluster")
 SIZES: Final = (KIP, "10000", "100000", "1000000")
 WARM_RUNS: Final = 2
 """Copies in one process that count, after the first, which does not."""
@@ -50,6 +49,8 @@ _GROUP: Final = "big"
 _PARTITIONS: Final = {"offset.storage.partitions": "25", "status.storage.partitions": "5"}
 _MOST_GROUPS: Final = 1_000
 _GIVE_UP_S: Final = 120.0
+_LARGEST_AUDIT: Final = 2_000_000
+"""Records; each takes half a kilobyte."""
 _SLOWEST: Final = 2_000.0
 """Records a second that MirrorMaker 2 has to copy on average, or it is given up."""
 
@@ -85,12 +86,14 @@ class Scene:
         source, destination: ``host:port``.
         folder: for worker files and plans.
         name: begins the names of all topics.
+        cluster: a cluster of Spark, if one is measured.
     """
 
     source: str
     destination: str
     folder: Path
     name: str
+    cluster: SparkCluster | None = None
     runs: int = 0
 
     @property
@@ -164,6 +167,7 @@ class Round:
             "backup": self._with_backup,
             "spark": self._spark,
             "warm": self._warm,
+            "cluster": self._cluster,
         }
         for name, run in each.items():
             if name in contenders:
@@ -215,6 +219,14 @@ class Round:
         self._found["spark_verify"].append(_parts(_migrate("verify", plan, "--engine", "spark")))
         self._audit_and_remove("spark_apply", worker_file)
 
+    def _cluster(self) -> None:
+        cluster, worker_file = self._scene.cluster, self._scene.new_file()
+        if cluster is not None:
+            plan, _ = self._plan(worker_file)
+            self._found["cluster_apply"].append(_parts(cluster.run("apply_plan", plan, "--no-backup")))
+            self._found["cluster_verify"].append(_parts(cluster.run("verify_plan", plan)))
+            self._audit_and_remove("cluster_apply", worker_file)
+
     def _warm(self) -> None:
         for engine in ("local", "spark"):
             files = [self._scene.new_file() for _ in range(1 + WARM_RUNS)]
@@ -241,53 +253,16 @@ class Round:
         self._scene.remove(worker_file)
 
     def _audit_copy(self, contender: str, topics: Mapping[TopicType, str]) -> None:
-        """Count what is wrong in a copy, in the first round."""
+        """Count what is wrong in a copy, in the first round; larger ones are verified only."""
         if self._audit:
             total: Counter[str] = Counter(dict.fromkeys(("misplaced", "session_keys", "duplicates", "missing"), 0))
             for topic_type, topic in self._source_topics().items():
                 total.update(
-                    _wrong_in(topic_type, self._scene.source, topic, self._scene.destination, topics[topic_type])
+                    wrong_in(
+                        topic_type, _GROUP, (self._scene.source, topic), (self._scene.destination, topics[topic_type])
+                    )
                 )
             self._wrong[contender] = dict(total)
-
-
-def _wrong_in(topic_type: TopicType, source: str, there: str, destination: str, here: str) -> dict[str, int]:
-    """Compare a copy with what it should be: every record but the session key, each where Java puts its new key."""
-    expected: Counter[int] = Counter()
-    prefix = _GROUP.encode() + b"."
-    for _, key, rest in _records(source, there):
-        if key != ConfigKey.SESSION_KEY.prefix:
-            expected[hash((prefix + key, rest))] += 1
-    found: Counter[int] = Counter()
-    misplaced = session_keys = 0
-    partitions = 0
-    rows = []
-    for partition, key, rest in _records(destination, here):
-        found[hash((key, rest))] += 1
-        rows.append((partition, key))
-        partitions = max(partitions, partition + 1)
-        parts = split_key(topic_type, key)
-        session_keys += parts is not None and parts[1] == ConfigKey.SESSION_KEY.prefix
-    with Admin(ClientSettings({"bootstrap.servers": destination}), client_id="benchmark") as admin:
-        partitions = len(partitions_of(admin, [here]))
-    misplaced = sum(partition_for(key, partitions) != partition for partition, key in rows)
-    return {
-        "misplaced": misplaced,
-        "session_keys": session_keys,
-        "duplicates": (found - expected).total() - session_keys,
-        "missing": (expected - found).total(),
-    }
-
-
-def _records(servers: str, topic: str) -> Any:
-    """Yield partition, key, and what else makes a record."""
-    settings = ClientSettings({"bootstrap.servers": servers})
-    with Admin(settings, client_id="benchmark") as admin:
-        ends = admin.end_offsets(partitions_of(admin, [topic]))
-    ranges = [OffsetRange(topic, number, 0, end) for (_, number), end in ends.items()]
-    for batch in read_batches(settings, ranges, isolation=Isolation.READ_UNCOMMITTED, client_id="benchmark"):
-        for message in batch:
-            yield message.partition(), message.key() or b"", (message.value(), message.timestamp()[1])
 
 
 def _fill(scene: Scene, size: WorkloadSize, progress: Progress) -> tuple[int, int]:
@@ -301,16 +276,22 @@ def _fill(scene: Scene, size: WorkloadSize, progress: Progress) -> tuple[int, in
         write_groups([GroupJob(size, group, topics, own.producer_settings())])
         progress.advance(1)
     for _, topic in topics:
-        for _, key, (value, _) in _records(scene.source, topic):
+        for _, key, (value, _) in records_of(scene.source, topic):
             records += 1
             byte_count += len(key) + len(value or b"")
     return records, byte_count
 
 
-def _measure(options: argparse.Namespace, servers: tuple[str, str], folder: Path, progress: Progress) -> dict[str, Any]:
+def _measure(
+    options: argparse.Namespace,
+    servers: tuple[str, str],
+    folder: Path,
+    progress: Progress,
+    cluster: SparkCluster | None,
+) -> dict[str, Any]:
     reports: dict[str, Any] = {}
     for name in options.sizes:
-        scene = Scene(*servers, folder, f"migration-{int(time.time())}-{name}")
+        scene = Scene(*servers, folder, f"migration-{int(time.time())}-{name}", cluster)
         size = size_of(name)
         progress.phase(f"writing the groups of {name}", size.groups)
         try:
@@ -319,7 +300,8 @@ def _measure(options: argparse.Namespace, servers: tuple[str, str], folder: Path
             wrong: Wrong = {}
             progress.phase(f"measuring rounds of {name}", options.rounds)
             for number in range(options.rounds):
-                Round(scene, found, wrong, audit=number == 0).run(options.contenders)
+                audit = number == 0 and records <= _LARGEST_AUDIT
+                Round(scene, found, wrong, audit=audit).run(options.contenders)
                 progress.advance(1)
         finally:
             scene.remove(scene.own_file)
@@ -340,7 +322,8 @@ def _body(options: argparse.Namespace) -> int:
             one, two = (stack.enter_context(LocalBroker("bench")).bootstrap_servers for _ in range(2))
         else:
             one = two = options.bootstrap_servers
-        report = migration_report(_measure(options, (one, two), folder, progress), options.rounds)
+        cluster = stack.enter_context(standalone_cluster(folder)) if "cluster" in options.contenders else None
+        report = migration_report(_measure(options, (one, two), folder, progress, cluster), options.rounds)
     hand_out(options, "benchmark_migration", report, migration_table(report))
     return 0
 
@@ -377,8 +360,8 @@ def main(argv: Sequence[str]) -> int:
     arguments.add_argument(
         "--contenders",
         type=_contenders,
-        default=frozenset(CONTENDERS),
-        help=f"comma list of {', '.join(CONTENDERS)}; all by default",
+        default=frozenset(CONTENDERS) - {"cluster"},
+        help=f"comma list of {', '.join(CONTENDERS)}; by default all but cluster, which is Spark on {WORKERS} workers",
     )
     arguments.add_argument("--result", type=Path, help="file for the whole report as JSON")
     arguments.add_argument("--output", choices=("text", "json"), default="text")

@@ -22,6 +22,8 @@ _TITLES: Final = {
     "local_backup": "local: apply, with a backup first",
     "spark_apply": "Spark: apply",
     "spark_verify": "Spark: verify",
+    "cluster_apply": "Spark on a cluster: apply",
+    "cluster_verify": "Spark on a cluster: verify",
     "local_warm": "local: only the copy",
     "spark_warm": "Spark: only the copy, warm session",
 }
@@ -172,4 +174,9 @@ def _wrong_lines(wrong: Mapping[str, Mapping[str, int]]) -> list[str]:
     return lines
 
 
-_SHORT: Final = {"mirror_maker": "MirrorMaker 2", "local_apply": "local", "spark_apply": "Spark"}
+_SHORT: Final = {
+    "mirror_maker": "MirrorMaker 2",
+    "local_apply": "local",
+    "spark_apply": "Spark",
+    "cluster_apply": "cluster",
+}

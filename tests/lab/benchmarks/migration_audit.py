@@ -1,0 +1,59 @@
+"""What a copy of a topic got wrong."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from connect_share.admin import Admin
+from connect_share.keys import ConfigKey, split_key
+from connect_share.log.ranges import read_batches
+from connect_share.murmur2 import partition_for
+from connect_share.records import OffsetRange, TopicType
+from connect_share.worker_config import ClientSettings, Isolation
+from tests.lab.benchmarks.mirror_maker import partitions_of
+
+
+def wrong_in(
+    topic_type: TopicType, group: str, source: tuple[str, str], destination: tuple[str, str]
+) -> dict[str, int]:
+    """Compare a copy with what it should be: every record but the session key, each where Java puts its new key.
+
+    Args:
+        topic_type: of both.
+        group: whose prefix the copies have.
+        source, destination: ``host:port`` and topic.
+    """
+    expected: Counter[int] = Counter()
+    prefix = group.encode() + b"."
+    for _, key, rest in records_of(*source):
+        if key != ConfigKey.SESSION_KEY.prefix:
+            expected[hash((prefix + key, rest))] += 1
+    found: Counter[int] = Counter()
+    session_keys = 0
+    rows = []
+    for partition, key, rest in records_of(*destination):
+        found[hash((key, rest))] += 1
+        rows.append((partition, key))
+        parts = split_key(topic_type, key)
+        session_keys += parts is not None and parts[1] == ConfigKey.SESSION_KEY.prefix
+    with Admin(ClientSettings({"bootstrap.servers": destination[0]}), client_id="benchmark") as admin:
+        partitions = len(partitions_of(admin, [destination[1]]))
+    misplaced = sum(partition_for(key, partitions) != partition for partition, key in rows)
+    return {
+        "misplaced": misplaced,
+        "session_keys": session_keys,
+        "duplicates": (found - expected).total() - session_keys,
+        "missing": (expected - found).total(),
+    }
+
+
+def records_of(servers: str, topic: str) -> Any:
+    """Yield partition, key, and what else makes a record."""
+    settings = ClientSettings({"bootstrap.servers": servers})
+    with Admin(settings, client_id="benchmark") as admin:
+        ends = admin.end_offsets(partitions_of(admin, [topic]))
+    ranges = [OffsetRange(topic, number, 0, end) for (_, number), end in ends.items()]
+    for batch in read_batches(settings, ranges, isolation=Isolation.READ_UNCOMMITTED, client_id="benchmark"):
+        for message in batch:
+            yield message.partition(), message.key() or b"", (message.value(), message.timestamp()[1])
