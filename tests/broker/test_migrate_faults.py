@@ -128,30 +128,34 @@ def test_a_kill_in_the_backup_is_gone_on_from(busy: Busy) -> None:
 @pytest.mark.slow
 def test_ctrl_c_ends_a_copy_with_the_next_command(busy: Busy) -> None:
     """At any moment: in a callback of the library, in its own code, while the destination is asked."""
-    cell = "ctrl-c"
-    plan, verb, ended = busy.plan(cell), "apply", 0
-    moments = random.Random(len(cell))
-    for _ in range(3):
-        words = [*MIGRATE, verb, str(plan), "--yes"]
-        resumed = resumes(plan) + (verb == "resume")
-        with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+    moments = random.Random("ctrl-c")
 
-            def begun(process: subprocess.Popen[str] = process, resumed: int = resumed) -> bool:
-                return process.poll() is not None or (manifest_path(plan).exists() and resumes(plan) == resumed)
+    def interrupted(_: str, plan: Path) -> None:
+        verb, ended = "apply", 0
+        for _attempt in range(3):
+            words = [*MIGRATE, verb, str(plan), "--yes"]
+            resumed = resumes(plan) + (verb == "resume")
+            with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
 
-            await_that(begun, bool, what=f"{verb} begun", timeout_s=120)
-            time.sleep(moments.random() * 0.25)
-            process.send_signal(signal.SIGINT)
-            said = process.communicate(timeout=60)[1].splitlines()
-        if Manifest.load(manifest_path(plan)).status is MigrationStatus.COPIED:
-            assert "Traceback" not in "".join(said)
-            break  # too late
-        ended += 1
-        last = f"connect-share-migrate: interrupted: what was copied so far stays; next: connect-share-migrate resume {plan}"
-        assert (process.returncode, said[-1]) == (130, last)
-        assert all(line.startswith("{") for line in said[:-1]), said
-        verb = "resume"
-    assert ended >= 2
+                def begun(process: subprocess.Popen[str] = process, resumed: int = resumed) -> bool:
+                    return process.poll() is not None or (manifest_path(plan).exists() and resumes(plan) == resumed)
+
+                await_that(begun, bool, what=f"{verb} begun", timeout_s=120)
+                time.sleep(moments.random() * 0.1)
+                process.send_signal(signal.SIGINT)
+                said = process.communicate(timeout=60)[1].splitlines()
+            if Manifest.load(manifest_path(plan)).status is MigrationStatus.COPIED:
+                assert "Traceback" not in "".join(said)
+                break
+            ended += 1
+            last = f"interrupted: what was copied so far stays; next: connect-share-migrate resume {plan}"
+            assert (process.returncode, said[-1]) == (130, f"connect-share-migrate: {last}")
+            assert all(line.startswith("{") for line in said[:-1]), said
+            verb = "resume"
+        if ended < 2:
+            raise TooLate
+
+    cell, plan = busy.in_time("ctrl-c", interrupted)
     code, _, refused = run("resume", plan, "--yes")
     assert code == 0 or "says copied" in refused
     busy.check(cell)
