@@ -38,7 +38,7 @@ def page(result: Result) -> str:
 def _sums_row(result: Result, kafka: str, mode: Mode) -> tuple[str, ...]:
     runs = result.of(kafka, mode).values()
     seen = sum((run.found.evidence for run in runs), Evidence())
-    passed, tests = sum(run.found.passed for run in runs), sum(len(run.found.tests) for run in runs)
+    passed, tests = sum(run.found.passed for run in runs), sum(run.found.ran for run in runs)
     numbers = (seen.clusters, seen.workers, seen.own, seen.foreign, seen.plain, seen.other, seen.stopped)
     return (
         kafka,
@@ -58,7 +58,7 @@ def _classes(result: Result, kafka: str) -> str:
 
 
 def _passed(run: Run | None) -> str:
-    return f"{run.found.passed} of {len(run.found.tests)}" if run else "not run"
+    return f"{run.found.passed} of {run.found.ran}" if run else "not run"
 
 
 def _differences(run: Run) -> Iterable[str]:

@@ -27,6 +27,7 @@ from tests.lab.peers.suite import MUTATION
 
 DOCS = Path(__file__).parents[3] / "docs"
 PASSED = TestCase(name="OffsetsApiIntegrationTest#testGet()", seconds=1.5)
+SKIPPED = TestCase(name="OffsetsApiIntegrationTest#testAlter()", seconds=0, skipped=True)
 FAILED = TestCase(name="OffsetsApiIntegrationTest#testReset()", seconds=2, trouble="AssertionError: 1 | 2")
 SEEN = Evidence(clusters=1, workers=3, topics=3, own=9, foreign=90, announced=3)
 REPORT = """<?xml version="1.0" encoding="UTF-8"?>
@@ -111,6 +112,8 @@ def test_the_evidence_is_added_up(tmp_path: Path) -> None:
         (run(Mode.SHARED, SEEN + Evidence(announced=-3)), "that sharing is on"),
         (run(Mode.SEALED, SEEN + Evidence(unsealed=2)), "2 own values were not sealed"),
         (run(Mode.PLAIN, SEEN), "without the jar"),
+        (run(Mode.SHARED, Evidence(), SKIPPED), ""),
+        (run(Mode.SHARED, SEEN + Evidence(own=-SEEN.own)), "no own keys"),
     ],
 )
 def test_a_run_holds_only_with_all_of_its_evidence(one: Run, trouble: str) -> None:
