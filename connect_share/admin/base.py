@@ -48,6 +48,7 @@ class AdminBase:
         self._timeout_s = timeout_s
         self._troubles: deque[KafkaError] = deque(maxlen=1)
         self._answered = False
+        self._created_s: dict[str, float] = {}
         self._open: AdminClient | None = admin_client(settings, client_id=client_id, on_error=self._note_trouble)
 
     def __enter__(self) -> Self:

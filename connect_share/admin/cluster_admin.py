@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,6 +32,7 @@ from connect_share.client import (
     TopicCollection,
     TopicPartition,
     TopicRight,
+    is_unknown_topic,
     translate,
 )
 from connect_share.errors import BrokerError, BrokerTimeoutError, BrokerUnavailableError
@@ -41,6 +43,9 @@ _ISOLATION: Final = {
     Isolation.READ_COMMITTED: IsolationLevel.READ_COMMITTED,
 }
 _STALE_LEADER: Final = ("FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH", "NOT_LEADER_FOR_PARTITION")
+
+_SPREAD_S: Final = 2.0
+"""A broker may hear of a new topic so much later than the one that was asked before."""
 
 _Entries = Mapping[str, Any]
 
@@ -60,13 +65,16 @@ class Admin(AdminBase):
 
         def ask(timeout_s: float) -> dict[str, TopicDescription]:
             futures = self._client.describe_topics(TopicCollection(wanted), request_timeout=timeout_s)
-            found = {}
+            found: dict[str, TopicDescription] = {}
             for name, future in futures.items():
                 description = result_of(
                     future, f"describing topic {name}", TopicRight.DESCRIBE, missing_ok=True, timeout_s=timeout_s
                 )
                 if description is not None:
                     found[name] = described(description)
+            unheard = [name for name in wanted if name not in found and self._is_new(name)]
+            if unheard:
+                raise BrokerError(f"a broker has not heard of the new topic {unheard[0]} yet", retriable=True)
             return found
 
         return self._retried(ask, timeout_s)
@@ -115,6 +123,7 @@ class Admin(AdminBase):
         wanted = sorted(set(partitions))
         if not wanted:
             return {}
+        spread_s = time.monotonic() + _SPREAD_S
 
         def ask(timeout_s: float) -> dict[tuple[str, int], LogEnd]:
             deadline_s = time.monotonic() + timeout_s
@@ -131,7 +140,9 @@ class Admin(AdminBase):
                     epoch = end.leader_epoch
                     found[at.topic, at.partition] = LogEnd(end.offset, -1 if epoch is None else epoch)
             except BrokerError as exc:
-                raise self._explained(exc, wanted, max(0.1, deadline_s - time.monotonic())) from exc
+                error = self._explained(exc, wanted, max(0.1, deadline_s - time.monotonic()))
+                error.retriable = error.retriable or (is_unknown_topic(error) and time.monotonic() < spread_s)
+                raise error from exc
             return found
 
         return self._retried(ask, timeout_s)
@@ -180,6 +191,7 @@ class Admin(AdminBase):
         wanted = [ConfigResource(ResourceType.TOPIC, topic) for topic in sorted(set(topics))]
         if not wanted:
             return {}
+        spread_s = time.monotonic() + _SPREAD_S
 
         def ask(timeout_s: float) -> dict[str, _Entries | BrokerError]:
             found: dict[str, _Entries | BrokerError] = {}
@@ -189,6 +201,7 @@ class Admin(AdminBase):
                     doing = f"reading the settings of topic {topic}"
                     found[topic] = result_of(future, doing, TopicRight.DESCRIBE_CONFIGS, timeout_s=timeout_s)
                 except BrokerError as error:
+                    error.retriable = error.retriable or (is_unknown_topic(error) and time.monotonic() < spread_s)
                     if error.retriable:
                         raise
                     found[topic] = error
@@ -267,6 +280,11 @@ class Admin(AdminBase):
         except KafkaException as exc:
             raise translate(exc, doing, TopicRight.CREATE) from exc
         result_of(futures[request.topic], doing, TopicRight.CREATE, timeout_s=limit_s)
+        if not validate_only:
+            self._created_s[request.topic] = time.monotonic()
+
+    def _is_new(self, topic: str) -> bool:
+        return time.monotonic() < self._created_s.get(topic, -math.inf) + _SPREAD_S
 
     def delete_topics(self, names: Sequence[str]) -> None:
         """Delete topics; those that do not exist are fine."""
@@ -276,6 +294,7 @@ class Admin(AdminBase):
                 sorted(set(names)), operation_timeout=self._timeout_s, request_timeout=self._timeout_s
             )
             for name, future in futures.items():
+                self._created_s.pop(name, None)
                 result_of(
                     future, f"deleting topic {name}", TopicRight.DELETE, missing_ok=True, timeout_s=self._timeout_s
                 )

@@ -157,6 +157,18 @@ def test_never_with_fewer_replicas_and_with_all_as_soon_as_brokers_join(joining:
         admin.delete_topics(["late"])
 
 
+def test_a_new_topic_is_there_whichever_broker_answers(joining: Joining) -> None:
+    names = [f"new-{number}" for number in range(40)]
+    with joining.cluster.admin() as maker, joining.cluster.admin() as other:
+        other.topic_names()  # it knows the brokers
+        for name in names:
+            maker.create_topic(NewTopicRequest(name, 1, 3, {"cleanup.policy": "compact"}))
+            assert other.end_offsets([(name, 0)]) == {(name, 0): 0}
+            assert other.topic_configs(name)["cleanup.policy"] == "compact"
+            assert name in maker.describe_topics([name])
+        maker.delete_topics(names)
+
+
 @pytest.mark.slow
 def test_old_topics_are_found_and_mended_and_a_dead_broker_is_named(joining: Joining, tmp_path: Path) -> None:
     cluster = joining.cluster
