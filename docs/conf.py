@@ -10,4 +10,4 @@ html_theme = "furo"
 html_title = f"{project} {release}"
 html_copy_source = False
 html_show_copyright = False
-exclude_patterns = ["examples", "benchmarks"]
+exclude_patterns = ["examples"]

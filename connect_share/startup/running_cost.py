@@ -5,13 +5,13 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Final
 
-FRAME_BYTES: Final = 135
+FRAME_BYTES: Final = 145
 """Around a record that a broker sends by itself: its batch and the answer to the fetch. Fewer where records come together."""
 
-_WORKER_CPU: Final = ((0.0, 0.0), (100.0, 0.075), (180.0, 0.096), (2_000.0, 0.166))
+_WORKER_CPU: Final = ((0.0, 0.0), (100.0, 0.019), (1_000.0, 0.174), (2_000.0, 0.26))
 """Foreign records a second, and the share of a processor that a Java worker with the jar needs for them.
 
-One window of ten seconds each. Where many come in a second, each costs less.
+Where many come in a second, each costs less.
 """
 
 

@@ -1,4 +1,4 @@
-"""Put the results of ``make bench`` into the docs, and draw from them the report and the README's figures.
+"""Put the results of ``make bench`` into the docs, and draw from them the report, the README's figures and the pages' tables.
 
 ``figures FOLDER`` takes the results of a folder over into ``docs/benchmarks``; without one the drawings are made again from
 what is there. ``--check`` says whether they are those of the results, and writes nothing.
@@ -7,12 +7,13 @@ what is there. ``--check`` says whether they are those of the results, and write
 from __future__ import annotations
 
 import argparse
+import json
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from connect_share.errors import ConfigError
 from spark_jobs import command_line
@@ -31,10 +32,21 @@ from spark_jobs.startup.view import (
     measured_storms,
 )
 from spark_jobs.units import listed, milliseconds, percent, ratio, size
+from tests.lab.benchmarks.migration_report import KIP as KIP_MOVE
+from tests.lab.benchmarks.migration_report import MILLION
 
 ROOT: Final = Path(__file__).parents[3]
-BEGIN: Final = "<!-- make bench writes what is between these two marks (tests/lab/benchmarks/figures.py). -->"
-END: Final = "<!-- End of what make bench writes. -->"
+BEGIN: Final = "<!-- make bench writes this: {} -->"
+END: Final = "<!-- end of what make bench writes -->"
+TABLES: Final[Mapping[str, Sequence[str]]] = {
+    "backup.md": ("backup",),
+    "console.md": ("console",),
+    "how-many-groups.md": ("steady_state",),
+    "many-groups.md": ("many_groups",),
+    "migrating.md": ("migration",),
+    "sealed-sharing.md": ("sealing", "workers"),
+}
+"""Pages of the docs, and the benchmarks whose printed tables they show."""
 
 _SHOWN: Final = (KIP, LARGE, SMALL)
 _BOTH: Final[Mapping[str, str]] = {
@@ -144,33 +156,67 @@ def _sentences(result: StartupResult, shown: Sequence[MeasuredScenario]) -> Iter
     yield "The KIP's own figures: config about 500 ms, status 400-500 ms."
 
 
-def with_figures(readme: str, figures: str) -> str:
-    """Return the README with these figures between the two marks.
+def moves(report: Mapping[str, Any]) -> str:
+    """Return the README's sentences about moves, of a result of the migration benchmark."""
+
+    def seconds(name: str, contender: str) -> str:
+        return f"{report['sizes'][name]['contenders'][contender]['wall_s']['median']:.1f} s"
+
+    def processor(name: str, contender: str) -> str:
+        cpu_s = report["sizes"][name]["contenders"][contender]["cpu_s"]["median"]
+        return f"{seconds(name, contender)} ({cpu_s:.1f} CPU seconds)"
+
+    large, ours, theirs = str(MILLION), "local_apply", "mirror_maker"
+    ratios = report["sizes"][KIP_MOVE]["ratios"], report["sizes"][large]["ratios"]
+    times = [ratio(each["mirror_maker_to_apply_wall"]) for each in ratios]
+    misplaced = report["sizes"][large]["wrong"][theirs]["misplaced"]
+    apply, both, mirror = (processor(large, each) for each in (ours, "local_apply_verify", theirs))
+    return (
+        f"Moving the KIP's workload onto shared topics takes {seconds(KIP_MOVE, ours)} as a whole process, and "
+        f"{seconds(KIP_MOVE, theirs)} with MirrorMaker 2 and a key transform: {times[0]} times as long. A million offset "
+        f"records take {apply}, {both} with verification, and {mirror} with MirrorMaker 2: {times[1]} times as long. It "
+        f"leaves {misplaced:,} of them in a partition where no worker looks for their new key."
+    )
+
+
+def with_figures(page: str, name: str, figures: str) -> str:
+    """Return a page with these figures between the two marks of this name.
 
     Raises:
-        ConfigError: the marks are not there once each, in their order.
+        ConfigError: the marks are not there, the first one more than once, or the second one before it.
     """
-    before, begin, rest = readme.partition(f"{BEGIN}\n")
+    begin = BEGIN.format(name)
+    before, found, rest = page.partition(f"{begin}\n")
     _, end, after = rest.partition(f"{END}\n")
-    if not begin or not end or BEGIN in after or END in after:
-        raise ConfigError(f"README.md needs the line {BEGIN} and, further down, {END}, once each")
-    return f"{before}{begin}\n{figures}\n\n{end}{after}"
+    if not found or not end or begin in after:
+        raise ConfigError(f"the page needs the line {begin} once and, further down, {END}")
+    return f"{before}{found}\n{figures}\n\n{end}{after}"
 
 
 def drawings(root: Path) -> dict[Path, str]:
-    """Return the files that are made of the result in the docs, by path.
+    """Return the files that are made of the results in the docs, by path.
 
     Raises:
-        ConfigError: there is no result, or it lacks what the README shows.
+        ConfigError: there is no result of the start-up benchmark, it lacks what the README shows, or a page lacks marks.
     """
-    result = resume.read(root / "docs" / "benchmarks" / "startup.json", "run make bench")
-    page, markdown = render_report(result)
-    readme = root / "README.md"
-    return {
-        root / "docs" / "benchmarks" / "startup.html": page,
-        root / "docs" / "benchmarks" / "startup.md": markdown,
-        readme: with_figures(readme.read_text("utf-8"), readme_figures(result)),
-    }
+    docs = root / "docs"
+    results = docs / "benchmarks"
+    result = resume.read(results / "startup.json", "run make bench")
+    report, markdown = render_report(result)
+    readme = with_figures((root / "README.md").read_text("utf-8"), "starts", readme_figures(result))
+    migration = results / "migration.json"
+    if migration.exists():
+        readme = with_figures(readme, "moves", moves(json.loads(migration.read_text("utf-8"))))
+    drawn = {results / "startup.html": report, results / "startup.md": markdown, root / "README.md": readme}
+    for name, benchmarks in TABLES.items():
+        tables = [each for each in benchmarks if (results / f"{each}.txt").exists()]
+        page = (docs / name).read_text("utf-8") if tables else ""
+        for each in tables:
+            printed = (results / f"{each}.txt").read_text("utf-8").rstrip()
+            page = with_figures(page, each, f"```text\n{printed}\n```")
+        if tables:
+            drawn[docs / name] = page
+    return drawn
 
 
 def take_over(folder: Path, root: Path) -> None:
@@ -206,9 +252,7 @@ def main(argv: Sequence[str], root: Path = ROOT) -> int:
     def body(options: argparse.Namespace) -> int:
         if options.check:
             old = stale(root)
-            print(
-                *(f"{name} is not what docs/benchmarks/startup.json makes" for name in old), sep="\n", file=sys.stderr
-            )
+            print(*(f"{name} is not what docs/benchmarks makes" for name in old), sep="\n", file=sys.stderr)
             return 1 if old else 0
         if options.folder is not None:
             take_over(options.folder, root)

@@ -23,7 +23,7 @@ def hand_out(options: argparse.Namespace, job: str, report: Mapping[str, Any], l
     if options.result is not None:
         options.result.parent.mkdir(parents=True, exist_ok=True)
         options.result.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
-        facts = [f"{name}: {value}" for each in (machine, used) for name, value in each.items()]
+        facts = [", ".join(f"{name} {value}" for name, value in each.items()) for each in (machine, used)]
         options.result.with_suffix(".txt").write_text("\n".join([*lines, "", *facts, ""]), encoding="utf-8")
     output = Output(job, options.output)
     if output.is_json:

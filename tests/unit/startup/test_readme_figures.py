@@ -1,16 +1,18 @@
-"""The README's figures, drawn from a result of the start-up benchmark."""
+"""The figures of the README and the docs, drawn from results of the benchmarks."""
 
 from __future__ import annotations
 
 import json
 from argparse import Namespace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from connect_share.errors import ConfigError
 from spark_jobs.startup.result import StartupResult
-from tests.lab.benchmarks.figures import BEGIN, END, ROOT, main, readme_figures, stale, with_figures
+from tests.lab.benchmarks.figures import BEGIN, END, ROOT, TABLES, main, moves, readme_figures, stale, with_figures
+from tests.lab.benchmarks.migration_report import migration_report, size_report
 from tests.lab.benchmarks.output import hand_out
 from tests.support.startup_results import a_result
 
@@ -61,16 +63,32 @@ def test_a_part_of_the_scenarios_makes_no_table() -> None:
 
 
 def test_the_marks_have_to_be_there() -> None:
-    assert with_figures(f"a\n{BEGIN}\nold\n{END}\nb\n", "new") == f"a\n{BEGIN}\n\nnew\n\n{END}\nb\n"
-    for wrong in ("", f"{BEGIN}\n", f"{END}\n{BEGIN}\n", f"{BEGIN}\n{END}\n{BEGIN}\n"):
-        with pytest.raises(ConfigError, match="once each"):
-            with_figures(wrong, "new")
+    one, other = BEGIN.format("one"), BEGIN.format("other")
+    page = f"a\n{one}\nold\n{END}\nb\n{other}\nkept\n{END}\n"
+    assert with_figures(page, "one", "new") == page.replace("old", "\nnew\n")
+    for wrong in ("", f"{one}\n", f"{END}\n{one}\n", f"{one}\n{END}\n{one}\n", f"{other}\n{END}\n"):
+        with pytest.raises(ConfigError, match="once and, further down"):
+            with_figures(wrong, "one", "new")
+
+
+def test_the_readme_compares_moves() -> None:
+    def size(ours: float, theirs: float) -> dict[str, Any]:
+        runs = {"mirror_maker": (theirs, 33), "local_apply": (ours, 7), "local_verify": (1, 2)}
+        rounds = {name: [{"wall_s": wall_s, "cpu_s": cpu_s, "peak_bytes": 1}] for name, (wall_s, cpu_s) in runs.items()}
+        return size_report(10, 10, rounds, {"mirror_maker": {"misplaced": 976_320}})
+
+    text = moves(migration_report({"kip": size(1.5, 9), "1000000": size(8, 22.4)}, 1))
+    assert (
+        "takes 1.5 s as a whole process, and 9.0 s with MirrorMaker 2 and a key transform: 6.00 times as long" in text
+    )
+    assert "take 8.0 s (7.0 CPU seconds), 9.0 s (9.0 CPU seconds) with verification, and 22.4 s (33.0 CPU" in text
+    assert "2.80 times as long. It leaves 976,320 of them" in text
 
 
 def test_results_are_taken_over_drawn_and_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bench, docs = tmp_path / "bench", tmp_path / "docs" / "benchmarks"
     (bench / "startup").mkdir(parents=True)
-    (tmp_path / "README.md").write_text(f"before\n{BEGIN}\n{END}\nafter\n")
+    (tmp_path / "README.md").write_text(f"before\n{BEGIN.format('starts')}\n{END}\nafter\n")
     result = bench / "startup" / "result.json"
     assert main([str(bench)], tmp_path) == 2
     result.write_text(without("kip").model_dump_json())
@@ -80,7 +98,11 @@ def test_results_are_taken_over_drawn_and_checked(tmp_path: Path, capsys: pytest
     result.write_text(a_result().model_dump_json())
     (bench / "console.json").write_text("{}")
     (bench / "console.txt").write_text("a table\n")
+    page = tmp_path / "docs" / "console.md"
+    docs.parent.mkdir()
+    page.write_text(f"{BEGIN.format('console')}\n{END}\n")
     assert main([str(bench)], tmp_path) == 0
+    assert "\n\n```text\na table\n```\n\n" in page.read_text("utf-8")
     assert {each.name for each in docs.iterdir()} == {
         *("startup.json", "startup.html", "startup.md", "console.json", "console.txt")
     }
@@ -102,13 +124,16 @@ def test_other_benchmarks_say_versions_and_leave_their_table_beside_the_result(
     assert report["seconds"] == 1
     assert {"librdkafka", "connect_share"} <= report["versions"].keys()
     text = options.result.with_suffix(".txt").read_text("utf-8")
-    assert text.startswith("a table\n\nprocessors: ")
-    assert f"connect_share: {report['versions']['connect_share']}\n" in text
+    assert text.startswith("a table\n\nprocessors ")
+    assert f"connect_share {report['versions']['connect_share']}" in text
     assert capsys.readouterr().out == "a table\n"
 
 
-def test_the_readme_of_this_tree_is_that_of_the_committed_result() -> None:
+def test_the_pages_of_this_tree_are_those_of_the_committed_results() -> None:
     readme = (ROOT / "README.md").read_text("utf-8")
-    assert with_figures(readme, "") != readme
+    assert with_figures(with_figures(readme, "starts", ""), "moves", "") != readme
+    for page, benchmarks in TABLES.items():
+        text = (ROOT / "docs" / page).read_text("utf-8")
+        assert all(with_figures(text, each, "") for each in benchmarks)
     if (ROOT / "docs" / "benchmarks" / "startup.json").exists():
         assert stale(ROOT) == []
