@@ -1,5 +1,7 @@
 """Put the results of ``make bench`` into the docs, and draw from them the report, the README's figures and the pages' tables.
 
+The cost model that the package ships with is that of the start-up benchmark.
+
 ``figures FOLDER`` takes the results of a folder over into ``docs/benchmarks``; without one the drawings are made again from
 what is there. ``--check`` says whether they are those of the results, and writes nothing.
 """
@@ -16,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from connect_share.errors import ConfigError
+from connect_share.startup.cost_model import FittedModel
 from spark_jobs import command_line
 from spark_jobs.startup import resume
 from spark_jobs.startup.goals import LARGE, SMALL, goals
@@ -42,9 +45,10 @@ TABLES: Final[Mapping[str, Sequence[str]]] = {
     "backup.md": ("backup",),
     "console.md": ("console",),
     "how-many-groups.md": ("steady_state",),
+    "java-workers.md": ("workers",),
     "many-groups.md": ("many_groups",),
     "migrating.md": ("migration",),
-    "sealed-sharing.md": ("sealing", "workers"),
+    "sealed-sharing.md": ("sealing",),
 }
 """Pages of the docs, and the benchmarks whose printed tables they show."""
 
@@ -208,6 +212,9 @@ def drawings(root: Path) -> dict[Path, str]:
     if migration.exists():
         readme = with_figures(readme, "moves", moves(json.loads(migration.read_text("utf-8"))))
     drawn = {results / "startup.html": report, results / "startup.md": markdown, root / "README.md": readme}
+    if result.model is not None:
+        fitted = FittedModel.model_validate(result.model_dump()).model_dump_json(indent=2)
+        drawn[root / "connect_share" / "startup" / "model.json"] = f"{fitted}\n"
     for name, benchmarks in TABLES.items():
         tables = [each for each in benchmarks if (results / f"{each}.txt").exists()]
         page = (docs / name).read_text("utf-8") if tables else ""
