@@ -12,7 +12,8 @@ Pure.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, Protocol, Self, TypeVar
 
 from connect_share.keys import BEFORE_ORIGINAL, MARKER, ClusterGroupId, Subject, connector_of, parse
@@ -20,6 +21,8 @@ from connect_share.records import TopicType
 from connect_share.sealing.cipher import is_sealed
 from connect_share.transform.rules import prefixes_of
 
+_SHARES: Final = 4_096
+"""Few keys that differ are in few of the shares, so most keys need not be kept."""
 _STATE_PREFIXES: Final = {each: prefixes_of(each, lambda rule: rule.is_state) for each in TopicType}
 
 
@@ -44,29 +47,39 @@ class KeySpaceDigest(ABC):
     def add(self, original: bytes, message: RawMessage) -> None:
         """Add the next record of its partition; ``original`` is its plain key."""
 
-    def finish(self) -> None:  # noqa: B027 - only one of the three has something to free
-        """Free what is not needed to compare; every record was added."""
+    def fold(self) -> None:  # noqa: B027 - only one of the three has something to free
+        """Free what is not needed to compare; all records were added of the partitions that were read so far."""
+
+    def closer(self, other: Self) -> Callable[[], Self] | None:  # noqa: ARG002 - two of the three know them at once
+        """Return what makes digests that see more, if these two differ and do not know in which connectors."""
+        return None
 
     @abstractmethod
-    def suspects(self, other: Self) -> set[str | None] | None:
-        """Return the connectors whose records differ between two finished digests.
+    def suspects(self, other: Self) -> set[str | None]:
+        """Return the connectors whose records differ between two folded digests that need not look closer.
 
-        ``None`` among them stands for keys that name no connector. ``None`` instead of a set: the digests differ, and the
-        connectors are not known any more.
+        ``None`` among them stands for keys that name no connector.
         """
 
 
 class OffsetDigest(KeySpaceDigest):
-    """The newest value of each original key, in the end as one number.
+    """The newest value of each original key, as sums of hashes.
+
+    Values and keys are kept of the partitions that are being read, so :meth:`fold` bounds the memory. Where two digests
+    differ, the next ones have a sum for each share of the keys, and those after them keep keys and values of the shares
+    that differ. A key in several partitions, which Connect does not write, counts once for each; if that makes a
+    difference, Connect's rules decide.
 
     Args:
-        keep: the values too, for twice the time and memory.
+        shares: of the keys, by their hash.
+        kept: the shares whose keys and values are kept.
     """
 
-    def __init__(self, *, keep: bool = False) -> None:
-        self._keep = keep
+    def __init__(self, *, shares: int = 1, kept: frozenset[int] | None = None) -> None:
         self._values: dict[bytes, bytes] = {}
-        self._digest = (0, 0)
+        self._sums = [0] * shares
+        self._shares = kept
+        self._kept: dict[bytes, bytes] = {}
 
     def add(self, original: bytes, message: RawMessage) -> None:  # noqa: D102
         self.add_all((message,), (message.key(),), len(message.key()) - len(original))
@@ -89,18 +102,29 @@ class OffsetDigest(KeySpaceDigest):
                 else:
                     values[key[cut:]] = value
 
-    def finish(self) -> None:  # noqa: D102
-        self._digest = (len(self._values), sum(map(hash, self._values.items())))
-        self.sealed = any(map(is_sealed, self._values.values()))
-        if not self._keep:
-            self._values = {}
+    def fold(self) -> None:  # noqa: D102
+        values, self._values = self._values, {}
+        sums, shares, kept = self._sums, len(self._sums), self._shares
+        self.sealed = self.sealed or any(map(is_sealed, values.values()))
+        if shares == 1:
+            sums[0] += sum(map(hash, values.items()))
+            return
+        for item in values.items():
+            share = hash(item[0]) % shares
+            sums[share] += hash(item)
+            if kept is not None and share in kept:
+                self._kept[item[0]] = item[1]
 
-    def suspects(self, other: OffsetDigest) -> set[str | None] | None:  # noqa: D102
-        if self._digest == other._digest:
-            return set()
-        if not self._keep:
+    def closer(self, other: OffsetDigest) -> Callable[[], OffsetDigest] | None:  # noqa: D102
+        if self._shares is not None or self._sums == other._sums:
             return None
-        return {connector_of(TopicType.OFFSET, key) for key in _unlike(self._values, other._values)}
+        if len(self._sums) == 1:
+            return partial(OffsetDigest, shares=_SHARES)
+        unlike = (at for at, both in enumerate(zip(self._sums, other._sums, strict=True)) if both[0] != both[1])
+        return partial(OffsetDigest, shares=_SHARES, kept=frozenset(unlike))
+
+    def suspects(self, other: OffsetDigest) -> set[str | None]:  # noqa: D102
+        return {connector_of(TopicType.OFFSET, key) for key in _unlike(self._kept, other._kept)}
 
 
 class StatusDigest(KeySpaceDigest):
@@ -156,10 +180,10 @@ def _unlike(one: Mapping[_K, object], other: Mapping[_K, object]) -> set[_K]:
     return {name for name in one.keys() | other.keys() if one.get(name) != other.get(name)}
 
 
-def digest_of(topic_type: TopicType, *, keep: bool = False) -> KeySpaceDigest:
-    """Return an empty digest; with ``keep`` one that always knows its suspects."""
+def digest_of(topic_type: TopicType) -> KeySpaceDigest:
+    """Return an empty digest."""
     if topic_type is TopicType.OFFSET:
-        return OffsetDigest(keep=keep)
+        return OffsetDigest()
     return StatusDigest() if topic_type is TopicType.STATUS else ConfigDigest()
 
 

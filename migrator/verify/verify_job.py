@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Final
 
 from connect_share.client import Message
 from connect_share.keys import connector_of
@@ -18,6 +20,9 @@ from connect_share.transform.sealed import NO_SEALING, Opening, Sealing
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
 from migrator.verify.equality import StateDifference, compare_config_states, compare_newest, compare_states
 from migrator.verify.quick_compare import KeySpaceDigest, KeySpaces, digest_of
+
+AT_ONCE: Final = 500_000
+"""Offsets read between two folds of the digests; what came meanwhile is in memory, some 200 bytes for each living key."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +71,16 @@ class Side:
             if taken is not None:
                 yield taken
         opening.require_opened()
+
+    def parts(self, most: int) -> Iterator[Side]:
+        """Yield this side in parts of whole partitions, each with so many offsets at most or of one partition."""
+        part: list[OffsetRange] = []
+        for each in self.ranges:
+            if part and sum(one.end - one.start for one in (*part, each)) > most:
+                yield replace(self, ranges=tuple(part))
+                part = []
+            part.append(each)
+        yield replace(self, ranges=tuple(part))
 
     def batches(self, on_progress: Callable[[int], None] | None = None) -> Iterator[list[Message]]:
         """Yield the records as batches of the client's own messages."""
@@ -210,44 +225,49 @@ def run_together(
         BrokerError: reading was refused.
         ReadToEndTimeoutError: an end was not reached.
     """
-    found = []
-    for job, suspects in zip(jobs, _suspects(jobs, on_progress), strict=True):
-        known = suspects if suspects is not None else _suspects([job], None, keep=True)[0]
-        found.append(job.compare_all() if known is None else job.compare_suspects(known))
+    empty, found = partial(digest_of, jobs[0].topic_type), []
+    for job, (one, other) in zip(jobs, _both_digests(jobs, empty, on_progress), strict=True):
+        if (one.sealed and job.source_group_id is not None) or (other.sealed and job.cluster_group_id is not None):
+            found.append(job.compare_all())
+        else:
+            found.append(job.compare_suspects(_suspects(job, one, other)))
     return found
 
 
-def _suspects(
-    jobs: Sequence[VerifyJob], on_progress: Callable[[int], None] | None, *, keep: bool = False
-) -> list[set[str | None] | None]:
-    """Return the suspects of each job by the bytes of both sides; the one destination of all jobs is read once.
+def _suspects(job: VerifyJob, one: KeySpaceDigest, other: KeySpaceDigest) -> set[str | None]:
+    """Return the connectors whose bytes differ; reads both sides again as long as digests have to look closer."""
+    while closer := one.closer(other):
+        ((one, other),) = _both_digests([job], closer, None)
+    return one.suspects(other)
 
-    ``None``: they are not known; with ``keep`` only if a group has sealed values.
-    """
-    there = [_digests([job.source_group_id], job.topic_type, job.source, on_progress, keep=keep) for job in jobs]
+
+def _both_digests(
+    jobs: Sequence[VerifyJob],
+    empty: Callable[[], KeySpaceDigest],
+    on_progress: Callable[[int], None] | None,
+) -> list[tuple[KeySpaceDigest, KeySpaceDigest]]:
+    """Return the digests of both sides of each job; the one destination of all jobs is read once."""
+    there = [_digests([job.source_group_id], job.topic_type, job.source, empty, on_progress) for job in jobs]
     groups = [job.cluster_group_id for job in jobs]
-    here = _digests(groups, jobs[0].topic_type, jobs[0].destination, on_progress, keep=keep)
-    found: list[set[str | None] | None] = []
-    for job, digests in zip(jobs, there, strict=True):
-        one, other = digests[job.source_group_id], here[job.cluster_group_id]
-        sealed = (one.sealed and job.source_group_id is not None) or (other.sealed and job.cluster_group_id is not None)
-        found.append(None if sealed else one.suspects(other))
-    return found
+    here = _digests(groups, jobs[0].topic_type, jobs[0].destination, empty, on_progress)
+    return [
+        (digests[job.source_group_id], here[job.cluster_group_id]) for job, digests in zip(jobs, there, strict=True)
+    ]
 
 
 def _digests(
     groups: Iterable[str | None],
     topic_type: TopicType,
     side: Side,
+    empty: Callable[[], KeySpaceDigest],
     on_progress: Callable[[int], None] | None,
-    *,
-    keep: bool,
 ) -> dict[str | None, KeySpaceDigest]:
-    """Read one side, and return the digests of some key spaces of it."""
-    digests = {group: digest_of(topic_type, keep=keep) for group in groups}
+    """Read one side, some partitions at a time, and return the digests of some key spaces of it."""
+    digests = {group: empty() for group in groups}
     spaces = KeySpaces(topic_type, digests)
-    for batch in side.batches(on_progress):
-        spaces.add(batch)
-    for digest in digests.values():
-        digest.finish()
+    for part in side.parts(AT_ONCE):
+        for batch in part.batches(on_progress):
+            spaces.add(batch)
+        for digest in digests.values():
+            digest.fold()
     return digests

@@ -40,7 +40,7 @@ class Message:
 
 @dataclass(frozen=True)
 class Held(Side):
-    """One side; ``at_once``: records in a batch, 0 for all."""
+    """One side; ``at_once``: records in a batch, 0 for all. Its ranges, if there are any, say which partitions are read."""
 
     held: tuple[Record, ...] = ()
     at_once: int = 0
@@ -49,6 +49,8 @@ class Held(Side):
         return iter(self.held)
 
     def batches(self, on_progress: Callable[[int], None] | None = None) -> Iterator[Any]:
-        size = self.at_once or max(1, len(self.held))
-        for start in range(0, len(self.held), size):
-            yield [Message(record) for record in self.held[start : start + size]]
+        partitions = {each.partition for each in self.ranges}
+        held = [each for each in self.held if not partitions or each.partition in partitions]
+        size = self.at_once or max(1, len(held))
+        for start in range(0, len(held), size):
+            yield [Message(record) for record in held[start : start + size]]

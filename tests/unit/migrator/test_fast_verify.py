@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import pickle
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
+from zlib import crc32
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connect_share.keys import ClusterGroupId, connector_of, own_key
-from connect_share.records import Record, TopicType
+from connect_share.records import OffsetRange, Record, TopicType
 from connect_share.transform.rules import KeyTransform
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
 from migrator.verify.equality import compare_states
-from migrator.verify.quick_compare import KeySpaceDigest, KeySpaces
+from migrator.verify.quick_compare import KeySpaceDigest, KeySpaces, OffsetDigest
 from migrator.verify.verify_job import VerifyJob, run_together
 from tests.support.sides import Held, Message
 
@@ -124,6 +126,60 @@ def test_the_same_differences(sides: tuple[TopicType, list[Record], list[Record]
     topic_type, there, here = sides
     expected = compare_states(topic_type, there, here, cluster_group_id=GROUP)
     assert sorted(map(str, job(topic_type, there, here).run())) == sorted(map(str, expected))
+
+
+@settings(max_examples=200)
+@given(both_sides(), st.integers(1, 9))
+def test_the_same_differences_some_partitions_at_a_time(
+    sides: tuple[TopicType, list[Record], list[Record]], at_once: int
+) -> None:
+    topic_type, *records = sides
+    ranges = tuple(OffsetRange("t", partition, 0, 3) for partition in range(4))
+    there, here = ([replace(each, partition=crc32(each.key or b"") % 4) for each in some] for some in records)
+    expected = compare_states(topic_type, there, here, cluster_group_id=GROUP)
+    made = job(topic_type, there, here)
+    parts = replace(
+        made, source=replace(made.source, ranges=ranges), destination=replace(made.destination, ranges=ranges)
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("migrator.verify.verify_job.AT_ONCE", at_once)
+        assert sorted(map(str, parts.run())) == sorted(map(str, expected))
+
+
+@pytest.mark.parametrize(("most", "sizes"), [(1, [1, 1, 1]), (10, [1, 2]), (11, [2, 1]), (14, [3])])
+def test_parts_are_whole_partitions(most: int, sizes: list[int]) -> None:
+    ranges = tuple(OffsetRange("t", partition, 5, end) for partition, end in enumerate((15, 6, 8)))
+    parts = [part.ranges for part in replace(side([]), ranges=ranges).parts(most)]
+    assert [len(part) for part in parts] == sizes
+    assert sum(parts, ()) == ranges
+    assert [part.ranges for part in side([]).parts(most)] == [()]
+
+
+def test_what_is_kept_of_many_keys() -> None:
+    """Nothing, as long as nothing differs; then what is needed to name the connectors that differ."""
+
+    def digests(make: Callable[[], OffsetDigest], removed: int) -> OffsetDigest:
+        digest = make()
+        for number in range(20_000):
+            key = b'["c%d",{}]' % number
+            digest.add(key, Message(Record("t", 0, number, 0, key, b"v")))
+            if number == removed:
+                digest.add(key, Message(Record("t", 0, number, 0, key, None)))
+            if number % 1_000 == 0:
+                digest.fold()
+        digest.fold()
+        return digest
+
+    one, other = digests(OffsetDigest, -1), digests(OffsetDigest, 77)
+    assert len(pickle.dumps(one)) < 1_000
+    assert one.closer(digests(OffsetDigest, -1)) is None
+    looks = 0
+    while closer := one.closer(other):
+        one, other = digests(closer, -1), digests(closer, 77)
+        looks += 1
+    assert looks == 2
+    assert one.suspects(other) == {"c77"}
+    assert len(pickle.dumps(one)) < 50_000
 
 
 @settings(max_examples=100)
