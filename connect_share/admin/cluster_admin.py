@@ -20,6 +20,7 @@ from connect_share.admin.descriptions import (
     worker_id_of,
 )
 from connect_share.client import (
+    OFFSET_INVALID,
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
@@ -137,6 +138,10 @@ class Admin(AdminBase):
                 for at, future in futures.items():
                     doing = f"asking for the {what} offset of {at.topic}[{at.partition}]"
                     end = result_of(future, doing, TopicRight.DESCRIBE, timeout_s=timeout_s)
+                    if end.offset == OFFSET_INVALID:  # librdkafka's, and no error, where the leader has not answered
+                        raise BrokerTimeoutError(
+                            f"{doing} failed: no answer within {timeout_s:g} s", name="_TIMED_OUT", retriable=True
+                        )
                     epoch = end.leader_epoch
                     found[at.topic, at.partition] = LogEnd(end.offset, -1 if epoch is None else epoch)
             except BrokerError as exc:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -12,7 +14,12 @@ import pytest
 
 from connect_share.admin import Admin
 from connect_share.embedded.broker import LocalBroker
-from connect_share.errors import BrokerUnavailableError, ConnectShareError
+from connect_share.errors import (
+    BrokerTimeoutError,
+    BrokerUnavailableError,
+    ConnectShareError,
+    ReadToEndTimeoutError,
+)
 from connect_share.storage import ConnectStorage
 from connect_share.stores import offsets
 from connect_share.worker_config import WorkerConfig
@@ -23,6 +30,31 @@ pytestmark = pytest.mark.kills_broker
 
 OUTAGE_S = 40 if LONG else 6
 FILE = {"filename": "x.txt"}
+
+
+def test_a_broker_that_hangs_has_not_said_where_a_topic_ends(own_broker: LocalBroker) -> None:
+    """The client library gives a question without an answer no error, but an offset that is none."""
+    config, at = WorkerConfig.from_properties(properties_of(own_broker.bootstrap_servers, "group-a")), ("offsets", 0)
+    with (
+        Admin(config.admin_settings(), client_id="tests", timeout_s=3) as admin,
+        ConnectStorage(config) as storage,
+        ThreadPoolExecutor(1) as asking,
+    ):
+        for _ in range(3):  # from now on the clients know the leader
+            storage.offsets.refresh(60)
+            assert admin.end_offsets([at]) == {at: 0}
+        assert own_broker._process is not None
+        os.kill(own_broker._process.pid, signal.SIGSTOP)
+        try:
+            with pytest.raises(ReadToEndTimeoutError):
+                storage.offsets.refresh(1.5)
+            for read in (admin.end_offsets, admin.start_offsets, lambda places: admin.offsets_at(places, 0)):
+                with pytest.raises(BrokerTimeoutError):
+                    read([at])
+            answer = asking.submit(storage.offsets.refresh, 60)
+        finally:
+            os.kill(own_broker._process.pid, signal.SIGCONT)
+        answer.result(90)
 
 
 @pytest.mark.slow
