@@ -187,9 +187,14 @@ def _packed(layout: str, *numbers: int) -> bytes:
         raise GroupProtocolError(f"a number does not fit the group protocol: {exc}") from None
 
 
+def fits(text: str) -> bool:
+    """Return whether a text, such as the name of a connector, is short enough for the group protocol."""
+    return len(text.encode()) <= _MOST_TEXT_BYTES
+
+
 def _text(value: str) -> bytes:
     data = value.encode()
-    if len(data) > _MOST_TEXT_BYTES:
+    if not fits(value):
         raise GroupProtocolError(f"a text of {len(data):,} bytes does not fit the group protocol: 32,767 at most")
     return _packed(">h", len(data)) + data
 

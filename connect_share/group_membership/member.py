@@ -25,6 +25,7 @@ from connect_share.group_protocol import (
     decode_worker_state,
     encode_assignment,
     encode_worker_state,
+    fits,
 )
 from connect_share.state import ClusterConfigState
 from connect_share.stores.backing_stores import ConfigBackingStore
@@ -314,8 +315,12 @@ def _listener_called() -> Iterator[None]:
 
 
 def configured(state: ClusterConfigState) -> ConnectorsAndTasks:
-    """Return the connectors of a snapshot and their tasks: what the workers of a group run between them."""
-    names = sorted(state.connectors())
+    """Return the connectors of a snapshot and their tasks: what the workers of a group run between them.
+
+    A connector whose name does not fit the group protocol is left out, or it would end the leader: on topics that are not
+    sealed, any writer can put it there.
+    """
+    names = sorted(filter(fits, state.connectors()))
     return ConnectorsAndTasks(tuple(names), tuple(task for name in names for task in sorted(state.tasks(name))))
 
 

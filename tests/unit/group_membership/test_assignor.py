@@ -7,9 +7,10 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connect_share.group_membership import balanced_assignment
-from connect_share.group_protocol import ConnectorsAndTasks
-from connect_share.records import ConnectorTaskId
+from connect_share.group_membership import balanced_assignment, configured
+from connect_share.group_protocol import ConnectorsAndTasks, ExtendedAssignment, encode_assignment
+from connect_share.records import ConnectorTaskId, Record
+from connect_share.state import replay_config
 
 connectors = st.sampled_from([f"c{number}" for number in range(6)])
 tasks = st.builds(ConnectorTaskId, connectors, st.integers(0, 4))
@@ -68,3 +69,15 @@ def test_a_new_member_takes_its_share_and_no_more(
     after = rebalanced(rebalanced(joined, configured), configured)
     moved = sum(len(set(even[member].tasks) - set(after[member].tasks)) for member in even)
     assert moved == len(after["new"].tasks)
+
+
+def test_a_name_that_fits_no_assignment_is_left_out() -> None:
+    """A stranger's record ends no leader."""
+    names = ["a", "ä" * 16_384, "b" * 32_767, "c" * 32_768]
+    records = [
+        Record("t", 0, at, 0, f"connector-{name}".encode(), b'{"properties":{"name":"x"}}')
+        for at, name in enumerate(names)
+    ]
+    found = configured(replay_config(records))
+    assert found.connectors == (names[0], names[2])
+    assert encode_assignment(ExtendedAssignment("m", "http://h/", 1, found))
