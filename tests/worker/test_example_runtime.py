@@ -177,10 +177,10 @@ def refuse_what_was_forwarded_to_the_wrong_worker(
         key = storage.config.snapshot().session_key
     assert key is not None
     body = b"{}"  # the leader looks at it, and refuses it
-    signature = signature_headers(key.key, body, key.algorithm)
+    signature = signature_headers(key.key, body)
     tasks = [answer(worker, "POST", f"/connectors/{name}/tasks", body, signature) for worker in workers]
     assert sorted(tasks) == [400, 409, 409]
-    signature = signature_headers(key.key, b"", key.algorithm)
+    signature = signature_headers(key.key, b"")
     follower = workers[tasks.index(409)]
     assert answer(follower, "PUT", f"/connectors/{name}/fence", b"", signature) == 409
     owner = workers[0].rest.status(name)["tasks"][0]["worker_id"]
@@ -194,7 +194,8 @@ def refuse_what_was_forwarded_to_the_wrong_worker(
 def test_a_killed_worker_loses_nothing_and_repeats_nothing(
     start: Start, broker: TestBroker, unique: str, tmp_path: Path
 ) -> None:
-    exactly = {"exactly_once_source_support": "enabled"}
+    # Requests are signed with HmacSHA256 all the same: the algorithm of the signature is a setting of its own.
+    exactly = {"exactly_once_source_support": "enabled", "inter_worker_key_generation_algorithm": "HmacSHA512"}
     workers = [start(**exactly) for _ in range(3)]
     for worker in workers:
         worker.await_joined()

@@ -22,22 +22,29 @@ def main() -> int:
     parser.add_argument("worker_config", help="properties of a Connect worker")
     parser.add_argument("--listen", default="127.0.0.1:8083", metavar="HOST:PORT", help="where REST is served")
     arguments = parser.parse_args()
-    host, _, port = arguments.listen.rpartition(":")
     logging.basicConfig(level="WARNING", format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    try:
+        return _run(arguments.worker_config, arguments.listen)
+    except ConnectShareError as error:
+        print(f"the worker does not start: {error}", file=sys.stderr)
+        return 1
 
+
+def _run(worker_config: str, listen: str) -> int:
+    host, _, port = listen.rpartition(":")
     failures: list[ConnectShareError] = []
 
     def on_failed(error: ConnectShareError) -> None:
         failures.append(error)
         server.should_exit = True
 
-    worker = Worker(WorkerConfig.from_file(arguments.worker_config), f"http://{arguments.listen}/", on_failed)
+    worker = Worker(WorkerConfig.from_file(worker_config), f"http://{listen}/", on_failed)
     server = uvicorn.Server(
         uvicorn.Config(application(Herder(worker)), host=host, port=int(port), log_level="warning", lifespan="off")
     )
+    worker.start()
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, signal.SIG_IGN)  # the server sends what ended it once more: the worker has to end in order
-    worker.start()
     try:
         server.run()
     finally:

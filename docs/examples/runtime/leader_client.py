@@ -59,7 +59,7 @@ class LeaderClient:
         key = self._storage.config.snapshot().session_key
         if key is None:
             raise RestError(503, "There is no session key yet; try again")
-        headers = {"Content-Type": "application/json", **signature_headers(key.key, body, key.algorithm)}
+        headers = {"Content-Type": "application/json", **signature_headers(key.key, body)}
         forward(method, self.generation().leader_url.rstrip("/") + path, body, headers)
 
 

@@ -63,11 +63,11 @@ class Worker(ConfigUpdateListener):
     def start(self) -> None:
         """Read the topics, then join the group."""
         self.storage.start()
-        self._thread.start()
         self.member = ConnectGroupMember(
             self.config, self.storage.config, self, worker_url=self.url, on_failed=self._on_failed
         )
         self.leader = LeaderClient(self.storage, self.member)
+        self._thread.start()  # what changed meanwhile waits in the queue
         self.member.start()
 
     def stop(self) -> None:
@@ -91,7 +91,7 @@ class Worker(ConfigUpdateListener):
         self._work.put(lambda: self._connector_changed(connector))
 
     def on_connector_config_remove(self, connector: str) -> None:
-        self.member.request_rejoin()
+        self._work.put(self._rejoin)
 
     def on_task_config_update(self, tasks: Sequence[ConnectorTaskId]) -> None:
         self._work.put(lambda: self._tasks_changed(set(tasks)))
@@ -141,11 +141,14 @@ class Worker(ConfigUpdateListener):
         for status in deleted_statuses(self.storage.config.snapshot(), self.storage.status.snapshot()):
             self._put(status)
 
+    def _rejoin(self) -> None:
+        self.member.request_rejoin()
+
     def _connector_changed(self, connector: str) -> None:
         if connector in self._connectors:
             self._start_connector(connector)
         else:
-            self.member.request_rejoin()
+            self._rejoin()
 
     def _target_state_changed(self, connector: str) -> None:
         if connector in self._connectors:
@@ -157,7 +160,7 @@ class Worker(ConfigUpdateListener):
     def _tasks_changed(self, tasks: set[ConnectorTaskId]) -> None:
         for task in tasks & self._tasks.keys():
             self._start_task(task)
-        self.member.request_rejoin()
+        self._rejoin()
 
     def _restart(self, request: RestartRequest) -> None:
         plan = RestartPlan.of(request, self.storage.status.snapshot())
