@@ -138,6 +138,7 @@ _UNAVAILABLE: Final = frozenset(
         KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
         KafkaError._RESOLVE,  # noqa: SLF001
         KafkaError._SSL,  # noqa: SLF001
+        KafkaError._DESTROY_BROKER,  # noqa: SLF001 - it was asked, and is not one of the brokers any more
         KafkaError.BROKER_NOT_AVAILABLE,
         KafkaError.NETWORK_EXCEPTION,
     }

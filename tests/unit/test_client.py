@@ -44,8 +44,9 @@ def test_every_code_has_a_translation(code: int) -> None:
         elif "TIMED_OUT" in name:
             assert isinstance(found, BrokerTimeoutError)
             assert found.retriable
-        elif name in ("TRANSPORT", "ALL_BROKERS_DOWN", "RESOLVE"):
+        elif name in ("TRANSPORT", "ALL_BROKERS_DOWN", "RESOLVE", "DESTROY_BROKER"):
             assert isinstance(found, BrokerUnavailableError)
+            assert found.retriable
         elif name in ("FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"):
             assert isinstance(found, FencedError)
             assert not found.retriable

@@ -49,7 +49,7 @@ def test_a_broker_that_hangs_has_not_said_where_a_topic_ends(own_broker: LocalBr
             with pytest.raises(ReadToEndTimeoutError):
                 storage.offsets.refresh(1.5)
             for read in (admin.end_offsets, admin.start_offsets, lambda places: admin.offsets_at(places, 0)):
-                with pytest.raises(BrokerTimeoutError):
+                with pytest.raises((BrokerTimeoutError, BrokerUnavailableError)):
                     read([at])
             answer = asking.submit(storage.offsets.refresh, 60)
         finally:
