@@ -161,6 +161,11 @@ class AdminBase:
                 return answer
 
 
+def unanswered(doing: str, timeout_s: float) -> BrokerTimeoutError:
+    """Return the error of a question to which no answer came."""
+    return BrokerTimeoutError(f"{doing} failed: no answer within {timeout_s:g} s", name="_TIMED_OUT", retriable=True)
+
+
 def result_of(
     future: Future[Any],
     doing: str,
@@ -175,9 +180,7 @@ def result_of(
         # client that is closed while a broker has its question never answers.
         return future.result(timeout_s + _GRACE_S)
     except TimeoutError as exc:
-        raise BrokerTimeoutError(
-            f"{doing} failed: no answer within {timeout_s:g} s", name="_TIMED_OUT", retriable=True
-        ) from exc
+        raise unanswered(doing, timeout_s) from exc
     except KafkaException as exc:
         error = translate(exc, doing, needs)
         if missing_ok and is_unknown_topic(error):

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from connect_share.admin.base import FIRST_TRY_S, AdminBase, result_of
+from connect_share.admin.base import FIRST_TRY_S, AdminBase, result_of, unanswered
 from connect_share.admin.descriptions import (
     BrokerDescription,
     GroupMember,
@@ -139,9 +139,7 @@ class Admin(AdminBase):
                     doing = f"asking for the {what} offset of {at.topic}[{at.partition}]"
                     end = result_of(future, doing, TopicRight.DESCRIBE, timeout_s=timeout_s)
                     if end.offset == OFFSET_INVALID:  # librdkafka's, and no error, where the leader has not answered
-                        raise BrokerTimeoutError(
-                            f"{doing} failed: no answer within {timeout_s:g} s", name="_TIMED_OUT", retriable=True
-                        )
+                        raise unanswered(doing, timeout_s)
                     epoch = end.leader_epoch
                     found[at.topic, at.partition] = LogEnd(end.offset, -1 if epoch is None else epoch)
             except BrokerError as exc:
