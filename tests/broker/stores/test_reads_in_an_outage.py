@@ -25,11 +25,19 @@ from connect_share.stores import offsets
 from connect_share.worker_config import WorkerConfig
 from tests.broker.stores.conftest import properties_of
 from tests.support.long_forms import LONG
+from tests.support.waiting import await_that
 
 pytestmark = pytest.mark.kills_broker
 
 OUTAGE_S = 40 if LONG else 6
 FILE = {"filename": "x.txt"}
+
+
+def answers(admin: Admin) -> bool:
+    try:
+        return bool(admin.cluster_id())
+    except BrokerTimeoutError:
+        return False
 
 
 def test_a_broker_that_hangs_has_not_said_where_a_topic_ends(own_broker: LocalBroker) -> None:
@@ -46,6 +54,7 @@ def test_a_broker_that_hangs_has_not_said_where_a_topic_ends(own_broker: LocalBr
         assert own_broker._process is not None
         os.kill(own_broker._process.pid, signal.SIGSTOP)
         try:
+            await_that(lambda: answers(admin), lambda found: not found, what="stopped")  # the signal takes its time
             with pytest.raises(ReadToEndTimeoutError):
                 storage.offsets.refresh(1.5)
             for read in (admin.end_offsets, admin.start_offsets, lambda places: admin.offsets_at(places, 0)):
