@@ -334,6 +334,6 @@ class _TaskProducer(TransactionalWriter):
             raise client.KafkaException(self._undelivered) from None  # the library only counts them
         self._open = False
 
-    def _abandon(self, abort_s: float = ABORT_TIMEOUT_S) -> None:
+    def _abandon(self, abort_s: float = ABORT_TIMEOUT_S) -> client.KafkaError | None:
         self._open = False
-        super()._abandon(abort_s)
+        return super()._abandon(abort_s)

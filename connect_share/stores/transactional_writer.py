@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import threading
 import time
@@ -174,7 +173,9 @@ class TransactionalWriter:
             raise
         if failure is not None:
             in_time = ABORT_TIMEOUT_S if deadline_s is None else deadline_s - time.monotonic()
-            self._abandon(max(LEAST_ABORT_S, min(in_time, ABORT_TIMEOUT_S)))
+            ended = self._abandon(max(LEAST_ABORT_S, min(in_time, ABORT_TIMEOUT_S)))
+            if failure.name == "_FATAL" and ended is not None:  # which error was fatal is not said by what it ends
+                failure = client.translate(ended, doing, client.TopicRight.WRITE)
         return failure
 
     def _commit(
@@ -212,16 +213,20 @@ class TransactionalWriter:
                 producer.poll(0)
                 return
 
-    def _abandon(self, abort_s: float = ABORT_TIMEOUT_S) -> None:
-        """Drop what is queued, end the transaction if there is one, and let the client go.
+    def _abandon(self, abort_s: float = ABORT_TIMEOUT_S) -> client.KafkaError | None:
+        """Drop what is queued, end the transaction if there is one, and let the client go; return why it did not end.
 
         ``Producer.close`` would do the same but warns on stderr when the producer was fenced.
         """
         producer, self._producer = self._producer, None
         if producer is not None:
             producer.purge()
-            with contextlib.suppress(client.KafkaException):
+            try:
                 producer.abort_transaction(abort_s)
+            except client.KafkaException as error:
+                reason: client.KafkaError = error.args[0]
+                return reason
+        return None
 
 
 def fence_all(settings: ClientSettings, transactional_ids: Sequence[str], *, client_id: str) -> None:

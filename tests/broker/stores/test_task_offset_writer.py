@@ -131,6 +131,23 @@ def test_whoever_claims_last_writes(shared: Any, data: str) -> None:
     assert values(shared, data) == [b"2", b"3"]
 
 
+def test_a_task_that_sends_learns_that_another_has_claimed(shared: Any, data: str) -> None:
+    """The client library says it of a record that was sent, and of those behind it only that there was an error."""
+    with ConnectStorage(exactly_once(shared)) as storage:
+        first, second = storage.task_offset_writer("foo", 0), storage.task_offset_writer("foo", 0)
+        first.claim()
+        write(first, data, 1)
+        second.claim()
+
+        def send_on() -> None:
+            while True:
+                first.send(data, b"late")
+
+        with pytest.raises(FencedError, match=r"task 'foo-0' cannot write any more"):
+            send_on()
+    assert values(shared, data) == []
+
+
 def test_the_leader_fences_all_tasks(shared: Any, data: str) -> None:
     with ConnectStorage(exactly_once(shared)) as storage:
         with pytest.raises(UsageError, match="there is no connector 'foo'"):
