@@ -6,6 +6,7 @@ import enum
 import logging
 import operator
 import re
+import time
 import uuid
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
@@ -73,6 +74,9 @@ _library_log: Any = _LibraryLog()
 _SETTING: Final = re.compile(r"([a-z.]+) = .*", re.DOTALL)
 
 _TRANSACTION_TIMEOUT_MS: Final = 60_000
+# In a longer flush the library goes on after a fatal error, and hands out acknowledgements with the exception still set:
+# the callback then ends with SystemError.
+_FLUSH_ROUND_S: Final = 0.1
 _NAMED_PROPERTY: Final = re.compile(r'property:? "([^"]+)"')
 
 # Settings that no caller may change, with the reason.
@@ -230,6 +234,21 @@ def producer(
         limit_ms = int(merged.get("transaction.timeout.ms", _TRANSACTION_TIMEOUT_MS))
         forced["socket.timeout.ms"] = str(min(int(merged["socket.timeout.ms"]), limit_ms))
     return _made(Producer, {**merged, **forced}, on_error)
+
+
+def flush(producer: Producer, timeout_s: float) -> int:
+    """Wait for acknowledgements, at most this long; return how many records are not acknowledged then.
+
+    Raises:
+        KafkaException: the client has a fatal error, such as a right that it lacks or another client with its id. Only the
+            first call raises it.
+    """
+    until_s = time.monotonic() + timeout_s
+    while True:
+        left_s = until_s - time.monotonic()
+        left = int(producer.flush(max(0.0, min(left_s, _FLUSH_ROUND_S))))
+        if not left or left_s <= _FLUSH_ROUND_S:
+            return left
 
 
 def fence(settings: ClientSettings, transactional_id: str, *, client_id: str, timeout_s: float = 30.0) -> None:

@@ -161,13 +161,6 @@ class TransactionalWriter:
             action(cast("client.Producer", self._producer))
         except (client.KafkaException, BufferError) as error:
             failure = client.translate(error, doing, client.TopicRight.WRITE)
-        except SystemError as error:
-            # The library has called back with its own fatal error still set, as after a fencing.
-            cause = error.__cause__
-            if not isinstance(cause, client.KafkaException):
-                self._abandon()
-                raise
-            failure = client.translate(cause, doing, client.TopicRight.WRITE)
         except BaseException:
             self._abandon()
             raise
@@ -192,7 +185,7 @@ class TransactionalWriter:
         self._begin(producer)
         for key, value in records:
             self._produce(producer, deadline_s, self._topic, value, key, on_delivery=on_delivery)
-        producer.flush(max(0.0, deadline_s - time.monotonic()))
+        client.flush(producer, deadline_s - time.monotonic())
         producer.commit_transaction(max(LEAST_COMMIT_S, deadline_s - time.monotonic()))
 
     def _begin(self, producer: client.Producer) -> None:

@@ -86,7 +86,7 @@ class KeptProducer:
     def flush(self, timeout_s: float) -> None:
         """Wait for acknowledgements. A fatal error of the client fails all records, and only here it says why."""
         try:
-            self.client.flush(timeout_s)
+            client.flush(self.client, timeout_s)
         except client.KafkaException as error:
             self.fatal = error
 

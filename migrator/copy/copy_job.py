@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from connect_share import client
 from connect_share.admin import Admin
 from connect_share.client import to_whole_record
 from connect_share.keys import MARKER
@@ -19,7 +18,6 @@ from connect_share.log.ranges import RangeReader, read_ranges
 from connect_share.records import Record, TopicType
 from connect_share.topic_io.checked_writer import (
     PROCESS_PRODUCERS,
-    PRODUCER_OVERRIDES,
     CheckedWriter,
     Producers,
 )
@@ -227,27 +225,13 @@ class CopyJob:
             BrokerError: a record was not acknowledged, such as while replicas are missing.
         """
         topic, (key, value) = self.slice_.destination_topic, BARRIER_RECORDS[self.slice_.topic_type]
-        producer = client.producer(
-            self.producer_settings, client_id=self.client_id, overrides=PRODUCER_OVERRIDES, idempotent=True
-        )
-        failures: list[client.KafkaError] = []
+        writer = CheckedWriter(Producers(), self.producer_settings, topic, self.client_id)
         whole_key = self.slice_.transform.prefix + key
         value = self.passage().sealer.sealed(whole_key, value, int(time.time() * 1000))
-
-        @client.callback
-        def delivered(error: client.KafkaError | None, _: client.Message) -> None:
-            if error is not None:
-                failures.append(error)
-
-        try:
-            for partition, _ in self.destination_starts:
-                producer.produce(topic, key=whole_key, value=value, partition=partition, on_delivery=delivered)
-            while len(producer):  # each record has a time-out of its own
-                producer.flush(0.5)
-        except client.KafkaException as error:  # a fatal one
-            raise client.translate(error, doing=f"writing to {topic}", needs=client.TopicRight.WRITE) from error
-        if failures:
-            raise client.translate(failures[0], doing=f"writing to {topic}", needs=client.TopicRight.WRITE)
+        answer = writer.delivered
+        records = [(topic, value, whole_key, place, answer, answer, 0, None) for place, _ in self.destination_starts]
+        writer.write_all(records)
+        writer.finish()
 
 
 def _records(reader: RangeReader) -> Iterator[Record]:

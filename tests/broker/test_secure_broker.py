@@ -22,9 +22,11 @@ from connect_share.errors import (
     TopicMissingError,
 )
 from connect_share.group_membership import ConnectGroupMember
+from connect_share.records import quick_record
 from connect_share.state import ConnectorStatus, SessionKey, State
 from connect_share.storage import ConnectStorage
 from connect_share.stores.memory import MemoryConfigBackingStore
+from connect_share.topic_io.checked_writer import write_records
 from connect_share.worker_config import WorkerConfig
 from tests.lab.secure_broker import SecureBroker
 from tests.support.flushes import flush_offsets
@@ -164,6 +166,15 @@ def test_a_missing_right_and_its_topic_are_named(
     assert isinstance(error.__cause__ if right == "WRITE" and error.__cause__ else error, AuthorizationError)
     assert f"the right {right} on the topic" in str(error)
     assert topic in str(error)
+
+
+@pytest.mark.usefixtures("topics")
+def test_a_right_that_is_missed_after_a_record_was_sent_is_named(secure: SecureBroker, tmp_path: Path) -> None:
+    """Who may write nowhere gets no producer id: the client library fails as a whole, while acknowledgements are awaited."""
+    worker = WorkerConfig.from_file(worker_file(tmp_path, secure, "reader"))
+    record = quick_record("shared-status", 0, 0, 0, b"key", b"value", ())
+    with pytest.raises(AuthorizationError, match="the right WRITE on the topic"):
+        write_records([worker], [(0, record)])
 
 
 @pytest.mark.usefixtures("topics")
