@@ -83,11 +83,6 @@ _NAMED_PROPERTY: Final = re.compile(r'property:? "([^"]+)"')
 _EVERY_CLIENT: Final[Mapping[str, str]] = {
     "log.connection.close": "false",  # idle connections come and go; that is not news
 }
-_DEFAULTS: Final[Mapping[str, str]] = {
-    # A new client otherwise waits 50 ms in half of all starts; 0 would try a dead broker without pause.
-    "reconnect.backoff.ms": "5",
-    "reconnect.backoff.max.ms": "1000",  # as Java's clients; ten seconds would be added to every restart of a broker
-}
 _CONSUMER: Final[Mapping[str, str]] = {
     "enable.auto.commit": "false",  # progress is the log itself; a committed offset would be a second truth
     "enable.auto.offset.store": "false",

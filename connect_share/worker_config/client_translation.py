@@ -105,7 +105,7 @@ def _kbytes(name: str, value: str) -> str:
     return str(max(1, int(_number(1024, 2**31 - 1)(name, value)) // 1024))
 
 
-# First and longest wait with the clients' defaults (ours has a shorter first wait).
+# First wait with the default of librdkafka, longest with that of Java's clients.
 _BACKOFFS: Final = (
     ("retry.backoff.ms", 100, "retry.backoff.max.ms", 1_000),
     ("reconnect.backoff.ms", 100, "reconnect.backoff.max.ms", 1_000),
