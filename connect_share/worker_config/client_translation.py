@@ -121,6 +121,8 @@ _COMMON: Final[_Table] = {
     "reconnect.backoff.ms": ("reconnect.backoff.ms", _number(0, 3_600_000)),
     "reconnect.backoff.max.ms": ("reconnect.backoff.max.ms", _number(0, 3_600_000)),
     "metadata.max.age.ms": ("metadata.max.age.ms", _number(1, 86_400_000)),
+    "metadata.recovery.strategy": ("metadata.recovery.strategy", _word("none", "rebootstrap")),
+    "metadata.recovery.rebootstrap.trigger.ms": ("metadata.recovery.rebootstrap.trigger.ms", _number(0, 2**31 - 1)),
     "connections.max.idle.ms": ("connections.max.idle.ms", _number(0, 2**31 - 1)),
     "socket.connection.setup.timeout.ms": ("socket.connection.setup.timeout.ms", _number(1000, 2**31 - 1)),
     "client.dns.lookup": (

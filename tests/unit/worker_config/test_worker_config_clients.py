@@ -55,6 +55,8 @@ TUNING = {
     "reconnect.backoff.ms": "50",
     "reconnect.backoff.max.ms": "1000",
     "metadata.max.age.ms": "300000",
+    "metadata.recovery.strategy": "rebootstrap",
+    "metadata.recovery.rebootstrap.trigger.ms": "300000",
     "connections.max.idle.ms": "540000",
     "socket.connection.setup.timeout.ms": "10000",
     "client.dns.lookup": "use_all_dns_ips",
