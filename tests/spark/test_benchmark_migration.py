@@ -62,13 +62,14 @@ def test_what_is_wrong_in_a_mirror_is_counted(
 ) -> None:
     result = tmp_path / "bench" / "migration.json"
     options = ["-B", broker.bootstrap_servers, "--sizes", "300", "--rounds", "1", "--result", str(result)]
-    assert migration.main([*options, "--contenders", "mirror-maker,local"]) == 0
+    assert migration.main([*options, "--contenders", "mirror-maker,bare,local"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert any(line.startswith("MirrorMaker 2") for line in lines)
     size = json.loads(result.read_text())["sizes"]["300"]
     assert size["records"] == 300 + 20 + 20
     assert set(size["contenders"]) == {
         "mirror_maker",
+        "bare",
         "local_plan",
         "local_apply",
         "local_verify",

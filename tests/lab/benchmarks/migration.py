@@ -40,7 +40,7 @@ from tests.lab.benchmarks.output import hand_out
 from tests.lab.benchmarks.process_cost import Cost, measured
 from tests.lab.benchmarks.spark_cluster import WORKERS, SparkCluster, standalone_cluster
 
-CONTENDERS: Final = ("mirror-maker", "local", "backup", "spark", "warm", "cluster")
+CONTENDERS: Final = ("mirror-maker", "bare", "local", "backup", "spark", "warm", "cluster")
 SIZES: Final = (KIP, "10000", "100000", "1000000")
 WARM_RUNS: Final = 2
 """Copies in one process that count, after the first, which does not."""
@@ -100,6 +100,12 @@ class Scene:
     def own_file(self) -> Path:
         """Worker file of the source, written by :meth:`write_own_file`."""
         return self.folder / f"{self.name}-own.properties"
+
+    def create_topics(self, worker: WorkerConfig) -> None:
+        """Create the topics of a worker file."""
+        with Admin(worker.admin_settings(), client_id="benchmark") as admin:
+            for topic_type in TopicType:
+                ensure_topic(admin, topic_spec(worker, topic_type))
 
     def write_own_file(self) -> WorkerConfig:
         """Write the source's worker file."""
@@ -163,6 +169,7 @@ class Round:
         """
         each = {
             "mirror-maker": self._mirror_maker,
+            "bare": self._bare,
             "local": self._local,
             "backup": self._with_backup,
             "spark": self._spark,
@@ -192,6 +199,14 @@ class Round:
             self._audit_copy("mirror_maker", {topic_type: run.topics[topic] for topic_type, topic in topics.items()})
         finally:
             remove(alias, scene.destination, names)
+
+    def _bare(self) -> None:
+        worker_file = self._scene.new_file()
+        self._scene.create_topics(WorkerConfig.from_file(worker_file))
+        command = [sys.executable, "-m", "tests.lab.benchmarks.bare_copy", self._scene.own_file, worker_file]
+        cost, printed = measured(list(map(str, command)))
+        self._found["bare"].append({**_parts(cost), "copy_s": json.loads(printed)["copy_s"]})
+        self._scene.remove(worker_file)
 
     def _plan(self, worker_file: Path) -> tuple[Path, Cost]:
         plan = worker_file.with_suffix(".plan.json")
@@ -268,9 +283,7 @@ class Round:
 def _fill(scene: Scene, size: WorkloadSize, progress: Progress) -> tuple[int, int]:
     """Write the source's topics; return the numbers of records and bytes."""
     own, records, byte_count = scene.write_own_file(), 0, 0
-    with Admin(own.admin_settings(), client_id="benchmark") as admin:
-        for topic_type in TopicType:
-            ensure_topic(admin, topic_spec(own, topic_type))
+    scene.create_topics(own)
     topics = tuple((topic_type, own.topic(topic_type)) for topic_type in TopicType)
     for group in range(size.groups):
         write_groups([GroupJob(size, group, topics, own.producer_settings())])

@@ -14,6 +14,7 @@ MILLION: Final = 1_000_000
 
 _TITLES: Final = {
     "mirror_maker": "MirrorMaker 2, until the last record",
+    "bare": "bare clients: read, and write again",
     "local_plan": "local: plan",
     "local_apply": "local: apply",
     "local_verify": "local: verify",
@@ -35,6 +36,8 @@ _RATIOS: Final = {
     "mirror_maker_to_apply_wall": ("mirror_maker", "local_apply", "wall_s"),
     "mirror_maker_to_apply_copy": ("mirror_maker", "local_apply", "copy_s"),
     "mirror_maker_to_apply_cpu": ("mirror_maker", "local_apply", "cpu_s"),
+    "mirror_maker_to_bare_wall": ("mirror_maker", "bare", "wall_s"),
+    "apply_to_bare_wall": ("local_apply", "bare", "wall_s"),
     "mirror_maker_to_plan_apply_wall": ("mirror_maker", "local_plan_apply", "wall_s"),
     "mirror_maker_to_plan_apply_cpu": ("mirror_maker", "local_plan_apply", "cpu_s"),
     "mirror_maker_to_apply_verify_wall": ("mirror_maker", "local_apply_verify", "wall_s"),

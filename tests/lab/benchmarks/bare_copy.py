@@ -1,0 +1,86 @@
+"""Reads the topics of one worker file and writes each record again, as it is, to those of another: no move can be sooner.
+
+The clients have the settings of a large move. Nothing is checked, no key is changed. The destination's topics are there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from connect_share import client
+from connect_share.admin import Admin
+from connect_share.errors import ConnectShareError
+from connect_share.log.ranges import read_batches
+from connect_share.records import OffsetRange, TopicType
+from connect_share.topic_io.checked_writer import BULK_OVERRIDES, POLL_EVERY
+from connect_share.worker_config import WorkerConfig
+from connect_share.worker_config.client_settings import Isolation
+from spark_jobs import command_line
+from tests.lab.benchmarks.mirror_maker import partitions_of
+
+_ACKNOWLEDGED_S = 120.0
+
+
+def _ranges(source: WorkerConfig, topics: Sequence[str]) -> list[OffsetRange]:
+    with Admin(source.admin_settings(), client_id="benchmark") as admin:
+        ends = admin.end_offsets(partitions_of(admin, topics))
+    return [OffsetRange(topic, partition, 0, end) for (topic, partition), end in ends.items()]
+
+
+def _copy(source: WorkerConfig, destination: WorkerConfig) -> int:
+    names = {source.topic(each): destination.topic(each) for each in TopicType}
+    producer = client.producer(
+        destination.producer_settings(), client_id="benchmark", overrides=BULK_OVERRIDES, idempotent=True
+    )
+    acknowledged, sent = 0, 0
+
+    @client.callback
+    def delivered(error: client.KafkaError | None, _: client.Message) -> None:
+        nonlocal acknowledged
+        acknowledged += error is None
+
+    batches = read_batches(
+        source.consumer_settings(),
+        _ranges(source, list(names)),
+        isolation=Isolation.READ_UNCOMMITTED,
+        client_id="benchmark",
+    )
+    for batch in batches:
+        for message in batch:
+            record = (names[message.topic() or ""], message.value(), message.key(), -1)
+            while True:
+                try:
+                    producer.produce(*record, delivered, delivered, message.timestamp()[1], None)
+                    break
+                except BufferError:
+                    producer.poll(0.1)
+        if sent // POLL_EVERY != (sent := sent + len(batch)) // POLL_EVERY:
+            producer.poll(0)
+    client.flush(producer, _ACKNOWLEDGED_S)
+    if acknowledged != sent:
+        raise ConnectShareError(f"{acknowledged} of {sent} records were acknowledged")
+    return sent
+
+
+def _body(options: argparse.Namespace) -> int:
+    began_s = time.perf_counter()
+    records = _copy(WorkerConfig.from_file(options.source), WorkerConfig.from_file(options.destination))
+    sys.stdout.write(json.dumps({"copy_s": time.perf_counter() - began_s, "records": records}) + "\n")
+    return 0
+
+
+def main(argv: Sequence[str]) -> int:
+    """Copy once; one JSON line. 0 done, 1 failed, 2 usage."""
+    arguments = argparse.ArgumentParser(prog="python -m tests.lab.benchmarks.bare_copy", description=__doc__)
+    arguments.add_argument("source", type=Path, help="worker file")
+    arguments.add_argument("destination", type=Path, help="worker file")
+    return command_line.run(arguments.parse_args(argv), _body)
+
+
+if __name__ == "__main__":
+    command_line.exit_with(main)
