@@ -170,7 +170,7 @@ _FULL: Final = (
     _plan("kip", "KIP-1173's workload: 20 groups of 5 sink jobs", "kip", contenders=_KIP_CONTENDERS, **_KIP),
     *map(_groups, (1, 10, 20, 100, 1_000)),
     *(_records(*each) for each in (("10k", 10_000), ("100k", 100_000), ("300k", 300_000), ("1m", 1_000_000))),
-    *map(_record_size, (1, 10, 50, 100)),
+    *map(_record_size, (1, 10, 50, 100, 250)),
     _plan(
         "dedicated",
         "one of the KIP's groups, alone on dedicated topics",
