@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import re
 import signal
@@ -36,6 +35,23 @@ from tests.support.migration_site import (
 )
 from tests.support.waiting import await_that
 
+KILLED = """
+import os, signal, sys
+from connect_share.topic_io.checked_writer import CheckedWriter
+from migrator.cli.__main__ import main
+listener = CheckedWriter._listener
+offset = int(sys.argv.pop(1))
+def killing(writer):
+    delivered = listener(writer)
+    def until(error, message):
+        delivered(error, message)
+        if message.offset() == offset:
+            os.kill(os.getpid(), signal.SIGKILL)
+    return until
+CheckedWriter._listener = killing
+main(sys.argv[1:])
+"""
+
 
 def test_kill_in_the_middle_and_a_second_apply(site: Site) -> None:
     """What is there after kill -9 is a part in order; a second apply refuses and says how far the first came."""
@@ -44,24 +60,14 @@ def test_kill_in_the_middle_and_a_second_apply(site: Site) -> None:
     pairs = [pair(f"connector-{n}", '{"properties":{"x":"%s"}}' % ("x" * 200)) for n in range(60_000)]
     site.lay_down("own", TopicType.CONFIG, pairs)
     site.lay_down("own", TopicType.OFFSET, SMALL[TopicType.OFFSET])
-    # Small requests, so that the middle of the copy lasts long enough to be hit.
+    # Small requests: only five of them are under way when the process is killed.
     destination = site.worker_file("shared", GROUP, sharing=True, producer_batch_size="500")
     plan_path = site.plan(site.worker_file("own", "orders", sharing=False), destination)
-    process = subprocess.Popen(
-        [sys.executable, "-m", "migrator.cli", "apply", str(plan_path), "--yes"],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    command = [sys.executable, "-c", KILLED, "1000", "apply", str(plan_path), "--yes"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr
     topic = site.topic("shared", TopicType.CONFIG)
     with site.admin() as admin:
-
-        def end() -> int:
-            assert process.poll() is None
-            return admin.end_offsets([(topic, 0)])[(topic, 0)]
-
-        await_that(end, what="begun to copy", timeout_s=120)
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait(30)
         # The broker goes on with what the process had sent. Nothing tells when it has taken all of that.
         ends: list[int] = []
 
@@ -71,7 +77,7 @@ def test_kill_in_the_middle_and_a_second_apply(site: Site) -> None:
 
         await_that(has_ended, what="copied to where the process was killed")
     copied = site.read(topic)
-    assert 0 < len(copied) < len(pairs)
+    assert 1_000 < len(copied) < len(pairs)
     assert [record.key for record in copied] == [f"{GROUP}.{key}".encode() for key, _, _ in pairs[: len(copied)]]
     assert Manifest.load(manifest_path(plan_path)).status is MigrationStatus.PLANNED
     code, _, err = run("apply", plan_path, "--yes")
