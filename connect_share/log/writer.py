@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any, Final
 
-from connect_share.client import KafkaException, TopicRight, producer, translate
+from connect_share.client import KafkaException, TopicRight, give_up, producer, translate
 from connect_share.errors import BrokerTimeoutError, StoreClosedError, WriteError
 from connect_share.log.protocol import RecordMetadata
 from connect_share.worker_config.client_settings import ClientSettings
@@ -18,7 +18,6 @@ _log = logging.getLogger(__name__)
 
 _POLL_S: Final = 0.1
 _QUEUE_FULL_S: Final = 0.05
-_PURGED_S: Final = 5.0  # returns at once; nothing else ends the futures, however slow the machine is
 
 
 class LogWriter:
@@ -73,7 +72,7 @@ class LogWriter:
             except KafkaException as exc:
                 future.set_exception(translate(exc, f"writing to topic {self._topic}", TopicRight.WRITE))
             if self._stopping.is_set():
-                _give_up(sender)  # close() may have looked before this record was there
+                give_up(sender)  # close() may have looked before this record was there
             return future
         raise StoreClosedError(f"the log of topic {self._topic} was stopped")
 
@@ -102,7 +101,7 @@ class LogWriter:
                 _log.warning(
                     "%d records for topic %s were not acknowledged before the log was stopped", left, self._topic
                 )
-                _give_up(sender)
+                give_up(sender)  # fails the futures of everything that is not acknowledged
         if thread is not None and thread is not threading.current_thread():
             thread.join()
 
@@ -125,12 +124,6 @@ class LogWriter:
         """Acknowledgements are only handed out inside poll()."""
         while not self._stopping.is_set():
             sender.poll(_POLL_S)
-
-
-def _give_up(sender: Any) -> None:
-    """Fail the futures of everything that is still unacknowledged."""
-    sender.purge()
-    sender.flush(_PURGED_S)
 
 
 def remaining_s(deadline_s: float) -> float:

@@ -219,6 +219,8 @@ class TransactionalWriter:
             except client.KafkaException as error:
                 reason: client.KafkaError = error.args[0]
                 return reason
+            finally:
+                client.give_up(producer)
         return None
 
 

@@ -96,8 +96,7 @@ class KeptProducer:
         while len(self.client) and time.monotonic() < until_s:
             self.client.purge(in_flight=False)
             self.flush(0.5)
-        self.client.purge()
-        self.flush(0.5)
+        client.give_up(self.client)
 
 
 @dataclass
@@ -295,8 +294,7 @@ class CheckedWriter:
         """Drop what is still queued, and the producer: its state is not known."""
         if self._producer is not None:
             self._producers.forget(self._producer)
-            self._producer.client.purge()
-            self._producer.flush(0)
+            client.give_up(self._producer.client)
 
     def _raise_failure(self) -> None:
         if self._failures:

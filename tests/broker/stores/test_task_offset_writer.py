@@ -143,8 +143,11 @@ def test_a_task_that_sends_learns_that_another_has_claimed(shared: Any, data: st
             while True:
                 first.send(data, b"late")
 
+        library = first._producer._producer
         with pytest.raises(FencedError, match=r"task 'foo-0' cannot write any more"):
             send_on()
+        assert library is not None
+        assert not len(library)  # records left in a fenced client corrupt memory when it is freed
     assert values(shared, data) == []
 
 
