@@ -213,14 +213,12 @@ class TransactionalWriter:
         """
         producer, self._producer = self._producer, None
         if producer is not None:
-            producer.purge()
+            client.give_up(producer)
             try:
                 producer.abort_transaction(abort_s)
             except client.KafkaException as error:
                 reason: client.KafkaError = error.args[0]
                 return reason
-            finally:
-                client.give_up(producer)
         return None
 
 

@@ -13,23 +13,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from connect_share import client
-from connect_share.admin import Admin
 from connect_share.errors import ConnectShareError
-from connect_share.log.ranges import read_batches
-from connect_share.records import OffsetRange, TopicType
-from connect_share.topic_io.checked_writer import BULK_OVERRIDES, POLL_EVERY
+from connect_share.records import TopicType
+from connect_share.topic_io.checked_writer import BULK_OVERRIDES
 from connect_share.worker_config import WorkerConfig
-from connect_share.worker_config.client_settings import Isolation
 from spark_jobs import command_line
-from tests.lab.benchmarks.mirror_maker import partitions_of
+from tests.lab.benchmarks.migration_audit import whole_topics
 
 _ACKNOWLEDGED_S = 120.0
-
-
-def _ranges(source: WorkerConfig, topics: Sequence[str]) -> list[OffsetRange]:
-    with Admin(source.admin_settings(), client_id="benchmark") as admin:
-        ends = admin.end_offsets(partitions_of(admin, topics))
-    return [OffsetRange(topic, partition, 0, end) for (topic, partition), end in ends.items()]
 
 
 def _copy(source: WorkerConfig, destination: WorkerConfig) -> int:
@@ -44,13 +35,7 @@ def _copy(source: WorkerConfig, destination: WorkerConfig) -> int:
         nonlocal acknowledged
         acknowledged += error is None
 
-    batches = read_batches(
-        source.consumer_settings(),
-        _ranges(source, list(names)),
-        isolation=Isolation.READ_UNCOMMITTED,
-        client_id="benchmark",
-    )
-    for batch in batches:
+    for batch in whole_topics(source.admin_settings(), list(names)):
         for message in batch:
             record = (names[message.topic() or ""], message.value(), message.key(), -1)
             while True:
@@ -59,8 +44,8 @@ def _copy(source: WorkerConfig, destination: WorkerConfig) -> int:
                     break
                 except BufferError:
                     producer.poll(0.1)
-        if sent // POLL_EVERY != (sent := sent + len(batch)) // POLL_EVERY:
-            producer.poll(0)
+        sent += len(batch)
+        producer.poll(0)
     client.flush(producer, _ACKNOWLEDGED_S)
     if acknowledged != sent:
         raise ConnectShareError(f"{acknowledged} of {sent} records were acknowledged")

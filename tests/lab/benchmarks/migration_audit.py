@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from connect_share.admin import Admin
+from connect_share.client import Message
 from connect_share.keys import ConfigKey, split_key
 from connect_share.log.ranges import read_batches
 from connect_share.murmur2 import partition_for
@@ -50,10 +52,14 @@ def wrong_in(
 
 def records_of(servers: str, topic: str) -> Any:
     """Yield partition, key, and what else makes a record."""
-    settings = ClientSettings({"bootstrap.servers": servers})
-    with Admin(settings, client_id="benchmark") as admin:
-        ends = admin.end_offsets(partitions_of(admin, [topic]))
-    ranges = [OffsetRange(topic, number, 0, end) for (_, number), end in ends.items()]
-    for batch in read_batches(settings, ranges, isolation=Isolation.READ_UNCOMMITTED, client_id="benchmark"):
+    for batch in whole_topics(ClientSettings({"bootstrap.servers": servers}), [topic]):
         for message in batch:
             yield message.partition(), message.key() or b"", (message.value(), message.timestamp()[1])
+
+
+def whole_topics(settings: ClientSettings, topics: Sequence[str]) -> Iterator[list[Message]]:
+    """Yield all that is in topics now, in batches, by one client."""
+    with Admin(settings, client_id="benchmark") as admin:
+        ends = admin.end_offsets(partitions_of(admin, topics))
+    ranges = [OffsetRange(*place, 0, end) for place, end in ends.items()]
+    yield from read_batches(settings, ranges, isolation=Isolation.READ_UNCOMMITTED, client_id="benchmark")
