@@ -216,15 +216,19 @@ def producer(
     client_id: str,
     overrides: Mapping[str, str] | None = None,
     idempotent: bool = False,
+    only_failures: bool = False,
     on_error: Callable[[KafkaError], None] | None = None,
 ) -> Producer:
     """Make a producer that places keys where Java does and waits for all replicas.
 
     With ``idempotent`` a retried batch is written once, for bulk writers; stores do without, as Java's, but where
-    ``overrides`` have a ``transactional.id``. ``on_error`` hears of connection trouble, while the client is polled.
+    ``overrides`` have a ``transactional.id``. With ``only_failures`` the callback of a record is called only if the record
+    was not delivered. ``on_error`` hears of connection trouble, while the client is polled.
     """
     merged = {**_PRODUCER_DEFAULTS, **settings.properties, **(overrides or {})}
-    forced: dict[str, str] = {**_EVERY_CLIENT, **_PRODUCER, "client.id": client_id}
+    forced: dict[str, str | bool] = {**_EVERY_CLIENT, **_PRODUCER, "client.id": client_id}
+    if only_failures:
+        forced["delivery.report.only.error"] = True
     forced.update(_IDEMPOTENT_PRODUCER if idempotent or "transactional.id" in merged else _PLAIN_PRODUCER)
     if "transactional.id" in merged and "socket.timeout.ms" in merged:
         # The library refuses a request that may outlast the transaction; Java lets the coordinator abort it.
@@ -288,7 +292,7 @@ def admin_client(
 
 
 def _made(
-    kind: Callable[..., T], properties: Mapping[str, str], on_error: Callable[[KafkaError], None] | None = None
+    kind: Callable[..., T], properties: Mapping[str, str | bool], on_error: Callable[[KafkaError], None] | None = None
 ) -> T:
     """Construct a client; what the library says against a setting becomes a ``ConfigError`` without its value."""
     config: dict[str, Any] = {**properties, "error_cb": on_error or _on_error}

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from connect_share.admin import Admin
 from connect_share.client import to_whole_record
+from connect_share.errors import BrokerError
 from connect_share.keys import MARKER
 from connect_share.log.ranges import RangeReader, read_ranges
+from connect_share.migration_errors import UnacknowledgedError
 from connect_share.records import Record, TopicType
 from connect_share.topic_io.checked_writer import (
     PROCESS_PRODUCERS,
@@ -64,14 +66,18 @@ def rewritten(
 class PendingCopy:
     """A slice of which everything was read and queued; its acknowledgements may still be missing."""
 
-    slice_: CopySlice
+    job: CopyJob
     writer: CheckedWriter
     tally: Tally
     resume_point: ResumePoint | None
     marker: bool
 
-    def finish(self) -> SliceEvidence:
+    def finish(self, ends: Mapping[int, int] | None = None) -> SliceEvidence:
         """Wait for the missing acknowledgements and return what was done.
+
+        Args:
+            ends: of the destination's partitions, asked for when all was acknowledged to a bulk producer: it does not say
+                where the records are.
 
         Raises:
             BrokerError: a record was refused or not acknowledged in time.
@@ -79,8 +85,34 @@ class PendingCopy:
         """
         self.writer.finish()
         offsets, resumed = self.writer.offsets, self.resume_point
+        if ends is not None:
+            starts = self.job.destination_starts
+            offsets = {number: (start, ends[number] - 1) for number, start in starts if ends[number] > start}
         spans = offsets if resumed is None else resumed.spans(offsets)
-        return self.tally.evidence(self.slice_, marker=self.marker, spans=spans)
+        return self.tally.evidence(self.job.slice_, marker=self.marker, spans=spans)
+
+
+def finish_together(begun: Sequence[PendingCopy]) -> Iterator[SliceEvidence]:
+    """Wait for all acknowledgements of copies by one bulk producer, and yield what was done.
+
+    Raises:
+        BrokerError, CopyError: as :meth:`PendingCopy.finish`.
+        UnacknowledgedError: acknowledgements stay away, or the ends of the topics cannot be learnt just now.
+    """
+    for each in begun:
+        each.writer.finish()
+    jobs = [each.job for each in begun]
+    places = {(job.slice_.destination_topic, number) for job in jobs for number, _ in job.destination_starts}
+    try:
+        with Admin(jobs[0].destination_consumer_settings, client_id=jobs[0].client_id) as admin:
+            ends = admin.end_offsets(sorted(places))
+    except BrokerError as error:
+        if not error.retriable:
+            raise
+        raise UnacknowledgedError(f"all was acknowledged, but not where the topics end: {error}") from error
+    for each in begun:
+        topic = each.job.slice_.destination_topic
+        yield each.finish({number: end for (name, number), end in ends.items() if name == topic})
 
 
 @dataclass(frozen=True)
@@ -173,7 +205,7 @@ class CopyJob:
         needs_marker = slice_.topic_type is TopicType.CONFIG and tally.tombstones > 0
         if needs_marker:
             writer.write(marker(slice_.destination_topic, slice_.transform.prefix))
-        return PendingCopy(slice_, writer, tally, resume_point, needs_marker)
+        return PendingCopy(self, writer, tally, resume_point, needs_marker)
 
     def tally(self) -> Tally:
         """Return new figures of the slice."""

@@ -37,7 +37,8 @@ class SliceEvidence(BaseModel):
         digest: SHA-256 over keys, opened values, their lengths and the places of tombstones, in the order read; of a sealed
             group it begins with something secret.
         marker_written: the group's marker closes the config topic, see decision 2.
-        destination_offsets: per destination partition the first and last offset acknowledged.
+        destination_offsets: per destination partition the first and last offset acknowledged; where a bulk producer wrote,
+            where the partition ended before the plan's first record, and when the slice was acknowledged.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

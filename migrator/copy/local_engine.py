@@ -17,7 +17,7 @@ from connect_share.progress import Progress, Silent
 from connect_share.records import OffsetRange, TopicType
 from connect_share.topic_io.checked_writer import PROCESS_PRODUCERS, Producers
 from connect_share.transform.rules import KeyTransform
-from migrator.copy.copy_job import CopyJob, PendingCopy
+from migrator.copy.copy_job import CopyJob, PendingCopy, finish_together
 from migrator.copy.evidence import SliceEvidence
 from migrator.copy.existing_records import ExistingRecords
 from migrator.copy.mirror import begin_together
@@ -32,7 +32,9 @@ gain."""
 TOGETHER: Final = 50_000
 """Offsets of slices that are read by one client; larger slices have one each."""
 _BULK: Final = 200_000
-"""Offsets of a plan from which on the producer does not wait for larger batches."""
+"""Offsets of a plan from which on the producer does not wait for larger batches, and says of failures only."""
+_UNSETTLED: Final = 200_000
+"""Records after which a bulk copy waits for their acknowledgements: what is in the manifest then, a resume need not read."""
 _MAX_ATTEMPTS_IN_VAIN: Final = 3
 """Attempts to continue without anything new at the destination."""
 _BROKER_HANDLES_S: Final = 1.0
@@ -144,14 +146,24 @@ def _copy(
                 else:
                     (job,) = group
                     begun.append(job.begin(producers, existing=known, reader=reader, on_progress=progress.advance))
-                # Without waiting for acknowledgements: the brokers work while the next slices are read.
-                while begun and begun[0].writer.is_settled:
-                    yield begun.popleft().finish()
-            while begun:
-                yield begun.popleft().finish()
+                yield from _settled(begun, bulk=producers.bulk, last=number + 1 == len(groups))
         except UnacknowledgedError:
-            yield from (each.finish() for each in begun if each.writer.is_acknowledged)
+            if not producers.bulk:  # else where the topics end is not known
+                yield from (each.finish() for each in begun if each.writer.is_acknowledged)
             raise
+
+
+def _settled(begun: deque[PendingCopy], *, bulk: bool, last: bool) -> Iterator[SliceEvidence]:
+    """Yield what was done of those slices that are not to be waited for; behind the ``last`` slice, of all.
+
+    The brokers work while the next slices are read.
+    """
+    if not bulk:
+        while begun and (last or begun[0].writer.is_settled):
+            yield begun.popleft().finish()
+    elif last or sum(each.tally.written for each in begun) > _UNSETTLED:
+        yield from finish_together(begun)
+        begun.clear()
 
 
 def _open(group: Sequence[CopyJob]) -> RangeReader:

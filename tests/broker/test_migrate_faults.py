@@ -40,6 +40,15 @@ def busy(broker: Any, tmp_path_factory: pytest.TempPathFactory) -> Busy:
 
 
 MIGRATE = (sys.executable, "-m", "migrator")
+_BULK = """
+import sys
+from migrator.cli.__main__ import main
+from migrator.copy import local_engine
+local_engine._BULK = 0
+sys.exit(main())
+"""
+BULK = (sys.executable, "-c", _BULK)
+"""The same, with the producer of large plans for every plan: it reports failures only."""
 
 
 def resumes(plan: Path) -> int:
@@ -47,14 +56,16 @@ def resumes(plan: Path) -> int:
     return Manifest.load(path).resumed if path.exists() else 0
 
 
-def kill_in_the_middle(busy: Busy, cell: str, verb: str, plan: Path, *more: str) -> None:
+def kill_in_the_middle(
+    busy: Busy, cell: str, verb: str, plan: Path, *more: str, program: Sequence[str] = MIGRATE
+) -> None:
     """Start a command and kill it when it has written some more (one record is what a resume settles with).
 
     Raises:
         TooLate: it had written everything by then.
     """
     resumed = resumes(plan) + (verb == "resume")
-    command = [*MIGRATE, verb, str(plan), *more]
+    command = [*program, verb, str(plan), *more]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
 
         def alive() -> bool:
@@ -71,16 +82,17 @@ def kill_in_the_middle(busy: Busy, cell: str, verb: str, plan: Path, *more: str)
     assert process.returncode == -signal.SIGKILL
 
 
-def test_the_process_is_killed_and_the_one_that_goes_on_too(busy: Busy) -> None:
+@pytest.mark.parametrize(("size", "program"), [("small", MIGRATE), ("bulk", BULK)])
+def test_the_process_is_killed_and_the_one_that_goes_on_too(busy: Busy, size: str, program: Sequence[str]) -> None:
     def killed_twice(cell: str, plan: Path) -> None:
-        kill_in_the_middle(busy, cell, "apply", plan, "--yes")
-        kill_in_the_middle(busy, cell, "resume", plan)
+        kill_in_the_middle(busy, cell, "apply", plan, "--yes", program=program)
+        kill_in_the_middle(busy, cell, "resume", plan, program=program)
 
-    cell, plan = busy.in_time("killed", killed_twice)
+    cell, plan = busy.in_time(f"killed-{size}", killed_twice)
     verify = [*MIGRATE, "verify", str(plan)]
     assert subprocess.run(verify, capture_output=True, check=False).returncode == 1
-    code, _, said = run("resume", plan)
-    assert code == 0, said
+    done = subprocess.run([*program, "resume", str(plan)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
     busy.check(cell)
     assert Manifest.load(manifest_path(plan)).resumed == 2
     assert subprocess.run(verify, capture_output=True, check=False).returncode == 0
@@ -178,7 +190,8 @@ def test_the_disk_is_full_when_the_manifest_is_written(busy: Busy) -> None:
 
 @pytest.mark.slow
 @pytest.mark.kills_broker
-def test_the_broker_is_killed_and_comes_back(own_broker: LocalBroker, tmp_path: Path) -> None:
+@pytest.mark.parametrize("program", [MIGRATE, BULK], ids=["small", "bulk"])
+def test_the_broker_is_killed_and_comes_back(own_broker: LocalBroker, tmp_path: Path, program: Sequence[str]) -> None:
     busy = Busy(Site(own_broker.bootstrap_servers, "faults", tmp_path))
 
     def crash() -> None:
@@ -186,7 +199,7 @@ def test_the_broker_is_killed_and_comes_back(own_broker: LocalBroker, tmp_path: 
         own_broker.start()
 
     def apply(plan: Path) -> None:
-        command = [*MIGRATE, "apply", str(plan), "--yes"]
+        command = [*program, "apply", str(plan), "--yes"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr  # it goes on by itself
 
@@ -213,8 +226,12 @@ def test_a_source_created_again_is_not_gone_on_with(site: Site) -> None:
     assert len(before[0]) == 4
 
 
-def test_what_was_refused_is_written_when_it_may_be(site: Site) -> None:
+@pytest.mark.parametrize("bulk_from", [200_000, 0], ids=["small", "bulk"])
+def test_what_was_refused_is_written_when_it_may_be(
+    site: Site, monkeypatch: pytest.MonkeyPatch, bulk_from: int
+) -> None:
     """One record in the middle is refused for a while: it is not left out for those behind it that were taken."""
+    monkeypatch.setattr("migrator.copy.local_engine._BULK", bulk_from)
     large = {"max.message.bytes": "1100000"}
     site.create("own", configs=large)
     pairs = [pair(f"connector-{number}", json.dumps({"properties": {"x": "x" * 90}})) for number in range(30_000)]
