@@ -19,7 +19,7 @@ def add_to(verbs: Nouns) -> None:
     parser = verbs.add_parser(
         "worker-jar",
         help="show or copy the jar that gives topic sharing to Java workers",
-        description="Print where the jar for unmodified Java workers (2.8 to 4.3) is, or copy it to where they find it.",
+        description="Print where the jar for unmodified Java workers (2.8 to 4.4) is, or copy it to where they find it.",
     )
     add_examples(
         parser,

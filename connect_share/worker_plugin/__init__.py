@@ -1,4 +1,4 @@
-"""The jar that gives topic sharing to unmodified Java workers (2.8 to 4.3), and what a worker file needs for it.
+"""The jar that gives topic sharing to unmodified Java workers (2.8 to 4.4), and what a worker file needs for it.
 
 The Java source is in ``java/``; ``python -m tests.lab.plugin_jar`` builds the jar, reproducibly.
 """
