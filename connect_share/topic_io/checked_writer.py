@@ -70,7 +70,6 @@ class KeptProducer:
         self, settings: ClientSettings, client_id: str, *, once: bool, patience: int, bulk: bool = False
     ) -> None:
         self.once = once
-        self.only_failures = bulk
         self.patience = patience
         self.connection_lost = False
         self.fatal: client.KafkaException | None = None
@@ -199,7 +198,7 @@ class CheckedWriter:
     @property
     def _unanswered(self) -> int:
         """How many records may be under way; of a bulk producer, those of all its writers."""
-        if self._producer is not None and self._producer.only_failures:
+        if self._producers.bulk and self._producer is not None:
             return len(self._producer.client)
         return self._sent - self._acknowledged
 
