@@ -40,15 +40,28 @@ def busy(broker: Any, tmp_path_factory: pytest.TempPathFactory) -> Busy:
 
 
 MIGRATE = (sys.executable, "-m", "migrator")
-_BULK = """
-import sys
+BULK = """
+import sys, time
+from pathlib import Path
+from connect_share.topic_io.checked_writer import CheckedWriter
 from migrator.cli.__main__ import main
 from migrator.copy import local_engine
 local_engine._BULK = 0
+go, written, write_all = Path(sys.argv.pop(1)), 0, CheckedWriter.write_all
+def held(writer, records):
+    global written
+    write_all(writer, records)
+    written += len(records)
+    while written >= 5_000 and not go.exists():
+        time.sleep(0.01)
+CheckedWriter.write_all = held
 sys.exit(main())
 """
-BULK = (sys.executable, "-c", _BULK)
-"""The same, with the producer of large plans for every plan: it reports failures only."""
+
+
+def program_of(size: str, go: Path) -> tuple[str, ...]:
+    """Return the command; with ``bulk`` every plan is a large one, and a quarter is written until ``go`` is there."""
+    return MIGRATE if size == "small" else (sys.executable, "-c", BULK, str(go))
 
 
 def resumes(plan: Path) -> int:
@@ -82,8 +95,11 @@ def kill_in_the_middle(
     assert process.returncode == -signal.SIGKILL
 
 
-@pytest.mark.parametrize(("size", "program"), [("small", MIGRATE), ("bulk", BULK)])
-def test_the_process_is_killed_and_the_one_that_goes_on_too(busy: Busy, size: str, program: Sequence[str]) -> None:
+@pytest.mark.parametrize("size", ["small", "bulk"])
+def test_the_process_is_killed_and_the_one_that_goes_on_too(busy: Busy, tmp_path: Path, size: str) -> None:
+    go = tmp_path / "go"
+    program = program_of(size, go)
+
     def killed_twice(cell: str, plan: Path) -> None:
         kill_in_the_middle(busy, cell, "apply", plan, "--yes", program=program)
         kill_in_the_middle(busy, cell, "resume", plan, program=program)
@@ -91,6 +107,7 @@ def test_the_process_is_killed_and_the_one_that_goes_on_too(busy: Busy, size: st
     cell, plan = busy.in_time(f"killed-{size}", killed_twice)
     verify = [*MIGRATE, "verify", str(plan)]
     assert subprocess.run(verify, capture_output=True, check=False).returncode == 1
+    go.touch()
     done = subprocess.run([*program, "resume", str(plan)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     busy.check(cell)
@@ -190,16 +207,19 @@ def test_the_disk_is_full_when_the_manifest_is_written(busy: Busy) -> None:
 
 @pytest.mark.slow
 @pytest.mark.kills_broker
-@pytest.mark.parametrize("program", [MIGRATE, BULK], ids=["small", "bulk"])
-def test_the_broker_is_killed_and_comes_back(own_broker: LocalBroker, tmp_path: Path, program: Sequence[str]) -> None:
+@pytest.mark.parametrize("size", ["small", "bulk"])
+def test_the_broker_is_killed_and_comes_back(own_broker: LocalBroker, tmp_path: Path, size: str) -> None:
     busy = Busy(Site(own_broker.bootstrap_servers, "faults", tmp_path))
+    go = tmp_path / "go"
 
     def crash() -> None:
         own_broker.kill()
+        go.touch()
         own_broker.start()
 
     def apply(plan: Path) -> None:
-        command = [*program, "apply", str(plan), "--yes"]
+        go.unlink(missing_ok=True)
+        command = [*program_of(size, go), "apply", str(plan), "--yes"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr  # it goes on by itself
 
