@@ -1,6 +1,8 @@
 """Reads the topics of one worker file and writes each record again, as it is, to those of another: no move can be sooner.
 
-The clients have the settings of a large move. Nothing is checked, no key is changed. The destination's topics are there.
+The clients have the settings of a large move, but the producer sends again what is not acknowledged: nobody reads the
+destination then, and topics just made may have no leader yet. Nothing is checked, no key is changed. The destination's
+topics are there.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from pathlib import Path
 from connect_share import client
 from connect_share.errors import ConnectShareError
 from connect_share.records import TopicType
-from connect_share.topic_io.checked_writer import BULK_OVERRIDES
+from connect_share.topic_io.checked_writer import BULK_OVERRIDES, PRODUCER_OVERRIDES
 from connect_share.worker_config import WorkerConfig
 from spark_jobs import command_line
 from tests.lab.benchmarks.migration_audit import whole_topics
@@ -26,7 +28,10 @@ _ACKNOWLEDGED_S = 120.0
 def _copy(source: WorkerConfig, destination: WorkerConfig) -> int:
     names = {source.topic(each): destination.topic(each) for each in TopicType}
     producer = client.producer(
-        destination.producer_settings(), client_id="benchmark", overrides=BULK_OVERRIDES, idempotent=True
+        destination.producer_settings(),
+        client_id="benchmark",
+        overrides={**PRODUCER_OVERRIDES, "linger.ms": BULK_OVERRIDES["linger.ms"]},
+        idempotent=True,
     )
     acknowledged, sent = 0, 0
 
