@@ -45,7 +45,10 @@ _MARKERS: Final = "o^sDvP"
 _WIDTH: Final = 360.0
 """Of every plot, in points: about the width of a phone."""
 
-_COLUMNS: Final = 52
+_MARGIN: Final = 20.0
+"""Points beside an axis: half of the widest text of a size, which may stand at its end."""
+
+_COLUMNS: Final = 48
 """Characters in the width of a plot."""
 
 _ROW: Final = 38.0
@@ -154,7 +157,7 @@ def curves(
 @mpl.rc_context(_SETTINGS)
 def strips(title: str, rows: Sequence[Strip]) -> Markup:
     """Return a plot of seconds of several things below each other, on one axis."""
-    plot = _Plot(title, _ROW * len(rows), left=8, below=20)
+    plot = _Plot(title, _ROW * len(rows), left=_MARGIN, below=20)
     axes = plot.axes
     place = axes.get_yaxis_transform()
     for number, row in enumerate(rows):
@@ -183,7 +186,7 @@ class _Plot:
         self._hints: list[str] = []
         whole = height + below + 6
         self.figure = Figure(figsize=(_WIDTH / 72, whole / 72))
-        inside = (left / _WIDTH, below / whole, (_WIDTH - left - 8) / _WIDTH, height / whole)
+        inside = (left / _WIDTH, below / whole, (_WIDTH - left - _MARGIN) / _WIDTH, height / whole)
         self.axes: Axes = self.figure.add_axes(inside)
 
     def dots(self, x: Sequence[float], y: Sequence[float], hints: Iterable[str], **style: Any) -> None:
