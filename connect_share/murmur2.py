@@ -7,6 +7,7 @@ that checks placement uses this function.
 
 from __future__ import annotations
 
+import struct
 from typing import Final
 
 _M: Final = 0x5BD1E995
@@ -20,21 +21,14 @@ def murmur2(data: bytes) -> int:
     1850653483
     """
     length = len(data)
-    h = (0x9747B28C ^ length) & _MASK
-    end = length & ~3
-    for i in range(0, end, 4):
-        k = int.from_bytes(data[i : i + 4], "little")
-        k = (k * _M) & _MASK
-        k ^= k >> 24
-        k = (k * _M) & _MASK
-        h = ((h * _M) & _MASK) ^ k
-    rest = data[end:]
-    if rest:
-        h ^= int.from_bytes(rest, "little")
-        h = (h * _M) & _MASK
-    h ^= h >> 13
-    h = (h * _M) & _MASK
-    return h ^ (h >> 15)
+    h = 0x9747B28C ^ length
+    for word in struct.unpack_from(f"<{length >> 2}I", data):
+        k = word * _M & _MASK
+        h = (h * _M ^ (k ^ k >> 24) * _M) & _MASK
+    if rest := data[length & ~3 :]:
+        h = (h ^ int.from_bytes(rest, "little")) * _M & _MASK
+    h = (h ^ h >> 13) * _M & _MASK
+    return h ^ h >> 15
 
 
 def partition_for(key: bytes, partitions: int) -> int:

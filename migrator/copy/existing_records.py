@@ -118,12 +118,20 @@ class ResumePoint:
     partitions: int
     found: Mapping[int, tuple[int, int]]
     _passed: Counter[int] = field(default_factory=Counter)
+    _left: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._left = sum(self.lengths.values())
 
     def passes(self, record: Record) -> bool:
         """Return whether the slice's next record is at the destination already; call it once for each, in order."""
+        if not self._left:
+            return False
         number = partition_for(record.key or b"", self.partitions)
         self._passed[number] += 1
-        return self._passed[number] <= self.lengths.get(number, 0)
+        passes = self._passed[number] <= self.lengths.get(number, 0)
+        self._left -= passes
+        return passes
 
     def spans(self, written: Mapping[int, tuple[int, int]]) -> dict[int, tuple[int, int]]:
         """Return the first and last offset of each partition: of what was written and of what was there."""
@@ -141,12 +149,14 @@ class ExistingRecords:
 
     Attributes:
         found: per partition how often each identity is there.
+        originals: the keys of all of them, without the prefix.
         offsets: per partition the last place of each.
         spans: per partition the first and last offset found.
         newest: when the newest sealed values were written, by whole key.
     """
 
     found: dict[int, Counter[bytes]] = field(default_factory=dict)
+    originals: set[bytes] = field(default_factory=set, repr=False)
     offsets: dict[int, dict[bytes, int]] = field(default_factory=dict)
     spans: dict[int, tuple[int, int]] = field(default_factory=dict)
     newest: dict[bytes, int] = field(default_factory=dict, repr=False)
@@ -165,12 +175,20 @@ class ExistingRecords:
             if record is None:
                 continue
             known = identity(record)
+            present.originals.add((record.key or b"")[len(transform.prefix) :])
             present.found.setdefault(record.partition, Counter())[known] += 1
             present.offsets.setdefault(record.partition, {})[known] = record.offset
             first = present.spans.get(record.partition, (record.offset, 0))[0]
             present.spans[record.partition] = (first, record.offset)
         present.newest = opening.newest()
         return present
+
+    def may_have_begun(self, transform: KeyTransform, keys: Iterable[bytes | None]) -> bool:
+        """Return whether a record with one of these keys of the source may be here; ``False`` is sure."""
+        originals, (beginnings, cut) = self.originals, transform.sure_beginnings
+        if beginnings:
+            return any(key is not None and key[cut:] in originals for key in keys)
+        return any(transform.original_key(key) in originals for key in keys)
 
     def resume_point(self, sent: Iterable[Record], partitions: int) -> ResumePoint:
         """Return how many of the records a slice sends to each destination partition were written already.

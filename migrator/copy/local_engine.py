@@ -20,7 +20,7 @@ from connect_share.transform.rules import KeyTransform
 from migrator.copy.copy_job import CopyJob, PendingCopy, finish_together
 from migrator.copy.evidence import SliceEvidence
 from migrator.copy.existing_records import ExistingRecords
-from migrator.copy.mirror import begin_together
+from migrator.copy.mirror import begin_together, begun_slices
 from migrator.plan.plan import MigrationPlan
 
 _logger = logging.getLogger(__name__)
@@ -43,6 +43,19 @@ _BROKER_HANDLES_S: Final = 1.0
 Engine = Callable[[Sequence[CopyJob]], Iterable[SliceEvidence]]
 """Runs every job once and yields the evidence as jobs end, in any order."""
 _Space = tuple[TopicType, KeyTransform]
+
+
+@dataclass(frozen=True)
+class _Existing:
+    """What interrupted copies have left at the destination.
+
+    Attributes:
+        count: of records.
+        of_slices: by the name of each slice that has been begun; the others are copied the quick way.
+    """
+
+    count: int
+    of_slices: Mapping[str, ExistingRecords]
 
 
 @dataclass(frozen=True)
@@ -101,12 +114,12 @@ def copy_all(
     """
     left = {job.slice_.name: job for job in jobs}
     existing = _read_existing(jobs, progress)
-    in_vain, reached = 0, (-len(left), sum(each.count for each in existing.values()))
+    in_vain, reached = 0, (-len(left), existing.count)
     while left:
         ranges = [job.slice_.offset_range for job in left.values()]
         progress.phase("copying", sum(part.end - part.start for part in ranges))
         try:
-            for evidence in _copy(list(left.values()), existing, producers, progress, early):
+            for evidence in _copy(list(left.values()), existing.of_slices, producers, progress, early):
                 del left[evidence.slice_name]
                 yield evidence
         except UnacknowledgedError as lost:
@@ -116,7 +129,7 @@ def copy_all(
             left, early = {name: replace(job, resumed=True) for name, job in left.items()}, None
             time.sleep(_BROKER_HANDLES_S)
             existing = _read_existing(list(left.values()), progress)
-            before, reached = reached, (-len(left), sum(each.count for each in existing.values()))
+            before, reached = reached, (-len(left), existing.count)
             in_vain = 0 if reached > before else in_vain + 1
             if in_vain == _MAX_ATTEMPTS_IN_VAIN:
                 raise
@@ -124,7 +137,7 @@ def copy_all(
 
 def _copy(
     jobs: Sequence[CopyJob],
-    existing: Mapping[_Space, ExistingRecords],
+    existing: Mapping[str, ExistingRecords],
     producers: Producers,
     progress: Progress,
     early: EarlyReader | None,
@@ -140,7 +153,7 @@ def _copy(
                 # While slices are being written the next ones are fetched.
                 for ahead in groups[number + len(opened) : number + 1 + OPEN_AHEAD]:
                     opened.append(stack.enter_context(_open(ahead)))
-                reader, known = opened.popleft(), existing.get(_space(group[0]))
+                reader, known = opened.popleft(), existing.get(group[0].slice_.name)
                 if group[0].may_be_mirrored(known):
                     begun += begin_together(group, reader, producers, progress.advance)
                 else:
@@ -178,13 +191,16 @@ def _ranges(group: Sequence[CopyJob]) -> list[OffsetRange]:
     return [job.slice_.offset_range for job in group]
 
 
-def _groups(jobs: Sequence[CopyJob], existing: Mapping[_Space, ExistingRecords]) -> list[list[CopyJob]]:
-    """Return the slices that are read by one client, in order: a client of its own takes as long as thousands of records."""
+def _groups(jobs: Sequence[CopyJob], existing: Mapping[str, ExistingRecords]) -> list[list[CopyJob]]:
+    """Return the slices that are read by one client, in order: a client of its own takes as long as thousands of records.
+
+    ``existing``: by the name of the slice.
+    """
     groups: list[list[CopyJob]] = []
     places: set[tuple[str, int]] = set()
     offsets, shared = 0, None
     for job in jobs:
-        part, mirrored = job.slice_.offset_range, job.may_be_mirrored(existing.get(_space(job)))
+        part, mirrored = job.slice_.offset_range, job.may_be_mirrored(existing.get(job.slice_.name))
         place, may_share = part[:2], (job.consumer_settings, job.client_id, job.slice_.isolation) if mirrored else None
         offsets += part.end - part.start
         if may_share is None or may_share != shared or place in places or offsets > TOGETHER:
@@ -200,12 +216,20 @@ def _space(job: CopyJob) -> _Space:
     return job.slice_.topic_type, job.slice_.transform.at_destination()
 
 
-def _read_existing(jobs: Sequence[CopyJob], progress: Progress) -> dict[_Space, ExistingRecords]:
-    existing: dict[_Space, ExistingRecords] = {}
+def _read_existing(jobs: Sequence[CopyJob], progress: Progress) -> _Existing:
+    spaces: dict[_Space, ExistingRecords] = {}
     resumed = [job for job in jobs if job.resumed]
     if resumed:
         progress.phase("reading what the destination has", 0)
     for job in resumed:
-        if _space(job) not in existing:
-            existing[_space(job)] = job.read_existing()
-    return existing
+        if _space(job) not in spaces:
+            spaces[_space(job)] = job.read_existing()
+    # What may not be mirrored goes the long way in any case, and with sealing needs the times of what is there.
+    begun = {job.slice_.name for job in resumed if not job.may_be_mirrored(None)}
+    in_doubt = [job for job in resumed if job.slice_.name not in begun and spaces[_space(job)].found]
+    for group in _groups(in_doubt, {}):
+        begun.update(begun_slices(group, _open(group), lambda job: spaces[_space(job)]))
+    return _Existing(
+        sum(each.count for each in spaces.values()),
+        {job.slice_.name: spaces[_space(job)] for job in resumed if job.slice_.name in begun},
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -14,6 +14,7 @@ from connect_share.topic_io.checked_writer import Outgoing, Producers
 from connect_share.topic_io.facts import IDLE_TIMEOUT_S
 from connect_share.transform.rules import SkipReason
 from migrator.copy.copy_job import CopyJob, PendingCopy
+from migrator.copy.existing_records import ExistingRecords
 
 
 def begin_together(
@@ -50,6 +51,30 @@ def begin_together(
         for mirror in mirrors.values():
             mirror.writer.abandon()
         raise
+
+
+def begun_slices(
+    jobs: Sequence[CopyJob], reader: RangeReader, existing: Callable[[CopyJob], ExistingRecords]
+) -> Iterator[str]:
+    """Yield the names of slices of which an interrupted copy may have left records: one of their keys is there.
+
+    Args:
+        jobs: that may be mirrored, of different partitions.
+        reader: of all their ranges; closed here, as soon as all are known.
+        existing: what was found at the destination of a job.
+
+    Raises:
+        BrokerError, ReadToEndTimeoutError: as :meth:`CopyJob.begin`.
+    """
+    left = {job.slice_.offset_range[:2]: job for job in jobs}
+    with reader:
+        for batch in reader.batches(IDLE_TIMEOUT_S):
+            for place, messages in groupby(batch, key=_place):
+                job = left.get(place)
+                if job and existing(job).may_have_begun(job.slice_.transform, (each.key() for each in messages)):
+                    yield left.pop(place).slice_.name
+            if not left:
+                return
 
 
 def _place(message: Message) -> tuple[str, int]:

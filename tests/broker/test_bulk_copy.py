@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -16,7 +16,7 @@ from migrator.copy import local_engine
 from migrator.copy.copy_job import CopyJob
 from migrator.copy.evidence import SliceEvidence
 from migrator.facts.manifest import Manifest
-from tests.support.migration_runs import apply_plan, check_bystanders, verify_plan
+from tests.support.migration_runs import apply_plan, check_bystanders, resume_plan, verify_plan
 from tests.support.migration_site import GROUP, SHARED_PARTITIONS, SMALL, Site, pair
 
 LOCAL_AND_BULK: tuple[dict[str, bool], ...] = ({}, {"bulk": True})
@@ -99,4 +99,34 @@ def test_without_an_answer_where_the_topics_end_the_destination_is_read(
     manifest = apply_plan(plan, engine=engine)
     assert "not where the topics end: no broker has answered" in caplog.text
     assert sum(each.found_present for each in manifest.evidence) == manifest.records_written == 4 + 2 + 1
+    assert verify_plan(plan).equal
+
+
+def test_a_resume_reads_twice_only_what_has_begun(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local_engine, "TOGETHER", 1)  # a client for each slice
+    source = site.small_source()
+    site.lay_down("own", TopicType.OFFSET, [pair(f'["a.b",{{"n":{number}}}]') for number in range(500)])
+    plan = site.plan(source, site.shared())
+    copied: list[str] = []
+
+    def interrupted(jobs: Sequence[CopyJob]) -> Iterable[SliceEvidence]:
+        full = [job for job in jobs if job.slice_.topic_type is TopicType.OFFSET and job.slice_.offset_range.end]
+        copied.extend(each.slice_name for each in local_engine.copy_all(full[:3], Producers(once=True), Silent()))
+        raise KeyboardInterrupt  # what was copied is not in the manifest
+
+    with pytest.raises(KeyboardInterrupt):
+        apply_plan(plan, engine=interrupted)
+    long_way: list[str] = []
+    begin = CopyJob.begin
+
+    def noted(job: CopyJob, *arguments: Any, **named: Any) -> Any:
+        long_way.append(job.slice_.name)
+        return begin(job, *arguments, **named)
+
+    monkeypatch.setattr(CopyJob, "begin", noted)
+    manifest = resume_plan(plan)
+    assert sorted(long_way) == sorted(copied) != []
+    assert sum(each.found_present for each in manifest.evidence) == sum(
+        each.written for each in manifest.evidence if each.slice_name in copied
+    )
     assert verify_plan(plan).equal

@@ -1,16 +1,17 @@
-"""Which slices of a copy one client reads."""
+"""Which slices of a copy one client reads, and which have begun."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from connect_share.keys import ClusterGroupId
-from connect_share.records import OffsetRange, TopicType
+from connect_share.records import OffsetRange, Record, TopicType
 from connect_share.transform.rules import KeyTransform
+from connect_share.transform.sealed import NO_SEALING, Opening
 from connect_share.worker_config import ClientSettings, Isolation
 from migrator.copy.copy_job import CopyJob
 from migrator.copy.existing_records import ExistingRecords
-from migrator.copy.local_engine import TOGETHER, _groups, _space
+from migrator.copy.local_engine import TOGETHER, _groups
 from migrator.plan.plan import CopySlice
 
 HERE = ClientSettings({"bootstrap.servers": "here:9092"})
@@ -44,6 +45,21 @@ def test_what_is_not_mirrored_is_read_alone() -> None:
     plain, other = job(0, 3), job(1, 3)
     folded = [replace(each, slice_=replace(each.slice_, fold=True)) for each in (plain, other)]
     assert _groups(folded, {}) == [folded[:1], folded[1:]]
-    left = {_space(plain): ExistingRecords(found={0: {b"x": 1}})}  # type: ignore[dict-item]
-    assert _groups([plain, other], left) == [[plain], [other]]
-    assert _groups([plain, other], {_space(plain): ExistingRecords()}) == [[plain, other]]
+    found = ExistingRecords(found={0: {b"x": 1}})  # type: ignore[dict-item]
+    assert _groups([plain, other], {plain.slice_.name: found}) == [[plain], [other]]
+    assert _groups([plain, other], {plain.slice_.name: ExistingRecords()}) == [[plain, other]]
+
+
+def test_a_slice_has_begun_where_one_of_its_keys_is() -> None:
+    mine, other = b'["a.b",{"n":1}]', b'["a.b",{"n":2}]'
+    for source, prefix in (({"x.y"}, b"x.y."), ({"x.y", "z"}, b"z."), (None, b"")):
+        transform = KeyTransform(
+            TopicType.OFFSET, source is None, None if source is None else frozenset(source), ClusterGroupId("g")
+        )
+        back = transform.at_destination()
+        written = [
+            Record("shared", 0, number, 1, key, b"{}") for number, key in enumerate((b"g." + mine, b"h." + other))
+        ]
+        found = ExistingRecords.read(written, transform, Opening(NO_SEALING, back))
+        assert found.may_have_begun(transform, [None, prefix + other, prefix + mine])
+        assert not found.may_have_begun(transform, [None, b"", b"g." + mine, prefix + other])
