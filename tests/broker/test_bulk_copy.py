@@ -1,8 +1,9 @@
-"""Copies of large plans: their producer reports failures only, so the topics are asked where they end."""
+"""Copies of large plans: their producer reports failures only, so the topics are asked where they end; and their resume."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,13 +20,14 @@ from migrator.facts.manifest import Manifest
 from tests.support.migration_runs import apply_plan, check_bystanders, resume_plan, verify_plan
 from tests.support.migration_site import GROUP, SHARED_PARTITIONS, SMALL, Site, pair
 
+OFFSETS = [pair(f'["a.b",{{"n":{number}}}]') for number in range(500)]
 LOCAL_AND_BULK: tuple[dict[str, bool], ...] = ({}, {"bulk": True})
 
 
 def test_a_bulk_copy_has_the_evidence_of_any_other(site: Site) -> None:
     source = site.small_source()
     site.lay_down("own", TopicType.CONFIG, [pair("connector-gone", None)])  # its marker follows
-    site.lay_down("own", TopicType.OFFSET, [pair(f'["a.b",{{"n":{number}}}]') for number in range(500)])
+    site.lay_down("own", TopicType.OFFSET, OFFSETS)
     site.create("shared", SHARED_PARTITIONS)
     others = Record(site.topic("shared", TopicType.OFFSET), 0, 0, 1, b'x.["a",{"f":1}]', b"{}")
     site.produce([others, others])
@@ -60,12 +62,16 @@ def ends_of(site: Site, topic: str) -> dict[int, int]:
         return {number: end for (_, number), end in admin.end_offsets([(topic, each.id) for each in known]).items()}
 
 
+def plan_of_500_offsets(site: Site) -> Path:
+    source = site.small_source()
+    site.lay_down("own", TopicType.OFFSET, OFFSETS)
+    return site.plan(source, site.shared())
+
+
 def test_what_is_acknowledged_is_noted_before_the_end(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local_engine, "_UNSETTLED", 100)
     monkeypatch.setattr(local_engine, "TOGETHER", 1)  # a client for each slice
-    source = site.small_source()
-    site.lay_down("own", TopicType.OFFSET, [pair(f'["a.b",{{"n":{number}}}]') for number in range(500)])
-    plan = site.plan(source, site.shared())
+    plan = plan_of_500_offsets(site)
     noted: list[int] = []
 
     def engine(jobs: Sequence[CopyJob]) -> Iterator[SliceEvidence]:
@@ -104,9 +110,7 @@ def test_without_an_answer_where_the_topics_end_the_destination_is_read(
 
 def test_a_resume_reads_twice_only_what_has_begun(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local_engine, "TOGETHER", 1)  # a client for each slice
-    source = site.small_source()
-    site.lay_down("own", TopicType.OFFSET, [pair(f'["a.b",{{"n":{number}}}]') for number in range(500)])
-    plan = site.plan(source, site.shared())
+    plan = plan_of_500_offsets(site)
     copied: list[str] = []
 
     def interrupted(jobs: Sequence[CopyJob]) -> Iterable[SliceEvidence]:

@@ -1,8 +1,7 @@
 """Reads the topics of one worker file and writes each record again, as it is, to those of another: no move can be sooner.
 
-The clients have the settings of a large move, but the producer sends again what is not acknowledged: nobody reads the
-destination then, and topics just made may have no leader yet. Nothing is checked, no key is changed. The destination's
-topics are there.
+The clients have the settings of a large move, but the producer retries: a move reads the destination instead, this copy
+does not, and new topics may have no leader yet. Nothing is checked, no key is changed. The destination's topics are there.
 """
 
 from __future__ import annotations
