@@ -107,11 +107,11 @@ class OffsetDigest(KeySpaceDigest):
         sums, shares, kept = self._sums, len(self._sums), self._shares
         self.sealed = self.sealed or any(map(is_sealed, values.values()))
         if shares == 1:
-            sums[0] += sum(map(hash, values.items()))
+            sums[0] += sum(map(_hash_of, values.items()))
             return
         for item in values.items():
             share = hash(item[0]) % shares
-            sums[share] += hash(item)
+            sums[share] += _hash_of(item)
             if kept is not None and share in kept:
                 self._kept[item[0]] = item[1]
 
@@ -125,6 +125,15 @@ class OffsetDigest(KeySpaceDigest):
 
     def suspects(self, other: OffsetDigest) -> set[str | None]:  # noqa: D102
         return {connector_of(TopicType.OFFSET, key) for key in _unlike(self._kept, other._kept)}
+
+
+def _hash_of(item: tuple[bytes, bytes]) -> int:
+    """Return a number to add up.
+
+    Not the hash of the tuple: sums of those are often the same when two keys have each other's values.
+    """
+    key, value = item
+    return hash((len(key), key + value))
 
 
 class StatusDigest(KeySpaceDigest):

@@ -128,6 +128,19 @@ def test_the_same_differences(sides: tuple[TopicType, list[Record], list[Record]
     assert sorted(map(str, job(topic_type, there, here).run())) == sorted(map(str, expected))
 
 
+def test_two_keys_have_each_other_s_values() -> None:
+    for number in range(200):
+        keys = [f'["a",{{"p":{each}}}]' for each in (number, -number - 1)]
+        there, here = (
+            [
+                Record("t", 0, at, 0, key.encode(), value)
+                for at, (key, value) in enumerate(zip(keys, values, strict=True))
+            ]
+            for values in ((b'{"n":1}', b'{"n":2}'), (b'{"n":2}', b'{"n":1}'))
+        )
+        assert len(job(TopicType.OFFSET, there, prefixed(here)).run()) == 2
+
+
 @settings(max_examples=200)
 @given(both_sides(), st.integers(1, 9))
 def test_the_same_differences_some_partitions_at_a_time(
