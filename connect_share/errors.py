@@ -254,3 +254,8 @@ class RecordFileError(ConnectShareError):
 
 class WorkerPluginError(ConnectShareError):
     """The jar for Java workers is missing from this installation, or cannot be written where it is wanted."""
+
+
+def safe_text(error: BaseException) -> str:
+    """Return the message of an error if it is one of these, and so free of record contents; else only its type."""
+    return str(error) if isinstance(error, ConnectShareError) else type(error).__name__

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Final, Self, TypeVar
@@ -46,7 +45,7 @@ class AdminBase:
         self.bootstrap_servers = settings.bootstrap_servers
         self._settings = settings
         self._timeout_s = timeout_s
-        self._troubles: deque[KafkaError] = deque(maxlen=1)
+        self._trouble: KafkaError | None = None
         self._answered = False
         self._created_s: dict[str, float] = {}
         self._open: AdminClient | None = admin_client(settings, client_id=client_id, on_error=self._note_trouble)
@@ -71,17 +70,18 @@ class AdminBase:
 
     def _note_trouble(self, error: KafkaError) -> None:
         if error.name() != "_ALL_BROKERS_DOWN":  # all others were reported before that one
-            self._troubles.append(error)
+            self._trouble = error
 
     def _no_answer(self, error: BrokerError) -> BrokerError:
         """Return why there was no answer: the operation only knows that time is up, the connections know the reason."""
         # The library reports some only once, and not again with each try.
         said_once = {"_RESOLVE"} if self._answered else {"_RESOLVE", "_TRANSPORT"}
-        if not {error.name() for error in self._troubles} <= said_once:
-            self._troubles.clear()
+        known = self._trouble  # other threads note and forget it at any moment
+        if known is not None and known.name() not in said_once:
+            self._trouble = None
         self._client.poll(0)
-        troubles = tuple(self._troubles)  # another thread may begin to ask for the reason at any moment
-        if not troubles:
+        trouble = self._trouble
+        if trouble is None:
             hint = "" if self._answered else f"; {NO_ANSWER}"
             return type(error)(
                 f"no answer from {self.bootstrap_servers}: {error}{hint}",
@@ -89,7 +89,7 @@ class AdminBase:
                 name=error.name,
                 retriable=True,
             )
-        reason = translate(troubles[-1], "connecting", remedy=advice(troubles[-1], self.bootstrap_servers))
+        reason = translate(trouble, "connecting", remedy=advice(trouble, self.bootstrap_servers))
         refused = isinstance(reason, AuthorizationError)
         return (AuthorizationError if refused else BrokerUnavailableError)(
             f"no answer from {self.bootstrap_servers}: {reason}",

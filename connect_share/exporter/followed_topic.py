@@ -7,7 +7,7 @@ import threading
 from typing import Final
 
 from connect_share.admin import Admin
-from connect_share.errors import ConnectShareError, TopicMissingError
+from connect_share.errors import ConnectShareError, TopicMissingError, safe_text
 from connect_share.exporter.topic_states import TopicStates
 from connect_share.log.kafka_based_log import KafkaBasedLog
 from connect_share.log.shared_reader import StartContext
@@ -77,9 +77,9 @@ class FollowedTopic:
         while not self._stopping.is_set():
             try:
                 self._follow()
-            except ConnectShareError as error:
+            except Exception as error:  # noqa: BLE001 - what is shown would stand still for ever
                 if not self._stopping.is_set():
-                    _log.warning("Reading topic %s begins anew: %s", self.spec.topic, error)
+                    _log.warning("Reading topic %s begins anew: %s", self.spec.topic, safe_text(error))
             self.lag = None
             self._stopping.wait(_AGAIN_S)
 

@@ -18,9 +18,11 @@ from connect_share.errors import (
     BrokerError,
     BrokerTimeoutError,
     ConnectShareError,
+    LogFailedError,
     StoreClosedError,
     StoreError,
     TopicRecreatedError,
+    safe_text,
 )
 from connect_share.log.protocol import RecordMetadata
 from connect_share.log.writer import remaining_s
@@ -229,6 +231,13 @@ class IdentityWatch:
                     if self._stopping:
                         return self._not_learnt(f"the store was stopped, and {error}")
                     self._changed.wait(_RETRY_S)
+            except BaseException as error:  # noqa: BLE001 - writes wait for this thread: what ends it has to reach them
+                failure = LogFailedError(
+                    f"whether topic {self._topic} is still the one that was read cannot be learnt any more: "
+                    f"{safe_text(error)}"
+                )
+                failure.__cause__ = error
+                return failure
             else:
                 with self._changed:
                     del self._passed[: len(passed)]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, InvalidStateError
 from contextlib import contextmanager, suppress
 
-from connect_share.errors import ConnectShareError, LogFailedError, StoreClosedError, TopicRecreatedError
+from connect_share.errors import ConnectShareError, LogFailedError, StoreClosedError, TopicRecreatedError, safe_text
 from connect_share.steps import Steps, Wait
 
 OnFailed = Callable[[ConnectShareError], None]
@@ -156,8 +156,3 @@ def _end(waiting: Iterable[Future[None]]) -> None:
     for future in waiting:
         with suppress(InvalidStateError):  # by now it was cancelled, or another thread was first
             future.set_result(None)
-
-
-def safe_text(error: BaseException) -> str:
-    """Return an error's message if it is ours, and so free of record contents; else only its type."""
-    return str(error) if isinstance(error, ConnectShareError) else type(error).__name__

@@ -21,10 +21,10 @@ from connect_share.client import (
     is_unknown_topic,
     translate,
 )
-from connect_share.errors import BrokerError, BrokerTimeoutError, TopicRecreatedError
+from connect_share.errors import BrokerError, BrokerTimeoutError, TopicRecreatedError, safe_text
 from connect_share.log.catch_up import is_about_groups
 from connect_share.log.identity import IdentityWatch, TopicIdentity
-from connect_share.log.log_state import LogState, safe_text
+from connect_share.log.log_state import LogState
 from connect_share.log.record_feed import RecordFeed
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
 

@@ -9,9 +9,9 @@ from concurrent.futures import Future, wait
 from typing import Any, Final, TypeVar
 
 from connect_share.client import Message, to_record
-from connect_share.errors import ConnectShareError, LogFailedError, NotStartedError, StoreClosedError
+from connect_share.errors import ConnectShareError, LogFailedError, NotStartedError, StoreClosedError, safe_text
 from connect_share.log.kafka_based_log import KafkaBasedLog
-from connect_share.log.log_state import OnFailed, safe_text
+from connect_share.log.log_state import OnFailed
 from connect_share.log.protocol import STOP_TIMEOUT_S, RecordMetadata, RecordSink
 from connect_share.log.ranges import read_batches
 from connect_share.log.record_feed import KeyWatch, RecordFeed

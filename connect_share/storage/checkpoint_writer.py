@@ -23,9 +23,9 @@ from connect_share.checkpoint.proof import TopicNow, why_not_usable
 from connect_share.errors import (
     AuthorizationError,
     BrokerError,
-    ConnectShareError,
     RecordFileError,
     TopicRecreatedError,
+    safe_text,
 )
 from connect_share.keys import ClusterGroupId
 from connect_share.log import TopicFacts, gather_facts
@@ -214,5 +214,5 @@ class CheckpointWriter:
     def _try_to_save(self) -> None:
         try:
             self.save()
-        except ConnectShareError as error:
-            _logger.warning("Checkpoint %s was not written: %s", self._path, error)
+        except Exception as error:  # noqa: BLE001 - the next one may be written
+            _logger.warning("Checkpoint %s was not written: %s", self._path, safe_text(error))

@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from connect_share.errors import ConnectShareError, LogFailedError, StoreClosedError, UsageError
+from connect_share.errors import ConnectShareError, LogFailedError, StoreClosedError, UsageError, safe_text
 from connect_share.state import ClusterConfigState, TargetState
 from connect_share.state.names import shown
 from connect_share.stores.config import KafkaConfigBackingStore
@@ -174,8 +174,7 @@ class ConnectorOffsetStores:
             try:
                 primary.stop()
             except Exception as error:  # noqa: BLE001 - the thread has others to stop
-                name = type(error).__name__
-                _logger.warning("The offset store on %s was not stopped in order: %s", primary.topic, name)
+                _logger.warning("The offset store on %s was not stopped in order: %s", primary.topic, safe_text(error))
 
     def _forget_outdated(self) -> None:
         try:

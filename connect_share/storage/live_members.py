@@ -11,7 +11,7 @@ from functools import partial
 from typing import Final
 
 from connect_share.admin import Admin, GroupMember
-from connect_share.errors import BrokerError, BrokerUnavailableError, LiveMembersError
+from connect_share.errors import BrokerError, BrokerUnavailableError, LiveMembersError, safe_text
 from connect_share.stores.topic_based import WriteGuard
 
 _logger = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ class LiveMembersGuard:
         self._members: Mapping[str, tuple[GroupMember, ...]] = {}
         self._asked_s = -math.inf  # when the newest answer was asked for, by the monotonic clock
         self._needed_s = -math.inf  # an answer that was asked for later than this is waited for
-        self._error: BrokerError | None = None
+        self._error: Exception | None = None
         self._stopping = False
 
     def start(self) -> None:
@@ -95,17 +95,18 @@ class LiveMembersGuard:
             if not self._changed.wait_for(lambda: self._stopping or self._asked_s > later_than_s, within_s):
                 raise BrokerUnavailableError(
                     f"whether Java workers of {self._whose} are alive could not be learnt within "
-                    f"{within_s:g} s: {self._error or 'the cluster did not answer'}",
+                    f"{within_s:g} s: {safe_text(self._error) if self._error else 'the cluster did not answer'}",
                     retriable=True,
                 )
 
     def _run(self) -> None:
         while not self._stopping:
-            asked_s, error = time.monotonic(), None
+            asked_s = time.monotonic()
+            error: Exception | None = None
             members: Mapping[str, tuple[GroupMember, ...]] = {}
             try:
                 members = self._admin.connect_members(self._group_id, timeout_s=_ASK_S)
-            except BrokerError as exc:
+            except Exception as exc:  # noqa: BLE001 - writes wait for this thread: it asks again
                 error = exc
             with self._changed:
                 self._error = error

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from connect_share.admin import Admin
 from connect_share.checkpoint.file import Checkpoint, CheckpointRejected
-from connect_share.errors import BrokerError
+from connect_share.errors import BrokerError, safe_text
 from connect_share.log import KafkaBasedLog, RecordSink, SharedReader, StartContext, TopicFacts, gather_facts, with_ends
 from connect_share.records import TopicType
 from connect_share.sealing import load_library
@@ -206,8 +206,7 @@ class StorageStart:
         try:
             return self._run(facts, reader, settings=settings, checkpoint=checkpoint)
         except (BrokerError, LookupError, TypeError, ValueError, AttributeError) as error:
-            reason = error if isinstance(error, BrokerError) else type(error).__name__
-            _logger.warning("Reading everything, restarting from checkpoint %s failed: %s", path, reason)
+            _logger.warning("Reading everything, restarting from checkpoint %s failed: %s", path, safe_text(error))
             raise CheckpointRejected("restarting from it failed") from error
 
     def _run(

@@ -3,35 +3,55 @@
 from __future__ import annotations
 
 import threading
-from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from connect_share.admin import Admin, NewTopicRequest
-from connect_share.client import AdminClient
+from connect_share.client import AdminClient, KafkaError
 from connect_share.errors import BrokerError
 from connect_share.worker_config.client_settings import ClientSettings
 
 NOBODY = ClientSettings({"bootstrap.servers": "127.0.0.1:1"})
 
 
-class LostMeanwhile(deque[Any]):
-    """Another thread asks for the reason, too, just after this one has looked whether there is one."""
+class Trouble:
+    """A connection error; while this thread looks at it, others hear of the next one or forget it."""
 
-    def __bool__(self) -> bool:
-        there = len(self) > 0
-        self.clear()
-        return there
+    def __init__(self, name: str, meanwhile: Callable[[], object]) -> None:
+        self._name, self._meanwhile = name, meanwhile
+
+    def name(self) -> str:
+        self._meanwhile()
+        return self._name
+
+
+@pytest.mark.parametrize("name", ["_TRANSPORT", "_RESOLVE"])
+def test_other_threads_hear_of_trouble_meanwhile(name: str) -> None:
+    newer = KafkaError(KafkaError._TRANSPORT)
+    with Admin(NOBODY, client_id="tests", timeout_s=0.5) as admin:
+        admin._answered = True
+        admin._note_trouble(cast("KafkaError", Trouble(name, lambda: admin._note_trouble(newer))))
+        assert "no answer from" in str(admin._no_answer(BrokerError("no time left")))
 
 
 def test_two_threads_get_no_answer_at_once() -> None:
-    with Admin(NOBODY, client_id="tests", timeout_s=0.5) as admin:
-        admin._troubles = LostMeanwhile(maxlen=1)
-        with pytest.raises(BrokerError, match="no answer from"):
+    errors: list[BrokerError] = []
+
+    def ask() -> None:
+        with pytest.raises(BrokerError, match="no answer from") as caught:
             admin.describe_topics(["t"])
+        errors.append(caught.value)
+
+    with Admin(NOBODY, client_id="tests", timeout_s=0.5) as admin:
+        asking = [threading.Thread(target=ask) for _ in range(4)]
+        for thread in asking:
+            thread.start()
+        for thread in asking:
+            thread.join()
+    assert len(errors) == len(asking)
 
 
 @pytest.mark.parametrize(
