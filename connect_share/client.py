@@ -100,7 +100,8 @@ _PRODUCER: Final[Mapping[str, str]] = {
 }
 _PLAIN_PRODUCER: Final[Mapping[str, str]] = {
     "enable.idempotence": "false",  # as Java's stores: works on brokers and ACLs without that right
-    "max.in.flight.requests.per.connection": "1",  # so that a retry cannot overtake
+    # As Java's. It does not keep the order where a request is sent again: see connect_share/log/writer.py.
+    "max.in.flight.requests.per.connection": "1",
 }
 _IDEMPOTENT_PRODUCER: Final[Mapping[str, str]] = {
     "enable.idempotence": "true",  # a retried batch is written once

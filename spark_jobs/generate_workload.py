@@ -56,7 +56,7 @@ def write_groups(jobs: Sequence[GroupJob]) -> int:
     first = jobs[0]
     overrides = {**_PRODUCER, "compression.type": first.compression}
     name = f"generate-workload-{first.group}"
-    sender = client.producer(first.settings, client_id=name, overrides=overrides)
+    sender = client.producer(first.settings, client_id=name, overrides=overrides, idempotent=True)  # in order
     committer = None
     if first.transaction_records:
         transactional_id = f"{name}-{first.topics[0][1]}"

@@ -220,7 +220,7 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
             tasks = wire.task_config_records(connector, [self._transformer.reverse(raw, each) for each in configs])
         commit = [task_commit_record(connector, len(tasks))]
         for records in (tasks, commit) if tasks else (commit,):
-            written = yield from self._write_privileged(what, records, budget)
+            written = yield from self._write_privileged(what, records, budget, at_once=True)
             yield from self._read_back(what, written, budget)
 
     def remove_task_configs(self, connector: str) -> None:
@@ -322,23 +322,30 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
         budget = yield from self._begin_write(what, reads_back=False)
         yield from self._send_all(what, records, budget)
 
-    def _write_privileged(self, what: str, records: Sequence[_Write], budget: _Budget) -> Steps[RecordMetadata]:
+    def _write_privileged(
+        self, what: str, records: Sequence[_Write], budget: _Budget, *, at_once: bool = False
+    ) -> Steps[RecordMetadata]:
         """Write through the transactional leader in exactly-once mode; return where the last record went."""
         leader = self._leader
         if leader is None:
-            return (yield from self._send_all(what, records, budget))
+            return (yield from self._send_all(what, records, budget, at_once=at_once))
         _ = self._log  # a stopped or not started store says so itself
         pairs = [(wire_key := self._wire_key(key), self._sealed(wire_key, value)) for key, value in records]
         return _last((yield Call(lambda: leader.write(pairs, timeout_s=budget.remaining_s()))))
 
-    def _send_all(self, what: str, records: Sequence[_Write], budget: _Budget) -> Steps[RecordMetadata]:
-        """Send without waiting in between, then wait for each acknowledgement; return where the last record went."""
-        sent = [self._send(self._wire_key(key), value) for key, value in records]
+    def _send_all(
+        self, what: str, records: Sequence[_Write], budget: _Budget, *, at_once: bool = False
+    ) -> Steps[RecordMetadata]:
+        """Send each record when the one before it is acknowledged; return where the last one went.
+
+        ``at_once``: their order does not matter. A target state has to lie before its connector, and behind its removal.
+        """
+        written: list[RecordMetadata] = []
         try:
             with _as_write_error(f"{what} was not written to {self.topic}"):
-                written: list[RecordMetadata] = []
-                for future in sent:
-                    written += [(yield Wait(future, budget.remaining_s()))]
+                for batch in [records] if at_once else [[record] for record in records]:
+                    for future in [self._send(self._wire_key(key), value) for key, value in batch]:
+                        written += [(yield Wait(future, budget.remaining_s()))]
                 return _last(written)
         except TimeoutError as error:
             raise WriteError(

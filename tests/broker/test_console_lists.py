@@ -139,7 +139,7 @@ def write_connector(broker: TestBroker, filled: Filled, group: str, state: State
     prefix = ClusterGroupId(group)
     config = [connector_config_record("c", {"name": "c"})]
     status = [connector_status_record(ConnectorStatus("c", state, "w:1", 1))]
-    client = producer(broker.client_settings, client_id="tests")
+    client = producer(broker.client_settings, client_id="tests", idempotent=True)
     for name, pairs in (("configs", config), ("status", status)):
         send(client, pairs_of(filled.topic(name), [(prefix_key(prefix, key), value) for key, value in pairs]))
 

@@ -159,7 +159,7 @@ def test_prometheus_answers_every_query_of_the_dashboard_and_of_strimzi(
         (prefix_key("billing", b"task-broken-0"), b'{"properties":{}}'),
         (prefix_key("billing", b"commit-broken"), b'{"tasks":1}'),
     ]
-    client = producer(broker.client_settings, client_id="tests")
+    client = producer(broker.client_settings, client_id="tests", idempotent=True)
     send(client, [*pairs_of(f"{unique}-configs", [config, *tasks]), *pairs_of(f"{unique}-status", bad)])
     with exporter(broker.bootstrap_servers, flags) as running, prometheus(running, tmp_path) as address:
         scraped = "kafka_connect_up == 1 and count_over_time(kafka_connect_up[1m]) > 2"

@@ -64,7 +64,7 @@ def write_as_captured(settings: ClientSettings, topic: str, writes: Iterable[Wri
         overrides={"transactional.id": transactional_id, "enable.idempotence": "true", "linger.ms": "0"},
     )
     with_transactions.init_transactions(30)
-    without = client.producer(settings, client_id="tests", overrides={"linger.ms": "0"})
+    without = client.producer(settings, client_id="tests", overrides={"linger.ms": "0"}, idempotent=True)
     markers: dict[int, int] = {}
 
     def await_markers(admin: Admin) -> None:

@@ -142,6 +142,6 @@ def build(settings: ClientSettings, sets: Sequence[ConnectSet], others: int) -> 
     with Admin(settings, client_id="tests", timeout_s=60.0) as admin, ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda each: admin.create_topic(each[0]), requests))
         await_that(admin.topic_names, lambda there: names <= there, what="all topics known")
-    writer = client.producer(settings, client_id="tests", overrides={"linger.ms": "5", "retries": "100"})
+    writer = client.producer(settings, client_id="tests", overrides={"linger.ms": "5"}, idempotent=True)
     for request, records in requests:
         send(writer, (replace(record, topic=request.topic, partition=-1) for record in records))

@@ -40,7 +40,7 @@ def fill(settings: ClientSettings, admin: Admin, prefix: str, groups: dict[str, 
                 replace(each, topic=f"{prefix}-{name}", partition=ANYWHERE, key=prefix_key(group, each.key or b""))
                 for each in captured(version, name)
             ]
-    send(producer(settings, client_id="tests"), records)
+    send(producer(settings, client_id="tests", idempotent=True), records)
     return [word for name, flag in FLAGS.items() for word in (flag, f"{prefix}-{name}")]
 
 

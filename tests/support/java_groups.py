@@ -103,7 +103,7 @@ class SharedTopics:
 
 def write(settings: ClientSettings, topic: str, records: list[tuple[bytes, bytes | None]]) -> None:
     """Write records and wait for the broker."""
-    send(client.producer(settings, client_id="tests"), pairs_of(topic, records))
+    send(client.producer(settings, client_id="tests", idempotent=True), pairs_of(topic, records))
 
 
 @contextmanager

@@ -74,7 +74,7 @@ class Site:
 
     def produce(self, records: Sequence[Record]) -> None:
         """Write records where their ``partition`` says, in order."""
-        send(client.producer(self.settings, client_id="test"), records)
+        send(client.producer(self.settings, client_id="test", idempotent=True), records)
 
     def read(self, topic: str) -> list[Record]:
         with self.admin() as admin:

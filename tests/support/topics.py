@@ -69,13 +69,16 @@ def write_records(
     settings: ClientSettings, topic: str, records: Iterable[Record], *, keep_partition: bool = True
 ) -> int:
     """Write records in order, to their own partition or to where their key hashes; return how many."""
-    producer = client.producer(settings, client_id="tests", overrides={"linger.ms": "5"})
+    producer = client.producer(settings, client_id="tests", overrides={"linger.ms": "5"}, idempotent=True)
     placed = ((record if keep_partition else replace(record, partition=ANYWHERE)) for record in records)
     return send(producer, (replace(record, topic=topic) for record in placed))
 
 
 def send(producer: client.Producer, records: Iterable[Record]) -> int:
-    """Send records in order, wait until all are acknowledged, and return how many; a time of 0 is now."""
+    """Send records, wait until all are acknowledged, and return how many; a time of 0 is now.
+
+    Only an idempotent producer keeps their order on a topic that was made a moment ago.
+    """
     failures: list[client.KafkaError] = []
 
     def delivered(error: client.KafkaError | None, _message: client.Message) -> None:

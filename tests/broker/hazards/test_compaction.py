@@ -21,7 +21,7 @@ class Writer:
     def __init__(self, shared: Shared) -> None:
         self._topics = shared.topics
         self._producer = client.producer(
-            shared.worker().client_settings(), client_id="tests", overrides={"linger.ms": "5"}
+            shared.worker().client_settings(), client_id="tests", overrides={"linger.ms": "5"}, idempotent=True
         )
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run)

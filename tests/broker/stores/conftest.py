@@ -129,7 +129,7 @@ class Shared:
         if transactional_id is not None:
             overrides |= {"transactional.id": transactional_id, "enable.idempotence": "true"}
         producer = client.producer(
-            self.worker().producer_settings(), client_id=f"{self.unique}-writer", overrides=overrides
+            self.worker().producer_settings(), client_id=f"{self.unique}-writer", overrides=overrides, idempotent=True
         )
         if transactional_id is not None:
             producer.init_transactions(30)

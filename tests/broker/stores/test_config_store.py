@@ -54,6 +54,25 @@ def test_put_and_remove_connector(shared: Any, listener: Any, group: Any) -> Non
     ]
 
 
+def test_the_second_record_is_sent_when_the_first_is_there(shared: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker may refuse the first for the moment: a connector would be there without its state, or the reverse."""
+    store = shared.config_store(None)
+    sent: list[tuple[bytes, bool, Any]] = []
+
+    def send(key: bytes, value: bytes | None) -> Any:
+        future = really(key, value)
+        sent.append((key, all(earlier.done() for _, _, earlier in sent), future))
+        return future
+
+    really = store._compacted_log.send
+    monkeypatch.setattr(store._compacted_log, "send", send)
+    store.put_connector_config("c", CONFIG, TargetState.STOPPED)
+    store.remove_connector_config("c")
+    keys = [b"target-state-c", b"connector-c", b"connector-c", b"target-state-c"]
+    assert [(key, in_order) for key, in_order, _ in sent] == [(key, True) for key in keys]
+    assert [key for key, _ in shared.read("config")] == [key for key, _, _ in sent]
+
+
 @GROUPS
 def test_initial_state_goes_first_and_is_not_an_event(shared: Any, listener: Any, group: Any) -> None:  # case 3
     store = shared.config_store(group, update_listener=listener)
