@@ -30,7 +30,7 @@ _MOST_WAITING: Final = 100_000  # as many as the client itself queues
 class _Write:
     """A record on its way; ``before``: how far the topic had been read when it was sent."""
 
-    key: bytes
+    key: bytes = field(repr=False)
     value: bytes | None = field(repr=False)
     before: Mapping[int, int]
     future: Future[RecordMetadata] = field(default_factory=Future)
