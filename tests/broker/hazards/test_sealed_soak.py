@@ -19,7 +19,7 @@ from connect_share.embedded.worker import write_properties
 from connect_share.keys import MARKER, prefix_key
 from connect_share.sealing import KEYS_PROPERTY
 from connect_share.sealing.cipher import is_sealed
-from connect_share.state import SkipKind
+from connect_share.state import ConnectorStatus, SkipKind, State
 from tests.support.java_group_model import NAMES
 from tests.support.java_groups import SharedTopics, write
 from tests.support.kafka import TestBroker
@@ -46,7 +46,8 @@ def attack(topics: SharedTopics, group: str, choose: random.Random, soak: Soak) 
     """Read the topics and write what a co-tenant can make of it, again and again; return how many records."""
     written: set[tuple[bytes, bytes | None]] = set()
     done = 0
-    while not soak.wait(_BETWEEN_S):
+    while not soak.over_after(done):
+        soak.wait(_BETWEEN_S)
         topic_type, row = choose.choice(list(TopicType)), choose.choice(list(_ROWS))
         topic = topics.topic(topic_type)
         own = [(record.key, record.value) for record in topics.records(topic)]
@@ -93,6 +94,9 @@ def test_a_sealed_group_is_what_its_own_operations_made_it(broker: TestBroker, u
     lines = {"none": topics.properties(sealed), "plain": topics.properties(plain)}
     lines["sealed"] = lines["none"] | {KEYS_PROPERTY: key_text(7)}
     files = {name: write_properties(tmp_path / f"{name}.properties", each) for name, each in lines.items()}
+    with ConnectStorage(WorkerConfig.from_file(files["sealed"]), allow_empty=True) as storage:
+        for name in ("first", "second"):  # there is something to attack, however slow the models are
+            storage.status.put(ConnectorStatus(name, State.RUNNING, "w:1", 1))
     soak = Soak(_MINUTES, Faults())
     models = {name: PythonModel(files[name], random.Random(f"{seed}{name}"), soak) for name in ("sealed", "plain")}
     bodies: list[Callable[[], int]] = [
