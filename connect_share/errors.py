@@ -209,6 +209,13 @@ class ReadToEndTimeoutError(StoreError):
 class LogFailedError(StoreError):
     """The thread that follows the log has ended with an error; the store must be started again."""
 
+    @classmethod
+    def caused_by(cls, error: BaseException, what: str) -> LogFailedError:
+        """Return what is to be raised in other threads: ``what`` has failed, and why."""
+        failure = cls(f"{what}: {safe_text(error)}")
+        failure.__cause__ = error
+        return failure
+
 
 class StoreClosedError(StoreError):
     """The store, or the reader on it, was stopped."""

@@ -22,7 +22,6 @@ from connect_share.errors import (
     StoreClosedError,
     StoreError,
     TopicRecreatedError,
-    safe_text,
 )
 from connect_share.log.protocol import RecordMetadata
 from connect_share.log.writer import remaining_s
@@ -232,12 +231,8 @@ class IdentityWatch:
                         return self._not_learnt(f"the store was stopped, and {error}")
                     self._changed.wait(_RETRY_S)
             except BaseException as error:  # noqa: BLE001 - writes wait for this thread: what ends it has to reach them
-                failure = LogFailedError(
-                    f"whether topic {self._topic} is still the one that was read cannot be learnt any more: "
-                    f"{safe_text(error)}"
-                )
-                failure.__cause__ = error
-                return failure
+                what = f"whether topic {self._topic} is still the one that was read cannot be learnt any more"
+                return LogFailedError.caused_by(error, what)
             else:
                 with self._changed:
                     del self._passed[: len(passed)]

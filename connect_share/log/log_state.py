@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, InvalidStateError
 from contextlib import contextmanager, suppress
 
-from connect_share.errors import ConnectShareError, LogFailedError, StoreClosedError, TopicRecreatedError, safe_text
+from connect_share.errors import ConnectShareError, LogFailedError, StoreClosedError, TopicRecreatedError
 from connect_share.steps import Steps, Wait
 
 OnFailed = Callable[[ConnectShareError], None]
@@ -146,10 +146,7 @@ class LogState:
     def _raised(self, failure: BaseException) -> ConnectShareError:
         if isinstance(failure, TopicRecreatedError):
             return failure
-        text = f"the log of topic {self._topic} has failed and must be started again: {safe_text(failure)}"
-        error = LogFailedError(text)
-        error.__cause__ = failure
-        return error
+        return LogFailedError.caused_by(failure, f"the log of topic {self._topic} has failed and must be started again")
 
 
 def _end(waiting: Iterable[Future[None]]) -> None:

@@ -9,7 +9,7 @@ from concurrent.futures import Future, wait
 from typing import Any, Final, TypeVar
 
 from connect_share.client import Message, to_record
-from connect_share.errors import ConnectShareError, LogFailedError, NotStartedError, StoreClosedError, safe_text
+from connect_share.errors import ConnectShareError, LogFailedError, NotStartedError, StoreClosedError
 from connect_share.log.kafka_based_log import KafkaBasedLog
 from connect_share.log.log_state import OnFailed
 from connect_share.log.protocol import STOP_TIMEOUT_S, RecordMetadata, RecordSink
@@ -147,9 +147,8 @@ class RoutedLog:
         if isinstance(error, ConnectShareError) and not self._started:
             self._failure = error
             return
-        text = f"the log of topic {self._hub.log.topic} has failed and must be started again: {safe_text(error)}"
-        self._failure = LogFailedError(text)
-        self._failure.__cause__ = error
+        what = f"the log of topic {self._hub.log.topic} has failed and must be started again"
+        self._failure = LogFailedError.caused_by(error, what)
         self._on_failed(self._failure)
 
     def start(self) -> None:

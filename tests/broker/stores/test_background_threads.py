@@ -1,4 +1,4 @@
-"""Threads that others wait for: an error that nobody foresaw ends none of them."""
+"""Threads that others wait for: an unexpected error ends none of them."""
 
 from __future__ import annotations
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -24,9 +22,8 @@ from connect_share.storage import ConnectStorage
 from connect_share.stores import offsets
 from connect_share.worker_config import WorkerConfig
 from tests.broker.stores.conftest import properties_of
-from tests.support.kafka import skip_where_brokers_stay
+from tests.support.hanging import hanging, patient_broker
 from tests.support.long_forms import LONG
-from tests.support.waiting import await_that
 
 pytestmark = pytest.mark.kills_broker
 
@@ -36,20 +33,8 @@ FILE = {"filename": "x.txt"}
 
 @pytest.fixture
 def alone() -> Iterator[LocalBroker]:
-    """A broker that its controller does not give up while both hang.
-
-    The client library forgets the broker of a cluster that names none for a moment, and finds it again minutes later.
-    """
-    skip_where_brokers_stay()
-    with LocalBroker(properties={"broker.session.timeout.ms": "120000"}) as local:
+    with patient_broker() as local:
         yield local
-
-
-def answers(admin: Admin) -> bool:
-    try:
-        return bool(admin.cluster_id())
-    except BrokerTimeoutError:
-        return False
 
 
 def test_a_broker_that_hangs_has_not_said_where_a_topic_ends(alone: LocalBroker) -> None:
@@ -63,18 +48,13 @@ def test_a_broker_that_hangs_has_not_said_where_a_topic_ends(alone: LocalBroker)
         for _ in range(3):  # from now on the clients know the leader
             storage.offsets.refresh(60)
             assert admin.end_offsets([at]) == {at: 0}
-        assert alone._process is not None
-        os.kill(alone._process.pid, signal.SIGSTOP)
-        try:
-            await_that(lambda: answers(admin), lambda found: not found, what="stopped")  # the signal takes its time
+        with hanging(alone, admin):
             with pytest.raises(ReadToEndTimeoutError):
                 storage.offsets.refresh(1.5)
             for read in (admin.end_offsets, admin.start_offsets, lambda places: admin.offsets_at(places, 0)):
                 with pytest.raises((BrokerTimeoutError, BrokerUnavailableError)):
                     read([at])
             answer = asking.submit(storage.offsets.refresh, 60)
-        finally:
-            os.kill(alone._process.pid, signal.SIGCONT)
         answer.result(90)
 
 
