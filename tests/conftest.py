@@ -22,6 +22,7 @@ from tests.support.kafka import (
     TestBroker,
     any_broker,
     delete_own_topics,
+    delete_unawaited,
     skip_where_brokers_stay,
 )
 
@@ -40,6 +41,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _shared = pytest.StashKey[tuple[ExitStack, TestBroker]]()
+_unique = pytest.StashKey[str]()
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
@@ -91,20 +93,38 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         stack.close()
 
 
+def _started_broker(config: pytest.Config) -> TestBroker | None:
+    """Return the broker that tests share if it runs by now."""
+    handed = getattr(config, "workerinput", {}).get("connect_share_broker")
+    if handed is not None:
+        return TestBroker(*handed)
+    return config.stash[_shared][1] if _shared in config.stash else None
+
+
 @pytest.fixture(scope="session")
 def broker(request: pytest.FixtureRequest) -> TestBroker:
     """The broker all tests share: use only topics named by ``unique``."""
-    handed = getattr(request.config, "workerinput", {}).get("connect_share_broker")
-    if handed is not None:
-        return TestBroker(*handed)
-    return _start_shared_broker(request.config)
+    return _started_broker(request.config) or _start_shared_broker(request.config)
 
 
 @pytest.fixture
 def unique(request: pytest.FixtureRequest) -> str:
-    """A name that no other test uses, legal in topic names and group ids."""
+    """A name that no other test uses, legal in topic names and group ids; topics named so go when the test has ended."""
     test = re.sub(r"[^A-Za-z0-9]+", "-", request.node.name)[:40].strip("-")
-    return f"{TOPIC_PREFIX}-{test}-{uuid.uuid4().hex[:6]}"
+    name = f"{TOPIC_PREFIX}-{test}-{uuid.uuid4().hex[:6]}"
+    request.node.stash[_unique] = name
+    return name
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    """Delete the topics of a test when its last fixture has ended: each of them would slow down those that follow."""
+    try:
+        yield
+    finally:
+        broker = _started_broker(item.config)
+        if nextitem is not None and broker is not None and _unique in item.stash:
+            delete_unawaited(broker, item.stash[_unique])
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +17,8 @@ from tests.support.waiting import await_that
 
 
 @pytest.fixture
-def topics(broker: TestBroker, unique: str, tmp_path: Path) -> Iterator[ProfiledTopics]:
-    written = write_profiled_topics(broker, unique, tmp_path)
-    yield written
-    with broker.admin() as admin:
-        admin.delete_topics([written.topic(name) for name in ("configs", "offsets", "status")])
+def topics(broker: TestBroker, unique: str, tmp_path: Path) -> ProfiledTopics:
+    return write_profiled_topics(broker, unique, tmp_path)
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -88,7 +88,7 @@ class Site:
 
 
 @pytest.fixture(params=["prefixed", "sealed", "plain"])
-def site(request: pytest.FixtureRequest, broker: TestBroker, unique: str, tmp_path: Path) -> Iterator[Site]:
+def site(request: pytest.FixtureRequest, broker: TestBroker, unique: str, tmp_path: Path) -> Site:
     file = tmp_path / "worker.properties"
     lines = {
         "bootstrap.servers": broker.bootstrap_servers,
@@ -111,8 +111,7 @@ def site(request: pytest.FixtureRequest, broker: TestBroker, unique: str, tmp_pa
             own = records(kind, *RECORDS[kind], group=made.worker.cluster_group_id)
             values = [r.value if seals is None else seals.seal(r.key or b"", r.value) for r in own]
             write(made, kind, [changed(r, value) for r, value in zip(own, values, strict=True)])
-        yield made
-        admin.delete_topics([made.topic(kind) for kind in TopicType])
+    return made
 
 
 def changed(record: Record, value: bytes | None) -> Record:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import uuid
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -30,7 +29,7 @@ from connect_share import (
     WorkerConfig,
 )
 from connect_share.storage.group_storage import GroupStorage
-from tests.support.kafka import TOPIC_PREFIX, TestBroker
+from tests.support.kafka import TestBroker
 from tests.support.sealed import key_text
 
 T = TypeVar("T")
@@ -69,8 +68,7 @@ def in_memory(group: str | None, stack: ExitStack) -> Stores:
     return Stores(config, status, offsets)
 
 
-def shared_worker(servers: str, kind: str) -> WorkerConfig:
-    name = f"{TOPIC_PREFIX}-contract-{kind.replace(' ', '-')}-{uuid.uuid4().hex[:6]}"
+def shared_worker(servers: str, name: str, kind: str) -> WorkerConfig:
     properties = {"bootstrap.servers": servers, "group.id": f"{name}-group"}
     for each in ("config", "offset", "status"):
         properties |= {f"{each}.storage.topic": f"{name}-{each}s", f"{each}.storage.replication.factor": "1"}
@@ -82,8 +80,8 @@ def shared_worker(servers: str, kind: str) -> WorkerConfig:
     return WorkerConfig.from_properties(properties)
 
 
-def on_kafka(servers: str, kind: str, stack: ExitStack) -> Stores:
-    worker = shared_worker(servers, kind)
+def on_kafka(servers: str, name: str, kind: str, stack: ExitStack) -> Stores:
+    worker = shared_worker(servers, name, kind)
     group = worker.cluster_group_id
 
     def config(listener: ConfigUpdateListener | None = None) -> ConfigBackingStore:
@@ -104,9 +102,9 @@ def on_kafka(servers: str, kind: str, stack: ExitStack) -> Stores:
     return Stores(config, status, offsets)
 
 
-def of_many_groups(servers: str, stack: ExitStack) -> Stores:
+def of_many_groups(servers: str, name: str, stack: ExitStack) -> Stores:
     """Stores of one of several groups, each over a reader that all groups share."""
-    worker = shared_worker(servers, "many groups")
+    worker = shared_worker(servers, name, "many groups")
     group = str(worker.cluster_group_id)
 
     def prepared() -> GroupStorage:
@@ -150,8 +148,8 @@ class Blocking:
         return call
 
 
-def on_asyncio(servers: str, stack: ExitStack) -> Stores:
-    worker = shared_worker(servers, "async")
+def on_asyncio(servers: str, name: str, stack: ExitStack) -> Stores:
+    worker = shared_worker(servers, name, "async")
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
@@ -169,16 +167,16 @@ def on_asyncio(servers: str, stack: ExitStack) -> Stores:
 
 
 @pytest.fixture(params=[*KINDS, "async"])
-def stores(request: pytest.FixtureRequest) -> Iterator[Stores]:
+def stores(request: pytest.FixtureRequest, unique: str) -> Iterator[Stores]:
     """Stores of one kind over topics of this test alone."""
     kind: str = request.param
     with ExitStack() as stack:
         if kind.startswith("memory"):
             yield in_memory("group.a" if kind == "memory shared" else None, stack)
         elif kind == "many groups":
-            yield of_many_groups(request.getfixturevalue("broker").bootstrap_servers, stack)
+            yield of_many_groups(request.getfixturevalue("broker").bootstrap_servers, unique, stack)
         elif kind == "async":
-            yield on_asyncio(request.getfixturevalue("broker").bootstrap_servers, stack)
+            yield on_asyncio(request.getfixturevalue("broker").bootstrap_servers, unique, stack)
         else:
             broker: TestBroker = request.getfixturevalue("broker")
-            yield on_kafka(broker.bootstrap_servers, kind, stack)
+            yield on_kafka(broker.bootstrap_servers, unique, kind, stack)

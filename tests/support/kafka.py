@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
 
+from connect_share import client
 from connect_share.admin import Admin
 from connect_share.embedded.broker import LocalBroker
 from connect_share.worker_config import ClientSettings
@@ -114,6 +116,20 @@ def any_broker() -> Iterator[TestBroker]:
     else:
         with LocalBroker(properties=ONE_SEGMENT_EACH) as local:
             yield TestBroker(local.bootstrap_servers, ours=True)
+
+
+@cache
+def _deleter(broker: TestBroker) -> client.AdminClient:
+    """Return the client of this process that deletes: a new one for each test would take longer than the deletion."""
+    return client.admin_client(broker.client_settings, client_id="tests-delete")
+
+
+def delete_unawaited(broker: TestBroker, prefix: str) -> None:
+    """Ask for the deletion of topics, and neither wait for it nor mind if it fails: nobody looks at them any more."""
+    with suppress(client.KafkaException):
+        names = [name for name in _deleter(broker).list_topics(timeout=10).topics if name.startswith(prefix)]
+        if names:
+            _deleter(broker).delete_topics(names)
 
 
 def delete_own_topics(broker: TestBroker) -> None:

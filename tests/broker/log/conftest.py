@@ -61,8 +61,6 @@ class Bench:
         self.settings = ClientSettings({"bootstrap.servers": bootstrap_servers})
         self.admin = stack.enter_context(Admin(self.settings, client_id=f"{unique}-admin"))
         self._stack = stack
-        self._extra: set[str] = set()
-        stack.callback(self._delete)
 
     def spec(
         self, *, topic: str | None = None, kind: TopicType = TopicType.STATUS, partitions: int = 1, replicas: int = 1
@@ -72,7 +70,6 @@ class Bench:
     def create(
         self, partitions: int = 1, *, topic: str | None = None, configs: Mapping[str, str] | None = None
     ) -> None:
-        self._extra.add(topic or self.topic)
         request = NewTopicRequest(topic or self.topic, partitions, 1, {"cleanup.policy": "compact", **(configs or {})})
         create_known(self.admin, request)
 
@@ -135,9 +132,6 @@ class Bench:
     def read(self, isolation: Isolation = Isolation.READ_UNCOMMITTED, topic: str | None = None) -> list[Record]:
         """Read the whole topic once."""
         return read_topic(self.admin, self.settings, topic or self.topic, isolation)
-
-    def _delete(self) -> None:
-        self.admin.delete_topics([self.topic, *self._extra])
 
 
 @pytest.fixture

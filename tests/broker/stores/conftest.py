@@ -76,8 +76,6 @@ class Shared:
         self._stack = stack
         self.admin = stack.enter_context(Admin(self.worker().admin_settings(), client_id=f"{unique}-test"))
         self.topics = {kind: f"{unique}-{kind}s" for kind in ("config", "offset", "status")}
-        self.extra_topics: set[str] = set()
-        stack.callback(self._delete_topics)
 
     def properties(self, group: str = "group-a", **overrides: str) -> dict[str, str]:
         own = {"offset_storage_partitions": "3", "status_storage_partitions": "2"} | overrides
@@ -164,8 +162,7 @@ class Shared:
             producer.abort_transaction(30)
 
     def create(self, topic: str, *, partitions: int = 1, **configs: str) -> None:
-        """Make a topic past the stores; it is deleted at the end."""
-        self.extra_topics.add(topic)
+        """Make a topic past the stores."""
         settings = {name.replace("_", "."): value for name, value in configs.items()}
         create_known(self.admin, NewTopicRequest(topic, partitions, 1, settings))
 
@@ -177,11 +174,6 @@ class Shared:
 
     def end_offset(self, kind: str, partition: int = 0) -> int:
         return self.admin.end_offsets([(self.topics[kind], partition)])[self.topics[kind], partition]
-
-    def _delete_topics(self) -> None:
-        existing = self.admin.describe_topics([*self.topics.values(), *self.extra_topics])
-        if existing:
-            self.admin.delete_topics(list(existing))
 
 
 @pytest.fixture

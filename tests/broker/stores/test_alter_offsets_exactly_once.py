@@ -72,7 +72,6 @@ def test_a_task_of_live_members_is_not_fenced(shared: Any) -> None:
 def test_a_connectors_own_topic_has_plain_keys_and_the_workers_follows(shared: Any, change: str) -> None:
     own_topic, worker = f"{shared.unique}-own", exactly_once(shared)
     own_worker = exactly_once(shared, offset_storage_topic=own_topic)
-    shared.extra_topics.add(own_topic)
     prefixed = f"{worker.group_id}.".encode() + KEY
     own = shared.offset_store(None, worker=own_worker)
     workers = shared.offset_store(worker.group_id, worker=worker)
@@ -97,7 +96,6 @@ def test_a_connectors_own_topic_has_plain_keys_and_the_workers_follows(shared: A
 @pytest.mark.parametrize("mode", ["disabled", "enabled"])
 def test_a_storage_finds_where_offsets_are(shared: Any, mode: str) -> None:
     own_topic, worker = f"{shared.unique}-own", exactly_once(shared, exactly_once_source_support=mode)
-    shared.extra_topics.add(own_topic)
     prefixed = f"{worker.group_id}.".encode() + KEY
     with ConnectStorage(worker) as storage:
         assert storage.alter_offsets("foo", [(FILE, {"position": 1})]) == 1

@@ -34,7 +34,6 @@ class Pair:
     def __init__(self, shared: Any, group: Any, *, own_limit: Any = None, worker_limit: Any = None) -> None:
         self.shared, self.group = shared, group
         self.own_topic = f"{shared.unique}-own"
-        shared.extra_topics.add(self.own_topic)
         own_limits = {} if own_limit is None else {"offset_storage_max_message_bytes": own_limit}
         worker_limits = {} if worker_limit is None else {"offset_storage_max_message_bytes": worker_limit}
         self.own = shared.offset_store(None, worker=shared.worker(offset_storage_topic=self.own_topic, **own_limits))

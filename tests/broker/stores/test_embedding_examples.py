@@ -30,7 +30,6 @@ def test_config_providers(shared: Any) -> None:
 def test_exactly_once_tasks(shared: Any) -> None:
     topic = f"{shared.unique}-lines"
     shared.create(topic)
-    shared.extra_topics.add(topic)
     worker = shared.sharing(shared.group, exactly_once_source_support="enabled")
     for lines in (["a", "b"], ["a", "b", "c"]):
         run("exactly-once-tasks.md", worker=worker, topic=topic, lines=lines)

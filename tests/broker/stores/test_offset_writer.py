@@ -158,7 +158,6 @@ def test_failed_flush_is_written_again(shared: Any) -> None:  # case 49
 def test_flush_after_a_failed_one_writes_the_same_offsets_then_nothing(shared: Any, held_back: Any) -> None:  # case 49
     small = shared.offset_store(worker=shared.worker(**SMALL_TOPIC))
     large = shared.offset_store(worker=shared.worker(offset_storage_topic=f"{shared.unique}-large"))
-    shared.extra_topics.add(f"{shared.unique}-large")
     target = held_back(small)
     writer = OffsetStorageWriter(target, "foo", cluster_group_id="group-a")
     writer.offset({"filename": LONG}, {"position": 1})

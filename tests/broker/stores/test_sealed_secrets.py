@@ -49,7 +49,6 @@ def test_secrets_of_a_sealed_group_are_nowhere(
     caplog.set_level(logging.DEBUG)
     checkpoint = tmp_path / "checkpoint"
     own = shared.properties("own") | {f"{kind}.storage.topic": f"{shared.unique}-own-{kind}" for kind in shared.topics}
-    shared.extra_topics |= {value for name, value in own.items() if name.endswith(".storage.topic")}
     with ConnectStorage(WorkerConfig.from_properties(own)) as plain:
         plain.config.put_connector_config("p", {"name": "p", "password": PLAIN.decode()})
     shown = []

@@ -119,7 +119,6 @@ def test_a_group_is_switched_by_accept(shared: Any) -> None:
 
 def test_a_connectors_own_offsets_topic_is_not_sealed(shared: Any) -> None:
     own = f"{shared.unique}-own"
-    shared.extra_topics.add(own)
     with ConnectStorage(worker(shared)) as storage:
         storage.config.put_connector_config("c", {"name": "c", "offsets.storage.topic": own})
         write_offset(storage, "c", 5)

@@ -274,7 +274,6 @@ def test_second_interrupt_of_a_start(shared: Any, monkeypatch: Any) -> None:
 
 def test_closed_while_a_connectors_own_store_is_made(shared: Any, monkeypatch: Any) -> None:
     topic = f"{shared.unique}-own"
-    shared.extra_topics.add(topic)
     threads = threading.active_count()
     with ConnectStorage(shared.sharing()) as storage:
         storage.config.put_connector_config("own", {"offsets.storage.topic": topic})
@@ -345,7 +344,6 @@ def test_two_megabytes(shared: Any) -> None:
 
 def test_connector_with_an_offsets_topic_of_its_own(shared: Any) -> None:
     own = f"{shared.unique}-own"
-    shared.extra_topics.add(own)
     with ConnectStorage(shared.sharing()) as storage:
         storage.config.put_connector_config("foo", {"offsets.storage.topic": own})
         flush_offsets(storage.offset_writer("foo"), (FILE, {"position": 3}))

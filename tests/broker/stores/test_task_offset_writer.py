@@ -40,7 +40,6 @@ SEALED = {KEYS_PROPERTY: key_text(7)}
 def data(shared: Any) -> str:
     topic = f"{shared.unique}-data"
     shared.create(topic)
-    shared.extra_topics.add(topic)
     return topic
 
 
@@ -190,7 +189,6 @@ def test_the_leader_fences_all_tasks(shared: Any, data: str) -> None:
 
 def test_a_connectors_own_topic_and_its_producer(shared: Any, data: str) -> None:
     worker, own = exactly_once(shared), f"{shared.unique}-own"
-    shared.extra_topics.add(own)
     with ConnectStorage(worker) as storage:
         storage.config.claim_write_privileges()
         connector = {"name": "foo", "offsets.storage.topic": own, "producer.override.linger.ms": "7"}
