@@ -28,6 +28,7 @@ check: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/mypy docs/examples/runtime
 	$(BIN)/lint-imports
+	$(BIN)/python -m tests.lab.house --ceilings
 	$(BIN)/python -m tests.lab.plugin_jar --check
 	$(MAKE) --no-print-directory docs
 

@@ -1,4 +1,7 @@
-"""Compare revisions: ``python -m tests.lab.house [--walks] [REVISION ...]``; without one, the files as they are now."""
+"""Compare revisions: ``python -m tests.lab.house [--walks] [REVISION ...]``; without one, the files as they are now.
+
+``--ceilings`` compares the files as they are now with what they may be at most, and fails where they are more.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,6 @@ import argparse
 import io
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tarfile
@@ -14,9 +16,8 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from connect_share.embedded.broker import LocalBroker
-from connect_share.embedded.worker import worker_properties, write_properties
-from tests.lab.house.size import HouseSize, measure
+from tests.lab.house.ceilings import CEILINGS, excesses, figures
+from tests.lab.house.size import AREAS, HouseSize, measure
 
 ROOT = Path(__file__).parents[3]
 
@@ -29,15 +30,11 @@ def unpack(revision: str, folder: Path) -> Path:
     return folder
 
 
-def measure_starts(result: Path) -> None:
-    """Measure a few starts, for a report of them."""
-    words = ["--embedded", "--scenarios", "tiny", "--contenders", "python,librdkafka", "--rounds", "1"]
-    command = [sys.executable, "-m", "spark_jobs.benchmark_startup", *words, "--no-storm", "--no-latency"]
-    subprocess.run([*command, "--result", str(result)], cwd=ROOT, stdout=sys.stderr, check=True)
-
-
-def walks(root: Path, result: Path) -> Mapping[str, Mapping[str, int]]:
+def walks(root: Path) -> Mapping[str, Mapping[str, int]]:
     """Walk through a tree on a broker of its own; give the counts of each walk."""
+    from connect_share.embedded.broker import LocalBroker  # here, for the ceilings need no Kafka
+    from connect_share.embedded.worker import worker_properties, write_properties
+
     with LocalBroker() as broker, tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         old = worker_properties(broker.bootstrap_servers, "orders", "own")
@@ -46,7 +43,6 @@ def walks(root: Path, result: Path) -> Mapping[str, Mapping[str, int]]:
             "connect.management.topic.sharing.support": "enabled",
             "interceptor.classes": "connectshare.TopicSharingInterceptor",
         }
-        shutil.copy(result, folder / "result.json")
         write_properties(folder / "old.properties", old)
         write_properties(folder / "new.properties", new)
         done = subprocess.run(
@@ -64,16 +60,21 @@ def walks(root: Path, result: Path) -> Mapping[str, Mapping[str, int]]:
 
 def size_lines(sizes: Mapping[str, HouseSize]) -> list[str]:
     """Lines of a Markdown table, one column for each tree."""
-    lines = [f"| | {' | '.join(sizes)} |", f"| --- |{' --- |' * len(sizes)}"]
-    for part in next(iter(sizes.values())).parts:
-        cells = [f"{size.parts[part].lines:,} lines, {size.parts[part].files} files" for size in sizes.values()]
-        lines.append(f"| {part} | {' | '.join(cells)} |")
-    longest = [f"{lines_} {place}" for lines_, place in (size.longest_functions[0] for size in sizes.values())]
-    lines.append(f"| longest function | {' | '.join(longest)} |")
-    lines.append(f"| files over 400 lines | {' | '.join(str(len(size.long_files)) for size in sizes.values())} |")
-    small = [str(len(size.single_importer_modules)) for size in sizes.values()]
-    lines.append(f"| modules under 40 lines with one importer | {' | '.join(small)} |")
-    return lines
+    found = list(sizes.values())
+    rows = {
+        area: [f"{size.areas[area].lines:,} lines, {size.areas[area].files} files" for size in found] for area in AREAS
+    }
+    rows["entries of connect_share"] = [str(len(size.entries)) for size in found]
+    rows["rooms"] = [str(len(size.rooms.names)) for size in found]
+    rows["floors"] = [str(size.rooms.floors) for size in found]
+    rows["arrows"] = [str(len(size.rooms.arrows)) for size in found]
+    rows["rooms in a circle"] = [str(len(size.rooms.circles)) for size in found]
+    rows["longest file"] = ["{} {}".format(*size.longest_files[0]) for size in found]
+    rows["longest function"] = ["{} {}".format(*size.longest_functions[0]) for size in found]
+    rows["class names used twice"] = [str(len(size.repeated_classes)) for size in found]
+    rows["modules under 40 lines with one importer"] = [str(len(size.single_importer_modules)) for size in found]
+    head = [f"| | {' | '.join(sizes)} |", f"| --- |{' --- |' * len(sizes)}"]
+    return [*head, *(f"| {row} | {' | '.join(cells)} |" for row, cells in rows.items())]
 
 
 def walk_lines(found: Mapping[str, Mapping[str, Mapping[str, int]]]) -> list[str]:
@@ -85,27 +86,39 @@ def walk_lines(found: Mapping[str, Mapping[str, Mapping[str, int]]]) -> list[str
     return lines
 
 
+def check_ceilings() -> int:
+    """Print the figures of the files as they are now, and what is above its ceiling."""
+    size = measure(ROOT)
+    for name, figure in figures(size).items():
+        print(f"{name:<26}{figure:>7,}, at most {CEILINGS[name].most:,}")
+    above = excesses(size)
+    for sentence in above:
+        print(sentence, file=sys.stderr)
+    return 1 if above else 0
+
+
 def main(argv: Sequence[str]) -> int:
-    """Print the table."""
+    """Print the table, or compare with the ceilings."""
     parser = argparse.ArgumentParser(prog="python -m tests.lab.house", description=__doc__)
     parser.add_argument("revisions", nargs="*", metavar="REVISION")
     parser.add_argument("--walks", action="store_true", help="walk through each, on a local broker")
-    parser.add_argument("--details", action="store_true", help="name the long files, functions and small modules")
+    parser.add_argument("--details", action="store_true", help="name the long files and functions, and so on")
+    parser.add_argument("--ceilings", action="store_true", help="fail if the files as they are now are above a ceiling")
     options = parser.parse_args(argv)
+    if options.ceilings:
+        return check_ceilings()
     with tempfile.TemporaryDirectory() as name:
         trees = {revision: unpack(revision, Path(name) / str(at)) for at, revision in enumerate(options.revisions)}
         trees = trees or {"now": ROOT}
         sizes = {revision: measure(tree) for revision, tree in trees.items()}
         print("\n".join(size_lines(sizes)))
         if options.walks:
-            result = Path(name) / "result.json"
-            measure_starts(result)
-            print("\n".join(walk_lines({revision: walks(tree, result) for revision, tree in trees.items()})))
+            print("\n".join(walk_lines({revision: walks(tree) for revision, tree in trees.items()})))
         if options.details:
             for revision, size in sizes.items():
-                print(
-                    f"\n{revision}", *size.long_files, *size.longest_functions, *size.single_importer_modules, sep="\n"
-                )
+                longest = [*size.longest_files[:10], *size.longest_functions]
+                names = [*size.repeated_classes, *size.rooms.circles, *size.single_importer_modules]
+                print(f"\n{revision}", *longest, *names, sep="\n")
     return 0
 
 

@@ -1,33 +1,52 @@
-"""Lines and files of each part, the longest functions, and small modules with one importer. Reads files only."""
+"""Lines and files of each part, rooms and the arrows between them, long and small things. Reads files only."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Final
 
-PRODUCT: Final = ("connect_share", "migrator", "spark_jobs")
+from tests.lab.house.rooms import PRODUCT, Rooms, entries, find_rooms
+
 LAB: Final = "tests/lab"
+# What has an extra of its own and is imported by nothing else; of two names for the same the second is of old revisions.
+PARTS: Final = tuple(f"connect_share/{name}" for name in ("topic_ids", "runtime", "group_membership", "herder"))
+CODE: Final = (".py", ".java")
 SMALL_LINES: Final = 40
 
-# Part: folders, and suffixes of the files that count.
-PARTS: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
-    "product": (PRODUCT, (".py", ".java")),
-    "  of it connect_share": (("connect_share",), (".py", ".java")),
-    "  of it migrator": (("migrator",), (".py", ".java")),
-    "  of it spark_jobs": (("spark_jobs",), (".py", ".java")),
-    "templates": (PRODUCT, (".html", ".j2", ".css", ".md")),
-    "lab": ((LAB,), (".py", ".java")),
-    "tests": (("tests",), (".py", ".java")),
-    "docs": (("docs", "README.md"), (".md",)),
+
+@dataclass(frozen=True, slots=True)
+class Area:
+    """Where the files of one row of the table are.
+
+    Attributes:
+        places: folders and files.
+        without: folders in them that do not count.
+        suffixes: suffixes of the files that count.
+    """
+
+    places: tuple[str, ...]
+    without: tuple[str, ...] = ()
+    suffixes: tuple[str, ...] = CODE
+
+
+AREAS: Final = {
+    "core": Area(PRODUCT, without=PARTS),
+    **{f"  of it {package}": Area((package,), without=PARTS) for package in PRODUCT},
+    "parts": Area(PARTS),
+    "templates": Area(PRODUCT, suffixes=(".html", ".j2", ".css", ".md")),
+    "lab": Area((LAB,)),
+    "tests": Area(("tests",), without=(LAB,)),
+    "docs": Area(("docs", "README.md"), suffixes=(".md",)),
 }
 
 
 @dataclass(frozen=True, slots=True)
-class PartSize:
-    """Size of one part; blank lines and comments count."""
+class AreaSize:
+    """Size of one area; blank lines and comments count."""
 
     files: int
     lines: int
@@ -38,68 +57,75 @@ class HouseSize:
     """What :func:`measure` finds in one tree.
 
     Attributes:
-        parts: sizes by the names of :data:`PARTS`.
+        areas: sizes by the names of :data:`AREAS`.
+        rooms: rooms, and what they import from each other.
+        entries: names at the top level of ``connect_share``.
+        longest_files: lines and place of the longest files of the product and the tests, longest first.
         longest_functions: lines and place of the longest functions of the product, longest first.
-        long_files: product files of more than 400 lines.
+        repeated_classes: names that more than one class of the product has.
         single_importer_modules: product modules of less than 40 lines that one other module imports.
     """
 
-    parts: dict[str, PartSize]
+    areas: dict[str, AreaSize]
+    rooms: Rooms
+    entries: list[str]
+    longest_files: list[tuple[int, str]]
     longest_functions: list[tuple[int, str]]
-    long_files: list[str]
+    repeated_classes: list[str]
     single_importer_modules: list[str]
 
 
-def _files(root: Path, places: tuple[str, ...], suffixes: tuple[str, ...]) -> Iterator[Path]:
-    for place in places:
+def _files(root: Path, area: Area) -> Iterator[Path]:
+    for place in area.places:
         path = root / place
-        candidates = [path] if path.is_file() else sorted(path.rglob("*"))
-        yield from (one for one in candidates if one.suffix in suffixes and "__pycache__" not in one.parts)
+        for file in [path] if path.is_file() else sorted(path.rglob("*")):
+            without = any(file.is_relative_to(root / folder) for folder in area.without)
+            if file.suffix in area.suffixes and "__pycache__" not in file.parts and not without:
+                yield file
 
 
 def _line_count(path: Path) -> int:
     return path.read_bytes().count(b"\n")
 
 
-def _part(root: Path, name: str) -> PartSize:
-    places, suffixes = PARTS[name]
-    files = list(_files(root, places, suffixes))
-    if name == "tests":
-        files = [file for file in files if not file.is_relative_to(root / LAB)]
-    return PartSize(len(files), sum(map(_line_count, files)))
+def _area_size(root: Path, area: Area) -> AreaSize:
+    lines = [_line_count(file) for file in _files(root, area)]
+    return AreaSize(len(lines), sum(lines))
 
 
-def _functions(path: Path, tree: ast.Module) -> Iterator[tuple[int, str]]:
+def _functions(path: PurePath, tree: ast.Module) -> Iterator[tuple[int, str]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.end_lineno is not None:
             yield node.end_lineno - node.lineno + 1, f"{path}:{node.name}"
 
 
-def _imports(tree: ast.Module) -> set[str]:
-    names: set[str] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            names.update(alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module is not None:
-            names.add(node.module)
-            names.update(f"{node.module}.{alias.name}" for alias in node.names)
-    return names
+def _repeated_classes(trees: Mapping[PurePath, ast.Module]) -> list[str]:
+    names = Counter(node.name for tree in trees.values() for node in tree.body if isinstance(node, ast.ClassDef))
+    return sorted(name for name, count in names.items() if count > 1)
+
+
+def _single_importer_modules(root: Path, rooms: Rooms) -> list[str]:
+    importers = Counter(imported for names in rooms.imports.values() for imported in names)
+    small = []
+    for module in rooms.imports:
+        path = PurePath(*module.split(".")).with_suffix(".py")
+        if importers[module] == 1 and (root / path).is_file() and _line_count(root / path) < SMALL_LINES:
+            small.append(str(path))
+    return small
 
 
 def measure(root: Path) -> HouseSize:
     """Measure a tree: a checkout, or an unpacked revision."""
-    trees = {path.relative_to(root): ast.parse(path.read_bytes()) for path in _files(root, PRODUCT, (".py",))}
-    imports = {path: _imports(tree) for path, tree in trees.items()}
-    single = []
-    for path in trees:
-        module = ".".join(path.with_suffix("").parts)
-        importers = [other for other, names in imports.items() if other != path and module in names]
-        if _line_count(root / path) < SMALL_LINES and len(importers) == 1 and not path.name.startswith("__"):
-            single.append(str(path))
-    functions = sorted((one for path, tree in trees.items() for one in _functions(path, tree)), reverse=True)
+    paths = [path.relative_to(root) for path in _files(root, Area(PRODUCT, suffixes=(".py",)))]
+    trees: dict[PurePath, ast.Module] = {path: ast.parse((root / path).read_bytes()) for path in paths}
+    rooms = find_rooms(trees)
+    everything = _files(root, Area((*PRODUCT, "tests")))
     return HouseSize(
-        parts={name: _part(root, name) for name in PARTS},
-        longest_functions=functions[:5],
-        long_files=[f"{path} ({lines})" for path in trees if (lines := _line_count(root / path)) > 400],
-        single_importer_modules=single,
+        areas={name: _area_size(root, area) for name, area in AREAS.items()},
+        rooms=rooms,
+        entries=entries(paths),
+        longest_files=sorted(((_line_count(path), str(path.relative_to(root))) for path in everything), reverse=True),
+        longest_functions=sorted((one for path in trees for one in _functions(path, trees[path])), reverse=True)[:5],
+        repeated_classes=_repeated_classes(trees),
+        single_importer_modules=_single_importer_modules(root, rooms),
     )

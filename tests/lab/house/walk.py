@@ -1,7 +1,7 @@
-"""Four walks through the code, counted while they happen: run by :mod:`tests.lab.house` in a process of its own.
+"""Walks through the code, counted while they happen: run by :mod:`tests.lab.house` in a process of its own.
 
-Uses nothing but the public API, so that old revisions can be walked too. Prints one JSON object: for each walk the calls,
-functions, files and threads of the product that took part.
+Uses nothing but public names and commands, so that old revisions can be walked too. Prints one JSON object: for each walk the
+calls, functions, files and threads of the product that took part.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import connect_share
 from connect_share import ConnectStorage, Record, WorkerConfig, replay_config
+from connect_share.cli.__main__ import main as console
 from migrator.cli.__main__ import main as migrate
-from spark_jobs.startup import report as benchmark_report
 
-ROOT = Path(benchmark_report.__file__).parents[2]
+ROOT = Path(connect_share.__file__).parents[1]
 PACKAGES = tuple(f"{ROOT / package}/" for package in ("connect_share", "migrator", "spark_jobs"))
 
 
@@ -94,6 +95,15 @@ def put_connector_config(worker_file: Path) -> dict[str, int]:
     return walk.result()
 
 
+def get_connectors(worker_file: Path) -> dict[str, int]:
+    """``connect-share get connectors``."""
+    with walking() as walk:
+        walk.recording = True
+        if console(["get", "connectors", "-w", str(worker_file)]) != 0:
+            raise SystemExit("no connectors")
+    return walk.result()
+
+
 def apply(folder: Path) -> dict[str, int]:
     """``connect-share-migrate apply PLAN --yes`` with the local engine."""
     with walking() as walk:
@@ -103,17 +113,8 @@ def apply(folder: Path) -> dict[str, int]:
     return walk.result()
 
 
-def report(folder: Path) -> dict[str, int]:
-    """A result of the start-up benchmark into its report."""
-    with walking() as walk:
-        walk.recording = True
-        if benchmark_report.main([str(folder / "result.json"), "--to", str(folder / "report")]) != 0:
-            raise SystemExit("no report")
-    return walk.result()
-
-
 def main() -> None:
-    """Walk; the folder has worker files ``old.properties`` and ``new.properties``, and a benchmark's result."""
+    """Walk; the folder has worker files ``old.properties`` and ``new.properties``."""
     logging.disable(logging.CRITICAL)
     folder = Path(sys.argv[1])
     old, new = folder / "old.properties", folder / "new.properties"
@@ -121,8 +122,8 @@ def main() -> None:
         "record -> snapshot": (record_to_snapshot, folder),
         "start of a storage": (start, old),
         "put_connector_config": (put_connector_config, old),
+        "get connectors": (get_connectors, old),
         "apply": (apply, folder),
-        "benchmark -> report": (report, folder),
     }
     found = {}
     said = StringIO()

@@ -1,0 +1,94 @@
+"""Rooms of the product: entries at the top of ``connect_share``, and the other packages; which room imports which."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import PurePath
+from typing import Final
+
+PRODUCT: Final = ("connect_share", "migrator", "spark_jobs")
+# Modules that users import from, beside the package itself: they are where their users look for them.
+PUBLIC_MODULES: Final = frozenset({"__init__", "tasks", "pytest_plugin"})
+# Old names that stay importable: alias, and where it has gone.
+ALIASES: Final = {"group_membership": "runtime", "herder": "runtime"}
+
+
+@dataclass(frozen=True, slots=True)
+class Rooms:
+    """Rooms and their imports.
+
+    Attributes:
+        imports: modules of the product that each of its modules imports, for types only or late too.
+        arrows: pairs of rooms of which the first imports from the second.
+        floors: rooms that lie one over the other on the longest way down; rooms that import each other are on one floor.
+        circles: pairs of rooms that import each other, directly or through others.
+    """
+
+    imports: dict[str, set[str]]
+    names: set[str]
+    arrows: set[tuple[str, str]]
+    floors: int
+    circles: list[tuple[str, str]]
+
+
+def _module(path: PurePath) -> str:
+    return ".".join(path.with_suffix("").parts).removesuffix(".__init__")
+
+
+def _room(module: str) -> str:
+    package, _, rest = module.partition(".")
+    return (rest.partition(".")[0] or "__init__") if package == "connect_share" else package
+
+
+def _imports(tree: ast.Module, modules: Iterable[str]) -> set[str]:
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            # A name is a module or something in one: "from package import module" is an import of the module.
+            inner = {f"{node.module}.{alias.name}" for alias in node.names}
+            names.update(name if name in modules else node.module for name in inner)
+    return names.intersection(modules)
+
+
+def _reached(arrows: Mapping[str, set[str]], start: str) -> set[str]:
+    reached: set[str] = set()
+    left = [start]
+    while left:
+        new = arrows[left.pop()] - reached
+        reached |= new
+        left.extend(new)
+    return reached
+
+
+def find_rooms(trees: Mapping[PurePath, ast.Module]) -> Rooms:
+    """Find the rooms and their imports in the syntax trees of a product."""
+    modules = {_module(path): tree for path, tree in trees.items()}
+    imports = {module: _imports(tree, modules) for module, tree in modules.items()}
+    below: dict[str, set[str]] = {_room(module): set() for module in modules}
+    for module, imported in imports.items():
+        below[_room(module)] |= {_room(name) for name in imported} - {_room(module)}
+    reached = {room: _reached(below, room) for room in below}
+
+    @cache
+    def floor(room: str) -> int:
+        return 1 + max((floor(other) for other in below[room] if room not in reached[other]), default=0)
+
+    return Rooms(
+        imports=imports,
+        names=set(below),
+        arrows={(room, other) for room, others in below.items() for other in others},
+        floors=max(map(floor, below), default=0),
+        circles=[(a, b) for a in sorted(below) for b in sorted(reached[a]) if a < b and a in reached[b]],
+    )
+
+
+def entries(paths: Iterable[PurePath]) -> list[str]:
+    """Return the names at the top level of ``connect_share``, without public modules and aliases of old names."""
+    names = {PurePath(path.parts[1]).stem for path in paths if path.parts[0] == "connect_share"}
+    aliases = {alias for alias, target in ALIASES.items() if target in names}
+    return sorted(names - PUBLIC_MODULES - aliases)

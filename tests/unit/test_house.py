@@ -1,0 +1,92 @@
+"""Sizes and rooms of a small tree, and what is said above a ceiling."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.lab.house.ceilings import CEILINGS, Ceiling, excesses, figures
+from tests.lab.house.size import AreaSize, measure
+
+FILES = {
+    "connect_share/__init__.py": "from connect_share.stores.config import Store as Store\n",
+    "connect_share/keys.py": "import typing\nif typing.TYPE_CHECKING:\n    from connect_share import cli\nclass Key: ...\n",
+    "connect_share/stores/__init__.py": "",
+    "connect_share/stores/config.py": "from connect_share import keys\nclass Store: ...\n",
+    "connect_share/stores/java/Store.java": "class Store {\n}\n",
+    "connect_share/cli/__init__.py": "def main():\n    import connect_share.stores.config\n",
+    "connect_share/runtime/__init__.py": "class Key: ...\n",
+    "connect_share/herder/__init__.py": "import connect_share.runtime\n",
+    "connect_share/tasks.py": "",
+    "migrator/plan.py": "from connect_share import Store\n",
+    "tests/unit/test_keys.py": "\n" * 8,
+    "tests/lab/house.py": "\n\n",
+}
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    for name, text in FILES.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def test_core_parts_lab_and_tests_are_counted_apart(tree: Path) -> None:
+    areas = measure(tree).areas
+    assert areas["core"] == AreaSize(files=8, lines=12)
+    assert areas["parts"] == AreaSize(files=2, lines=2)
+    assert areas["lab"] == AreaSize(files=1, lines=2)
+    assert areas["tests"] == AreaSize(files=1, lines=8)
+
+
+def test_old_names_and_what_users_import_from_are_no_entries(tree: Path) -> None:
+    assert measure(tree).entries == ["cli", "keys", "runtime", "stores"]
+
+
+def test_an_old_name_is_an_entry_as_long_as_the_new_one_is_not_there(tree: Path) -> None:
+    (tree / "connect_share/runtime/__init__.py").unlink()
+    assert "herder" in measure(tree).entries
+
+
+def test_rooms_are_joined_by_imports_of_types_and_late_ones_too(tree: Path) -> None:
+    rooms = measure(tree).rooms
+    assert rooms.arrows == {
+        ("__init__", "stores"),
+        ("cli", "stores"),
+        ("herder", "runtime"),
+        ("keys", "cli"),
+        ("migrator", "__init__"),
+        ("stores", "keys"),
+    }
+    assert rooms.circles == [("cli", "keys"), ("cli", "stores"), ("keys", "stores")]
+    assert rooms.floors == 3  # migrator, the package itself, and the circle as one
+
+
+def test_the_product_is_compared_with_each_ceiling(tree: Path) -> None:
+    assert figures(measure(tree)) == {
+        "lines of the core": 12,
+        "lines of the parts": 2,
+        "lines of the lab": 2,
+        "lines of the tests": 8,
+        "entries of connect_share": 4,
+        "lines of a file": 8,
+        "class names used twice": 1,
+    }
+    assert excesses(measure(tree)) == []
+
+
+def test_what_is_above_its_ceiling_is_named_with_a_remedy(tree: Path) -> None:
+    ceilings = {
+        **CEILINGS,
+        "lines of the core": Ceiling(9),
+        "lines of a file": Ceiling(4, "Divide it."),
+        "class names used twice": Ceiling(0, "Rename one."),
+    }
+    assert excesses(measure(tree), ceilings) == [
+        "lines of the core: 12 are 3 above the ceiling of 9. Take away what is said twice, or use what is there.",
+        "lines of a file: 8 are 4 above the ceiling of 4 (tests/unit/test_keys.py). Divide it.",
+        "class names used twice: 1 are 1 above the ceiling of 0 (Key). Rename one.",
+    ]
+    assert len(excesses(measure(tree), dict.fromkeys(CEILINGS, Ceiling(-1)))) == len(CEILINGS)
