@@ -75,7 +75,6 @@ class ConnectStorage:
         checkpoint_every_s: float = SAVE_EVERY_S,
     ) -> None:
         self._worker_config = worker_config
-        self._group = worker_config.cluster_group_id
         self._options = StorageOptions(
             worker_config,
             allow_empty,
@@ -184,12 +183,12 @@ class ConnectStorage:
     @property
     def cluster_group_id(self) -> ClusterGroupId | None:
         """The group whose records are read and written; ``None`` without sharing."""
-        return self._group
+        return self._worker_config.cluster_group_id
 
     def offset_reader(self, connector: str) -> OffsetStorageReader:
         """Make a reader of a connector's offsets, in the connector's own offsets topic if it has one."""
         store = self._running.connector_offsets.store_of(connector)
-        return OffsetStorageReader(store, connector, cluster_group_id=self._group)
+        return OffsetStorageReader(store, connector)
 
     def offset_writer(self, connector: str, *, transactional: Literal[False] | None = None) -> OffsetStorageWriter:
         """Make a writer of a connector's offsets, into the connector's own offsets topic if it has one.
@@ -209,7 +208,7 @@ class ConnectStorage:
                 " transactional=False if at least once is enough"
             )
         store = self._running.connector_offsets.store_of(connector)
-        return OffsetStorageWriter(store, connector, cluster_group_id=self._group)
+        return OffsetStorageWriter(store, connector)
 
     def task_offset_writer(self, connector: str, task: int) -> TaskOffsetWriter:
         """Make what writes the records of a source task and their offsets in one transaction, with exactly-once.

@@ -138,15 +138,8 @@ class ConnectorOffsetStores:
         """Make and start a store, without the lock: an open transaction may hold it up for a quarter of an hour."""
         own = own_offsets_worker_config(self._worker_config, connector, connector_config)
         assert own is not None  # noqa: S101 - the caller has looked
-        group = self._worker_config.cluster_group_id
-        # By its name, as the jar decides: it may be the worker's even where the brokers have another address.
-        shared = own.offset_storage_topic == self._worker_config.offset_storage_topic
-        primary = KafkaOffsetBackingStore(
-            own, cluster_group_id=group if shared else None, write_guard=self._write_guard
-        )
-        store = ConnectorOffsetBackingStore(
-            primary, None if own.is_the_workers else self._offsets, cluster_group_id=group
-        )
+        primary = KafkaOffsetBackingStore(own, write_guard=self._write_guard)
+        store = ConnectorOffsetBackingStore(primary, None if own.is_the_workers else self._offsets)
         with self._lock:
             if self._closed:
                 raise StoreClosedError(f"the storage was closed; it has no offsets of connector {connector!r} any more")

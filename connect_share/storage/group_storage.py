@@ -83,7 +83,7 @@ class GroupStorage(ConnectStorage):
         """Make the stores; they take records from now on."""
         if self._stores is not None:
             return
-        worker, group = self._worker_config, self._group
+        worker = self._worker_config
         if self._options.allow_live_members is not True:
             self._guard = topics.guard.of(worker.group_id, self._options.allow_live_members)
 
@@ -96,11 +96,9 @@ class GroupStorage(ConnectStorage):
 
         self._dispatcher = None if self._listener is None else Dispatcher(self._listener, worker.group_id)
         self._stores = (
-            KafkaConfigBackingStore(
-                worker, cluster_group_id=group, update_listener=self._dispatcher, **options(TopicType.CONFIG)
-            ),
-            KafkaStatusBackingStore(worker, cluster_group_id=group, **options(TopicType.STATUS)),
-            KafkaOffsetBackingStore(worker, cluster_group_id=group, **options(TopicType.OFFSET)),
+            KafkaConfigBackingStore(worker, update_listener=self._dispatcher, **options(TopicType.CONFIG)),
+            KafkaStatusBackingStore(worker, **options(TopicType.STATUS)),
+            KafkaOffsetBackingStore(worker, **options(TopicType.OFFSET)),
         )
         for store in self._stores:
             store.prepare()

@@ -20,6 +20,7 @@ from connect_share.storage.live_members import AllowLiveMembers, LiveMembersGuar
 from connect_share.storage.plain_topics import PlainTopicsCheck
 from connect_share.storage.storage_start import run_together, shared_reader
 from connect_share.stores.config_listener import ConfigUpdateListener
+from connect_share.stores.given_group import group_of_worker
 from connect_share.stores.topic_based import kafka_based_log
 from connect_share.topics import check_known_policy, topic_spec
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
@@ -118,10 +119,7 @@ class SharedTopics:
         ClusterGroupId(group_id)
         if given is None:
             return WorkerConfig.from_properties({**self._worker.originals, "group.id": group_id})
-        if given.cluster_group_id != group_id:
-            raise ConfigError(
-                f"the worker configuration is that of {given.group_id!r}, not of {group_id!r}", property_name="group.id"
-            )
+        group_of_worker(given, group_id, argument="group_id", optional="worker_config")
         for topic_type in TopicType:
             if given.topic(topic_type) != self._worker.topic(topic_type):
                 raise ConfigError(

@@ -263,17 +263,15 @@ class StorageStart:
                 "write_guard": self._check_write,
             }
 
-        group = self._worker.cluster_group_id
         return (
             KafkaConfigBackingStore(
                 self._worker,
-                cluster_group_id=group,
                 update_listener=self._options.update_listener,
                 config_transformer=self._options.config_transformer,
                 **options(TopicType.CONFIG),
             ),
-            KafkaStatusBackingStore(self._worker, cluster_group_id=group, **options(TopicType.STATUS)),
-            KafkaOffsetBackingStore(self._worker, cluster_group_id=group, **options(TopicType.OFFSET)),
+            KafkaStatusBackingStore(self._worker, **options(TopicType.STATUS)),
+            KafkaOffsetBackingStore(self._worker, **options(TopicType.OFFSET)),
         )
 
     def _log_of(self, topic_type: TopicType, sink: RecordSink) -> KafkaBasedLog:

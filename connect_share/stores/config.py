@@ -37,6 +37,7 @@ from connect_share.state import (
 from connect_share.state import writable as wire
 from connect_share.steps import Call, Operation, Steps, Wait, run_blocking
 from connect_share.stores.config_listener import ConfigUpdateListener, check_listener, notify
+from connect_share.stores.given_group import NOT_GIVEN, GivenGroup
 from connect_share.stores.topic_based import (
     FENCE_GUARD_S,
     KafkaTopicBasedBackingStore,
@@ -67,7 +68,8 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
         update_listener: called with changes after the start.
         config_transformer: resolves the configurations in snapshots, and turns those of tasks back before they are written.
         clock: seconds, for the write budget.
-        cluster_group_id: only keys with this prefix are read and written; ``None``: plain keys, as unmodified workers.
+        cluster_group_id: only keys with this prefix are read and written, ``None``: plain keys, as unmodified workers. Left
+            out, the worker file decides; what contradicts it is a ``ConfigError``.
         options: see ``StoreOptions``.
 
     Attributes:
@@ -75,7 +77,7 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
 
     Source: ``KafkaConfigBackingStore``.
 
-    >>> store = KafkaConfigBackingStore(worker_config, cluster_group_id=worker_config.group_id)
+    >>> store = KafkaConfigBackingStore(worker_config)
     >>> store.start()
     >>> store.put_connector_config("c", {"name": "c"})
     >>> store.snapshot().connector_config("c")
@@ -87,7 +89,7 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
         self,
         worker_config: WorkerConfig,
         *,
-        cluster_group_id: str | None = None,
+        cluster_group_id: GivenGroup = NOT_GIVEN,
         update_listener: ConfigUpdateListener | None = None,
         config_transformer: WorkerConfigTransformer | None = None,
         clock: Callable[[], float] = time.monotonic,

@@ -11,6 +11,7 @@ from typing import Any, Final
 from connect_share.errors import ConnectShareError, KeyFormatError, WriteError
 from connect_share.keys import ClusterGroupId
 from connect_share.state import partition_identity
+from connect_share.stores.given_group import NOT_GIVEN, GivenGroup, group_of_store
 from connect_share.stores.offset_backing_store import (
     OffsetBackingStore,
     SetCallback,
@@ -45,7 +46,8 @@ class ConnectorOffsetBackingStore:
     Args:
         primary: the connector's own store, or the worker's store when there is no other.
         secondary: the worker's store behind an own topic, else ``None``.
-        cluster_group_id: prefix of the keys this store is asked with.
+        cluster_group_id: prefix of the keys this store is asked with. Left out, it is that of the worker's store; another one
+            is a ``ConfigError``.
 
     Source: ``ConnectorOffsetBackingStore``.
 
@@ -54,7 +56,7 @@ class ConnectorOffsetBackingStore:
     >>> own.start(), of_worker.start()
     (None, None)
     >>> own.set({b'["c",{"file":"in.txt"}]': b'{"position":5}'}).result()
-    >>> store = ConnectorOffsetBackingStore(own, of_worker, cluster_group_id=None)
+    >>> store = ConnectorOffsetBackingStore(own, of_worker)
     >>> OffsetStorageReader(store, "c").offset({"file": "in.txt"})
     {'position': 5}
     """
@@ -64,11 +66,11 @@ class ConnectorOffsetBackingStore:
         primary: OffsetBackingStore,
         secondary: OffsetBackingStore | None = None,
         *,
-        cluster_group_id: str | None = None,
+        cluster_group_id: GivenGroup = NOT_GIVEN,
     ) -> None:
         self._primary = primary
         self._secondary = secondary
-        self._group = None if cluster_group_id is None else ClusterGroupId(cluster_group_id)
+        self._group = group_of_store(primary if secondary is None else secondary, cluster_group_id)
 
     @property
     def cluster_group_id(self) -> ClusterGroupId | None:

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from functools import cache, partial
+from functools import lru_cache, partial
 from typing import Final
 
+from connect_share.keys import ClusterGroupId
 from connect_share.log import MemoryLog, MemoryTopic
 from connect_share.stores.config import KafkaConfigBackingStore
 from connect_share.stores.config_listener import ConfigUpdateListener
 from connect_share.stores.offsets import KafkaOffsetBackingStore
 from connect_share.stores.status import KafkaStatusBackingStore
-from connect_share.worker_config import WorkerConfig, WorkerConfigTransformer
+from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig, WorkerConfigTransformer
 
 _TOPICS: Final = {f"{kind}.storage.topic": f"memory-{kind}s" for kind in ("config", "offset", "status")}
 
 
-@cache
-def _worker() -> WorkerConfig:
-    return WorkerConfig.from_properties({"group.id": "memory", "bootstrap.servers": "localhost:0", **_TOPICS})
+@lru_cache
+def _worker(cluster_group_id: str | None) -> WorkerConfig:
+    group = {"group.id": "memory"}
+    if cluster_group_id is not None:
+        group = {"group.id": ClusterGroupId(cluster_group_id), SHARING_PROPERTY: "enabled"}
+    return WorkerConfig.from_properties({**group, "bootstrap.servers": "localhost:0", **_TOPICS})
 
 
 class MemoryConfigBackingStore(KafkaConfigBackingStore):
@@ -25,7 +29,7 @@ class MemoryConfigBackingStore(KafkaConfigBackingStore):
 
     Args:
         topic: shared with other stores; by default one of its own.
-        cluster_group_id: prefix of the keys, where stores of several groups share a topic.
+        cluster_group_id: prefix of the keys, where stores of several groups share a topic; by default keys are plain.
         update_listener: called with changes after the start.
         config_transformer: as of ``KafkaConfigBackingStore``.
 
@@ -48,8 +52,7 @@ class MemoryConfigBackingStore(KafkaConfigBackingStore):
         config_transformer: WorkerConfigTransformer | None = None,
     ) -> None:
         super().__init__(
-            _worker(),
-            cluster_group_id=cluster_group_id,
+            _worker(cluster_group_id),
             update_listener=update_listener,
             config_transformer=config_transformer,
             log=partial(MemoryLog, topic or MemoryTopic("memory-configs")),
@@ -71,7 +74,7 @@ class MemoryStatusBackingStore(KafkaStatusBackingStore):
 
     def __init__(self, topic: MemoryTopic | None = None, *, cluster_group_id: str | None = None) -> None:
         log = partial(MemoryLog, topic or MemoryTopic("memory-statuses"))
-        super().__init__(_worker(), cluster_group_id=cluster_group_id, log=log)
+        super().__init__(_worker(cluster_group_id), log=log)
 
 
 class MemoryOffsetBackingStore(KafkaOffsetBackingStore):
@@ -90,4 +93,4 @@ class MemoryOffsetBackingStore(KafkaOffsetBackingStore):
 
     def __init__(self, topic: MemoryTopic | None = None, *, cluster_group_id: str | None = None) -> None:
         log = partial(MemoryLog, topic or MemoryTopic("memory-offsets"))
-        super().__init__(_worker(), cluster_group_id=cluster_group_id, log=log)
+        super().__init__(_worker(cluster_group_id), log=log)

@@ -16,8 +16,8 @@ from connect_share.errors import (
     StoreError,
     ValueFormatError,
 )
-from connect_share.keys import ClusterGroupId
 from connect_share.state import offset_key, validate_offset_map
+from connect_share.stores.given_group import NOT_GIVEN, GivenGroup, group_of_store
 from connect_share.stores.offset_backing_store import OffsetBackingStore, wire_key
 
 _logger = logging.getLogger(__name__)
@@ -33,7 +33,8 @@ class OffsetStorageReader:
     Args:
         backing_store: where offsets are.
         namespace: the connector's name.
-        cluster_group_id: prefix of the keys, ``None`` for plain keys (KIP-1173).
+        cluster_group_id: prefix of the keys, ``None`` for plain keys (KIP-1173). Left out, it is that of ``backing_store``;
+            another one is a ``ConfigError``.
 
     Source: ``OffsetStorageReaderImpl``.
 
@@ -46,11 +47,11 @@ class OffsetStorageReader:
     """
 
     def __init__(
-        self, backing_store: OffsetBackingStore, namespace: str, *, cluster_group_id: str | None = None
+        self, backing_store: OffsetBackingStore, namespace: str, *, cluster_group_id: GivenGroup = NOT_GIVEN
     ) -> None:
         self._store = backing_store
         self._namespace = namespace
-        self._cluster_group_id = None if cluster_group_id is None else ClusterGroupId(cluster_group_id)
+        self._cluster_group_id = group_of_store(backing_store, cluster_group_id)
         self._closed: Future[None] = Future()
         self._lock = threading.Lock()
 

@@ -11,6 +11,7 @@ from typing import Any
 from connect_share.errors import ConnectShareError, FlushInProgressError, NotStartedError
 from connect_share.keys import ClusterGroupId
 from connect_share.state import offset_key, offset_value, validate_offset_map
+from connect_share.stores.given_group import NOT_GIVEN, GivenGroup, group_of_store
 from connect_share.stores.offset_backing_store import OffsetBackingStore, SetCallback, wire_key
 
 _logger = logging.getLogger(__name__)
@@ -30,7 +31,8 @@ class OffsetStorageWriter:
     Args:
         backing_store: where offsets go.
         namespace: the connector's name.
-        cluster_group_id: prefix of the keys, ``None`` for plain keys (KIP-1173).
+        cluster_group_id: prefix of the keys, ``None`` for plain keys (KIP-1173). Left out, it is that of ``backing_store``;
+            another one is a ``ConfigError``.
 
     Source: ``OffsetStorageWriter``.
 
@@ -46,11 +48,11 @@ class OffsetStorageWriter:
     """
 
     def __init__(
-        self, backing_store: OffsetBackingStore, namespace: str, *, cluster_group_id: str | None = None
+        self, backing_store: OffsetBackingStore, namespace: str, *, cluster_group_id: GivenGroup = NOT_GIVEN
     ) -> None:
         self._store = backing_store
         self._namespace = namespace
-        self._cluster_group_id = None if cluster_group_id is None else ClusterGroupId(cluster_group_id)
+        self._cluster_group_id = group_of_store(backing_store, cluster_group_id)
         self._lock = threading.Lock()
         self._permit = threading.Semaphore(1)
         self._data: dict[object, _Pair] = {}

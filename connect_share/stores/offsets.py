@@ -12,6 +12,7 @@ from connect_share.keys import own_key
 from connect_share.log.protocol import STOP_TIMEOUT_S, RecordMetadata
 from connect_share.records import Record, TopicType
 from connect_share.state import OffsetFold, OffsetSnapshot
+from connect_share.stores.given_group import NOT_GIVEN, GivenGroup
 from connect_share.stores.offset_backing_store import SetCallback, WriteOutcome
 from connect_share.stores.topic_based import (
     FENCE_GUARD_S,
@@ -32,14 +33,15 @@ class KafkaOffsetBackingStore(KafkaTopicBasedBackingStore):
 
     Args:
         worker_config: names the topic (``offset.storage.topic``) and how to reach it.
-        cluster_group_id: only keys with this prefix are read and written; ``None``: plain keys, as unmodified workers.
+        cluster_group_id: only keys with this prefix are read and written, ``None``: plain keys, as unmodified workers. Left
+            out, the worker file decides; what contradicts it is a ``ConfigError``.
         options: see ``StoreOptions``.
 
     Source: ``KafkaOffsetBackingStore``.
 
     >>> from connect_share import prefix_key
     >>> key = prefix_key(worker_config.group_id, b'["c",{"file":"in.txt"}]')
-    >>> store = KafkaOffsetBackingStore(worker_config, cluster_group_id=worker_config.group_id)
+    >>> store = KafkaOffsetBackingStore(worker_config)
     >>> store.start()
     >>> store.set({key: b'{"position":5}'}).result()
     >>> store.get([key]).result()[key]
@@ -48,7 +50,7 @@ class KafkaOffsetBackingStore(KafkaTopicBasedBackingStore):
     """
 
     def __init__(
-        self, worker_config: WorkerConfig, *, cluster_group_id: str | None = None, **options: Unpack[StoreOptions]
+        self, worker_config: WorkerConfig, *, cluster_group_id: GivenGroup = NOT_GIVEN, **options: Unpack[StoreOptions]
     ) -> None:
         super().__init__(worker_config, TopicType.OFFSET, cluster_group_id=cluster_group_id, **options)
         self._state_lock = threading.Lock()

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from connect_share.errors import ConfigError
 from connect_share.records import TopicType
+from connect_share.sealing import SealingMode
 from connect_share.state.names import shown
 from connect_share.worker_config import ClientSettings, Isolation, WorkerConfig, common_settings
 from connect_share.worker_config.client_translation import consumer_tuning, producer_tuning
@@ -40,7 +41,7 @@ _VALUE_LIMIT: Final = 65_536
 
 
 class OwnOffsetsConfig(WorkerConfig):
-    """The worker's configuration as it is for one connector's own offsets topic.
+    """The worker's configuration as it is for one connector's own offsets topic, which is shared only if it is the worker's.
 
     Attributes:
         is_the_workers: it is the worker's own topic, in the same cluster, reached by clients of the connector's.
@@ -121,8 +122,12 @@ def own_offsets_worker_config(
                 f"reach the same cluster; set {', '.join(f'{prefix}{_WHERE}' for prefix in _OVERRIDE_PREFIXES)} alike",
             )
     clients = {client: _translated(connector, client, java[client], overrides[client]) for client in _CLIENTS}
+    changed: dict[str, object] = {"offset_storage_topic": topic}
+    if topic != worker_config.offset_storage_topic:
+        # Only the name counts, also in another cluster, as with the jar.
+        changed |= {"sharing_enabled": False, "sealing_mode": SealingMode.OFF, "sealing_keys": None}
     return OwnOffsetsConfig(
-        **{**dict(worker_config), "offset_storage_topic": topic},
+        **{**dict(worker_config), **changed},
         admin_client=clients["admin"],
         consumer_client=clients["consumer"].overlaid({"group.id": worker_config.group_id}),
         producer_client=clients["producer"],

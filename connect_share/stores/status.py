@@ -26,6 +26,7 @@ from connect_share.state import (
     TopicStatus,
 )
 from connect_share.state import writable as wire
+from connect_share.stores.given_group import NOT_GIVEN, GivenGroup
 from connect_share.stores.topic_based import (
     KafkaTopicBasedBackingStore,
     StoreOptions,
@@ -49,13 +50,14 @@ class KafkaStatusBackingStore(KafkaTopicBasedBackingStore):
 
     Args:
         worker_config: names the topic (``status.storage.topic``) and how to reach it.
-        cluster_group_id: only keys with this prefix are read and written; ``None``: plain keys, as unmodified workers.
+        cluster_group_id: only keys with this prefix are read and written, ``None``: plain keys, as unmodified workers. Left
+            out, the worker file decides; what contradicts it is a ``ConfigError``.
         options: see ``StoreOptions``.
 
     Source: ``KafkaStatusBackingStore``.
 
     >>> from connect_share import ConnectorStatus, State
-    >>> store = KafkaStatusBackingStore(worker_config, cluster_group_id=worker_config.group_id)
+    >>> store = KafkaStatusBackingStore(worker_config)
     >>> store.start()
     >>> store.put(ConnectorStatus("c", State.RUNNING, "w:8083", 1))
     >>> store.flush()
@@ -66,7 +68,7 @@ class KafkaStatusBackingStore(KafkaTopicBasedBackingStore):
     """
 
     def __init__(
-        self, worker_config: WorkerConfig, *, cluster_group_id: str | None = None, **options: Unpack[StoreOptions]
+        self, worker_config: WorkerConfig, *, cluster_group_id: GivenGroup = NOT_GIVEN, **options: Unpack[StoreOptions]
     ) -> None:
         super().__init__(worker_config, TopicType.STATUS, cluster_group_id=cluster_group_id, **options)
         self._state_lock = threading.RLock()

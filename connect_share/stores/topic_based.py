@@ -21,8 +21,8 @@ from connect_share.log.protocol import STOP_TIMEOUT_S
 from connect_share.log.record_feed import KeyWatch, RecordFeed
 from connect_share.log.writer import remaining_s
 from connect_share.records import Record, TopicType
-from connect_share.sealing import TopicSeals
 from connect_share.state import SkipKind
+from connect_share.stores.given_group import GivenGroup, group_of_worker
 from connect_share.stores.offset_backing_store import wire_key
 from connect_share.topics import topic_spec
 from connect_share.worker_config import ClientSettings, WorkerConfig
@@ -129,7 +129,8 @@ class KafkaTopicBasedBackingStore(ABC):
     Args:
         worker_config: topic names, settings, exactly-once mode.
         topic_type: which of the three topics.
-        cluster_group_id: only keys with this prefix are read and written; ``None``: plain keys, as unmodified workers.
+        cluster_group_id: only keys with this prefix are read and written, ``None``: plain keys, as unmodified workers. Left
+            out, the worker file decides; what contradicts it is a ``ConfigError``.
         options: see ``StoreOptions``.
 
     Source: ``KafkaTopicBasedBackingStore``.
@@ -143,18 +144,14 @@ class KafkaTopicBasedBackingStore(ABC):
         worker_config: WorkerConfig,
         topic_type: TopicType,
         *,
-        cluster_group_id: str | None,
+        cluster_group_id: GivenGroup,
         **options: Unpack[StoreOptions],
     ) -> None:
         self._worker_config = worker_config
         self._topic_type = topic_type
-        self._group = None if cluster_group_id is None else ClusterGroupId(cluster_group_id)
+        self._group = group_of_worker(worker_config, cluster_group_id)
         # The plain cluster, and a connector's own offsets topic, have no seals.
-        self._seals = (
-            TopicSeals(topic_type, self._group, worker_config.sealing_keys, worker_config.sealing_mode)
-            if self._group is not None
-            else None
-        )
+        self._seals = worker_config.seals(topic_type)
         self._log_factory = options.get("log") or self._kafka_based_log
         self._shared_admin = options.get("admin")
         self._own_admin: Admin | None = None

@@ -82,20 +82,19 @@ def shared_worker(servers: str, name: str, kind: str) -> WorkerConfig:
 
 def on_kafka(servers: str, name: str, kind: str, stack: ExitStack) -> Stores:
     worker = shared_worker(servers, name, kind)
-    group = worker.cluster_group_id
 
     def config(listener: ConfigUpdateListener | None = None) -> ConfigBackingStore:
-        store = KafkaConfigBackingStore(worker, cluster_group_id=group, update_listener=listener)
+        store = KafkaConfigBackingStore(worker, update_listener=listener)
         stack.callback(store.stop)
         return store
 
     def status() -> StatusBackingStore:
-        store = KafkaStatusBackingStore(worker, cluster_group_id=group)
+        store = KafkaStatusBackingStore(worker)
         stack.callback(store.stop)
         return store
 
     def offsets() -> OffsetBackingStore:
-        store = KafkaOffsetBackingStore(worker, cluster_group_id=group)
+        store = KafkaOffsetBackingStore(worker)
         stack.callback(store.stop)
         return store
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from connect_share import (
+    ConfigError,
     KeyFormatError,
     OffsetBackingStore,
     OffsetStorageReader,
@@ -23,11 +24,11 @@ FILE, OTHER = {"file": "in.txt", "shard": 1}, {"file": "other.txt"}
 
 
 def writer_of(store: OffsetBackingStore) -> OffsetStorageWriter:
-    return OffsetStorageWriter(store, "c.1", cluster_group_id=store.cluster_group_id)
+    return OffsetStorageWriter(store, "c.1")
 
 
 def reader_of(store: OffsetBackingStore) -> OffsetStorageReader:
-    return OffsetStorageReader(store, "c.1", cluster_group_id=store.cluster_group_id)
+    return OffsetStorageReader(store, "c.1")
 
 
 def test_what_a_task_flushes_is_what_the_next_one_reads(stores: Stores) -> None:
@@ -94,6 +95,16 @@ def test_a_key_of_another_group_is_refused(stores: Stores) -> None:
     key = b'["c.1",{}]' if store.cluster_group_id is not None else b"x"
     with pytest.raises(KeyFormatError):
         store.set({key: b"{}"}).result(30)
+
+
+def test_reader_and_writer_of_another_group_are_refused(stores: Stores) -> None:
+    store = stores.offsets()
+    own = store.cluster_group_id
+    for kind in (OffsetStorageReader, OffsetStorageWriter):
+        kind(store, "c.1", cluster_group_id=own)
+        for other in ("another", None if own is not None else "group.a"):
+            with pytest.raises(ConfigError, match=f"cluster_group_id={other!r}, but the offset store {store.topic}"):
+                kind(store, "c.1", cluster_group_id=other)
 
 
 def test_it_serves_until_its_stop(stores: Stores) -> None:

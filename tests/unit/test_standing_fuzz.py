@@ -40,7 +40,7 @@ from tests.support.hostile_records import SECRET, SEED, HostileRecords
 from tests.support.long_forms import LONG
 from tests.support.records import FOLDS
 from tests.support.sides import Message
-from tests.unit.state.test_stores_scripted import WORKER
+from tests.unit.state.test_stores_scripted import PLAIN
 
 GROUP: Final = ClusterGroupId("group-a")
 RECORDS: Final = 34_000 if LONG else 1_200  # of each topic
@@ -218,7 +218,7 @@ def test_hostile_configurations_of_connectors(caplog: pytest.LogCaptureFixture) 
         for name in clear_text_secrets(config):
             assert SECRET not in SecretPlace(connector="c", property=name).model_dump_json()
         with suppress(ConfigError), no_secret():
-            own_offsets_worker_config(WORKER, "c", config)
+            own_offsets_worker_config(PLAIN, "c", config)
         with suppress(ValueFormatError), no_secret():
             writable.connector_config_record("c", config)
     assert SECRET not in caplog.text

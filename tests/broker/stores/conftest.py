@@ -88,6 +88,10 @@ class Shared:
         """Return the worker file of a group that shares the topics; :attr:`group` for one with members or transactions."""
         return WorkerConfig.from_properties(self.properties(group, **overrides) | SHARING)
 
+    def of_group(self, group: str | None, **overrides: str) -> WorkerConfig:
+        """Return the worker file of a group that shares the topics, ``None``: of a cluster with plain keys."""
+        return self.worker("plain", **overrides) if group is None else self.sharing(group, **overrides)
+
     def config_store(self, *group: str | None, **options: Any) -> KafkaConfigBackingStore:
         return self._opened(KafkaConfigBackingStore, *group, **options)
 
@@ -106,7 +110,7 @@ class Shared:
         start: bool = True,
         **options: Any,
     ) -> AnyStore:
-        store = kind(worker or self.worker(group or "plain"), cluster_group_id=group, **options)
+        store = kind(worker or self.of_group(group), **options)
         self._stack.callback(store.stop)
         if start:
             store.start()

@@ -20,6 +20,7 @@ from connect_share.state import TargetState
 from connect_share.storage import ConnectStorage
 from connect_share.stores.alter_offsets import alter_offsets, reset_offsets
 from connect_share.stores.connector_offsets import ConnectorOffsetBackingStore
+from connect_share.stores.own_offsets_topic import OWN_TOPIC_PROPERTY, own_offsets_worker_config
 from connect_share.stores.transactional_writer import TransactionalWriter
 from connect_share.worker_config import WorkerConfig
 from tests.support.connect_member import ConnectMember
@@ -71,11 +72,12 @@ def test_a_task_of_live_members_is_not_fenced(shared: Any) -> None:
 @pytest.mark.parametrize("change", ["reset", "alter"])
 def test_a_connectors_own_topic_has_plain_keys_and_the_workers_follows(shared: Any, change: str) -> None:
     own_topic, worker = f"{shared.unique}-own", exactly_once(shared)
-    own_worker = exactly_once(shared, offset_storage_topic=own_topic)
+    own_worker = own_offsets_worker_config(worker, "foo", {OWN_TOPIC_PROPERTY: own_topic})
+    assert own_worker is not None
     prefixed = f"{worker.group_id}.".encode() + KEY
-    own = shared.offset_store(None, worker=own_worker)
-    workers = shared.offset_store(worker.group_id, worker=worker)
-    both = ConnectorOffsetBackingStore(own, workers, cluster_group_id=worker.group_id)
+    own = shared.offset_store(worker=own_worker)
+    workers = shared.offset_store(worker=worker)
+    both = ConnectorOffsetBackingStore(own, workers)
     both.set({prefixed: b'{"position":1}'}).result(30)
     await_that(lambda: shared.read("offset") == [(prefixed, b'{"position":1}')], what="written")
     with pytest.raises(UsageError, match=own_topic):  # a writer to another topic
@@ -208,7 +210,7 @@ def test_an_offset_writer_says_that_it_joins_no_transaction(shared: Any) -> None
 
 def test_more_offsets_than_the_client_queues_are_one_transaction(shared: Any) -> None:
     worker = exactly_once(shared)
-    store = shared.offset_store(worker.group_id, worker=worker)
+    store = shared.offset_store(worker=worker)
     writer = TransactionalWriter(
         worker.producer_settings().overlaid({"queue.buffering.max.messages": "10"}),
         client_id="tests",

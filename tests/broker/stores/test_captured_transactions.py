@@ -135,8 +135,8 @@ def test_a_connectors_own_topic_with_the_workers_behind_it(shared: Any) -> None:
     writes = (Written((record,), in_transaction=True) for record in records)
     write_as_captured(shared.worker().producer_settings(), own_topic, writes, f"{shared.unique}-t")
     mode = {"exactly_once_source_support": "enabled"}
-    worker_store = shared.offset_store(None, worker=shared.worker(**mode))
-    primary = shared.offset_store(None, worker=shared.worker(**mode, offset_storage_topic=own_topic))
+    worker_store = shared.offset_store(worker=shared.worker(**mode))
+    primary = shared.offset_store(worker=shared.worker(**mode, offset_storage_topic=own_topic))
     store = ConnectorOffsetBackingStore(primary, worker_store)
     said = rest_view(version)["own.off"]["offsets"]["body"]["offsets"]
     (key,) = store.wire_keys("own.off", said[0]["partition"])

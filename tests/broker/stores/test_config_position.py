@@ -221,20 +221,20 @@ def test_no_marker_without_sharing(shared: Any) -> None:
 
 
 def test_aborted_own_record_at_the_end(shared: Any) -> None:  # case 16
-    shared.config_store().stop()
-    shared.write("config", [CONNECTOR], group="group-a")
+    shared.config_store(shared.group).stop()
+    shared.write("config", [CONNECTOR], group=shared.group)
     shared.write(
         "config",
         [(b"connector-b", b'{"properties":{}}')],
-        group="group-a",
+        group=shared.group,
         transactional_id=f"{shared.unique}-t",
         commit=False,
     )
     await_that(lambda: shared.end_offset("config") == 3, what="the marker there")  # it follows the answer to the abort
-    uncommitted = shared.config_store()
+    uncommitted = shared.config_store(shared.group)
     assert uncommitted.snapshot().offset == 2
     assert uncommitted.snapshot().connectors() == {"a", "b"}
-    committed = shared.config_store(worker=shared.worker(shared.group, exactly_once_source_support="enabled"))
+    committed = shared.config_store(worker=shared.sharing(shared.group, exactly_once_source_support="enabled"))
     assert committed.snapshot().offset == 1
     assert committed.snapshot().connectors() == {"a"}
     assert committed.positions() == uncommitted.positions() == {0: 3}
@@ -242,10 +242,10 @@ def test_aborted_own_record_at_the_end(shared: Any) -> None:  # case 16
 
 @pytest.mark.parametrize("mode", ["disabled", "preparing", "enabled"])
 def test_transaction_marker_last_in_the_log(shared: Any, mode: Any) -> None:  # case 17
-    shared.config_store().stop()
-    shared.write("config", [CONNECTOR], group="group-a", transactional_id=f"{shared.unique}-t")
+    shared.config_store(shared.group).stop()
+    shared.write("config", [CONNECTOR], group=shared.group, transactional_id=f"{shared.unique}-t")
     await_that(lambda: shared.end_offset("config") == 2, what="the marker there")  # it follows the answer to the commit
-    store = shared.config_store(worker=shared.worker(shared.group, exactly_once_source_support=mode))
+    store = shared.config_store(worker=shared.sharing(shared.group, exactly_once_source_support=mode))
     assert store.snapshot().offset == 1
     assert store.positions() == {0: 2}
     store.refresh(30)

@@ -230,9 +230,9 @@ def test_two_partitions_are_refused(shared: Any, unique: Any, group: Any) -> Non
     for count in (2, 3):
         topic = f"{unique}-{count}"
         shared.create(topic, partitions=count, cleanup_policy="compact")
-        worker = shared.worker(group or "plain", config_storage_topic=topic)
+        worker = shared.of_group(group, config_storage_topic=topic)
         with pytest.raises(PartitionCountError, match="single partition") as refused:
-            shared.config_store(group, worker=worker)
+            shared.config_store(worker=worker)
         assert refused.value.topic == topic
         assert topic in str(refused.value)
         assert "config.storage.topic" in str(refused.value)
@@ -282,7 +282,7 @@ def test_failing_listener_does_not_end_the_log(shared: Any, listener: Any) -> No
 
 
 def test_value_the_topic_does_not_take(shared: Any) -> None:
-    worker = shared.worker(config_storage_max_message_bytes="1000")
+    worker = shared.sharing(config_storage_max_message_bytes="1000")
     store = shared.config_store(worker=worker)
     with pytest.raises(WriteError, match="connector 'c1'") as refused:
         store.put_connector_config("c1", {"secret": "s3cret" * 1000})
@@ -292,7 +292,7 @@ def test_value_the_topic_does_not_take(shared: Any) -> None:
 
 
 def test_two_megabytes_where_the_topic_takes_them(shared: Any) -> None:
-    worker = shared.worker(config_storage_max_message_bytes="4000000", max_request_size="4000000")
+    worker = shared.sharing(config_storage_max_message_bytes="4000000", max_request_size="4000000")
     store = shared.config_store(worker=worker)
     store.put_connector_config("c1", {"large": "x" * 2_000_000})
     fresh = shared.config_store(worker=worker)

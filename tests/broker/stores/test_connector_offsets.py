@@ -36,18 +36,18 @@ class Pair:
         self.own_topic = f"{shared.unique}-own"
         own_limits = {} if own_limit is None else {"offset_storage_max_message_bytes": own_limit}
         worker_limits = {} if worker_limit is None else {"offset_storage_max_message_bytes": worker_limit}
-        self.own = shared.offset_store(None, worker=shared.worker(offset_storage_topic=self.own_topic, **own_limits))
-        self.worker = shared.offset_store(group, worker=shared.worker(**worker_limits))
+        self.own = shared.offset_store(worker=shared.worker(offset_storage_topic=self.own_topic, **own_limits))
+        self.worker = shared.offset_store(worker=shared.of_group(group, **worker_limits))
         self.both = self.over(self.own, self.worker)
 
     def over(self, own: Any, worker: Any) -> Any:
-        return ConnectorOffsetBackingStore(own, worker, cluster_group_id=self.group)
+        return ConnectorOffsetBackingStore(own, worker)
 
     def writer(self, store: Any = None) -> Any:
-        return OffsetStorageWriter(store or self.both, "foo", cluster_group_id=self.group)
+        return OffsetStorageWriter(store or self.both, "foo")
 
     def reader(self, store: Any = None) -> Any:
-        return OffsetStorageReader(store or self.both, "foo", cluster_group_id=self.group)
+        return OffsetStorageReader(store or self.both, "foo")
 
     def wire(self, key: Any) -> Any:
         return (b"" if self.group is None else self.group.encode() + b".") + key
@@ -239,9 +239,9 @@ def test_keys_without_the_groups_prefix_are_refused(shared: Any) -> None:
 @GROUPS
 def test_only_the_workers_store(shared: Any, group: Any) -> None:
     worker = shared.offset_store(group)
-    only = ConnectorOffsetBackingStore(worker, cluster_group_id=group)
-    flush(OffsetStorageWriter(only, "foo", cluster_group_id=group), (FILE, {"position": 1})).result(30)
-    assert OffsetStorageReader(worker, "foo", cluster_group_id=group).offset(FILE) == {"position": 1}
+    only = ConnectorOffsetBackingStore(worker)
+    flush(OffsetStorageWriter(only, "foo"), (FILE, {"position": 1})).result(30)
+    assert OffsetStorageReader(worker, "foo").offset(FILE) == {"position": 1}
 
 
 @GROUPS
@@ -271,7 +271,7 @@ def test_alter_writes_the_key_the_connector_will_look_up(shared: Any, group: Any
         store, "foo", [({"cluster": "us", "topic": "t"}, {"position": 5}), ({"new": 1}, {"position": 6})]
     )
     assert written == 2
-    reader = OffsetStorageReader(store, "foo", cluster_group_id=group)
+    reader = OffsetStorageReader(store, "foo")
     assert reader.offset({"topic": "t", "cluster": "us"}) == {"position": 5}
     assert reader.offset({"new": 1}) == {"position": 6}
 

@@ -13,20 +13,20 @@ from connect_share.stores.transactional_writer import TransactionalWriter
 from tests.support.waiting import await_that
 
 MODES = pytest.mark.parametrize("mode", ["preparing", "enabled"])
-GROUPS = pytest.mark.parametrize("group", ["group-a", None], ids=["shared", "plain"])
+KINDS = pytest.mark.parametrize("kind", ["sharing", "worker"], ids=["shared", "plain"])
 CONFIG = {"name": "foo"}
 
 
-def leader(shared: Any, mode: Any, group: Any = "group-a", **options: Any) -> Any:
+def leader(shared: Any, mode: Any, kind: str = "sharing", **options: Any) -> Any:
     # The transactional id comes from the group, and groups of tests that run at once must not fence each other.
-    worker = shared.worker(shared.group, exactly_once_source_support=mode)
-    return shared.config_store(group, worker=worker, **options)
+    worker = getattr(shared, kind)(shared.group, exactly_once_source_support=mode)
+    return shared.config_store(worker=worker, **options)
 
 
 @MODES
-@GROUPS
-def test_privileged_writes_need_a_claim(shared: Any, mode: Any, group: Any) -> None:  # case 7
-    store = leader(shared, mode, group)
+@KINDS
+def test_privileged_writes_need_a_claim(shared: Any, mode: Any, kind: str) -> None:  # case 7
+    store = leader(shared, mode, kind)
     with pytest.raises(PrivilegedWriteError, match="claim"):
         store.put_task_count_record("c1", 2)
     assert shared.read("config") == []
@@ -60,9 +60,9 @@ def test_claim_and_stop(shared: Any, monkeypatch: Any) -> None:
 
 
 @MODES
-@GROUPS
-def test_every_operation_is_one_transaction_or_two(shared: Any, mode: Any, group: Any) -> None:
-    store = leader(shared, mode, group)
+@KINDS
+def test_every_operation_is_one_transaction_or_two(shared: Any, mode: Any, kind: str) -> None:
+    store = leader(shared, mode, kind)
     store.claim_write_privileges()
     store.put_connector_config("foo", CONFIG, TargetState.PAUSED)
     await_that(lambda: shared.end_offset("config") == 3, what="marked")
@@ -74,7 +74,7 @@ def test_every_operation_is_one_transaction_or_two(shared: Any, mode: Any, group
     store.remove_connector_config("foo")
     assert store.snapshot().connectors() == frozenset()
     await_that(lambda: shared.end_offset("config") == 8 + 3, what="marked")
-    removal = None if group is None else b"null"
+    removal = b"null" if kind == "sharing" else None
     assert [value for _, value in shared.read("config", isolation="read_committed")][-2:] == [removal, removal]
 
 
@@ -99,11 +99,12 @@ def test_second_leader_fences_the_first(shared: Any, mode: Any) -> None:  # case
     with pytest.raises(PrivilegedWriteError):
         second.put_connector_config("lost", CONFIG)
     committed = [key for key, _ in shared.read("config", isolation="read_committed")]
-    assert b"group-a.connector-lost" not in committed
+    assert f"{shared.group}.connector-lost".encode() not in committed
+    assert f"{shared.group}.connector-two".encode() in committed
 
 
 def test_users_transactional_id_and_idempotence_are_overridden(shared: Any) -> None:  # case 25
-    worker = shared.worker(
+    worker = shared.sharing(
         shared.group,
         exactly_once_source_support="preparing",
         transactional_id="the-users",
@@ -124,7 +125,7 @@ def test_aborted_records_are_believed_only_in_preparing(shared: Any) -> None:
     shared.write(
         "config",
         [(b"connector-a", b'{"properties":{}}')],
-        group="group-a",
+        group=shared.group,
         transactional_id=f"{shared.unique}-t",
         commit=False,
     )
@@ -152,7 +153,9 @@ def test_stop_gives_privileges_up(shared: Any, mode: Any) -> None:
 
 
 def test_value_too_large_in_a_transaction_takes_the_privileges(shared: Any) -> None:
-    worker = shared.worker(shared.group, exactly_once_source_support="enabled", config_storage_max_message_bytes="1000")
+    worker = shared.sharing(
+        shared.group, exactly_once_source_support="enabled", config_storage_max_message_bytes="1000"
+    )
     store = shared.config_store(worker=worker)
     store.claim_write_privileges()
     with pytest.raises(PrivilegedWriteError) as refused:
@@ -178,9 +181,9 @@ def test_tasks_are_written_only_behind_the_end_of_the_log(shared: Any) -> None:
 
 
 def test_offsets_are_reset_in_one_transaction(shared: Any) -> None:
-    worker = shared.worker(shared.group, exactly_once_source_support="enabled")
+    worker = shared.sharing(shared.group, exactly_once_source_support="enabled")
     store = shared.offset_store(worker=worker)
-    shared.write("offset", [(b'["foo",{"a":%d}]' % number, b"{}") for number in range(3)], group="group-a")
+    shared.write("offset", [(b'["foo",{"a":%d}]' % number, b"{}") for number in range(3)], group=shared.group)
     writer = TransactionalWriter(
         worker.producer_settings(),
         client_id=worker.client_id("reset"),

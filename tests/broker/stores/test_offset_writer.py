@@ -28,7 +28,7 @@ SMALL_TOPIC = {"offset_storage_max_message_bytes": "20000"}
 def held_flush(shared: Any, held_back: Any) -> tuple[Any, OffsetStorageWriter, Any]:
     """Begin a flush whose writes are held back."""
     target = held_back(shared.offset_store())
-    writer = OffsetStorageWriter(target, "foo", cluster_group_id="group-a")
+    writer = OffsetStorageWriter(target, "foo")
     writer.offset(FILE, {"position": 1})
     assert writer.begin_flush()
     return target, writer, writer.do_flush()
@@ -37,8 +37,8 @@ def held_flush(shared: Any, held_back: Any) -> tuple[Any, OffsetStorageWriter, A
 @GROUPS
 def test_what_was_flushed_is_read_back(shared: Any, group: Any) -> None:
     store = shared.offset_store(group)
-    writer = OffsetStorageWriter(store, "foo", cluster_group_id=group)
-    reader = OffsetStorageReader(store, "foo", cluster_group_id=group)
+    writer = OffsetStorageWriter(store, "foo")
+    reader = OffsetStorageReader(store, "foo")
     writer.offset(FILE, {"position": 1})
     writer.offset(FILE, {"position": 42})
     writer.offset({"filename": "y"}, {"position": 7, "f": 1.0})
@@ -62,8 +62,8 @@ def test_what_was_flushed_is_read_back(shared: Any, group: Any) -> None:
 @GROUPS
 def test_null_partition_and_null_offset(shared: Any, group: Any) -> None:
     store = shared.offset_store(group)
-    writer = OffsetStorageWriter(store, "foo", cluster_group_id=group)
-    reader = OffsetStorageReader(store, "foo", cluster_group_id=group)
+    writer = OffsetStorageWriter(store, "foo")
+    reader = OffsetStorageReader(store, "foo")
     flush_offsets(writer, (None, {"position": 1}), (FILE, {}))
     assert reader.offset(None) == {"position": 1}
     assert reader.offset(FILE) == {}
@@ -74,9 +74,9 @@ def test_null_partition_and_null_offset(shared: Any, group: Any) -> None:
 
 def test_partitions_that_differ_in_java_differ(shared: Any) -> None:
     store = shared.offset_store()
-    writer = OffsetStorageWriter(store, "foo", cluster_group_id="group-a")
+    writer = OffsetStorageWriter(store, "foo")
     flush_offsets(writer, *(({"n": value}, {"position": number}) for number, value in enumerate((1, 1.0, True, "1"))))
-    reader = OffsetStorageReader(store, "foo", cluster_group_id="group-a")
+    reader = OffsetStorageReader(store, "foo")
     offsets = [offset for _, offset in reader.offsets([{"n": 1}, {"n": 1.0}, {"n": True}, {"n": "1"}])]
     assert offsets == [{"position": number} for number in range(4)]
 
@@ -88,7 +88,7 @@ def test_get_on_an_empty_store_has_every_key_with_null(shared: Any) -> None:  # 
 
 
 def test_first_failed_record_ends_the_write_once(shared: Any) -> None:  # case 48
-    store = shared.offset_store(worker=shared.worker(**SMALL_TOPIC))
+    store = shared.offset_store(worker=shared.sharing(**SMALL_TOPIC))
     outcomes: list[ConnectShareError | None] = []
     outcome = store.set(
         {
@@ -110,7 +110,7 @@ def test_first_failed_record_ends_the_write_once(shared: Any) -> None:  # case 4
 
 def test_record_that_is_too_large_fails_alone(shared: Any) -> None:
     """The broker refuses whole batches: what shares one with a record too large would fail with it."""
-    store = shared.offset_store(worker=shared.worker(offset_storage_partitions="1", **SMALL_TOPIC))
+    store = shared.offset_store(worker=shared.sharing(offset_storage_partitions="1", **SMALL_TOPIC))
     small = [store.set({b'group-a.["foo",{"n":%d}]' % number: b"{}"}) for number in range(50)]
     large = store.set({b'group-a.["foo",{"large":1}]': LONG.encode()})
     small += [store.set({b'group-a.["foo",{"n":%d}]' % number: b"{}"}) for number in range(50, 100)]
@@ -135,8 +135,8 @@ def test_keys_of_others_are_refused(shared: Any, key: Any) -> None:
 
 
 def test_failed_flush_is_written_again(shared: Any) -> None:  # case 49
-    store = shared.offset_store(worker=shared.worker(**SMALL_TOPIC))
-    writer = OffsetStorageWriter(store, "foo", cluster_group_id="group-a")
+    store = shared.offset_store(worker=shared.sharing(**SMALL_TOPIC))
+    writer = OffsetStorageWriter(store, "foo")
     writer.offset(FILE, {"position": 1})
     writer.offset({"filename": LONG}, {"position": 1})
     outcomes: list[ConnectShareError | None] = []
@@ -150,16 +150,16 @@ def test_failed_flush_is_written_again(shared: Any) -> None:  # case 49
     with pytest.raises(ConnectShareError):
         done(writer.do_flush(outcomes.append))
     store.set({b'group-a.["foo",{"filename":"%s"}]' % LONG[:10].encode(): b"{}"}).result(30)
-    reader = OffsetStorageReader(store, "foo", cluster_group_id="group-a")
+    reader = OffsetStorageReader(store, "foo")
     assert reader.offset(FILE) == {"position": 1}
     assert len(outcomes) == 2
 
 
 def test_flush_after_a_failed_one_writes_the_same_offsets_then_nothing(shared: Any, held_back: Any) -> None:  # case 49
-    small = shared.offset_store(worker=shared.worker(**SMALL_TOPIC))
-    large = shared.offset_store(worker=shared.worker(offset_storage_topic=f"{shared.unique}-large"))
+    small = shared.offset_store(worker=shared.sharing(**SMALL_TOPIC))
+    large = shared.offset_store(worker=shared.sharing(offset_storage_topic=f"{shared.unique}-large"))
     target = held_back(small)
-    writer = OffsetStorageWriter(target, "foo", cluster_group_id="group-a")
+    writer = OffsetStorageWriter(target, "foo")
     writer.offset({"filename": LONG}, {"position": 1})
     assert writer.begin_flush()
     first = writer.do_flush()
@@ -172,7 +172,7 @@ def test_flush_after_a_failed_one_writes_the_same_offsets_then_nothing(shared: A
     target.let_go()
     done(second)
     assert writer.begin_flush() is False
-    reader = OffsetStorageReader(large, "foo", cluster_group_id="group-a")
+    reader = OffsetStorageReader(large, "foo")
     assert reader.offset({"filename": LONG}) == {"position": 1}
 
 
@@ -201,7 +201,7 @@ def test_waiting_for_the_flush_before(shared: Any, held_back: Any) -> None:
 
 def test_cancelled_flush_does_not_call_back_and_keeps_its_offsets(shared: Any, held_back: Any) -> None:  # case 51
     target = held_back(shared.offset_store())
-    writer = OffsetStorageWriter(target, "foo", cluster_group_id="group-a")
+    writer = OffsetStorageWriter(target, "foo")
     writer.offset(FILE, {"position": 1})
     writer.offset({"filename": "y"}, {"position": 1})
     assert writer.begin_flush()
@@ -218,7 +218,7 @@ def test_cancelled_flush_does_not_call_back_and_keeps_its_offsets(shared: Any, h
     target.let_go()
     done(again)
     assert outcomes == [None]
-    reader = OffsetStorageReader(target, "foo", cluster_group_id="group-a")
+    reader = OffsetStorageReader(target, "foo")
     assert reader.offsets([FILE, {"filename": "y"}]) == [
         (FILE, {"position": 2}),  # newer wins over the one that was being flushed
         ({"filename": "y"}, {"position": 1}),
@@ -243,7 +243,7 @@ def test_late_end_of_a_cancelled_flush_does_not_end_the_next(shared: Any, held_b
 
 
 def test_cancelling_without_a_flush_does_nothing(shared: Any) -> None:
-    writer = OffsetStorageWriter(shared.offset_store(), "foo", cluster_group_id="group-a")
+    writer = OffsetStorageWriter(shared.offset_store(), "foo")
     writer.cancel_flush()
     writer.offset(FILE, {"position": 1})
     assert writer.begin_flush()
@@ -253,14 +253,14 @@ def test_cancelling_without_a_flush_does_nothing(shared: Any) -> None:
 
 
 def test_flushing_what_was_not_begun_is_refused(shared: Any) -> None:
-    writer = OffsetStorageWriter(shared.offset_store(), "foo", cluster_group_id="group-a")
+    writer = OffsetStorageWriter(shared.offset_store(), "foo")
     with pytest.raises(NotStartedError):
         writer.do_flush()
 
 
 @pytest.mark.parametrize("offset", [{"a": [1]}, {"a": {"b": 1}}, {1: "a"}, {"a": object()}])
 def test_offsets_connect_cannot_write_leave_the_flush_open(shared: Any, offset: Any) -> None:
-    writer = OffsetStorageWriter(shared.offset_store(), "foo", cluster_group_id="group-a")
+    writer = OffsetStorageWriter(shared.offset_store(), "foo")
     writer.offset(FILE, offset)
     outcomes: list[ConnectShareError | None] = []
     assert writer.begin_flush()
@@ -283,14 +283,14 @@ def test_reader_leaves_out_what_it_cannot_read(shared: Any) -> None:
         ],
         group="group-a",
     )
-    reader = OffsetStorageReader(store, "foo", cluster_group_id="group-a")
+    reader = OffsetStorageReader(store, "foo")
     found = reader.offsets([FILE, {"filename": "y"}, {"filename": "n"}, {"filename": [1]}, {"filename": "z"}])
     assert found == [({"filename": "n"}, None), ({"filename": "z"}, None)]
     assert reader.offset(FILE) is None
 
 
 def test_closed_reader_refuses(shared: Any) -> None:
-    reader = OffsetStorageReader(shared.offset_store(), "foo", cluster_group_id="group-a")
+    reader = OffsetStorageReader(shared.offset_store(), "foo")
     reader.close()
     reader.close()
     with pytest.raises(StoreClosedError):
@@ -300,8 +300,8 @@ def test_closed_reader_refuses(shared: Any) -> None:
 @pytest.mark.parametrize("end", ["reader", "store"])
 def test_waiting_read_ends_when_closed(shared: Any, end: str) -> None:
     """With read_committed a read waits for every open transaction, other groups' included."""
-    store = shared.offset_store(worker=shared.worker(exactly_once_source_support="enabled"))
-    reader = OffsetStorageReader(store, "foo", cluster_group_id="group-a")
+    store = shared.offset_store(worker=shared.sharing(exactly_once_source_support="enabled"))
+    reader = OffsetStorageReader(store, "foo")
     failures: list[BaseException] = []
 
     def read() -> None:
@@ -326,4 +326,4 @@ def test_reader_of_a_stopped_store_says_so(shared: Any) -> None:
     store = shared.offset_store()
     store.stop()
     with pytest.raises(StoreClosedError):
-        OffsetStorageReader(store, "foo", cluster_group_id="group-a").offset(FILE)
+        OffsetStorageReader(store, "foo").offset(FILE)

@@ -246,8 +246,12 @@ def test_what_is_refused(shared: Any) -> None:
     with SharedTopics(shared.sharing()) as topics:
         with pytest.raises(InvalidClusterGroupIdError):
             topics.storage("connector-x")
-        with pytest.raises(ConfigError, match="is that of 'other'"):
+        with pytest.raises(
+            ConfigError, match=r"group_id='a', but the worker file says .*=enabled and group.id='other'"
+        ):
             topics.storage("a", worker_config=shared.sharing("other"))
+        with pytest.raises(ConfigError, match=r"group_id='a', but the worker file says .*=disabled and group.id='a'"):
+            topics.storage("a", worker_config=shared.worker("a"))
         with pytest.raises(ConfigError, match="share one set of topics"):
             topics.storage("a", worker_config=shared.sharing("a", config_storage_topic="elsewhere"))
 

@@ -151,7 +151,7 @@ def test_no_thread_for_the_retries(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_order_of_life(shared: Any) -> None:
-    store = KafkaStatusBackingStore(shared.worker(), cluster_group_id="group-a")
+    store = KafkaStatusBackingStore(shared.sharing())
     with pytest.raises(NotStartedError):
         store.put(connector(State.RUNNING, "w:8083", 1))
     store.start()
@@ -162,7 +162,7 @@ def test_order_of_life(shared: Any) -> None:
 
 
 def test_status_the_topic_does_not_take_is_logged_not_raised(shared: Any, caplog: Any) -> None:
-    store = shared.status_store(worker=shared.worker(status_storage_max_message_bytes="1000"))
+    store = shared.status_store(worker=shared.sharing(status_storage_max_message_bytes="1000"))
     store.put(connector(State.FAILED, "w:8083", 1, "tr4ce" * 1000))
     await_that(lambda: "Failed to write a status" in caplog.text, what="logged")
     assert "tr4ce" not in caplog.text

@@ -19,7 +19,7 @@ from connect_share.stores.config import KafkaConfigBackingStore
 from connect_share.stores.status import KafkaStatusBackingStore
 from connect_share.worker_config import WorkerConfig
 
-WORKER = WorkerConfig.from_properties(
+PLAIN = WorkerConfig.from_properties(
     {
         "bootstrap.servers": "127.0.0.1:1",
         "group.id": "group-a",
@@ -28,6 +28,7 @@ WORKER = WorkerConfig.from_properties(
         "status.storage.topic": "statuses",
     }
 )
+SHARING = WorkerConfig.from_properties({**PLAIN.originals, "connect.management.topic.sharing.support": "enabled"})
 T = TypeVar("T")
 SENT_TWICE = 2
 
@@ -126,13 +127,13 @@ def log() -> ScriptedLog:
 
 
 def config_store(log: ScriptedLog) -> KafkaConfigBackingStore:
-    store = KafkaConfigBackingStore(WORKER, cluster_group_id="group-a", log=log.over, clock=lambda: log.now)
+    store = KafkaConfigBackingStore(SHARING, log=log.over, clock=lambda: log.now)
     store.start()
     return store
 
 
 def status_store(log: ScriptedLog) -> KafkaStatusBackingStore:
-    store = KafkaStatusBackingStore(WORKER, log=log.over)
+    store = KafkaStatusBackingStore(PLAIN, log=log.over)
     store.start()
     return store
 

@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 
 from connect_share.errors import ConfigError
 from connect_share.records import TopicType
+from connect_share.sealing import KEYS_PROPERTY
 from connect_share.stores.own_offsets_topic import OwnOffsetsConfig, own_offsets_worker_config
-from connect_share.worker_config import Isolation, WorkerConfig
+from connect_share.worker_config import SHARING_PROPERTY, Isolation, WorkerConfig
 from connect_share.worker_config.override_policy import OverridePolicy
+from tests.support.sealed import key_text
 
 POLICY = "connector.client.config.override.policy"
 PACKAGE = "org.apache.kafka.connect.connector.policy."
@@ -99,6 +101,16 @@ def test_each_client_is_made_as_java_makes_it() -> None:
     assert (made.offset_storage_topic, made.offset_storage_partitions) == ("own", 7)
     assert made.topic_settings(TopicType.OFFSET) == {"segment.bytes": "1048576"}
     assert not made.is_the_workers
+
+
+def test_only_a_topic_named_as_the_workers_is_shared_and_sealed() -> None:
+    sharing = {SHARING_PROPERTY: "enabled", KEYS_PROPERTY: key_text(7)}
+    its_own = own({}, **sharing)
+    assert (its_own.cluster_group_id, its_own.keys_in_use, its_own.seals(TopicType.OFFSET)) == (None, None, None)
+    assert its_own.client_id("x").startswith(WORKER["group.id"])
+    of_worker = own({"offsets.storage.topic": WORKER["offset.storage.topic"]}, **sharing)
+    assert of_worker.cluster_group_id == WORKER["group.id"]
+    assert of_worker.keys_in_use is not None
 
 
 def test_which_records_are_read() -> None:
