@@ -25,8 +25,9 @@ from migrator.copy.copy_job import CopyJob
 from migrator.copy.evidence import SliceEvidence
 from migrator.copy.local_engine import copy_one, local_engine
 from migrator.facts.manifest import Manifest, MigrationStatus, backup_path, manifest_path
+from tests.support.held_copies import ALL, QUARTER, Allowed, command
 from tests.support.kafka import TOPIC_PREFIX
-from tests.support.migration_faults import CONFIG_RECORDS, Busy, TooLate, full_disk, recreate, set_topic_config
+from tests.support.migration_faults import CONFIG_RECORDS, Busy, full_disk, recreate, set_topic_config
 from tests.support.migration_runs import apply_plan, resume_plan, verify_plan
 from tests.support.migration_site import GROUP as SHARED_GROUP
 from tests.support.migration_site import SHARED_PARTITIONS, SMALL, Site, pair, run
@@ -40,28 +41,6 @@ def busy(broker: Any, tmp_path_factory: pytest.TempPathFactory) -> Busy:
 
 
 MIGRATE = (sys.executable, "-m", "migrator")
-BULK = """
-import sys, time
-from pathlib import Path
-from connect_share.topic_io.checked_writer import CheckedWriter
-from migrator.cli.__main__ import main
-from migrator.copy import local_engine
-local_engine._BULK = 0
-go, written, write_all = Path(sys.argv.pop(1)), 0, CheckedWriter.write_all
-def held(writer, records):
-    global written
-    write_all(writer, records)
-    written += len(records)
-    while written >= 5_000 and not go.exists():
-        time.sleep(0.01)
-CheckedWriter.write_all = held
-sys.exit(main())
-"""
-
-
-def program_of(size: str, go: Path) -> tuple[str, ...]:
-    """Return the command; with ``bulk`` every plan is a large one, and a quarter is written until ``go`` is there."""
-    return MIGRATE if size == "small" else (sys.executable, "-c", BULK, str(go))
 
 
 def resumes(plan: Path) -> int:
@@ -69,125 +48,103 @@ def resumes(plan: Path) -> int:
     return Manifest.load(path).resumed if path.exists() else 0
 
 
-def kill_in_the_middle(
-    busy: Busy, cell: str, verb: str, plan: Path, *more: str, program: Sequence[str] = MIGRATE
-) -> None:
-    """Start a command and kill it when it has written some more (one record is what a resume settles with).
-
-    Raises:
-        TooLate: it had written everything by then.
-    """
+def kill_in_the_middle(busy: Busy, cell: str, size: str, allowed: Allowed, verb: str, plan: Path, *more: str) -> None:
+    """Start a command and kill it when it has written some more (one record is what a resume settles with)."""
+    allowed.set(0)
     resumed = resumes(plan) + (verb == "resume")
-    command = [*program, verb, str(plan), *more]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+    words = command(size, allowed, verb, str(plan), *more)
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
 
         def alive() -> bool:
-            if process.poll() == 0:
-                raise TooLate
-            return process.returncode is None
+            return process.poll() is None
+
+        def begun() -> bool:
+            assert alive()
+            return manifest_path(plan).exists() and resumes(plan) == resumed
 
         # Until then the broker may still take what the one before had sent.
-        await_that(lambda: alive() and resumes(plan) == resumed, what=f"{verb} begun", timeout_s=120)
-        busy.await_more(cell, busy.written(cell) + 1, alive=alive)
+        await_that(begun, what=f"{verb} begun", timeout_s=120)
+        written = busy.written(cell)
+        allowed.set(QUARTER)
+        busy.await_more(cell, written + 1, alive=alive)
         process.kill()
-    if busy.written(cell) >= CONFIG_RECORDS:
-        raise TooLate
     assert process.returncode == -signal.SIGKILL
 
 
 @pytest.mark.parametrize("size", ["small", "bulk"])
 def test_the_process_is_killed_and_the_one_that_goes_on_too(busy: Busy, tmp_path: Path, size: str) -> None:
-    go = tmp_path / "go"
-    program = program_of(size, go)
-
-    def killed_twice(cell: str, plan: Path) -> None:
-        kill_in_the_middle(busy, cell, "apply", plan, "--yes", program=program)
-        kill_in_the_middle(busy, cell, "resume", plan, program=program)
-
-    cell, plan = busy.in_time(f"killed-{size}", killed_twice)
+    allowed, cell = Allowed(tmp_path / "allowed"), f"killed-{size}"
+    plan = busy.plan(cell)
+    kill_in_the_middle(busy, cell, size, allowed, "apply", plan, "--yes")
+    kill_in_the_middle(busy, cell, size, allowed, "resume", plan)
+    assert busy.written(cell) < CONFIG_RECORDS
     verify = [*MIGRATE, "verify", str(plan)]
     assert subprocess.run(verify, capture_output=True, check=False).returncode == 1
-    go.touch()
-    done = subprocess.run([*program, "resume", str(plan)], capture_output=True, text=True, check=False)
+    allowed.set(ALL)
+    done = subprocess.run(command(size, allowed, "resume", str(plan)), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     busy.check(cell)
     assert Manifest.load(manifest_path(plan)).resumed == 2
     assert subprocess.run(verify, capture_output=True, check=False).returncode == 0
 
 
-def kill_in_the_backup(plan: Path, number: signal.Signals) -> list[Path]:
-    """Kill an apply that writes its backup; gives the files it has left.
-
-    Raises:
-        TooLate: the backup was whole by then.
-    """
-    command = [*MIGRATE, "apply", str(plan), "--yes"]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+def kill_in_the_backup(plan: Path, allowed: Allowed, number: signal.Signals) -> list[Path]:
+    """Kill an apply that writes its backup; gives the files it has left."""
+    words = command("backup", allowed, "apply", str(plan), "--yes")
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         await_that(
             lambda: half_written(backup_path(plan)) or process.poll() is not None, what="a backup begun", timeout_s=120
         )
         process.send_signal(number)
-    if manifest_path(plan).exists() or backup_path(plan).exists():
-        raise TooLate
+    assert not manifest_path(plan).exists()
+    assert not backup_path(plan).exists()
     return half_written(backup_path(plan))
 
 
 @pytest.mark.slow
-def test_a_kill_in_the_backup_is_gone_on_from(busy: Busy) -> None:
-    def killed(_: str, plan: Path) -> None:
-        assert kill_in_the_backup(plan, signal.SIGKILL)
-        beside = plan.with_name(f".{backup_path(plan).name}.json.backup.avro.abcd_123")
-        beside.touch()  # of a plan whose name begins alike
-        code, _, said = run("resume", plan)
-        assert code == 1
-        assert (
-            f"nothing was written to Kafka with this plan from here; begin with connect-share-migrate apply {plan}"
-            in said
-        )
-        assert list(plan.parent.glob(f".{backup_path(plan).name}.*")) == [beside]
-        kill_in_the_backup(plan, signal.SIGTERM)
-        assert run("apply", plan, "--yes")[0] == 0
-        assert list(plan.parent.glob(f".{backup_path(plan).name}.*")) == [beside]
-
-    cell, plan = busy.in_time("backup", killed)
-    busy.check(cell)
+def test_a_kill_in_the_backup_is_gone_on_from(busy: Busy, tmp_path: Path) -> None:
+    plan, allowed = busy.plan("backup"), Allowed(tmp_path / "allowed")
+    allowed.set(1)  # one block
+    assert kill_in_the_backup(plan, allowed, signal.SIGKILL)
+    beside = plan.with_name(f".{backup_path(plan).name}.json.backup.avro.abcd_123")
+    beside.touch()  # of a plan whose name begins alike
+    code, _, said = run("resume", plan)
+    assert code == 1
+    assert (
+        f"nothing was written to Kafka with this plan from here; begin with connect-share-migrate apply {plan}" in said
+    )
+    assert list(plan.parent.glob(f".{backup_path(plan).name}.*")) == [beside]
+    kill_in_the_backup(plan, allowed, signal.SIGTERM)
+    assert run("apply", plan, "--yes")[0] == 0
+    assert list(plan.parent.glob(f".{backup_path(plan).name}.*")) == [beside]
+    busy.check("backup")
     assert Manifest.load(manifest_path(plan)).backup is not None
 
 
 @pytest.mark.slow
-def test_ctrl_c_ends_a_copy_with_the_next_command(busy: Busy) -> None:
+def test_ctrl_c_ends_a_copy_with_the_next_command(busy: Busy, tmp_path: Path) -> None:
     """At any moment: in a callback of the library, in its own code, while the destination is asked."""
     moments = random.Random("ctrl-c")
+    plan, allowed = busy.plan("ctrl-c"), Allowed(tmp_path / "allowed")
+    allowed.set(QUARTER)
+    for attempt in range(3):
+        verb = "resume" if attempt else "apply"
+        words = command("small", allowed, verb, str(plan), "--yes")
+        resumed = resumes(plan) + (verb == "resume")
+        with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
 
-    def interrupted(_: str, plan: Path) -> None:
-        verb, ended = "apply", 0
-        for _attempt in range(3):
-            words = [*MIGRATE, verb, str(plan), "--yes"]
-            resumed = resumes(plan) + (verb == "resume")
-            with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+            def begun(process: subprocess.Popen[str] = process, resumed: int = resumed) -> bool:
+                return process.poll() is not None or (manifest_path(plan).exists() and resumes(plan) == resumed)
 
-                def begun(process: subprocess.Popen[str] = process, resumed: int = resumed) -> bool:
-                    return process.poll() is not None or (manifest_path(plan).exists() and resumes(plan) == resumed)
-
-                await_that(begun, bool, what=f"{verb} begun", timeout_s=120)
-                time.sleep(moments.random() * 0.1)
-                process.send_signal(signal.SIGINT)
-                said = process.communicate(timeout=60)[1].splitlines()
-            if Manifest.load(manifest_path(plan)).status is MigrationStatus.COPIED:
-                assert "Traceback" not in "".join(said)
-                break
-            ended += 1
-            last = f"interrupted: what was copied so far stays; next: connect-share-migrate resume {plan}"
-            assert (process.returncode, said[-1]) == (130, f"connect-share-migrate: {last}")
-            assert all(line.startswith("{") for line in said[:-1]), said
-            verb = "resume"
-        if ended < 2:
-            raise TooLate
-
-    cell, plan = busy.in_time("ctrl-c", interrupted)
-    code, _, refused = run("resume", plan, "--yes")
-    assert code == 0 or "says copied" in refused
-    busy.check(cell)
+            await_that(begun, bool, what=f"{verb} begun", timeout_s=120)
+            time.sleep(moments.random() * 0.1)
+            process.send_signal(signal.SIGINT)
+            said = process.communicate(timeout=60)[1].splitlines()
+        last = f"interrupted: what was copied so far stays; next: connect-share-migrate resume {plan}"
+        assert (process.returncode, said[-1]) == (130, f"connect-share-migrate: {last}")
+        assert all(line.startswith("{") for line in said[:-1]), said
+    assert run("resume", plan, "--yes")[0] == 0
+    busy.check("ctrl-c")
 
 
 def test_the_disk_is_full_when_the_manifest_is_written(busy: Busy) -> None:
@@ -209,22 +166,21 @@ def test_the_disk_is_full_when_the_manifest_is_written(busy: Busy) -> None:
 @pytest.mark.kills_broker
 @pytest.mark.parametrize("size", ["small", "bulk"])
 def test_the_broker_is_killed_and_comes_back(own_broker: LocalBroker, tmp_path: Path, size: str) -> None:
-    busy = Busy(Site(own_broker.bootstrap_servers, "faults", tmp_path))
-    go = tmp_path / "go"
+    busy, allowed = Busy(Site(own_broker.bootstrap_servers, "faults", tmp_path)), Allowed(tmp_path / "allowed")
+    allowed.set(QUARTER)
 
     def crash() -> None:
         own_broker.kill()
-        go.touch()
+        allowed.set(ALL)
         own_broker.start()
 
     def apply(plan: Path) -> None:
-        go.unlink(missing_ok=True)
-        command = [*program_of(size, go), "apply", str(plan), "--yes"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        words = command(size, allowed, "apply", str(plan), "--yes")
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr  # it goes on by itself
 
-    cell, plan = busy.struck("crashed", crash, apply)
-    busy.check(cell)
+    plan = busy.struck("crashed", crash, apply)
+    busy.check("crashed")
     assert verify_plan(plan).equal
 
 

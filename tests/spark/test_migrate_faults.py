@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import subprocess
-import sys
 import threading
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +29,10 @@ from migrator.copy.local_engine import Engine
 from migrator.facts.manifest import Manifest, MigrationStatus, manifest_path
 from spark_jobs import apply_plan as job
 from spark_jobs.tasks import copy_in_task, run_as_tasks
+from tests.support.held_copies import ALL, QUARTER, Allowed, command, copy_in_held_task, held_copy
 from tests.support.kafka import TOPIC_PREFIX, skip_where_brokers_stay
 from tests.support.long_forms import LONG
-from tests.support.migration_faults import CONFIG_RECORDS, At, Busy, TooLate, full_disk, recreate
+from tests.support.migration_faults import CONFIG_RECORDS, At, Busy, full_disk, recreate
 from tests.support.migration_runs import apply_plan, resume_plan, verify_plan
 from tests.support.migration_site import Site
 from tests.support.two_brokers import two_brokers
@@ -78,26 +78,17 @@ def test_a_python_worker_is_killed(busy: Busy, spark: SparkSession) -> None:
 
 
 @pytest.mark.slow
-def test_the_driver_is_killed_and_the_local_engine_goes_on(busy: Busy) -> None:
+def test_the_driver_is_killed_and_the_local_engine_goes_on(busy: Busy, tmp_path: Path) -> None:
     """At once: workers of the dead driver may still be writing for a moment."""
-
-    def killed(cell: str, plan: Path) -> None:
-        command = [sys.executable, "-m", "spark_jobs.apply_plan", str(plan)]
-        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-
-            def alive() -> bool:
-                if process.poll() == 0:
-                    raise TooLate
-                return process.returncode is None
-
-            busy.await_more(cell, 0, alive=alive)
-            process.kill()
-        if process.returncode == 0:
-            raise TooLate
-
-    cell, plan = busy.in_time("driver", killed)
+    plan, allowed = busy.plan("driver"), Allowed(tmp_path / "allowed")
+    allowed.set(QUARTER)
+    words = command("spark", allowed, str(plan))
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        busy.await_more("driver", 0, alive=lambda: process.poll() is None)
+        process.kill()
+    assert process.returncode == -signal.SIGKILL
     resume_plan(plan)
-    busy.check(cell)
+    busy.check("driver")
 
 
 @pytest.mark.skipif(not LONG, reason="the local engine meets it in every run: make soak")
@@ -123,17 +114,19 @@ def test_the_disk_is_full_when_the_manifest_is_written(busy: Busy, spark: SparkS
 @pytest.mark.skipif(not LONG, reason="the local engine meets it in every run: make soak")
 @pytest.mark.kills_broker
 def test_the_broker_is_killed_and_comes_back(own_broker: LocalBroker, tmp_path: Path, spark: SparkSession) -> None:
-    busy = Busy(Site(own_broker.bootstrap_servers, "faults", tmp_path))
+    busy, allowed = Busy(Site(own_broker.bootstrap_servers, "faults", tmp_path)), Allowed(tmp_path / "allowed")
+    allowed.set(QUARTER)
 
     def crash() -> None:
         own_broker.kill()
+        allowed.set(ALL)
         own_broker.start()
 
     def apply(plan: Path) -> None:
-        apply_plan(plan, engine=spark_engine(spark), engine_name="spark")
+        apply_plan(plan, engine=spark_engine(spark, partial(copy_in_held_task, allowed)), engine_name="spark")
 
-    cell, plan = busy.struck("crashed", crash, apply)
-    busy.check(cell)
+    plan = busy.struck("crashed", crash, apply)
+    busy.check("crashed")
     assert verify_plan(plan).equal
 
 
@@ -152,23 +145,20 @@ def busy_pair(pair: tuple[LocalBroker, LocalBroker], tmp_path_factory: pytest.Te
 @pytest.mark.skipif(not LONG, reason="a broker starts three times: make soak")
 @pytest.mark.kills_broker
 def test_the_destination_is_out_of_replicas(
-    busy_pair: Busy, pair: tuple[LocalBroker, LocalBroker], monkeypatch: pytest.MonkeyPatch
+    busy_pair: Busy, pair: tuple[LocalBroker, LocalBroker], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """What was not acknowledged is in the log, and hidden until there are replicas again: in the middle of the resume."""
     _, second = pair
+    allowed = Allowed(tmp_path / "allowed")
+    allowed.set(QUARTER)
 
-    def starved(cell: str, plan: Path) -> None:
-        try:
-            with busy_pair.in_the_middle(cell, second.kill):
-                try:
-                    apply_plan(plan)
-                except BrokerError as error:
-                    assert re.search(r"writing to .* failed: .*MSG_TIMED_OUT", str(error))  # noqa: PT017 - or too late
-                else:
-                    raise TooLate
-        except TooLate:
-            second.start()
-            raise
+    def starve() -> None:
+        second.kill()
+        allowed.set(ALL)
+
+    def apply(plan: Path) -> None:
+        with held_copy(allowed), pytest.raises(BrokerError, match=r"writing to .* failed: .*MSG_TIMED_OUT"):
+            apply_plan(plan)
 
     with monkeypatch.context() as patched:
         # Instead of minutes: that a broker waits for replicas, that a copy waits for it, and that it asks again.
@@ -179,31 +169,35 @@ def test_the_destination_is_out_of_replicas(
         patched.setattr(
             "migrator.copy.copy_job.PRODUCER_OVERRIDES", {**PRODUCER_OVERRIDES, "message.timeout.ms": "6000"}
         )
-        cell, plan = busy_pair.in_time("replicas", starved)
+        plan = busy_pair.struck("replicas", starve, apply)
     assert Manifest.load(manifest_path(plan)).status is MigrationStatus.PLANNED
     starting = threading.Thread(target=second.start)
     resume_plan(plan, progress=At("reading what the destination has", starting.start))
     starting.join()
-    busy_pair.check(cell)
+    busy_pair.check("replicas")
 
 
 @pytest.mark.slow
 @pytest.mark.kills_broker
 def test_what_was_taken_and_not_acknowledged_is_not_taken_again(
-    busy_pair: Busy, pair: tuple[LocalBroker, LocalBroker], spark: SparkSession
+    busy_pair: Busy, pair: tuple[LocalBroker, LocalBroker], spark: SparkSession, tmp_path: Path
 ) -> None:
     """Without replicas the first broker takes batches and does not answer; killed then, it forgets who sent them."""
     first, second = pair
+    allowed = Allowed(tmp_path / "allowed")
+    allowed.set(QUARTER)
 
     def crash() -> None:
         second.kill()
+        allowed.set(2 * QUARTER)  # these are under way when the first one ends
         first.kill()
+        allowed.set(ALL)
         first.start()
         second.start()
 
     def apply(plan: Path) -> None:
-        apply_plan(plan, engine=spark_engine(spark), engine_name="spark")
+        apply_plan(plan, engine=spark_engine(spark, partial(copy_in_held_task, allowed)), engine_name="spark")
 
-    cell, plan = busy_pair.struck("taken", crash, apply)
-    busy_pair.check(cell)
+    plan = busy_pair.struck("taken", crash, apply)
+    busy_pair.check("taken")
     assert verify_plan(plan).equal
