@@ -209,9 +209,25 @@ def test_offsets_are_copied_between_clusters(shared: Any, run: Any, tmp_path: Pa
         assert there.offsets("foo") == [at(FILE, {"position": 7})]
 
 
+# It changes two connectors and never begins the third, so that the kill comes in time.
+HELD = """
+import sys
+from connect_share.cli.__main__ import main
+from connect_share.cli.change_offsets import ConnectorPlan
+write, begun = ConnectorPlan.write, []
+def held(plan, **options):
+    if len(begun) == 2:
+        sys.stdin.read()
+    begun.append(plan)
+    return write(plan, **options)
+ConnectorPlan.write = held
+sys.exit(main(sys.argv[1:]))
+"""
+
+
 @pytest.mark.parametrize("mode", ["disabled", "enabled"])
 def test_a_killed_change_is_completed_by_the_same_command(shared: Any, run: Any, tmp_path: Path, mode: str) -> None:
-    names = [f"c-{number:02}" for number in range(10 if mode == "enabled" else 30)]
+    names = [f"c-{number}" for number in range(4)]
     side = Side(shared, run, tmp_path, "a", exactly_once_source_support=mode)
     side.put({name: {} for name in names})
     with ConnectStorage(side.config) as storage:
@@ -225,7 +241,8 @@ def test_a_killed_change_is_completed_by_the_same_command(shared: Any, run: Any,
 
     before = written()
     words = ["reset", "offsets", "--matching", "c-*", "-w", str(side.file), "--backup-dir", str(side.backups), "--yes"]
-    with subprocess.Popen([sys.executable, "-m", "connect_share", *words], stderr=subprocess.DEVNULL) as process:
+    command = [sys.executable, "-c", HELD, *words]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         await_that(lambda: written() > before, what="being written")
         process.kill()
     assert process.returncode == -signal.SIGKILL
