@@ -167,7 +167,8 @@ def test_the_destination_is_out_of_replicas(
         )
         patched.setattr("connect_share.topic_io.checked_writer._QUIET_S", 3.0)
         patched.setattr(
-            "migrator.copy.copy_job.PRODUCER_OVERRIDES", {**PRODUCER_OVERRIDES, "message.timeout.ms": "6000"}
+            "connect_share.topic_io.checked_writer.PRODUCER_OVERRIDES",
+            {**PRODUCER_OVERRIDES, "message.timeout.ms": "6000"},
         )
         plan = busy_pair.struck("replicas", starve, apply)
     assert Manifest.load(manifest_path(plan)).status is MigrationStatus.PLANNED
