@@ -10,7 +10,7 @@ MINUTES ?= 10
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -e
 EXTRAS := spark,zookeeper,dev
 
-.PHONY: setup check docs man jar format test test-slow demo bench compat peers soak drill-topic-ids clean
+.PHONY: setup near check docs man jar format test test-slow demo bench compat peers soak drill-topic-ids clean
 
 setup: $(STAMP)
 
@@ -31,6 +31,9 @@ check: $(STAMP)
 	$(BIN)/python -m tests.lab.house --ceilings
 	$(BIN)/python -m tests.lab.plugin_jar --check
 	$(MAKE) --no-print-directory docs
+
+near: $(STAMP)
+	@$(BIN)/python -m tests.lab.near $(NEAR_ARGS)
 
 docs: $(STAMP)
 	$(BIN)/sphinx-build --fail-on-warning --keep-going --nitpicky --quiet --builder html docs build/docs

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import PurePath
@@ -34,7 +34,8 @@ class Rooms:
     circles: list[tuple[str, str]]
 
 
-def _module(path: PurePath) -> str:
+def module_name(path: PurePath) -> str:
+    """Return the dotted name of a file."""
     return ".".join(path.with_suffix("").parts).removesuffix(".__init__")
 
 
@@ -43,16 +44,22 @@ def _room(module: str) -> str:
     return (rest.partition(".")[0] or "__init__") if package == "connect_share" else package
 
 
-def _imports(tree: ast.Module, modules: Iterable[str]) -> set[str]:
+def imported_names(tree: ast.Module) -> set[str]:
+    """Return what a module imports: modules, and names in modules, dotted; for types only or late too."""
     names: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module is not None:
-            # A name is a module or something in one: "from package import module" is an import of the module.
-            inner = {f"{node.module}.{alias.name}" for alias in node.names}
-            names.update(name if name in modules else node.module for name in inner)
-    return names.intersection(modules)
+            names.update(f"{node.module}.{alias.name}" for alias in node.names)
+    return names
+
+
+def module_of(name: str, modules: Container[str]) -> str:
+    """Return the module that a dotted name is, or is in; empty: none of these."""
+    while name and name not in modules:
+        name = name.rpartition(".")[0]
+    return name
 
 
 def _reached(arrows: Mapping[str, set[str]], start: str) -> set[str]:
@@ -67,8 +74,10 @@ def _reached(arrows: Mapping[str, set[str]], start: str) -> set[str]:
 
 def find_rooms(trees: Mapping[PurePath, ast.Module]) -> Rooms:
     """Find the rooms and their imports in the syntax trees of a product."""
-    modules = {_module(path): tree for path, tree in trees.items()}
-    imports = {module: _imports(tree, modules) for module, tree in modules.items()}
+    modules = {module_name(path): tree for path, tree in trees.items()}
+    imports = {
+        module: {module_of(name, modules) for name in imported_names(tree)} - {""} for module, tree in modules.items()
+    }
     below: dict[str, set[str]] = {_room(module): set() for module in modules}
     for module, imported in imports.items():
         below[_room(module)] |= {_room(name) for name in imported} - {_room(module)}

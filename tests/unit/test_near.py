@@ -1,0 +1,92 @@
+"""Which tests are near a change, and which of them are run, in a small tree and in this one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.lab.near import ROOT, estimated, select, steps_to_tests
+
+FILES = {
+    "connect_share/__init__.py": "def __getattr__(name): ...\nif 0:\n    from connect_share.store import Store as Store\n",
+    "connect_share/keys.py": "",
+    "connect_share/store.py": "from connect_share import keys\n",
+    "connect_share/page.py": "TEMPLATE = 'page.j2'\n",
+    "connect_share/page.j2": "",
+    "migrator/copy.py": "from connect_share import Store\n",
+    "migrator/apply.py": "def apply():\n    import migrator.copy\n",
+    "tests/support/records.py": "from connect_share.keys import Key\n",
+    "tests/unit/conftest.py": "",
+    "tests/unit/test_keys.py": "from connect_share.keys import Key\n",
+    "tests/unit/test_names.py": "import connect_share\n",
+    "tests/unit/test_page.py": "from connect_share import page\n",
+    "tests/unit/test_vectors.py": 'PATH = ROOT / "vectors" / name\n',
+    "tests/broker/test_store.py": "from connect_share import Store\n",
+    "tests/broker/test_copy.py": "from migrator.copy import copy\n",
+    "tests/broker/test_apply.py": "from migrator.apply import apply\n",
+    "tests/broker/test_records.py": "from tests.support.records import record\n",
+    "tests/vectors/keys.json": "",
+}
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    for name, text in FILES.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("changed", "near"),
+    [
+        # Over three imports, of which the package that hands on a name is none; apply.py is a fourth.
+        (
+            "connect_share/keys.py",
+            {
+                "unit/test_keys.py": 1,
+                "unit/test_names.py": 1,
+                "broker/test_store.py": 2,
+                "broker/test_records.py": 2,
+                "broker/test_copy.py": 3,
+            },
+        ),
+        ("migrator/copy.py", {"broker/test_copy.py": 1, "broker/test_apply.py": 2}),
+        ("tests/support/records.py", {"broker/test_records.py": 1}),
+        ("tests/unit/test_keys.py", {"unit/test_keys.py": 0}),
+        ("tests/unit/conftest.py", {f"unit/test_{name}.py": 1 for name in ("keys", "names", "page", "vectors")}),
+        ("connect_share/page.j2", {"unit/test_page.py": 2}),
+        ("tests/vectors/keys.json", {"unit/test_vectors.py": 1}),
+        ("connect_share/gone.py", {}),
+    ],
+)
+def test_near_are_tests_that_import_what_changed(tree: Path, changed: str, near: dict[str, int]) -> None:
+    assert steps_to_tests(tree, {changed}) == {f"tests/{test}": steps for test, steps in near.items()}
+
+
+def test_unit_tests_are_run_first_and_others_only_if_they_changed() -> None:
+    steps = {"tests/unit/a.py": 2, "tests/unit/b.py": 1, "tests/broker/c.py": 1, "tests/broker/d.py": 0}
+    seconds = dict.fromkeys(steps, 10.0)
+    assert select(steps, seconds, 30) == (
+        ["tests/unit/b.py", "tests/unit/a.py", "tests/broker/d.py"],
+        ["tests/broker/c.py"],
+    )
+
+
+def test_what_would_take_too_long_is_left_out_and_what_is_shorter_is_run() -> None:
+    steps = {"tests/unit/a.py": 1, "tests/unit/b.py": 2, "tests/broker/c.py": 0}
+    seconds = {"tests/unit/a.py": 31.0, "tests/unit/b.py": 30.0, "tests/broker/c.py": 1.0}
+    assert select(steps, seconds, 30) == (["tests/unit/b.py"], ["tests/unit/a.py", "tests/broker/c.py"])
+
+
+def test_a_file_takes_what_it_took_and_before_that_what_its_lines_take(tree: Path) -> None:
+    (tree / "tests/unit/test_keys.py").write_text("\n" * 100)
+    (tree / "tests/broker/test_copy.py").write_text("\n" * 100)
+    tests = ["tests/unit/test_keys.py", "tests/broker/test_copy.py", "tests/unit/test_page.py"]
+    found = estimated(tree, tests, {"tests/unit/test_page.py": 3.0}, processes=2)
+    assert found == pytest.approx(dict(zip(tests, (0.35, 10, 1.5), strict=True)))
+
+
+def test_this_test_is_near_what_it_tests() -> None:
+    assert steps_to_tests(ROOT, {"tests/lab/near.py"}) == {"tests/unit/test_near.py": 1}
